@@ -1,0 +1,26 @@
+"""Open-set recognition: classifiers that also know when they do not know."""
+
+from openset import detectors, metrics, stats
+from openset._types import (
+    UNKNOWN,
+    ArtefactError,
+    MissingExtraError,
+    UndefinedMetricError,
+)
+from openset.outputs import Outputs
+from openset.scores import Scores
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "UNKNOWN",
+    "ArtefactError",
+    "MissingExtraError",
+    "Outputs",
+    "Scores",
+    "UndefinedMetricError",
+    "__version__",
+    "detectors",
+    "metrics",
+    "stats",
+]

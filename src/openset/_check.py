@@ -1,0 +1,174 @@
+"""The wording of every error: ``caller: name must be rule, got value``."""
+
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset._types import UNKNOWN, UndefinedMetricError
+
+
+def must(rule: str, *, caller: str, name: str, got: object, remedy: str = "") -> str:
+    """Build the one sentence all our errors share."""
+    tail = f". {remedy}" if remedy else ""
+    return f"{caller}: {name} must be {rule}, got {got}{tail}"
+
+
+def positive_int(caller: str, name: str, value: Any) -> int:
+    """Return `value` as an int, or say that it is not an integer >= 1."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = 0
+    if isinstance(value, bool) or number < 1:
+        msg = must("an integer >= 1", caller=caller, name=name, got=repr(value))
+        raise ValueError(msg)
+    return number
+
+
+def number(
+    caller: str,
+    name: str,
+    value: Any,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """Return `value` as a float inside the interval, or say which interval."""
+    is_real = isinstance(value, Real) and not isinstance(value, bool)
+    ok = is_real and low <= value <= high
+    ok = ok and not (open_low and value == low) and not (open_high and value == high)
+    if not ok:
+        left, right = "(" if open_low else "[", ")" if open_high else "]"
+        rule = f"a number in {left}{low:g}, {high:g}{right}"
+        msg = must(rule, caller=caller, name=name, got=repr(value))
+        raise ValueError(msg)
+    return float(value)
+
+
+def rate(caller: str, name: str, value: Any, *, open_low: bool = False) -> Fraction:
+    """Return a rate in [0, 1] as the decimal fraction the caller wrote.
+
+    0.95 is not a binary number; ``Fraction("0.95")`` is, so that "95 % of 20 samples"
+    is 19 samples on every machine.
+    """
+    number(caller, name, value, low=0.0, high=1.0, open_low=open_low)
+    return Fraction(str(float(value)))
+
+
+def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
+    """Return `value` if it is one of the options, else list them."""
+    if not isinstance(value, str) or value not in options:
+        rule = "one of " + ", ".join(repr(option) for option in options)
+        raise ValueError(must(rule, caller=caller, name=name, got=repr(value)))
+    return value
+
+
+def threshold(caller: str, value: Any) -> float:
+    """Return a threshold as a float; infinities are fine (accept all, reject all)."""
+    is_real = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_real or np.isnan(float(value)):
+        msg = must(
+            "a number that is not NaN",
+            caller=caller,
+            name="threshold",
+            got=repr(value),
+            remedy="A sample is accepted iff its knownness is >= threshold",
+        )
+        raise ValueError(msg)
+    return float(value)
+
+
+def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.int64]:
+    """Return a read-only int64 vector with no entry below `lowest`."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        if array.size == 0:
+            array = array.astype(np.int64)
+        else:
+            msg = must(
+                "integers",
+                caller=caller,
+                name=name,
+                got=f"dtype {array.dtype}",
+                remedy=f"Number the known classes 0..C-1 and use {UNKNOWN} for unknown",
+            )
+            raise TypeError(msg)
+    vector(caller, name, array)
+    array = array.astype(np.int64, copy=False)
+    if array.min() < lowest:
+        rule = f">= {lowest}"
+        remedy = (
+            "The only negative label is -1 (unknown); say where unknowns come from "
+            "in groups"
+            if lowest == UNKNOWN
+            else "It is the argmax of the logits; rejection is decided by a threshold"
+        )
+        got = str(array.min())
+        raise ValueError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
+    return read_only(array)
+
+
+def vector(caller: str, name: str, array: NDArray[Any]) -> None:
+    """Refuse anything but a vector with at least one entry."""
+    if array.ndim != 1:
+        got = f"shape {array.shape}"
+        raise ValueError(must("one-dimensional", caller=caller, name=name, got=got))
+    if array.size == 0:
+        got = "0 samples"
+        raise ValueError(must("non-empty", caller=caller, name=name, got=got))
+
+
+def same_length(caller: str, lengths: dict[str, int]) -> int:
+    """Return the common length, or list who has which."""
+    if len(set(lengths.values())) != 1:
+        names, sizes = " and ".join(lengths), ", ".join(map(str, lengths.values()))
+        msg = f"{caller}: {names} must have the same length, got {sizes}"
+        raise ValueError(msg)
+    return next(iter(lengths.values()))
+
+
+def groups(caller: str, values: Any) -> NDArray[Any]:
+    """Return group names as a read-only vector of strings or integers."""
+    array = np.asarray(values)
+    if array.dtype.kind == "O" and all(isinstance(v, str) for v in array.ravel()):
+        array = array.astype(np.str_)
+    if array.dtype.kind not in "iuU":
+        got = f"dtype {array.dtype}"
+        raise TypeError(
+            must("strings or integers", caller=caller, name="groups", got=got)
+        )
+    vector(caller, "groups", array)
+    return read_only(array)
+
+
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view that cannot be written through; the caller's own stays as it is."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def both_sides(caller: str, n_known: int, n_unknown: int) -> None:
+    """Refuse data without knowns or without unknowns: the metric is undefined."""
+    for side, n in (("known", n_known), ("unknown", n_unknown)):
+        if n == 0:
+            msg = (
+                f"{caller}: undefined without {side} samples, got {n_known} known and "
+                f"{n_unknown} unknown (label {UNKNOWN}). Add {side} samples, or use a "
+                f"metric of the {'unknown' if side == 'known' else 'known'} side alone"
+            )
+            raise UndefinedMetricError(msg)
+
+
+def some_known(caller: str, n_known: int) -> None:
+    """Refuse data without knowns."""
+    if n_known == 0:
+        msg = f"{caller}: undefined without known samples, got 0 known"
+        raise UndefinedMetricError(msg)

@@ -1,0 +1,101 @@
+"""Files: written to a temporary name and renamed, read without unpickling."""
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset._types import ArtefactError, MissingExtraError
+
+
+def optional(caller: str, module: str, *, name: str) -> ModuleType:
+    """Import an optional dependency, or say which extra brings it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        msg = (
+            f"{caller}: needs {module}; install it with: pip install 'openset[{name}]'"
+        )
+        raise MissingExtraError(msg) from error
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary file beside `path` that takes its name when all went well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        # mkstemp files are private; give the result the rights a plain open() would.
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
+    """Let `writer` fill a binary file that appears under `path` only when complete."""
+    with replacing(path) as temporary, temporary.open("wb") as stream:
+        writer(stream)
+
+
+def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays; object arrays (which would be pickled) are refused."""
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            msg = f"{path}: {name} must be numbers or strings, got dtype {array.dtype}"
+            raise TypeError(msg)
+    write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
+
+
+def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:
+    """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError."""
+    if not path.exists():
+        msg = f"{caller}: no such file: {path}"
+        raise FileNotFoundError(msg)
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                msg = f"{caller}: {path} is one array, not a .npz archive of named ones"
+                raise ArtefactError(msg)
+            return {name: archive[name] for name in archive.files}
+    except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError) as error:
+        if isinstance(error, ArtefactError):
+            raise
+        if "pickle" in str(error).lower():
+            why = "holds pickled objects, which are never loaded"
+        else:
+            why = f"is damaged or not a .npz archive ({error})"
+        msg_0 = f"{caller}: {path} {why}. Write it again"
+        raise ArtefactError(msg_0) from error
+
+
+def pick(
+    caller: str,
+    path: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    required: tuple[str, ...],
+    optional: tuple[str, ...],
+) -> dict[str, NDArray[Any]]:
+    """Keep the names we know, and say which of the required ones are missing."""
+    missing = [name for name in required if name not in arrays]
+    if missing:
+        msg = (
+            f"{caller}: {path} must hold {', '.join(required)}; missing "
+            f"{', '.join(missing)} (it has {', '.join(sorted(arrays)) or 'nothing'})"
+        )
+        raise ArtefactError(msg)
+    return {name: arrays[name] for name in (*required, *optional) if name in arrays}

@@ -1,0 +1,142 @@
+"""Array helpers that run unchanged on NumPy, torch and any array-API library."""
+
+from typing import Any
+
+import numpy as np
+from array_api_compat import (
+    array_namespace,
+    device,
+    is_array_api_obj,
+    is_numpy_array,
+    is_torch_array,
+    to_device,
+)
+from numpy.typing import NDArray
+
+from openset._types import Array
+
+__all__ = [
+    "array_namespace",
+    "as_float",
+    "describe",
+    "device",
+    "exp_sum_without",
+    "is_array_api_obj",
+    "is_numpy_array",
+    "is_on_cpu",
+    "is_torch_array",
+    "log",
+    "logsumexp",
+    "moved",
+    "row_norms",
+    "same_place",
+    "to_device",
+    "to_numpy",
+    "top_values",
+    "topk_mean",
+    "unit_rows",
+]
+
+
+def to_numpy(array: Array) -> NDArray[Any]:
+    """Bring an array to NumPy, from whatever library and device it lives on."""
+    if is_numpy_array(array):
+        return np.asarray(array)
+    if is_torch_array(array):
+        return array.detach().cpu().numpy()
+    return np.from_dlpack(array) if is_array_api_obj(array) else np.asarray(array)
+
+
+def as_float(array: Array) -> Array:
+    """Return `array` if it holds real floating point numbers, else as float64."""
+    xp = array_namespace(array)
+    if xp.isdtype(array.dtype, "real floating"):
+        return array
+    return xp.astype(array, xp.float64)
+
+
+def same_place(a: Array, b: Array) -> bool:
+    """Tell whether two arrays can be computed with together."""
+    return array_namespace(a) is array_namespace(b) and device(a) == device(b)
+
+
+def logsumexp(logits: Array) -> Array:
+    """Return ``log(sum(exp(logits)))`` of each row, without overflow.
+
+    A row of -inf gives -inf, a row with +inf gives +inf.
+    """
+    xp = array_namespace(logits)
+    top = xp.max(logits, axis=1)
+    # inf - inf is NaN: shift only by finite maxima.
+    shift = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
+    return log(xp.sum(xp.exp(logits - shift[:, None]), axis=1)) + shift
+
+
+def log(array: Array) -> Array:
+    """Return the natural logarithm; log(0) is -inf, without a warning."""
+    if is_numpy_array(array):
+        with np.errstate(divide="ignore"):
+            return np.log(array)
+    return array_namespace(array).log(array)
+
+
+def row_norms(rows: Array) -> Array:
+    """Return the Euclidean length of each row."""
+    xp = array_namespace(rows)
+    return xp.linalg.vector_norm(rows, axis=1)
+
+
+def unit_rows(rows: Array) -> Array:
+    """Scale each row to length one; a zero row stays zero."""
+    xp = array_namespace(rows)
+    norms = row_norms(rows)[:, None]
+    return rows / xp.where(norms > 0, norms, xp.ones_like(norms))
+
+
+def top_values(rows: Array, k: int) -> Array:
+    """Return the `k` largest entries of each row, in no particular order."""
+    if is_numpy_array(rows):
+        return np.partition(rows, rows.shape[1] - k, axis=1)[:, rows.shape[1] - k :]
+    if is_torch_array(rows):
+        return rows.topk(k, dim=1, sorted=False).values
+    xp = array_namespace(rows)
+    return xp.sort(rows, axis=1)[:, rows.shape[1] - k :]
+
+
+def topk_mean(rows: Array, k: int) -> Array:
+    """Return the mean of the `k` largest entries of each row (all, if fewer)."""
+    xp = array_namespace(rows)
+    k = min(k, rows.shape[1])
+    return xp.mean(top_values(rows, k), axis=1)
+
+
+def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
+    """Return the row sums of ``exp(logits - top)`` without column `left_out`."""
+    xp = array_namespace(logits)
+    terms = xp.exp(logits - top[:, None])
+    if is_numpy_array(terms):
+        terms[np.arange(terms.shape[0]), left_out] = 0
+    elif is_torch_array(terms):
+        terms = terms.scatter(1, left_out[:, None], 0.0)
+    else:
+        columns = xp.arange(terms.shape[1], device=device(terms))
+        is_out = columns[None, :] == left_out[:, None]
+        terms = xp.where(is_out, xp.zeros_like(terms), terms)
+    return xp.sum(terms, axis=1)
+
+
+def moved(values: NDArray[Any], like: Array) -> Array:
+    """Make an array from NumPy values in the library and device of `like`."""
+    xp = array_namespace(like)
+    return xp.asarray(values, device=device(like))
+
+
+def is_on_cpu(array: Array) -> bool:
+    """Tell whether an array lies in the memory of the CPU."""
+    return "cpu" in str(device(array)).lower()
+
+
+def describe(array: Array) -> str:
+    """Name the library and device of an array, for people."""
+    library = array_namespace(array).__name__.rpartition(".")[2]
+    return library if is_on_cpu(array) else f"{library} on {device(array)}"

@@ -1,0 +1,1 @@
+"""The cli of openset."""

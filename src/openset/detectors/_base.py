@@ -1,0 +1,409 @@
+"""`Detector` (a recipe), `Fitted` (recipe + arrays) and `Batch` (shared reductions)."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import track
+
+from openset import _check, _io, _xp
+from openset._types import UNKNOWN, Array, ArtefactError
+from openset.outputs import Outputs
+from openset.scores import Scores
+
+State: TypeAlias = Mapping[str, Array]
+
+# Small enough that a batch is still in cache for its second reduction, large enough
+# that the interpreter's share stays invisible; accelerators want longer batches.
+_BATCH_BYTES_CPU = 2 << 20
+_BATCH_BYTES_DEVICE = 256 << 20
+
+
+class Batch:
+    """One run of samples, with every reduction computed at most once.
+
+    Detectors read logits and features through it, so scoring several detectors on one
+    batch passes over the data once. Arrays are at least float32.
+    """
+
+    def __init__(self, outputs: Outputs) -> None:
+        self._outputs = outputs
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    @cached_property
+    def logits(self) -> Array:
+        """Logits, shape (n, C)."""
+        return _at_least_float32(self._outputs.logits)
+
+    @cached_property
+    def features(self) -> Array:
+        """Features, shape (n, d)."""
+        return _at_least_float32(self._outputs.features)
+
+    @cached_property
+    def top_class(self) -> Array:
+        """Argmax of the logits, lowest index on ties, shape (n,)."""
+        return _xp.array_namespace(self.logits).argmax(self.logits, axis=1)
+
+    @cached_property
+    def top_logit(self) -> Array:
+        """Largest logit of each sample, shape (n,)."""
+        return _xp.array_namespace(self.logits).max(self.logits, axis=1)
+
+    @cached_property
+    def other_mass(self) -> Array:
+        r"""Sum over all classes but the top one of ``exp(logit - top_logit)``.
+
+        The largest softmax probability is ``1 / (1 + other_mass)``. The top class is
+        left out of the sum, not subtracted from it, so confident samples keep their
+        digits.
+        """
+        return _xp.exp_sum_without(self.logits, self.top_logit, self.top_class)
+
+    @cached_property
+    def log_other_mass(self) -> Array:
+        """Logarithm of `other_mass`; -inf with one class only, never by underflow."""
+        xp = _xp.array_namespace(self.logits)
+        lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
+        if self.logits.shape[1] == 1 or not bool(xp.any(lost)):
+            return _xp.log(self.other_mass)
+        # e^(z - top) left the number range: measure from the runner-up instead.
+        columns = xp.arange(self.logits.shape[1], device=_xp.device(self.logits))
+        is_top = columns[None, :] == self.top_class[:, None]
+        others = xp.where(is_top, xp.full_like(self.logits, -xp.inf), self.logits)
+        return _xp.logsumexp(others) - self.top_logit
+
+    @cached_property
+    def energy(self) -> Array:
+        """Return ``log(sum(exp(logits)))`` of each sample, shape (n,)."""
+        xp = _xp.array_namespace(self.logits)
+        return self.top_logit + xp.log1p(self.other_mass)
+
+    @cached_property
+    def feature_norm(self) -> Array:
+        """Euclidean length of each feature vector, shape (n,)."""
+        return _xp.row_norms(self.features)
+
+    @cached_property
+    def unit_features(self) -> Array:
+        """Features scaled to length one (a zero vector stays zero), shape (n, d)."""
+        return _xp.unit_rows(self.features)
+
+
+def _at_least_float32(array: Array) -> Array:
+    xp = _xp.array_namespace(array)
+    if array.dtype in (xp.float32, xp.float64):
+        # A memory-mapped slice becomes a plain array here: one read from disk.
+        return np.asarray(array) if isinstance(array, np.memmap) else array
+    return xp.astype(array, xp.float32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Detector(ABC):
+    """A recipe: hyper-parameters only. :meth:`fit` returns something that can score.
+
+    A method defines `_fit` (training outputs to named arrays) and `_score` (named
+    arrays and a batch to one knownness per sample, larger = more known). Both are
+    plain mathematics on the caller's array library; checks, batching, argmax and the
+    way to NumPy are done here.
+    """
+
+    name: ClassVar[str]
+    fit_needs: ClassVar[tuple[str, ...]] = ()
+    score_needs: ClassVar[tuple[str, ...]]
+    fit_cost: ClassVar[str] = "-"
+    score_cost: ClassVar[str]
+    paper: ClassVar[str]
+
+    def _fit(self, train: Outputs) -> State:
+        """Learn named arrays; by default nothing."""
+        return {}
+
+    @abstractmethod
+    def _score(self, state: State, batch: Batch) -> Array:
+        """Knownness of each sample, larger = more known."""
+
+    def _probability(self, state: State, batch: Batch) -> Array | None:
+        """Knownness as a probability, for the methods that define one."""
+        return None
+
+    def _predict(self, state: State, batch: Batch) -> Array | None:
+        """Class of each sample, for methods that classify from features alone."""
+        return None
+
+    def fit(self, outputs: Outputs) -> "Fitted":
+        """Learn from the outputs of the *training* split (known samples only)."""
+        caller = type(self).__name__
+        _need(caller, "fit", self.fit_needs, outputs)
+        if outputs.labels is not None and outputs.labels.min() == UNKNOWN:
+            n_unknown = int(np.count_nonzero(outputs.labels == UNKNOWN))
+            msg = _check.must(
+                "known samples only",
+                caller=f"{caller}.fit",
+                name="outputs",
+                got=f"{n_unknown} with label {UNKNOWN}",
+                remedy="Use outputs.take(outputs.labels >= 0); unknowns go to "
+                "calibration, not to fitting",
+            )
+            raise ValueError(msg)
+        widths = {
+            "n_classes": outputs.n_classes,
+            "n_features": _width(outputs.features),
+        }
+        return Fitted(detector=self, state=dict(self._fit(outputs)), widths=widths)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A recipe with what it learnt: named arrays, nothing else."""
+
+    detector: Detector
+    state: State
+    widths: Mapping[str, int | None] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{n}{tuple(a.shape)}" for n, a in self.state.items())
+        return f"Fitted({self.detector!r}; {arrays or 'no state'})"
+
+    def score(
+        self,
+        outputs: Outputs,
+        *,
+        batch_size: int | None = None,
+        progress: bool = False,
+    ) -> Scores:
+        """Score labelled outputs in batches; the result lives in NumPy."""
+        return score_all([self], outputs, batch_size=batch_size, progress=progress)[
+            self.detector.name
+        ]
+
+    def known(self, outputs: Outputs, *, batch_size: int | None = None) -> NDArray[Any]:
+        """Return the knownness alone, for outputs without labels."""
+
+        def one(batch: Batch) -> Array:
+            return self.detector._score(self.state, batch)
+
+        return self._run(one, outputs, batch_size)
+
+    def probability(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[Any]:
+        """Return the method's own probability of being known, where it has one."""
+
+        def one(batch: Batch) -> Array:
+            values = self.detector._probability(self.state, batch)
+            if values is None:
+                msg = f"{type(self.detector).__name__}: defines no probability"
+                raise TypeError(msg)
+            return values
+
+        return self._run(one, outputs, batch_size)
+
+    def _run(
+        self, one: Callable[[Batch], Array], outputs: Outputs, batch_size: int | None
+    ) -> NDArray[Any]:
+        self._check(outputs)
+        size = batch_size or _batch_rows(outputs)
+        parts = [_xp.to_numpy(one(Batch(o))) for o in outputs.batches(size)]
+        return np.concatenate(parts).astype(np.float64, copy=False)
+
+    def _check(self, outputs: Outputs) -> None:
+        caller = type(self.detector).__name__
+        _need(caller, "score", self.detector.score_needs, outputs)
+        got = {
+            "n_classes": outputs.n_classes,
+            "n_features": _width(outputs.features),
+        }
+        for what, fitted in self.widths.items():
+            if fitted is not None and got[what] is not None and fitted != got[what]:
+                msg = _check.must(
+                    f"{fitted}, as in fit",
+                    caller=f"{caller}.score",
+                    name=what,
+                    got=got[what],
+                )
+                raise ValueError(msg)
+        for name, array in self.state.items():
+            if not _xp.same_place(array, _first(outputs)):
+                msg = (
+                    f"{caller}.score: outputs must live where the fitted arrays do, "
+                    f"got {_xp.describe(_first(outputs))} for {name} in "
+                    f"{_xp.describe(array)}. Move one: fitted.to(outputs.logits) or "
+                    f"outputs.to('numpy')"
+                )
+                raise ValueError(msg)
+
+    def to(self, like: Array) -> "Fitted":
+        """Move the state to the library and device of an array (e.g. your logits)."""
+        state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
+        return Fitted(detector=self.detector, state=state, widths=self.widths)
+
+    def save(self, path: str | Path) -> Path:
+        """Write one ``.npz``: the arrays, and the recipe as JSON. No pickle."""
+        path = Path(path)
+        _check.one_of(
+            "Fitted.save", f"the ending of {path.name}", path.suffix, [".npz"]
+        )
+        recipe = {
+            "kind": "openset.Fitted",
+            "schema": 1,
+            "detector": self.detector.name,
+            "params": asdict(self.detector),
+            "widths": dict(self.widths),
+        }
+        arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
+        _io.write_npz(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Fitted":
+        """Read what :meth:`save` wrote; the arrays are NumPy (see :meth:`to`)."""
+        from openset.detectors._registry import make  # noqa: PLC0415  # it imports us
+
+        path = Path(path)
+        arrays = _io.read_npz("Fitted.load", path)
+        try:
+            recipe = json.loads(str(arrays.pop("recipe")))
+            kind, schema = recipe["kind"], recipe["schema"]
+        except (KeyError, ValueError, TypeError) as error:
+            msg = f"Fitted.load: {path} holds no detector ({error!r})"
+            raise ArtefactError(msg) from error
+        if kind != "openset.Fitted" or schema != 1:
+            msg = (
+                f"Fitted.load: {path} must be an openset.Fitted of schema 1, got "
+                f"{kind} of schema {schema}. Upgrade openset to read newer files"
+            )
+            raise ArtefactError(msg)
+        state = {name.removeprefix("state."): array for name, array in arrays.items()}
+        return cls(
+            detector=make(recipe["detector"], **recipe["params"]),
+            state=state,
+            widths=recipe["widths"],
+        )
+
+
+def score_all(
+    fitted: Iterable[Fitted] | Mapping[str, Fitted],
+    outputs: Outputs,
+    *,
+    batch_size: int | None = None,
+    progress: bool = False,
+) -> dict[str, Scores]:
+    """Score several fitted detectors in one pass over logits and features.
+
+    Reductions (largest logit, argmax, log-sum-exp, norms) are shared, and the data are
+    read in batches: beyond the result, memory does not grow with the number of samples.
+
+    Parameters
+    ----------
+    fitted
+        Fitted detectors; a mapping names the results, a list uses detector names.
+    outputs
+        Labelled outputs of the split to score.
+    batch_size
+        Samples per batch; by default as many as fit a few megabytes.
+    progress
+        Show a progress bar.
+    """
+    if not isinstance(fitted, Mapping):
+        listed = list(fitted)
+        fitted = {one.detector.name: one for one in listed}
+        if len(fitted) != len(listed):
+            msg = (
+                "score_all: detectors must have different names, got two of one kind. "
+                "Pass a mapping from your own names to them"
+            )
+            raise ValueError(msg)
+    if outputs.labels is None:
+        msg = (
+            "score: outputs must have labels, got none. Use fitted.known(outputs) for "
+            "the knownness of unlabelled data"
+        )
+        raise ValueError(msg)
+    for one in fitted.values():
+        one._check(outputs)
+    n = len(outputs)
+    size = batch_size or _batch_rows(outputs)
+    _check.positive_int("score", "batch_size", size)
+    known = {name: np.empty(n) for name in fitted}
+    predicted = np.empty(n, dtype=np.int64)
+    own: dict[str, NDArray[np.int64]] = {}  # classes, where there are no logits
+    steps: Iterable[int] = range(0, n, size)
+    if progress:
+        steps = track(steps, description="scoring", total=-(-n // size), transient=True)
+    for start in steps:
+        rows = slice(start, min(start + size, n))
+        batch = Batch(outputs.take(rows))
+        if outputs.logits is not None:
+            predicted[rows] = _xp.to_numpy(batch.top_class)
+        for name, one in fitted.items():
+            values = one.detector._score(one.state, batch)
+            known[name][rows] = _xp.to_numpy(values)
+            if outputs.logits is None:
+                classes = _own_classes(one, batch)
+                own.setdefault(name, np.empty(n, dtype=np.int64))[rows] = classes
+    return {
+        name: Scores(
+            labels=outputs.labels,
+            predicted=own.get(name, predicted),
+            known=known[name],
+            groups=outputs.groups,
+            n_classes=outputs.n_classes,
+        )
+        for name in fitted
+    }
+
+
+def _own_classes(one: Fitted, batch: Batch) -> NDArray[Any]:
+    classes = one.detector._predict(one.state, batch)
+    if classes is None:
+        msg = (
+            f"{type(one.detector).__name__}.score: outputs must have logits, got "
+            f"features only. The predicted class is the argmax of the logits"
+        )
+        raise ValueError(msg)
+    return _xp.to_numpy(classes)
+
+
+def _first(outputs: Outputs) -> Array:
+    return outputs.logits if outputs.logits is not None else outputs.features
+
+
+def _width(array: Array | None) -> int | None:
+    return None if array is None else int(array.shape[1])
+
+
+def _batch_rows(outputs: Outputs) -> int:
+    on_cpu = _xp.is_on_cpu(_first(outputs))
+    budget = _BATCH_BYTES_CPU if on_cpu else _BATCH_BYTES_DEVICE
+    return max(64, budget // max(outputs.nbytes_per_sample, 1))
+
+
+_REMEDY = {
+    "logits": "Give Outputs(logits=...)",
+    "features": "Give Outputs(features=...), the input of the last linear layer",
+    "labels": "Give Outputs(labels=...)",
+    "head": "Give Outputs(weight=..., bias=...), the last linear layer",
+}
+
+
+def _need(caller: str, verb: str, needs: Iterable[str], outputs: Outputs) -> None:
+    for need in needs:
+        present = (
+            outputs.weight is not None and outputs.bias is not None
+            if need == "head"
+            else getattr(outputs, need) is not None
+        )
+        if not present:
+            msg = (
+                f"{caller}.{verb}: outputs must have {need}, got none. {_REMEDY[need]}"
+            )
+            raise ValueError(msg)

@@ -1,0 +1,53 @@
+"""Maximum softmax probability."""
+
+from dataclasses import dataclass
+
+from openset import _check
+from openset._types import Array
+from openset.detectors._base import Batch, Detector, State
+from openset.outputs import Outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class MSP(Detector):
+    r"""Probability of the predicted class, ranked by its log-odds.
+
+    .. math:: p(x) = \max_c \operatorname{softmax}(z / T)_c, \qquad
+              s(x) = \log \frac{p}{1 - p}
+                   = -\log \sum_{c \ne \hat c} e^{(z_c - z_{\hat c}) / T}
+
+    The log-odds order samples as the probability does, but never saturate: in float32
+    all probabilities above 1 - 6e-8 are the number 1. With one class, s = inf.
+
+    References
+    ----------
+    Hendrycks and Gimpel, "A baseline for detecting misclassified and
+    out-of-distribution examples in neural networks", ICLR 2017.
+
+    Examples
+    --------
+    >>> outputs = Outputs(logits=[[2.0, 0.0], [1.0, 0.5]], labels=[0, -1])
+    >>> MSP().fit(outputs.take([0])).score(outputs).known
+    array([2. , 0.5])
+    """
+
+    name = "msp"
+    score_needs = ("logits",)
+    score_cost = "C"
+    paper = "Hendrycks & Gimpel 2017"
+
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check.number("MSP", "temperature", self.temperature, low=0, open_low=True)
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        return -self._tempered(batch).log_other_mass
+
+    def _probability(self, state: State, batch: Batch) -> Array:
+        return 1 / (1 + self._tempered(batch).other_mass)
+
+    def _tempered(self, batch: Batch) -> Batch:
+        if self.temperature == 1:
+            return batch
+        return Batch(Outputs(logits=batch.logits / self.temperature))

@@ -1,0 +1,384 @@
+"""`Outputs`: what a network said about one split, in the caller's array library."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openset import _check, _io, _xp
+from openset._types import UNKNOWN, Array, ArtefactError
+
+_ARRAYS = ("logits", "features", "labels", "groups", "weight", "bias")
+_PER_SAMPLE = ("logits", "features", "labels", "groups")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outputs:
+    """Logits, features and labels of one split, as a network produced them.
+
+    Arrays keep their library (NumPy, torch, ...) and device. Labels and groups, which
+    only steer the computation, are NumPy. Memory-mapped arrays are not read here;
+    NaN in them is found when they are scored.
+
+    Parameters
+    ----------
+    logits
+        Shape (n, C). May be left out if `features` are given.
+    features
+        Input of the last linear layer, shape (n, d).
+    labels
+        ``0..C-1``, or -1 for samples of no known class. Left out: unlabelled data,
+        good for predicting but not for evaluation.
+    groups
+        Where a sample comes from: strings or integers, shape (n,).
+    classes
+        Names of the C known classes.
+    weight, bias
+        The last linear layer, ``logits = features @ weight.T + bias``: shapes (C, d)
+        and (C,). Detectors that reshape features need them.
+
+    Examples
+    --------
+    >>> train = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+    >>> train
+    Outputs(n=2, logits=(2, 2) float64, numpy)
+    >>> train.take([1]).labels
+    array([1])
+    """
+
+    logits: Array | None = None
+    features: Array | None = None
+    labels: NDArray[np.int64] | None = None
+    groups: NDArray[Any] | None = None
+    classes: tuple[str, ...] = ()
+    weight: Array | None = None
+    bias: Array | None = None
+
+    def __init__(
+        self,
+        *,
+        logits: Any = None,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        classes: Any = (),
+        weight: Any = None,
+        bias: Any = None,
+    ) -> None:
+        if logits is None and features is None:
+            msg = "Outputs: logits or features must be given, got neither"
+            raise ValueError(msg)
+        fields: dict[str, Any] = {
+            "logits": _real("logits", logits, ndim=2),
+            "features": _real("features", features, ndim=2),
+            "labels": None,
+            "groups": None,
+            "classes": tuple(str(name) for name in classes),
+            "weight": _real("weight", weight, ndim=2),
+            "bias": _real("bias", bias, ndim=1),
+        }
+        if labels is not None:
+            values = _xp.to_numpy(labels)
+            fields["labels"] = _check.labels(
+                "Outputs", "labels", values, lowest=UNKNOWN
+            )
+        if groups is not None:
+            fields["groups"] = _check.groups("Outputs", groups)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        present = {n: getattr(self, n) for n in _PER_SAMPLE}
+        _check.same_length(
+            "Outputs", {n: a.shape[0] for n, a in present.items() if a is not None}
+        )
+        self._check_one_place()
+        self._check_class_count()
+
+    def _check_one_place(self) -> None:
+        names = ("logits", "features", "weight", "bias")
+        arrays = {n: getattr(self, n) for n in names if getattr(self, n) is not None}
+        first, *others = arrays
+        for other in others:
+            if not _xp.same_place(arrays[first], arrays[other]):
+                places = [_xp.describe(arrays[name]) for name in (first, other)]
+                msg = (
+                    f"Outputs: {first} and {other} must share one array library and "
+                    f"device, got {' and '.join(places)}"
+                )
+                raise ValueError(msg)
+
+    def _check_class_count(self) -> None:
+        counts: dict[str, int] = {}
+        if self.logits is not None:
+            counts["columns of logits"] = self.logits.shape[1]
+        if self.weight is not None:
+            counts["rows of weight"] = self.weight.shape[0]
+        if self.bias is not None:
+            counts["entries of bias"] = self.bias.shape[0]
+        if self.classes:
+            counts["class names"] = len(self.classes)
+        if len(set(counts.values())) > 1:
+            msg = "Outputs: class counts must agree, got " + ", ".join(
+                f"{count} {what}" for what, count in counts.items()
+            )
+            raise ValueError(msg)
+        if self.weight is not None and self.features is not None:
+            d, wanted = self.features.shape[1], self.weight.shape[1]
+            if d != wanted:
+                got = f"{wanted} for {d} features"
+                rule = "as wide as features"
+                raise ValueError(
+                    _check.must(rule, caller="Outputs", name="weight", got=got)
+                )
+        if counts and self.labels is not None:
+            n_classes = next(iter(counts.values()))
+            highest = int(self.labels.max())
+            if highest >= n_classes:
+                msg = _check.must(
+                    f"below {n_classes}, the number of classes",
+                    caller="Outputs",
+                    name="labels",
+                    got=highest,
+                    remedy="Label samples of other classes -1",
+                )
+                raise ValueError(msg)
+
+    def __len__(self) -> int:
+        array = self.logits if self.logits is not None else self.features
+        return int(array.shape[0])  # type: ignore[union-attr]
+
+    def __repr__(self) -> str:
+        parts = [f"n={len(self)}"]
+        for name in ("logits", "features"):
+            array = getattr(self, name)
+            if array is not None:
+                dtype = str(array.dtype).removeprefix("torch.")
+                parts.append(f"{name}={tuple(array.shape)} {dtype}")
+        if self.weight is not None:
+            parts.append("head")
+        if self.groups is not None:
+            parts.append(f"groups={np.unique(self.groups).size}")
+        parts.append(_xp.describe(self._any_array()))
+        return f"Outputs({', '.join(parts)})"
+
+    def _any_array(self) -> Array:
+        return self.logits if self.logits is not None else self.features
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of known classes, where logits, head or class names tell it."""
+        if self.logits is not None:
+            return int(self.logits.shape[1])
+        if self.weight is not None:
+            return int(self.weight.shape[0])
+        return len(self.classes) or None
+
+    @property
+    def nbytes_per_sample(self) -> int:
+        """Bytes of logits and features of one sample."""
+        arrays = [a for a in (self.logits, self.features) if a is not None]
+        return sum(int(a.shape[1]) * a.dtype.itemsize for a in arrays)
+
+    def take(self, rows: Any) -> Self:
+        """Return the samples that `rows` (a mask, slice or indices) selects.
+
+        A slice of a memory-mapped or in-memory array is a view: nothing is copied.
+        """
+        index = rows if isinstance(rows, slice) else np.asarray(_xp.to_numpy(rows))
+        if not isinstance(index, slice) and index.dtype.kind == "b":
+            index = np.flatnonzero(index)
+        taken = self._with(**{name: self._rows(name, index) for name in _PER_SAMPLE})
+        if len(taken) == 0:
+            got = "a selection of no samples"
+            raise ValueError(
+                _check.must("non-empty", caller="Outputs.take", name="rows", got=got)
+            )
+        return taken
+
+    def _rows(self, name: str, index: Any) -> Any:
+        array = getattr(self, name)
+        if array is None or isinstance(index, slice):
+            return None if array is None else array[index]
+        if isinstance(array, np.ndarray):
+            return array[index]
+        xp = _xp.array_namespace(array)
+        return xp.take(array, xp.asarray(index, device=_xp.device(array)), axis=0)
+
+    def _with(self, **changes: Any) -> Self:
+        # Rows of checked arrays are checked: a second look would cost a second pass.
+        other = object.__new__(type(self))
+        for name in (*_ARRAYS, "classes"):
+            object.__setattr__(other, name, changes.get(name, getattr(self, name)))
+        return other
+
+    @classmethod
+    def concat(cls, parts: "list[Outputs]") -> Self:
+        """Put several splits of one network one below the other."""
+        if not parts:
+            msg = "Outputs.concat: parts must be a non-empty list, got []"
+            raise ValueError(msg)
+        columns: dict[str, Any] = {}
+        for name in _PER_SAMPLE:
+            arrays = [getattr(part, name) for part in parts]
+            missing = sum(array is None for array in arrays)
+            if missing == len(arrays):
+                continue
+            if missing:
+                msg = (
+                    f"Outputs.concat: {name} must be given for all parts or for none, "
+                    f"got {missing} of {len(arrays)} without"
+                )
+                raise ValueError(msg)
+            if isinstance(arrays[0], np.ndarray):
+                columns[name] = np.concatenate(arrays)
+            else:
+                columns[name] = _xp.array_namespace(*arrays).concat(arrays, axis=0)
+        return parts[0]._with(**columns)  # type: ignore[return-value]
+
+    def batches(self, size: int) -> "Iterator[Outputs]":
+        """Cut into runs of at most `size` samples, as views."""
+        _check.positive_int("Outputs.batches", "size", size)
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, start + size))
+
+    def to(self, place: Any) -> Self:
+        """Move the arrays to a device, or to NumPy with ``to("numpy")``."""
+        moved = {}
+        for name in ("logits", "features", "weight", "bias"):
+            array = getattr(self, name)
+            if array is not None:
+                moved[name] = (
+                    _xp.to_numpy(array)
+                    if place == "numpy"
+                    else _xp.to_device(array, place)
+                )
+        return self._with(**moved)
+
+    def _numpy(self) -> dict[str, NDArray[Any]]:
+        arrays = {n: getattr(self, n) for n in _ARRAYS if getattr(self, n) is not None}
+        return {name: _xp.to_numpy(array) for name, array in arrays.items()}
+
+    def save(self, path: str | Path) -> Path:
+        """Write one ``.npz``, or, for any other name, a folder of ``.npy`` files.
+
+        The folder is what :meth:`load` maps into memory instead of reading.
+        """
+        path = Path(path)
+        arrays = self._numpy()
+        if path.suffix == ".npz":
+            if self.classes:
+                arrays["classes"] = np.array(self.classes, dtype=np.str_)
+            _io.write_npz(path, arrays)
+            return path
+        if path.suffix:
+            rule = "'.npz', or none for a folder of .npy files"
+            raise ValueError(
+                _check.must(
+                    rule, caller="Outputs.save", name="ending", got=repr(path.suffix)
+                )
+            )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
+            for name, array in arrays.items():
+                np.save(temporary / f"{name}.npy", array, allow_pickle=False)
+            meta = {"kind": "openset.Outputs", "schema": 1, "classes": self.classes}
+            (temporary / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+            temporary.chmod(0o755)
+            _replace_folder(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a ``.npz``, or map a folder of ``.npy`` files into memory."""
+        path = Path(path)
+        if not path.exists():
+            msg = f"Outputs.load: no such file or folder: {path}"
+            raise FileNotFoundError(msg)
+        if path.is_dir():
+            return cls._load_folder(path)
+        arrays = _io.read_npz("Outputs.load", path)
+        arrays = _io.pick(
+            "Outputs.load", path, arrays, required=(), optional=(*_ARRAYS, "classes")
+        )
+        _need_logits_or_features(path, arrays)
+        return cls(**arrays)
+
+    @classmethod
+    def _load_folder(cls, path: Path) -> Self:
+        arrays: dict[str, Any] = {}
+        for name in _ARRAYS:
+            file = path / f"{name}.npy"
+            if not file.exists():
+                continue
+            try:
+                arrays[name] = np.load(file, mmap_mode="r", allow_pickle=False)
+            except (ValueError, EOFError, OSError) as error:
+                msg = (
+                    f"Outputs.load: {file} is damaged, truncated or holds pickled "
+                    f"objects ({error}). Write it again"
+                )
+                raise ArtefactError(msg) from error
+        _need_logits_or_features(path, arrays)
+        meta_file = path / "meta.json"
+        if meta_file.exists():
+            try:
+                arrays["classes"] = json.loads(meta_file.read_text("utf-8"))["classes"]
+            except (ValueError, KeyError, TypeError) as error:
+                msg = f"Outputs.load: {meta_file} is damaged ({error!r})"
+                raise ArtefactError(msg) from error
+        return cls(**arrays)
+
+
+def _replace_folder(new: Path, path: Path) -> None:
+    """Put folder `new` at `path`; an old one there survives until the new one is up."""
+    if not path.exists():
+        new.rename(path)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    path.rename(old / path.name)
+    new.rename(path)
+    shutil.rmtree(old)
+
+
+def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
+    if "logits" not in arrays and "features" not in arrays:
+        have = ", ".join(sorted(arrays)) or "nothing we know"
+        msg = f"Outputs.load: {path} must hold logits or features, got {have}"
+        raise ArtefactError(msg)
+
+
+def _real(name: str, values: Any, *, ndim: int) -> Array | None:
+    """Check one array at the door: dimension, kind, and (if in memory) NaN."""
+    if values is None:
+        return None
+    array = values if _xp.is_array_api_obj(values) else np.asarray(values)
+    if isinstance(array, np.ndarray) and array.dtype.kind not in "fiu":
+        got = f"dtype {array.dtype}"
+        raise TypeError(_check.must("real", caller="Outputs", name=name, got=got))
+    if array.ndim != ndim or 0 in array.shape:
+        rule = f"a non-empty array of {ndim} dimension{'s' if ndim > 1 else ''}"
+        got = f"shape {tuple(array.shape)}"
+        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
+    array = _xp.as_float(array)
+    if isinstance(array, np.memmap):
+        return array  # read batch by batch, and checked there
+    xp = _xp.array_namespace(array)
+    if bool(xp.isnan(xp.min(array))):  # min hands NaN on: one pass, no mask
+        rows = _xp.to_numpy(xp.any(xp.isnan(array), axis=-1))
+        bad = np.flatnonzero(np.atleast_1d(rows))
+        msg = _check.must(
+            "free of NaN",
+            caller="Outputs",
+            name=name,
+            got=f"NaN in {bad.size} rows, first in row {bad[0]}",
+        )
+        raise ValueError(msg)
+    return _check.read_only(array) if isinstance(array, np.ndarray) else array

@@ -1,0 +1,296 @@
+"""`Scores`: one knownness per sample, with the class it was given and the true one."""
+
+import csv
+import io
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openset import _check, _io
+from openset._types import UNKNOWN, ArtefactError
+
+_REQUIRED = ("labels", "predicted", "known")
+_OPTIONAL = ("groups", "n_classes")
+_SUFFIXES = (".npz", ".csv", ".parquet")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scores:
+    """What a detector said about a labelled set, in NumPy.
+
+    Higher `known` means more known; a sample is accepted iff ``known >= threshold``.
+
+    Parameters
+    ----------
+    labels
+        True classes ``0..C-1``, or -1 for a sample of no known class. Shape (n,).
+    predicted
+        The closed-set answer: argmax of the original logits. Shape (n,).
+    known
+        Knownness, any real numbers; ±inf orders normally, NaN is refused. Shape (n,).
+    groups
+        Where a sample comes from (a data set, a patient, "near", "far"): strings or
+        integers. Shape (n,).
+    n_classes
+        Number of known classes. Left out, the classes that occur are the classes.
+
+    Examples
+    --------
+    >>> Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[0.9, 0.7, 0.2])
+    Scores(n=3, known=2, unknown=1, classes=2)
+    """
+
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    known: NDArray[np.float64]
+    groups: NDArray[Any] | None = None
+    n_classes: int | None = None
+
+    def __init__(
+        self,
+        *,
+        labels: ArrayLike,
+        predicted: ArrayLike,
+        known: ArrayLike,
+        groups: ArrayLike | None = None,
+        n_classes: int | None = None,
+    ) -> None:
+        fields = {
+            "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),
+            "predicted": _check.labels("Scores", "predicted", predicted, lowest=0),
+            "known": _knownness(known),
+            "groups": None if groups is None else _check.groups("Scores", groups),
+            "n_classes": n_classes,
+        }
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        lengths = {name: getattr(self, name).size for name in _REQUIRED}
+        if self.groups is not None:
+            lengths["groups"] = self.groups.size
+        _check.same_length("Scores", lengths)
+        if self.n_classes is not None:
+            _check.positive_int("Scores", "n_classes", n_classes)
+            highest = int(max(self.labels.max(), self.predicted.max()))
+            if highest >= self.n_classes:
+                msg = _check.must(
+                    f"below n_classes = {self.n_classes}",
+                    caller="Scores",
+                    name="labels and predicted",
+                    got=highest,
+                )
+                raise ValueError(msg)
+
+    def __repr__(self) -> str:
+        groups = (
+            "" if self.groups is None else f", groups={np.unique(self.groups).size}"
+        )
+        return (
+            f"Scores(n={len(self)}, known={self.n_known}, unknown={self.n_unknown}, "
+            f"classes={self.classes.size}{groups})"
+        )
+
+    def __len__(self) -> int:
+        return self.labels.size
+
+    @cached_property
+    def is_unknown(self) -> NDArray[np.bool_]:
+        """Mask of samples that belong to no known class."""
+        return self.labels == UNKNOWN
+
+    @cached_property
+    def is_correct(self) -> NDArray[np.bool_]:
+        """Mask of known samples whose closed-set answer is right."""
+        return self.labels == self.predicted  # an unknown's -1 equals no prediction
+
+    @cached_property
+    def n_unknown(self) -> int:
+        """Number of unknown samples."""
+        return int(np.count_nonzero(self.is_unknown))
+
+    @property
+    def n_known(self) -> int:
+        """Number of known samples."""
+        return len(self) - self.n_unknown
+
+    @cached_property
+    def classes(self) -> NDArray[np.int64]:
+        """The known classes: ``0..n_classes-1``, or those that occur anywhere."""
+        if self.n_classes is not None:
+            return np.arange(self.n_classes)
+        size = int(max(self.labels.max(), self.predicted.max())) + 1
+        # A table of flags, not np.unique: no sort for what two passes can tell.
+        if size <= 8 * len(self) + 1024:
+            occurs = np.zeros(size + 1, dtype=bool)
+            occurs[self.labels] = True  # the unknown label -1 lands in the last place
+            occurs[self.predicted] = True
+            return np.flatnonzero(occurs[:-1])
+        both = np.concatenate([self.labels[~self.is_unknown], self.predicted])
+        return np.unique(both)
+
+    def decided(self, threshold: float) -> NDArray[np.int64]:
+        """Predicted class where accepted (``known >= threshold``), else -1."""
+        threshold = _check.threshold("Scores.decided", threshold)
+        return np.where(self.known >= threshold, self.predicted, UNKNOWN)
+
+    def take(self, rows: ArrayLike) -> Self:
+        """Return the samples that `rows` (a mask, slice or indices) selects."""
+        index = rows if isinstance(rows, slice) else np.asarray(rows)
+        return type(self)(
+            labels=self.labels[index],
+            predicted=self.predicted[index],
+            known=self.known[index],
+            groups=None if self.groups is None else self.groups[index],
+            n_classes=self.n_classes,
+        )
+
+    @classmethod
+    def concat(cls, parts: "list[Scores]") -> Self:
+        """Put several sets one below the other."""
+        if not parts:
+            msg = "Scores.concat: parts must be a non-empty list, got []"
+            raise ValueError(msg)
+        with_groups = [part.groups is not None for part in parts]
+        if any(with_groups) and not all(with_groups):
+            msg = "Scores.concat: groups must be given for all parts or for none"
+            raise ValueError(msg)
+        counts = {part.n_classes for part in parts}
+        names = (*_REQUIRED, "groups") if all(with_groups) else _REQUIRED
+        columns = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+        n_classes = None if None in counts else max(c for c in counts if c)
+        return cls(**columns, n_classes=n_classes)
+
+    def with_known(self, known: ArrayLike) -> Self:
+        """Return the same samples with another knownness."""
+        return replace(self, known=known)  # type: ignore[arg-type]
+
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        columns: dict[str, NDArray[Any]] = {n: getattr(self, n) for n in _REQUIRED}
+        if self.groups is not None:
+            columns["groups"] = self.groups
+        return columns
+
+    def save(self, path: str | Path) -> Path:
+        """Write ``.npz``, ``.csv`` or ``.parquet`` (extra `tables`), by the ending.
+
+        Floats survive all three bit for bit. `n_classes` is kept by ``.npz`` and
+        ``.parquet``; a ``.csv`` holds columns only.
+        """
+        path = Path(path)
+        kind = _suffix("Scores.save", path)
+        columns = self._columns()
+        if kind == ".npz":
+            if self.n_classes is not None:
+                columns["n_classes"] = np.array(self.n_classes)
+            _io.write_npz(path, columns)
+        elif kind == ".csv":
+            _io.write(path, lambda stream: stream.write(_to_csv(columns)))
+        else:
+            pa = _io.optional("Scores.save", "pyarrow", name="tables")
+            parquet = _io.optional("Scores.save", "pyarrow.parquet", name="tables")
+            table = pa.table(
+                {name: pa.array(column) for name, column in columns.items()}
+            )
+            if self.n_classes is not None:
+                table = table.replace_schema_metadata(
+                    {"openset.n_classes": str(self.n_classes)}
+                )
+            with _io.replacing(path) as temporary:
+                parquet.write_table(table, temporary)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote (or any file with the same columns)."""
+        path = Path(path)
+        kind = _suffix("Scores.load", path)
+        if not path.exists():
+            msg = f"Scores.load: no such file: {path}"
+            raise FileNotFoundError(msg)
+        n_classes: int | None = None
+        if kind == ".npz":
+            columns = _io.read_npz("Scores.load", path)
+        elif kind == ".csv":
+            columns = _from_csv(path)
+        else:
+            parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
+            try:
+                table = parquet.read_table(path)
+            except (OSError, ValueError) as error:
+                msg = f"Scores.load: {path} is damaged or not Parquet ({error})"
+                raise ArtefactError(msg) from error
+            columns = {
+                name: np.asarray(table[name].to_numpy(zero_copy_only=False))
+                for name in table.column_names
+            }
+            stored = (table.schema.metadata or {}).get(b"openset.n_classes")
+            n_classes = None if stored is None else int(stored)
+        columns = _io.pick(
+            "Scores.load", path, columns, required=_REQUIRED, optional=_OPTIONAL
+        )
+        if "n_classes" in columns:
+            n_classes = int(columns.pop("n_classes"))
+        return cls(**columns, n_classes=n_classes)
+
+
+def _knownness(values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiu":
+        got = f"dtype {array.dtype}"
+        raise TypeError(
+            _check.must("real numbers", caller="Scores", name="known", got=got)
+        )
+    _check.vector("Scores", "known", array)
+    array = array.astype(np.float64, copy=False)
+    if np.isnan(array.min()):  # min hands NaN on: one pass, no mask
+        bad = np.flatnonzero(np.isnan(array))
+        msg = _check.must(
+            "free of NaN",
+            caller="Scores",
+            name="known",
+            got=f"NaN in {bad.size} of {array.size} samples, first at row {bad[0]}",
+            remedy="Look for inf - inf or 0/0 in the logits or features",
+        )
+        raise ValueError(msg)
+    return _check.read_only(array)
+
+
+def _suffix(caller: str, path: Path) -> str:
+    return _check.one_of(caller, f"the ending of {path.name}", path.suffix, _SUFFIXES)
+
+
+def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    # tolist() gives Python floats, whose repr reads back to the same bits.
+    writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
+    return text.getvalue().encode()
+
+
+def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
+    with path.open(newline="", encoding="utf-8") as stream:
+        try:
+            header, *rows = list(csv.reader(stream))
+            table = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+        except (ValueError, UnicodeDecodeError, csv.Error) as error:
+            msg = (
+                f"Scores.load: {path} must be a table with a header and equally long "
+                f"rows ({error})"
+            )
+            raise ArtefactError(msg) from error
+    columns: dict[str, NDArray[Any]] = {}
+    kinds = {"labels": np.int64, "predicted": np.int64, "known": np.float64}
+    for name, cells in zip(header, table, strict=True):
+        if name not in kinds:
+            columns[name] = np.asarray(cells, dtype=np.str_)
+            continue
+        try:
+            columns[name] = np.array(cells, dtype=np.str_).astype(kinds[name])
+        except ValueError as error:
+            msg = f"Scores.load: {path}: column {name} must be numbers ({error})"
+            raise ArtefactError(msg) from error
+    return columns

@@ -7,6 +7,7 @@ from openset._types import (
     MissingExtraError,
     UndefinedMetricError,
 )
+from openset.metrics import evaluate
 from openset.outputs import Outputs
 from openset.scores import Scores
 
@@ -21,6 +22,7 @@ __all__ = [
     "UndefinedMetricError",
     "__version__",
     "detectors",
+    "evaluate",
     "metrics",
     "stats",
 ]

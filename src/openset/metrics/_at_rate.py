@@ -1,0 +1,126 @@
+"""Error rates at the threshold that reaches a wanted true positive rate."""
+
+from fractions import Fraction
+from math import ceil
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.metrics._levels import Floats, Levels, both_sides
+from openset.scores import Scores
+
+Positive = Literal["known", "unknown"]
+Average = Literal["balanced", "pooled"]
+
+
+def fpr_at_tpr(
+    scores: Scores, tpr: float = 0.95, *, positive: Positive = "known"
+) -> float:
+    r"""Return the false positive rate where at least `tpr` of the positives are found.
+
+    With ``positive="known"`` the threshold is the largest one that accepts at least
+    95 % of the knowns, and the value is the share of unknowns accepted there. With
+    ``positive="unknown"`` the roles are swapped: at least 95 % of the unknowns are
+    rejected, and the value is the share of knowns rejected. The two differ, and papers
+    differ in which they mean: say it. No interpolation; ``ceil(tpr * n)`` in integers.
+
+    Examples
+    --------
+    >>> scores = Scores(
+    ...     labels=[0, 0, 0, -1, -1], predicted=[0] * 5, known=[5, 3, 1, 4, 2]
+    ... )
+    >>> fpr_at_tpr(scores, 0.5), fpr_at_tpr(scores, 0.5, positive="unknown")
+    (0.5, 0.3333333333333333)
+    """
+    _check.one_of("fpr_at_tpr", "positive", positive, ["known", "unknown"])
+    _check.rate("fpr_at_tpr", "tpr", tpr, open_low=True)
+    table = both_sides("fpr_at_tpr", scores)
+    return float(fpr_kernel(table, tpr=tpr, positive=positive))
+
+
+def error_at_tpr(
+    scores: Scores,
+    tpr: float = 0.95,
+    *,
+    positive: Positive = "known",
+    average: Average = "balanced",
+) -> float:
+    r"""Return the detection error at the threshold of :func:`fpr_at_tpr`.
+
+    ``average="balanced"`` is (1 - TPR)/2 + FPR/2, with the TPR really reached;
+    ``"pooled"`` is the share of all samples on the wrong side, which moves with the
+    mix of knowns and unknowns.
+
+    Examples
+    --------
+    >>> scores = Scores(
+    ...     labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 2, 3, 1]
+    ... )
+    >>> error_at_tpr(scores, 0.5)
+    0.25
+    """
+    _check.one_of("error_at_tpr", "positive", positive, ["known", "unknown"])
+    _check.one_of("error_at_tpr", "average", average, ["balanced", "pooled"])
+    _check.rate("error_at_tpr", "tpr", tpr, open_low=True)
+    table = both_sides("error_at_tpr", scores)
+    return float(error_kernel(table, tpr=tpr, positive=positive, average=average))
+
+
+def fpr_kernel(
+    table: Levels, *, tpr: float = 0.95, positive: Positive = "known"
+) -> Floats:
+    """Compute it for every replicate."""
+    _, false, _, n_negative = _counts(table, tpr, positive)
+    return false / n_negative
+
+
+def error_kernel(
+    table: Levels,
+    *,
+    tpr: float = 0.95,
+    positive: Positive = "known",
+    average: Average = "balanced",
+) -> Floats:
+    """Compute it for every replicate."""
+    found, false, n_positive, n_negative = _counts(table, tpr, positive)
+    if average == "balanced":
+        return (1 - found / n_positive) / 2 + false / n_negative / 2
+    return (n_positive - found + false) / (n_positive + n_negative)
+
+
+def _counts(
+    table: Levels, tpr: float, positive: Positive
+) -> tuple[Floats, Floats, int, int]:
+    """Count true and false positives at the threshold."""
+    n_known, n_unknown = table.n_known, table.n_unknown
+    rate = Fraction(str(float(tpr)))
+    if positive == "known":
+        at = first_reaching(table.known, ceil(rate * n_known))
+        return pick(table.known, at), pick(table.unknown, at), n_known, n_unknown
+    # Rejecting means known <= threshold. The smallest good threshold is the score of
+    # an unknown, the first one after the level that spares as many as may be spared.
+    at = last_within(table.unknown, n_unknown - ceil(rate * n_unknown))
+    found, false = n_unknown - pick(table.unknown, at), n_known - pick(table.known, at)
+    return found, false, n_unknown, n_known
+
+
+def first_reaching(counts: NDArray[Any], need: Any) -> NDArray[np.intp]:
+    """Index of the first level whose count is at least `need`."""
+    if counts.ndim == 1:
+        return np.asarray(np.searchsorted(counts, need))
+    return (counts < np.asarray(need)[..., None]).sum(axis=-1)
+
+
+def last_within(counts: NDArray[Any], most: Any) -> NDArray[np.intp]:
+    """Index of the last level whose count is at most `most`."""
+    if counts.ndim == 1:
+        return np.asarray(np.searchsorted(counts, most, side="right") - 1)
+    return (counts <= np.asarray(most)[..., None]).sum(axis=-1) - 1
+
+
+def pick(counts: NDArray[Any], at: NDArray[np.intp]) -> Floats:
+    """Read the count at one level per replicate."""
+    taken = np.take_along_axis(counts, at[..., None], axis=-1)[..., 0]
+    return np.asarray(taken, dtype=np.float64)

@@ -1,0 +1,78 @@
+"""Area under the precision-recall curve."""
+
+from typing import Literal
+
+import numpy as np
+
+from openset import _check
+from openset.metrics._levels import (
+    Floats,
+    Levels,
+    Moments,
+    blocks,
+    both_sides,
+    dot,
+    moments,
+)
+from openset.scores import Scores
+
+Positive = Literal["known", "unknown"]
+Rule = Literal["step", "trapezoid"]
+
+
+def aupr(scores: Scores, *, positive: Positive = "known", rule: Rule = "step") -> float:
+    r"""Average precision of finding the positive side.
+
+    .. math:: \mathrm{AP} = \sum_n (R_n - R_{n-1}) P_n
+
+    over the distinct scores, most positive first. It moves with the share of
+    positives. ``rule="trapezoid"`` joins the points by straight lines, as OpenOOD and
+    pytorch-ood do; that is optimistic, most of all under ties.
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3, 1, 2])
+    >>> round(aupr(scores), 4), aupr(scores, positive="unknown")
+    (0.8333, 0.5)
+    """
+    _check.one_of("aupr", "positive", positive, ["known", "unknown"])
+    _check.one_of("aupr", "rule", rule, ["step", "trapezoid"])
+    table = both_sides("aupr", scores)
+    return float(kernel(table, positive=positive, rule=rule))
+
+
+def from_moments(
+    table: Levels, sums: Moments, *, positive: Positive = "known"
+) -> Floats:
+    """Compute the step rule from the sums."""
+    if positive == "known":
+        return sums.precision_known / table.n_known
+    return sums.precision_unknown / table.n_unknown
+
+
+def kernel(
+    table: Levels, *, positive: Positive = "known", rule: Rule = "step"
+) -> Floats:
+    """Compute it for every replicate."""
+    if rule == "step":
+        return from_moments(table, moments(table), positive=positive)
+    if positive == "unknown":
+        table = _swapped(table)
+    area = np.zeros(table.known.shape[:-1])
+    before = np.ones((*area.shape, 1))  # precision 1 at recall 0, by convention
+    for block in blocks(table):
+        precision = block.known / np.maximum(block.known + block.unknown, 1)
+        previous = np.concatenate([before, precision[..., :-1]], axis=-1)
+        area += dot(block.d_known, precision + previous) / 2
+        before = precision[..., -1:]
+    return area / table.n_known
+
+
+def _swapped(table: Levels) -> Levels:
+    """Exchange the sides: unknowns are looked for, from the lowest score up."""
+    reverse = slice(None, None, -1)
+    known = table.n_known - table.known[..., reverse]
+    unknown = table.n_unknown - table.unknown[..., reverse]
+    return Levels(
+        values=-table.values[reverse], known=unknown, correct=unknown, unknown=known
+    )

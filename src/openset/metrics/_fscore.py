@@ -1,0 +1,63 @@
+"""Open-set F-score over the known classes."""
+
+from typing import Literal
+
+import numpy as np
+
+from openset import _check
+from openset.metrics._sweep import sweep
+from openset.metrics._tally import Floats, Tally, ratio, tally
+from openset.scores import Scores
+
+Average = Literal["macro", "macro_f", "micro"]
+AVERAGES = ("macro", "macro_f", "micro")
+
+
+def f_score(
+    scores: Scores,
+    threshold: float | Literal["best"],
+    *,
+    average: Average = "macro",
+) -> float:
+    r"""Harmonic mean of precision and recall over the known classes.
+
+    Accepted unknowns are false positives of the class they are given, rejected knowns
+    false negatives of their own; 0/0 is 0.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores with knowns and unknowns.
+    threshold
+        A number, or ``"best"``: the largest value over all thresholds (an oracle on
+        the data it is computed on).
+    average
+        ``"macro"``: precision and recall are averaged over classes, then combined
+        (OpenAUC paper, eq. 1-2). ``"macro_f"``: the mean of the classes' F-scores
+        (scikit-learn). ``"micro"``: counts are pooled (eq. 3).
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 2, 1])
+    >>> f_score(scores, 2), round(f_score(scores, 1, average="micro"), 4)
+    (1.0, 0.8)
+    """
+    _check.one_of("f_score", "average", average, AVERAGES)
+    if isinstance(threshold, str):
+        _check.one_of("f_score", "threshold", threshold, ["best"])
+        _check.both_sides("f_score", scores.n_known, scores.n_unknown)
+        threshold = sweep(scores).best(f"f_{average}").threshold
+    return float(kernel(tally(scores, threshold, caller="f_score"), average=average))
+
+
+def kernel(counts: Tally, *, average: Average = "macro") -> Floats:
+    """Compute it for every replicate."""
+    named = counts.hits + counts.false
+    if average == "macro_f":
+        return ratio(2 * counts.hits, named + counts.support).mean(axis=-1)
+    if average == "micro":
+        hits = counts.hits.sum(axis=-1)
+        return ratio(2 * hits, named.sum(axis=-1) + counts.n_known)
+    precision = ratio(counts.hits, named).mean(axis=-1)
+    recall = ratio(counts.hits, counts.support).mean(axis=-1)
+    return np.asarray(ratio(2 * precision * recall, precision + recall))

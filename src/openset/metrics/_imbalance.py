@@ -1,0 +1,194 @@
+"""Inner, Outer, Halfpoint and Overall: four views of one confusion matrix."""
+
+from typing import Literal
+
+import numpy as np
+
+from openset import _check
+from openset.metrics._tally import Floats, Tally, ratio, tally
+from openset.scores import Scores
+
+Base = Literal["balanced_accuracy", "accuracy", "f1"]
+Absent = Literal["skip", "zero"]
+BASES = ("balanced_accuracy", "accuracy", "f1")
+
+
+def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
+    r"""Quality within the known classes when nobody is rejected.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores with knowns.
+    base
+        ``"balanced_accuracy"``: mean recall over the classes that occur;
+        ``"accuracy"``; or ``"f1"``: mean F-score over the classes that occur.
+
+    References
+    ----------
+    Komorniczak and Ksieniewicz, "Taking class imbalance into account in open set
+    recognition evaluation", 2024.
+
+    Examples
+    --------
+    >>> inner_score(
+    ...     Scores(labels=[0, 0, 1, -1], predicted=[0, 1, 1, 0], known=[4, 3, 2, 1])
+    ... )
+    0.75
+    """
+    _check.one_of("inner_score", "base", base, BASES)
+    counts = tally(scores, -np.inf, caller="inner_score", unknowns=False)
+    return float(inner_kernel(counts, base=base))
+
+
+def outer_score(
+    scores: Scores, threshold: float, *, base: Base = "balanced_accuracy"
+) -> float:
+    r"""Quality of telling known from unknown, whatever the class.
+
+    With balanced accuracy this is (TPR + TNR)/2 of accepting knowns; with ``"f1"`` the
+    F-score of the known side.
+
+    Examples
+    --------
+    >>> outer_score(
+    ...     Scores(labels=[0, 0, 1, -1], predicted=[0, 1, 1, 0], known=[4, 3, 1, 2]), 2
+    ... )
+    0.3333333333333333
+    """
+    _check.one_of("outer_score", "base", base, BASES)
+    counts = tally(scores, threshold, caller="outer_score")
+    return float(outer_kernel(counts, base=base))
+
+
+def halfpoint_score(
+    scores: Scores,
+    threshold: float,
+    *,
+    base: Base = "balanced_accuracy",
+    absent: Absent = "skip",
+) -> float:
+    r"""Quality within the known classes when a rejected known is an error.
+
+    Unknown samples are left out; the mean is over the known classes.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores with knowns.
+    threshold
+        A sample is accepted iff its knownness is at least this.
+    base
+        As in :func:`inner_score`.
+    absent
+        ``"zero"`` also averages over the unknown class, whose row is empty, with value
+        0 as soon as one known is rejected, and over classes that are only predicted:
+        what torchmetrics' macro average does and published tables may contain.
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 1, 1, 1], predicted=[0, 1, 1, 1], known=[4, 3, 2, 1])
+    >>> halfpoint_score(scores, 2), round(halfpoint_score(scores, 2, absent="zero"), 4)
+    (0.8333333333333333, 0.5556)
+    """
+    _check.one_of("halfpoint_score", "base", base, BASES)
+    _check.one_of("halfpoint_score", "absent", absent, ["skip", "zero"])
+    counts = tally(scores, threshold, caller="halfpoint_score", unknowns=False)
+    return float(halfpoint_kernel(counts, base=base, absent=absent))
+
+
+def overall_score(
+    scores: Scores, threshold: float, *, base: Base = "balanced_accuracy"
+) -> float:
+    r"""Quality over the known classes and "unknown", the latter as one more class.
+
+    Without unknown samples it equals :func:`halfpoint_score`.
+
+    Examples
+    --------
+    >>> overall_score(
+    ...     Scores(labels=[0, 1, -1, -1], predicted=[0, 1, 1, 0], known=[4, 3, 2, 1]), 2
+    ... )
+    0.8333333333333334
+    """
+    _check.one_of("overall_score", "base", base, BASES)
+    counts = tally(scores, threshold, caller="overall_score", unknowns=False)
+    return float(overall_kernel(counts, base=base))
+
+
+def imbalance_ratio(scores: Scores) -> float:
+    r"""Known samples per unknown sample, :math:`N_k / N_u`.
+
+    Far from 1, accuracy and F-scores of known against unknown say little.
+
+    Examples
+    --------
+    >>> imbalance_ratio(Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 2, 1]))
+    2.0
+    """
+    _check.both_sides("imbalance_ratio", scores.n_known, scores.n_unknown)
+    return scores.n_known / scores.n_unknown
+
+
+def inner_kernel(counts: Tally, *, base: Base = "balanced_accuracy") -> Floats:
+    """Compute it for every replicate."""
+    if base == "accuracy":
+        return ratio(counts.closed_hits.sum(axis=-1), counts.n_known)
+    return _mean(base, counts.closed_hits, counts.closed_false, counts.support)
+
+
+def outer_kernel(counts: Tally, *, base: Base = "balanced_accuracy") -> Floats:
+    """Compute it for every replicate."""
+    accepted, rejected = counts.accepted_known, counts.rejected_unknown
+    if base == "accuracy":
+        return ratio(accepted + rejected, counts.n)
+    if base == "f1":
+        return ratio(2 * accepted, accepted + counts.accepted_unknown + counts.n_known)
+    recall = ratio(accepted, counts.n_known)
+    return (recall + ratio(rejected, counts.n_unknown)) / 2
+
+
+def halfpoint_kernel(
+    counts: Tally, *, base: Base = "balanced_accuracy", absent: Absent = "skip"
+) -> Floats:
+    """Compute it for every replicate."""
+    if base == "accuracy":
+        return ratio(counts.hits.sum(axis=-1), counts.n_known)
+    if absent == "skip":
+        return _mean(base, counts.hits, counts.false_known, counts.support)
+    hits = _append(counts.hits, 0)
+    false = _append(counts.false_known, counts.rejected_known)
+    support = _append(counts.support, 0)
+    return _mean(base, hits, false, support, only_true=False)
+
+
+def overall_kernel(counts: Tally, *, base: Base = "balanced_accuracy") -> Floats:
+    """Compute it for every replicate."""
+    if base == "accuracy":
+        right = counts.hits.sum(axis=-1) + counts.rejected_unknown
+        return ratio(right, counts.n)
+    hits = _append(counts.hits, counts.rejected_unknown)
+    false = _append(counts.false, counts.rejected_known)
+    return _mean(base, hits, false, _append(counts.support, counts.n_unknown))
+
+
+def _append(per_class: Floats, unknown: Floats | int) -> Floats:
+    column = np.broadcast_to(unknown, per_class.shape[:-1])[..., None]
+    return np.concatenate([per_class, column], axis=-1)
+
+
+def _mean(
+    base: Base, hits: Floats, false: Floats, support: Floats, *, only_true: bool = True
+) -> Floats:
+    """Mean recall or F-score over the classes that occur.
+
+    For recall a class occurs if it has samples (scikit-learn's balanced accuracy),
+    unless `only_true` is off; for the F-score also if it is only predicted.
+    """
+    if base == "f1":
+        value = ratio(2 * hits, hits + false + support)
+        occurs = hits + false + support > 0
+    else:
+        value = ratio(hits, support)
+        occurs = support > 0 if only_true else hits + false + support > 0
+    return ratio((value * occurs).sum(axis=-1), occurs.sum(axis=-1))

@@ -1,0 +1,257 @@
+"""Confidence intervals: closed forms where there are some, else the bootstrap."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import expit, logit
+from scipy.stats import norm
+
+from openset import _check
+from openset.metrics import _registry
+from openset.metrics._levels import Levels
+from openset.metrics._tally import Count, Floats, tally
+from openset.scores import Scores
+
+_LEVELS_AT_A_TIME = 1 << 22  # replicates x samples held in memory together
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A confidence interval and how it was made.
+
+    It covers the noise of drawing the test samples, not of training again.
+    """
+
+    low: float
+    high: float
+    level: float
+    method: str
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def on_logit_scale(value: float, variance: float, level: float) -> Interval | None:
+    """Return a normal interval made on the logit scale: it stays inside (0, 1).
+
+    None where it is undefined: at 0 or 1, without spread, or with one sample a side.
+    """
+    if not (0 < value < 1) or not variance > 0:
+        return None
+    half = norm.ppf((1 + level) / 2) * sqrt(variance) / (value * (1 - value))
+    centre = logit(value)
+    low, high = expit(centre - half), expit(centre + half)
+    return Interval(float(low), float(high), level, "U-statistic, logit scale")
+
+
+def wilson(hits: int, n: int, level: float) -> Interval:
+    """Wilson's interval for a share of independent samples."""
+    z = float(norm.ppf((1 + level) / 2))
+    share = hits / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    # At 0 and n the ends are exact; rounding must not move them past the value.
+    low = 0.0 if hits == 0 else centre - half
+    high = 1.0 if hits == n else centre + half
+    return Interval(low, high, level, "Wilson")
+
+
+def bootstrap(
+    scores: Scores,
+    metric: str,
+    *,
+    threshold: float | None = None,
+    resamples: int = 1000,
+    level: float = 0.95,
+    clusters: Literal["groups"] | None = None,
+    rng: np.random.Generator | int = 0,
+    **params: Any,
+) -> Interval:
+    """Percentile interval from resampled data, knowns and unknowns apart.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores with knowns and unknowns.
+    metric
+        Name of a metric with one number as value, e.g. ``"fpr_at_tpr"``.
+    threshold
+        For metrics at a threshold.
+    resamples
+        Number of resampled data sets.
+    level
+        Confidence level.
+    clusters
+        ``"groups"`` draws whole groups instead of samples, for samples that belong
+        together (frames of a video, images of a patient).
+    rng
+        Seed or generator.
+    **params
+        Passed to the metric, e.g. ``tpr=0.9``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> known = np.concatenate([rng.normal(1, 1, 200), rng.normal(0, 1, 200)])
+    >>> labels = np.repeat([0, -1], 200)
+    >>> scores = Scores(labels=labels, predicted=np.zeros(400, int), known=known)
+    >>> interval = bootstrap(scores, "auroc", resamples=200)
+    >>> 0.65 < interval.low < 0.76 < interval.high < 0.85
+    True
+    """
+    values = replicates(
+        scores,
+        {metric: (metric, params)},
+        threshold=threshold,
+        resamples=resamples,
+        clusters=clusters,
+        rng=rng,
+    )[metric]
+    return percentile(values, level)
+
+
+def percentile(values: Floats, level: float) -> Interval:
+    """Interval between the outer quantiles of the replicates."""
+    _check.number(
+        "bootstrap", "level", level, low=0, high=1, open_low=True, open_high=True
+    )
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high), level, f"bootstrap, {values.size}")
+
+
+def replicates(
+    scores: Scores,
+    wanted: Mapping[str, tuple[str, Mapping[str, Any]]],
+    *,
+    threshold: float | None = None,
+    resamples: int = 1000,
+    clusters: Literal["groups"] | None = None,
+    rng: np.random.Generator | int = 0,
+) -> dict[str, Floats]:
+    """Values of several metrics, each on the same resampled data sets.
+
+    `wanted` maps a key of your own to the name of a metric and its parameters.
+    """
+    _check.positive_int("bootstrap", "resamples", resamples)
+    _check.both_sides("bootstrap", scores.n_known, scores.n_unknown)
+    plan = {
+        key: (_kernel(name, threshold), _registry.get(name).kind, params)
+        for key, (name, params) in wanted.items()
+    }
+    draw = _Draw(scores, clusters, np.random.default_rng(rng))
+    in_order = _Sorted(scores)
+    at = -np.inf if threshold is None else threshold
+    size = max(1, min(resamples, _LEVELS_AT_A_TIME // len(scores)))
+    if clusters is not None:
+        size = 1  # clusters differ in size, and so replicates in their sample counts
+    values: dict[str, list[Floats]] = {key: [] for key in plan}
+    for start in range(0, resamples, size):
+        weights = draw(min(size, resamples - start))
+        weigh = _weighing(weights, scores.classes.size)
+        of_kind: dict[str, Any] = {}
+        for key, (kernel, kind, params) in plan.items():
+            if kind not in of_kind:
+                of_kind[kind] = (
+                    in_order.levels(weights)
+                    if kind == "ranking"
+                    else tally(scores, at, caller="bootstrap", count=weigh)
+                )
+            values[key].append(kernel(of_kind[kind], **params))
+    return {key: np.concatenate(parts) for key, parts in values.items()}
+
+
+def _kernel(name: str, threshold: float | None) -> Callable[..., Floats]:
+    metric = _registry.get(name)
+    if metric.kernel is None:
+        options = [n for n, m in _registry.REGISTRY.items() if m.kernel is not None]
+        _check.one_of("bootstrap", "metric", name, options)
+    if metric.kind == "threshold" and threshold is None:
+        msg = _check.must(
+            "given",
+            caller="bootstrap",
+            name="threshold",
+            got=None,
+            remedy=f"{name} is a metric at a threshold",
+        )
+        raise ValueError(msg)
+    return metric.kernel  # type: ignore[return-value]
+
+
+class _Draw:
+    """Draws how often each sample occurs, knowns and unknowns apart."""
+
+    def __init__(
+        self,
+        scores: Scores,
+        clusters: Literal["groups"] | None,
+        rng: np.random.Generator,
+    ) -> None:
+        self.rng = rng
+        self.n = len(scores)
+        self.sides: list[tuple[NDArray[np.intp], NDArray[np.intp]]] = []
+        if clusters is not None:
+            _check.one_of("bootstrap", "clusters", clusters, ["groups"])
+            if scores.groups is None:
+                msg = "bootstrap: scores must have groups for clusters, got none"
+                raise ValueError(msg)
+        for mask in (~scores.is_unknown, scores.is_unknown):
+            rows = np.flatnonzero(mask)
+            if clusters is None:
+                unit = np.arange(rows.size)
+            else:
+                unit = np.unique(scores.groups[rows], return_inverse=True)[1]  # type: ignore[index]
+            self.sides.append((rows, unit))
+
+    def __call__(self, size: int) -> NDArray[np.int32]:
+        weights = np.zeros((size, self.n), dtype=np.int32)
+        for rows, unit in self.sides:
+            n_units = int(unit.max()) + 1
+            drawn = self.rng.integers(0, n_units, size=(size, n_units))
+            drawn += np.arange(size)[:, None] * n_units
+            times = np.bincount(drawn.ravel(), minlength=size * n_units)
+            weights[:, rows] = times.reshape(size, n_units)[:, unit]
+        return weights
+
+
+class _Sorted:
+    """Samples in score order, so that weights turn into level counts by adding up."""
+
+    def __init__(self, scores: Scores) -> None:
+        self.order = np.argsort(-scores.known, kind="stable")
+        values = scores.known[self.order]
+        self.ends = np.flatnonzero(np.append(values[1:] != values[:-1], True))
+        self.values = np.concatenate([[np.inf], values[self.ends]])
+        self.is_correct = scores.is_correct[self.order]
+        self.is_unknown = scores.is_unknown[self.order]
+
+    def levels(self, weights: NDArray[np.int32]) -> Levels:
+        ordered = weights[:, self.order]
+
+        def counts(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
+            total = np.cumsum(ordered * mask, axis=1)[:, self.ends]
+            return np.concatenate([np.zeros((len(total), 1), np.int64), total], axis=1)
+
+        return Levels(
+            values=self.values,
+            known=counts(~self.is_unknown),
+            correct=counts(self.is_correct),
+            unknown=counts(self.is_unknown),
+        )
+
+
+def _weighing(weights: NDArray[np.int32], n_classes: int) -> Count:
+    """Count weighed samples by class: one sparse product for all replicates."""
+
+    def count(chosen: NDArray[np.bool_], place: NDArray[np.intp]) -> Floats:
+        rows = np.flatnonzero(chosen)
+        one = np.ones(rows.size)
+        shape = (n_classes, weights.shape[1])
+        indicator = sparse.csr_array((one, (place[rows], rows)), shape=shape)
+        return np.asarray((indicator @ weights.T).T, dtype=np.float64)
+
+    return count

@@ -1,0 +1,217 @@
+"""One sort: how many samples of each kind are accepted at every distinct score.
+
+Every ranking metric is a function of these counts, so they are computed once and
+shared. The counts may carry leading axes (bootstrap replicates); the metrics then
+return one value per replicate.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.scores import Scores
+
+Floats: TypeAlias = NDArray[np.float64]
+"""A value per replicate: shape () for plain data."""
+
+# Levels handled at a time: a dozen float64 temporaries of this length stay in cache.
+_BLOCK = 1 << 15
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Accepted samples (``known >= value``) at each distinct score, best first.
+
+    Entry 0 is "reject all": value +inf, all counts 0. The last entry accepts all.
+    """
+
+    values: NDArray[np.float64]  # (m + 1,)
+    known: NDArray[Any]  # (..., m + 1), integers
+    correct: NDArray[Any]
+    unknown: NDArray[Any]
+
+    @property
+    def n_known(self) -> int:
+        """Number of known samples."""
+        return int(self.known[..., -1].flat[0])
+
+    @property
+    def n_unknown(self) -> int:
+        """Number of unknown samples."""
+        return int(self.unknown[..., -1].flat[0])
+
+    @property
+    def n_correct(self) -> Floats:
+        """Number of known samples whose class is right (varies over replicates)."""
+        return np.asarray(self.correct[..., -1], dtype=np.float64)
+
+    @property
+    def accuracy(self) -> Floats:
+        """Share of known samples whose class is right."""
+        return self.n_correct / self.n_known
+
+
+def levels(scores: Scores) -> Levels:
+    """Sort correct, wrong and unknown samples apart, then merge the three runs.
+
+    Sorting values and merging sorted runs is several times cheaper than one argsort,
+    and exact for float64 (no flag bits are packed into the scores).
+    """
+    kinds = (
+        scores.is_correct,
+        ~(scores.is_correct | scores.is_unknown),
+        scores.is_unknown,
+    )
+    runs = np.empty(len(scores))
+    stop = 0
+    for kind in kinds:
+        start, stop = stop, stop + int(np.count_nonzero(kind))
+        np.compress(kind, scores.known, out=runs[start:stop])
+        runs[start:stop].sort()
+    del kinds, kind
+    # A stable sort finds the three runs and only merges them: O(n).
+    order = runs.argsort(kind="stable")[::-1]
+    values = _with_origin(runs[order], np.inf)
+    del runs
+    n_correct = int(np.count_nonzero(scores.is_correct))
+    count = np.int32 if len(scores) < 2**31 - 1 else np.int64
+    correct = _accumulated(order < n_correct, count)
+    unknown = _accumulated(order >= scores.n_known, count)
+    del order
+    return _distinct(values, correct, unknown)
+
+
+def both_sides(caller: str, scores: Scores) -> Levels:
+    """Return the levels of data that have knowns and unknowns, or raise."""
+    _check.both_sides(caller, scores.n_known, scores.n_unknown)
+    return levels(scores)
+
+
+def _with_origin(array: NDArray[Any], origin: float) -> NDArray[Any]:
+    out = np.empty((*array.shape[:-1], array.shape[-1] + 1), dtype=array.dtype)
+    out[..., 0] = origin
+    out[..., 1:] = array
+    return out
+
+
+def _accumulated(flags: NDArray[np.bool_], count: type) -> NDArray[Any]:
+    out: NDArray[Any] = np.zeros(flags.size + 1, dtype=count)
+    np.cumsum(flags, out=out[1:])
+    return out
+
+
+def _distinct(
+    values: NDArray[np.float64], correct: NDArray[Any], unknown: NDArray[Any]
+) -> Levels:
+    """Keep the last entry of each run of equal scores, where all of them are in."""
+    is_last = np.empty(values.size, dtype=bool)
+    np.not_equal(values[1:], values[:-1], out=is_last[:-1])
+    is_last[0] = True  # the origin stays, even if the best score is +inf as well
+    is_last[-1] = True
+    rank = np.arange(values.size, dtype=unknown.dtype)
+    if not is_last.all():
+        rank, values = rank[is_last], values[is_last]
+        correct, unknown = correct[is_last], unknown[is_last]
+    rank -= unknown
+    return Levels(values=values, known=rank, correct=correct, unknown=unknown)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """A stretch of levels as float64: counts before (`*_above`) and at (`d_*`) each."""
+
+    known: Floats
+    known_above: Floats
+    correct_above: Floats
+    unknown: Floats
+    unknown_above: Floats
+    d_known: Floats
+    d_correct: Floats
+    d_unknown: Floats
+
+
+def blocks(table: Levels) -> Iterator[Block]:
+    """Walk over the levels in stretches that stay in cache, origin excluded."""
+    for start in range(1, table.values.size, _BLOCK):
+        reach = slice(start - 1, start + _BLOCK)
+        known = table.known[..., reach].astype(np.float64)
+        correct = table.correct[..., reach].astype(np.float64)
+        unknown = table.unknown[..., reach].astype(np.float64)
+        yield Block(
+            known=known[..., 1:],
+            known_above=known[..., :-1],
+            correct_above=correct[..., :-1],
+            unknown=unknown[..., 1:],
+            unknown_above=unknown[..., :-1],
+            d_known=np.diff(known),
+            d_correct=np.diff(correct),
+            d_unknown=np.diff(unknown),
+        )
+
+
+def dot(a: Floats, b: Floats) -> Floats:
+    """Sum of products over the levels; exact while the sum is below 2**53."""
+    return np.einsum("...i,...i->...", a, b)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Counts and second moments of (positive, unknown) pairs.
+
+    `won`, `tied`: pairs with the positive above, or at, the unknown. `squared_v` and
+    `squared_w`: sums over positives and over unknowns of the squared number of pairs
+    they win, ties half (placement values before division).
+    """
+
+    won: Floats
+    tied: Floats
+    squared_v: Floats
+    squared_w: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """All sums the ranking metrics need, from one pass over the levels."""
+
+    known: Pairs
+    correct: Pairs
+    precision_known: Floats  # sum over knowns of the precision at their score
+    precision_unknown: Floats
+
+
+def moments(table: Levels) -> Moments:
+    """Add up everything in one pass over memory."""
+    n_known, n_unknown = table.n_known, table.n_unknown
+    shape = table.unknown.shape[:-1]
+    total = {name: np.zeros(shape) for name in ("pk", "pu")}
+    sums = {side: [np.zeros(shape) for _ in range(4)] for side in ("known", "correct")}
+    for block in blocks(table):
+        # Unknowns below each level, those at it counted half.
+        beaten = n_unknown - block.unknown + block.d_unknown / 2
+        beaten_squared = beaten * beaten
+        for side, d, above in (
+            ("known", block.d_known, block.known_above),
+            ("correct", block.d_correct, block.correct_above),
+        ):
+            lost_to = above + d / 2
+            won, tied, squared_v, squared_w = sums[side]
+            won += dot(block.d_unknown, above)
+            tied += dot(block.d_unknown, d)
+            squared_v += dot(d, beaten_squared)
+            squared_w += dot(block.d_unknown, lost_to * lost_to)
+        # (a replicate may have nobody at or above a level: then nobody is at it)
+        accepted = np.maximum(block.known + block.unknown, 1)
+        total["pk"] += dot(block.d_known, block.known / accepted)
+        below_unknown = n_unknown - block.unknown_above
+        below = below_unknown + (n_known - block.known_above)
+        total["pu"] += dot(block.d_unknown, below_unknown / np.maximum(below, 1))
+    return Moments(
+        known=Pairs(*sums["known"]),
+        correct=Pairs(*sums["correct"]),
+        precision_known=total["pk"],
+        precision_unknown=total["pu"],
+    )

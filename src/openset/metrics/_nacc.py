@@ -1,0 +1,65 @@
+"""Normalized accuracy."""
+
+from typing import Literal
+
+import numpy as np
+
+from openset import _check
+from openset.metrics._sweep import sweep
+from openset.metrics._tally import Floats, Tally, ratio, tally
+from openset.scores import Scores
+
+AUS = Literal["precision", "recall"]
+
+
+def normalized_accuracy(
+    scores: Scores,
+    threshold: float | Literal["best"],
+    *,
+    balance: float = 0.5,
+    aus: AUS = "precision",
+) -> float:
+    r"""Weighed mean of the accuracies on known (AKS) and unknown (AUS) samples.
+
+    .. math:: \mathrm{NAcc} = \lambda\,\mathrm{AKS} + (1 - \lambda)\,\mathrm{AUS},
+              \quad \mathrm{AKS} = \frac{\sum_c (TP_c + TN_c)}
+              {\sum_c (TP_c + TN_c + FP_c + FN_c)}
+
+    Parameters
+    ----------
+    scores
+        Labelled scores with knowns and unknowns.
+    threshold
+        A number, or ``"best"``: the largest value over all thresholds.
+    balance
+        The weight λ.
+    aus
+        ``"precision"``: unknowns among the rejected, as printed in the OpenAUC paper
+        (eq. 6); ``"recall"``: rejected among the unknowns, as the name says. 0/0 is 0.
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 1, 2])
+    >>> normalized_accuracy(scores, 3, aus="recall")
+    0.9166666666666667
+    """
+    _check.one_of("normalized_accuracy", "aus", aus, ["precision", "recall"])
+    _check.rate("normalized_accuracy", "balance", balance)
+    if isinstance(threshold, str):
+        _check.one_of("normalized_accuracy", "threshold", threshold, ["best"])
+        _check.both_sides("normalized_accuracy", scores.n_known, scores.n_unknown)
+        found = sweep(scores, balance=balance).best(f"nacc_{aus}")
+        threshold = found.threshold
+    counts = tally(scores, threshold, caller="normalized_accuracy")
+    return float(kernel(counts, balance=balance, aus=aus))
+
+
+def kernel(counts: Tally, *, balance: float = 0.5, aus: AUS = "precision") -> Floats:
+    """Compute it for every replicate."""
+    n_classes = counts.support.shape[-1]
+    missed = counts.n_known - counts.hits.sum(axis=-1)
+    wrong = counts.false.sum(axis=-1) + missed
+    on_known = 1 - wrong / (n_classes * np.asarray(counts.n))
+    rejected = counts.rejected_unknown
+    whole = rejected + counts.rejected_known if aus == "precision" else counts.n_unknown
+    return balance * on_known + (1 - balance) * ratio(rejected, whole)

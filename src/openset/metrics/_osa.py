@@ -1,0 +1,280 @@
+"""Open-set accuracy: at a threshold, at all of them, at the best, and in operation."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset._types import UndefinedMetricError
+from openset.metrics._levels import Levels, both_sides
+from openset.scores import Scores
+
+Ties = Literal["smallest", "highest", "widest"]
+
+
+def ccr(scores: Scores, threshold: float) -> float:
+    r"""Correct classification rate: knowns that are named rightly *and* accepted.
+
+    .. math:: \mathrm{CCR}(\theta) = \frac{1}{N_k} \sum_{i \in K}
+              [\hat y_i = y_i][s_i \ge \theta]
+
+    Examples
+    --------
+    >>> ccr(Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 2, 1]), 2)
+    0.5
+    """
+    threshold = _check.threshold("ccr", threshold)
+    _check.some_known("ccr", scores.n_known)
+    hits = np.count_nonzero(scores.is_correct & (scores.known >= threshold))
+    return float(hits / scores.n_known)
+
+
+def urr(scores: Scores, threshold: float) -> float:
+    r"""Unknown rejection rate: unknowns that fall below the threshold.
+
+    .. math:: \mathrm{URR}(\theta) = \frac{1}{N_u} \sum_{j \in U} [s_j < \theta]
+
+    Examples
+    --------
+    >>> urr(Scores(labels=[0, -1, -1], predicted=[0, 1, 0], known=[3, 2, 1]), 2)
+    0.5
+    """
+    threshold = _check.threshold("urr", threshold)
+    if scores.n_unknown == 0:
+        msg = "urr: undefined without unknown samples, got 0 unknown (label -1)"
+        raise UndefinedMetricError(msg)
+    rejected = np.count_nonzero(scores.is_unknown & (scores.known < threshold))
+    return float(rejected / scores.n_unknown)
+
+
+def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> float:
+    r"""Open-set accuracy: knowns named rightly and unknowns rejected, weighed.
+
+    .. math:: \mathrm{OSA}(\theta) = \alpha\,\mathrm{CCR}(\theta)
+              + (1 - \alpha)\,\mathrm{URR}(\theta)
+
+    Parameters
+    ----------
+    scores
+        Labelled scores with knowns and unknowns.
+    threshold
+        A sample is accepted iff its knownness is at least this.
+    alpha
+        Weight of the known side. By default their share of the samples, which makes
+        OSA the accuracy over the known classes and "unknown".
+
+    References
+    ----------
+    Cruz et al., "Operational open-set recognition and PostMax refinement", ECCV 2024.
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 2, 1])
+    >>> round(osa(scores, 2), 4), osa(scores, 2, alpha=0.5)
+    (0.6667, 0.75)
+    """
+    _check.both_sides("osa", scores.n_known, scores.n_unknown)
+    weight = _alpha("osa", alpha, scores.n_known, scores.n_unknown)
+    return float(
+        weight * ccr(scores, threshold) + (1 - weight) * urr(scores, threshold)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OSACurve:
+    """OSA at every distinct score, strictest threshold first (+inf: reject all)."""
+
+    thresholds: NDArray[np.float64]
+    ccr: NDArray[np.float64]
+    urr: NDArray[np.float64]
+    osa: NDArray[np.float64]
+    alpha: float
+
+
+def osa_curve(scores: Scores, *, alpha: float | None = None) -> OSACurve:
+    r"""Open-set accuracy at every threshold: plot `osa` over `urr`.
+
+    Examples
+    --------
+    >>> curve = osa_curve(
+    ...     Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 1, 2]), alpha=0.5
+    ... )
+    >>> curve.urr, curve.osa
+    (array([1., 1., 0., 0.]), array([0.5 , 0.75, 0.25, 0.25]))
+    """
+    table = both_sides("osa_curve", scores)
+    weight = _alpha("osa_curve", alpha, table.n_known, table.n_unknown)
+    hits = table.correct / table.n_known
+    rejected = 1 - table.unknown / table.n_unknown
+    return OSACurve(
+        thresholds=table.values,
+        ccr=hits,
+        urr=rejected,
+        osa=float(weight) * hits + float(1 - weight) * rejected,
+        alpha=float(weight),
+    )
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best open-set accuracy and the thresholds that reach it.
+
+    Every threshold in ``(low, high]`` is optimal; `threshold` is a score of the data in
+    it (or +inf: reject all). `n_optimal` counts the distinct scores that are optimal:
+    above one, the best is tied and `ties` chose among them.
+    """
+
+    value: float
+    threshold: float
+    low: float
+    high: float
+    alpha: float
+    n_optimal: int
+
+
+def osa_optimum(
+    scores: Scores, *, alpha: float | None = None, ties: Ties = "smallest"
+) -> Optimum:
+    r"""Threshold with the largest open-set accuracy, over all there are.
+
+    Candidates are all distinct scores and +inf (reject all). On a test set this is the
+    *oracle*: a bound to compare with, not a threshold to report results at.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores with knowns and unknowns.
+    alpha
+        As in :func:`osa`.
+    ties
+        Which optimal score to return: the ``"smallest"`` (accepts most), the
+        ``"highest"``, or the right end of the ``"widest"`` optimal interval.
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 2, 3, 1])
+    >>> best = osa_optimum(scores)
+    >>> best.value, best.threshold, best.n_optimal
+    (0.75, 2.0, 2)
+    """
+    _check.one_of("osa_optimum", "ties", ties, ["smallest", "highest", "widest"])
+    table = both_sides("osa_optimum", scores)
+    return optimum(table, alpha=alpha, ties=ties)
+
+
+def optimum(
+    table: Levels, *, alpha: float | None = None, ties: Ties = "smallest"
+) -> Optimum:
+    """Find the best level."""
+    weight = _alpha("osa_optimum", alpha, table.n_known, table.n_unknown)
+    gain = _gain(table, weight)
+    # With a score of +inf no threshold rejects all: entry 0 is then out of reach.
+    first = 1 if table.values[1] == np.inf else 0
+    best = np.flatnonzero(gain[first:] == gain[first:].max()) + first
+    at, start, stop = _choose(table.values, best, ties)
+    correct, unknown = int(table.correct[at]), int(table.unknown[at])
+    value = weight * Fraction(correct, table.n_known)
+    value += (1 - weight) * (1 - Fraction(unknown, table.n_unknown))
+    return Optimum(
+        value=float(value),
+        threshold=float(table.values[at]),
+        low=float(table.values[stop]) if stop < table.values.size else -np.inf,
+        high=float(table.values[start]),
+        alpha=float(weight),
+        n_optimal=best.size,
+    )
+
+
+def oosa(
+    scores: Scores,
+    calibration: Scores,
+    *,
+    alpha: float | None = None,
+    ties: Ties = "smallest",
+) -> float:
+    r"""Operational open-set accuracy: threshold from calibration, value on the test.
+
+    .. math:: \mathrm{OOSA} = \mathrm{OSA}_{\text{test}}\bigl(
+              \arg\max_\theta \mathrm{OSA}_{\text{calibration}}(\theta)\bigr)
+
+    Parameters
+    ----------
+    scores
+        The test set.
+    calibration
+        Validation knowns together with *surrogate* unknowns; none of them in the test.
+    alpha
+        Weight of the known side on both sets. By default each set uses its own share
+        of knowns.
+    ties
+        As in :func:`osa_optimum`.
+
+    Examples
+    --------
+    >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
+    >>> test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3.0, 1.5, 1.0])
+    >>> round(oosa(test, calibration), 4)
+    0.6667
+    """
+    if calibration is scores:
+        msg = (
+            "oosa: calibration must be other samples than scores, got the same object. "
+            "A threshold chosen on the test set gives the oracle: use osa_optimum"
+        )
+        raise ValueError(msg)
+    _check.both_sides("oosa", scores.n_known, scores.n_unknown)
+    chosen = osa_optimum(calibration, alpha=alpha, ties=ties)
+    return osa(scores, chosen.threshold, alpha=alpha)
+
+
+def _alpha(caller: str, alpha: float | None, n_known: int, n_unknown: int) -> Fraction:
+    if alpha is None:
+        return Fraction(n_known, n_known + n_unknown)
+    return _check.rate(caller, "alpha", alpha)
+
+
+def _gain(table: Levels, weight: Fraction) -> NDArray[Any]:
+    """OSA at each level up to a constant, in integers where they are wide enough.
+
+    Whole numbers make equal accuracies compare equal; rounded ones would not.
+    """
+    for_known = weight / table.n_known
+    for_unknown = (1 - weight) / table.n_unknown
+    scale = lcm(for_known.denominator, for_unknown.denominator)
+    a, b = int(for_known * scale), int(for_unknown * scale)
+    common = gcd(a, b)
+    a, b = a // common, b // common
+    if a == b:  # alpha is the share of knowns: plain counting
+        return table.correct - table.unknown
+    if max(a, b) * max(table.n_known, table.n_unknown) < 2**62:
+        return a * table.correct.astype(np.int64) - b * table.unknown.astype(np.int64)
+    return float(for_known) * table.correct - float(for_unknown) * table.unknown
+
+
+def _choose(
+    values: NDArray[np.float64], best: NDArray[np.intp], ties: Ties
+) -> tuple[int, int, int]:
+    """Pick an optimal level, and the run of optimal levels ``start..stop-1`` it is in.
+
+    Runs are intervals of thresholds that are all optimal, `values` falling.
+    """
+    breaks = np.flatnonzero(np.diff(best) > 1) + 1
+    runs = np.split(best, breaks)
+    if ties == "highest":
+        run = runs[0]
+    elif ties == "smallest":
+        run = runs[-1]
+    else:
+        # Reject-all and accept-all reach to infinity: not "wide", just one-sided.
+        lows = np.append(values, -np.inf)[[run[-1] + 1 for run in runs]]
+        highs = values[[run[0] for run in runs]]
+        is_finite = np.isfinite(lows) & np.isfinite(highs)
+        width = np.full(len(runs), -1.0)
+        width[is_finite] = highs[is_finite] - lows[is_finite]
+        run = runs[int(np.argmax(width))]
+    at = run[-1] if ties == "smallest" else run[0]
+    return int(at), int(run[0]), int(run[-1]) + 1

@@ -1,0 +1,125 @@
+"""Per-class counts at a threshold: all that thresholded metrics need.
+
+The counts may carry leading axes (bootstrap replicates), as in `_levels`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.scores import Scores
+
+Floats: TypeAlias = NDArray[np.float64]
+Count: TypeAlias = Callable[[NDArray[np.bool_], NDArray[np.intp]], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """Counts per known class, shape (..., C), and of the unknowns, shape (...)."""
+
+    support: Floats  # known samples of the class
+    closed_hits: Floats  # of these, named rightly when nobody is rejected
+    closed_false: Floats  # known samples of other classes named so
+    hits: Floats  # named rightly and accepted
+    false_known: Floats  # accepted known samples of other classes named so
+    false_unknown: Floats  # accepted unknown samples named so
+    n_unknown: Floats
+
+    @property
+    def n_known(self) -> Floats:
+        """Number of known samples."""
+        return self.support.sum(axis=-1)
+
+    @property
+    def n(self) -> Floats:
+        """Number of samples."""
+        return self.n_known + self.n_unknown
+
+    @property
+    def accepted_known(self) -> Floats:
+        """Known samples accepted, under whatever name."""
+        return (self.hits + self.false_known).sum(axis=-1)
+
+    @property
+    def rejected_known(self) -> Floats:
+        """Known samples rejected."""
+        return self.n_known - self.accepted_known
+
+    @property
+    def accepted_unknown(self) -> Floats:
+        """Unknown samples accepted."""
+        return self.false_unknown.sum(axis=-1)
+
+    @property
+    def rejected_unknown(self) -> Floats:
+        """Unknown samples rejected."""
+        return self.n_unknown - self.accepted_unknown
+
+    @property
+    def false(self) -> Floats:
+        """Accepted samples, known or not, named so wrongly."""
+        return self.false_known + self.false_unknown
+
+
+def tally(
+    scores: Scores,
+    threshold: float,
+    *,
+    caller: str,
+    unknowns: bool = True,
+    count: Count | None = None,
+) -> Tally:
+    """Count, per class; `count` may weigh samples (bootstrap)."""
+    threshold = _check.threshold(caller, threshold)
+    if unknowns:
+        _check.both_sides(caller, scores.n_known, scores.n_unknown)
+    else:
+        _check.some_known(caller, scores.n_known)
+    label, predicted = positions(scores)
+    accepted = scores.known >= threshold
+    is_known, is_correct = ~scores.is_unknown, scores.is_correct
+    count = count or counter(scores.classes.size)
+    hits = count(is_correct & accepted, label)
+    closed_hits = count(is_correct, label)
+    false_unknown = count(scores.is_unknown & accepted, predicted)
+    everyone = np.zeros(len(scores), dtype=np.intp)
+    return Tally(
+        support=count(is_known, label),
+        closed_hits=closed_hits,
+        closed_false=count(is_known, predicted) - closed_hits,
+        hits=hits,
+        false_known=count(is_known & accepted, predicted) - hits,
+        false_unknown=false_unknown,
+        n_unknown=count(scores.is_unknown, everyone)[..., 0],
+    )
+
+
+def positions(scores: Scores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return labels and predictions as places in `scores.classes` (unknown: C)."""
+    classes = scores.classes
+    if classes.size and classes[-1] == classes.size - 1:  # 0..C-1 already
+        label = np.where(scores.is_unknown, classes.size, scores.labels)
+        return label, scores.predicted.astype(np.intp, copy=False)
+    label = np.searchsorted(classes, scores.labels)
+    label[scores.is_unknown] = classes.size
+    return label, np.searchsorted(classes, scores.predicted)
+
+
+def counter(n_classes: int) -> Count:
+    """Count samples by class."""
+
+    def count(chosen: NDArray[np.bool_], place: NDArray[np.intp]) -> Floats:
+        counts = np.bincount(place[chosen], minlength=n_classes)
+        return counts.astype(np.float64)
+
+    return count
+
+
+def ratio(part: Any, whole: Any) -> Floats:
+    """Divide; 0/0 is 0."""
+    part, whole = np.asarray(part, dtype=float), np.asarray(whole, dtype=float)
+    return np.divide(part, whole, out=np.zeros_like(part + whole), where=whole > 0)

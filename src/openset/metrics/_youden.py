@@ -1,0 +1,57 @@
+"""Youden's index."""
+
+from typing import Literal
+
+import numpy as np
+
+from openset import _check
+from openset.metrics._sweep import sweep
+from openset.metrics._tally import Floats, Tally, ratio, tally
+from openset.scores import Scores
+
+Kind = Literal["classes", "binary"]
+
+
+def youden(
+    scores: Scores,
+    threshold: float | Literal["best"],
+    *,
+    kind: Kind = "classes",
+) -> float:
+    r"""Return the true positive rate plus true negative rate, minus one.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores with knowns and unknowns.
+    threshold
+        A number, or ``"best"``: the largest value over all thresholds.
+    kind
+        ``"classes"``: both rates are one-against-rest averages over the known classes
+        (OpenAUC paper, eq. 4); with many classes the second is close to 1 whatever
+        happens. ``"binary"``: known against unknown, TPR - FPR.
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 2, 1])
+    >>> youden(scores, 1), youden(scores, 1, kind="binary")
+    (0.75, 0.0)
+    """
+    _check.one_of("youden", "kind", kind, ["classes", "binary"])
+    if isinstance(threshold, str):
+        _check.one_of("youden", "threshold", threshold, ["best"])
+        _check.both_sides("youden", scores.n_known, scores.n_unknown)
+        name = "youden" if kind == "classes" else "youden_binary"
+        threshold = sweep(scores).best(name).threshold
+    return float(kernel(tally(scores, threshold, caller="youden"), kind=kind))
+
+
+def kernel(counts: Tally, *, kind: Kind = "classes") -> Floats:
+    """Compute it for every replicate."""
+    if kind == "binary":
+        tpr = ratio(counts.accepted_known, counts.n_known)
+        return tpr - ratio(counts.accepted_unknown, counts.n_unknown)
+    recall = ratio(counts.hits, counts.support).mean(axis=-1)
+    negatives = np.asarray(counts.n)[..., None] - counts.support
+    specificity = ratio(negatives - counts.false, negatives).mean(axis=-1)
+    return recall + specificity - 1

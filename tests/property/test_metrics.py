@@ -1,0 +1,302 @@
+"""Every metric equals its slow definition, on anything hypothesis can think of."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx  # noqa: PT013
+
+from openset import Scores, evaluate, metrics
+from tests.property import brute
+from tests.property.strategies import scores, scores_and_threshold
+
+RATES = st.sampled_from([0.01, 0.05, 0.1, 0.3, 0.5, 0.95, 1.0])
+ALPHAS = st.sampled_from([None, 0.0, 0.1, 0.5, 0.9, 1.0, 1 / 3])
+
+
+@given(scores())
+def test_accuracy_counts_correct_knowns(s):
+    assert metrics.accuracy(s) == approx(brute.accuracy(s))
+
+
+@given(scores())
+def test_auroc_counts_pairs(s):
+    assert metrics.auroc(s) == approx(brute.pairs(s, 0.5, need_correct=False))
+
+
+@given(scores())
+@pytest.mark.parametrize(
+    ("ties", "credit"), [("strict", 0), ("half", 0.5), ("optimistic", 1)]
+)
+def test_openauc_counts_pairs_named_rightly(ties, credit, s):
+    value = metrics.openauc(s, ties=ties)
+    assert value == approx(brute.pairs(s, credit, need_correct=True))
+    assert value <= metrics.accuracy(s) + 1e-12
+
+
+@given(scores())
+def test_openauc_is_the_area_under_the_oscr_curve(s):
+    curve = metrics.oscr_curve(s)
+    assert curve.area == approx(metrics.openauc(s))
+    assert (curve.fpr[0], curve.ccr[0]) == (0, 0)
+    assert (curve.fpr[-1], curve.ccr[-1]) == (1, approx(metrics.accuracy(s)))
+    assert (np.diff(curve.fpr) >= 0).all()
+    assert (np.diff(curve.ccr) >= 0).all()
+
+
+@given(scores())
+def test_oscr_curve_has_one_point_per_distinct_score(s):
+    curve = metrics.oscr_curve(s)
+    assert curve.thresholds[1:].tolist() == sorted(set(s.known.tolist()), reverse=True)
+    for i, threshold in enumerate(curve.thresholds[1:], start=1):
+        _, correct, false = brute.counts(s, threshold)
+        assert curve.ccr[i] == approx(correct / s.n_known)
+        assert curve.fpr[i] == approx(false / s.n_unknown)
+
+
+@given(scores(), RATES, st.sampled_from(["strict", "half", "optimistic"]))
+def test_partial_openauc_integrates_the_curve(s, bound, ties):
+    value = metrics.partial_openauc(s, bound, ties=ties)
+    assert value == approx(brute.partial_openauc(s, bound, ties), abs=1e-12)
+
+
+@given(scores(), st.sampled_from(["strict", "half", "optimistic"]))
+def test_partial_openauc_at_one_is_openauc(s, ties):
+    whole = metrics.openauc(s, ties=ties)
+    assert metrics.partial_openauc(s, 1.0, ties=ties) == approx(whole)
+
+
+@given(scores(), RATES, st.sampled_from(["known", "unknown"]))
+def test_fpr_at_tpr_takes_the_best_allowed_threshold(s, tpr, positive):
+    value = metrics.fpr_at_tpr(s, tpr, positive=positive)
+    assert value == approx(brute.fpr_at_tpr(s, tpr, positive))
+
+
+@given(scores(), RATES)
+def test_unknown_positive_fpr_is_known_positive_fpr_of_the_mirrored_scores(s, tpr):
+    mirrored = Scores(
+        labels=np.where(s.is_unknown, 0, -1),
+        predicted=np.zeros(len(s), int),
+        known=-s.known,
+    )
+    value = metrics.fpr_at_tpr(s, tpr, positive="unknown")
+    assert value == approx(metrics.fpr_at_tpr(mirrored, tpr))
+
+
+@given(scores(), RATES, st.sampled_from(["balanced", "pooled"]))
+def test_error_at_tpr_is_read_at_the_same_threshold(s, tpr, average):
+    value = metrics.error_at_tpr(s, tpr, average=average)
+    assert value == approx(brute.error_at_tpr(s, tpr, average))
+
+
+@given(scores(), st.sampled_from(["known", "unknown"]))
+def test_aupr_is_average_precision(s, positive):
+    value = metrics.aupr(s, positive=positive)
+    assert value == approx(brute.average_precision(s, positive))
+
+
+@given(scores(), st.sampled_from([0.0, 0.001, 0.01, 0.1, 0.5, 1.0]))
+def test_ccr_at_fpr_is_the_best_allowed(s, fpr):
+    assert metrics.ccr_at_fpr(s, fpr) == approx(brute.ccr_at_fpr(s, fpr))
+
+
+@given(scores())
+def test_accuracy_and_auroc_combine(s):
+    a, b = metrics.accuracy(s), metrics.auroc(s)
+    assert metrics.acc_times_auroc(s) == approx(a * b)
+    assert metrics.acc_plus_auroc(s) == approx(a + b)
+
+
+@given(scores_and_threshold(), ALPHAS)
+def test_osa_weighs_ccr_and_urr(made, alpha):
+    s, threshold = made
+    _, correct, false = brute.counts(s, threshold)
+    assert metrics.ccr(s, threshold) == approx(correct / s.n_known)
+    assert metrics.urr(s, threshold) == approx(1 - false / s.n_unknown)
+    value = metrics.osa(s, threshold, alpha=alpha)
+    assert value == approx(brute.osa(s, threshold, alpha))
+
+
+@given(scores(), ALPHAS, st.sampled_from(["smallest", "highest", "widest"]))
+def test_osa_optimum_beats_every_threshold(s, alpha, ties):
+    best = metrics.osa_optimum(s, alpha=alpha, ties=ties)
+    values = [brute.osa(s, t, alpha) for t in brute.thresholds(s)]
+    assert best.value == approx(max(values))
+    assert brute.osa(s, best.threshold, alpha) == approx(best.value)
+    assert best.low <= best.threshold <= best.high
+    inside = np.nextafter(best.low, np.inf)
+    if best.low < inside <= best.high:
+        assert brute.osa(s, inside, alpha) == approx(best.value)
+
+
+@given(scores(), ALPHAS)
+def test_osa_optimum_prefers_the_threshold_asked_for(s, alpha):
+    smallest = metrics.osa_optimum(s, alpha=alpha, ties="smallest")
+    highest = metrics.osa_optimum(s, alpha=alpha, ties="highest")
+    optimal = [
+        t
+        for t in brute.thresholds(s)
+        if brute.osa(s, t, alpha) >= smallest.value - 1e-12
+    ]
+    assert smallest.threshold == min(optimal)
+    assert highest.threshold == max(optimal)
+    assert smallest.n_optimal == len(set(optimal))
+
+
+@given(scores(), ALPHAS)
+def test_osa_curve_is_osa_at_each_threshold(s, alpha):
+    curve = metrics.osa_curve(s, alpha=alpha)
+    for i, threshold in enumerate(curve.thresholds):
+        if i == 0:
+            assert (curve.ccr[0], curve.urr[0]) == (0, 1)
+            continue
+        assert curve.osa[i] == approx(brute.osa(s, threshold, alpha))
+
+
+@given(scores_and_threshold())
+@pytest.mark.parametrize("average", ["macro", "macro_f", "micro"])
+def test_f_score_at_a_threshold(average, made):
+    s, threshold = made
+    value = metrics.f_score(s, threshold, average=average)
+    assert value == approx(brute.f_score(s, threshold, average))
+
+
+@given(scores_and_threshold())
+@pytest.mark.parametrize("kind", ["classes", "binary"])
+def test_youden_at_a_threshold(kind, made):
+    s, threshold = made
+    value = metrics.youden(s, threshold, kind=kind)
+    assert value == approx(brute.youden(s, threshold, kind), abs=1e-12)
+
+
+@given(scores_and_threshold(), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
+@pytest.mark.parametrize("aus", ["precision", "recall"])
+def test_normalized_accuracy_at_a_threshold(aus, made, balance):
+    s, threshold = made
+    value = metrics.normalized_accuracy(s, threshold, balance=balance, aus=aus)
+    assert value == approx(brute.normalized_accuracy(s, threshold, balance, aus))
+
+
+@given(scores())
+def test_sweep_holds_every_metric_at_every_threshold(s):
+    table = metrics.sweep(s)
+    functions = {
+        "ccr": metrics.ccr,
+        "urr": metrics.urr,
+        "osa": metrics.osa,
+        "f_macro": metrics.f_score,
+        "f_macro_f": lambda s, t: metrics.f_score(s, t, average="macro_f"),
+        "f_micro": lambda s, t: metrics.f_score(s, t, average="micro"),
+        "youden": metrics.youden,
+        "youden_binary": lambda s, t: metrics.youden(s, t, kind="binary"),
+        "nacc_precision": metrics.normalized_accuracy,
+        "nacc_recall": lambda s, t: metrics.normalized_accuracy(s, t, aus="recall"),
+        "outer": metrics.outer_score,
+        "halfpoint": metrics.halfpoint_score,
+        "overall": metrics.overall_score,
+    }
+    for name, function in functions.items():
+        column = getattr(table, name)
+        for i, threshold in enumerate(table.thresholds[1:], start=1):
+            assert column[i] == approx(function(s, threshold), abs=1e-11), name
+        if s.known.max() < np.inf:
+            assert column[0] == approx(function(s, np.inf), abs=1e-11), name
+
+
+@given(scores())
+def test_best_is_the_largest_over_all_thresholds(s):
+    # With a score of +inf no threshold rejects all; the sweep's first row does.
+    candidates = brute.thresholds(s)
+    for average in ("macro", "macro_f", "micro"):
+        best = max(brute.f_score(s, t, average) for t in candidates)
+        assert metrics.f_score(s, "best", average=average) == approx(best, abs=1e-11)
+
+
+@given(scores(), st.randoms(use_true_random=False))
+def test_row_order_changes_nothing(s, random):
+    order = list(range(len(s)))
+    random.shuffle(order)
+    first, second = evaluate(s), evaluate(s.take(order))
+    assert dict(first) == dict(second)
+    assert first.intervals == second.intervals
+
+
+@given(scores())
+def test_a_strictly_increasing_map_changes_no_ranking_metric(s):
+    ranks = np.unique(s.known, return_inverse=True)[1].astype(float)
+    mapped = np.exp(ranks / 7) - 30
+    mapped[s.known == np.inf] = np.inf  # the one score no threshold can reject
+    first, second = evaluate(s), evaluate(s.with_known(mapped))
+    assert dict(first) == dict(second)
+
+
+@given(scores_and_threshold())
+def test_evaluate_agrees_with_each_metric(made):
+    s, threshold = made
+    result = evaluate(s, threshold)
+    expected = {
+        "accuracy": metrics.accuracy(s),
+        "auroc": metrics.auroc(s),
+        "fpr_at_tpr": metrics.fpr_at_tpr(s),
+        "fpr_at_tpr_unknown": metrics.fpr_at_tpr(s, positive="unknown"),
+        "error_at_tpr": metrics.error_at_tpr(s),
+        "aupr": metrics.aupr(s),
+        "aupr_unknown": metrics.aupr(s, positive="unknown"),
+        "ccr_at_fpr_0.1": metrics.ccr_at_fpr(s, 0.1),
+        "openauc": metrics.openauc(s),
+        "openauc_strict": metrics.openauc(s, ties="strict"),
+        "openauc_optimistic": metrics.openauc(s, ties="optimistic"),
+        "partial_openauc": metrics.partial_openauc(s, 0.1),
+        "acc_times_auroc": metrics.acc_times_auroc(s),
+        "acc_plus_auroc": metrics.acc_plus_auroc(s),
+        "f_score": metrics.f_score(s, threshold),
+        "f_score_micro": metrics.f_score(s, threshold, average="micro"),
+        "f_score_best": metrics.f_score(s, "best"),
+        "youden": metrics.youden(s, threshold),
+        "youden_binary": metrics.youden(s, threshold, kind="binary"),
+        "youden_best": metrics.youden(s, "best"),
+        "normalized_accuracy": metrics.normalized_accuracy(s, threshold),
+        "normalized_accuracy_recall": metrics.normalized_accuracy(
+            s, threshold, aus="recall"
+        ),
+        "inner_score": metrics.inner_score(s),
+        "outer_score": metrics.outer_score(s, threshold),
+        "halfpoint_score": metrics.halfpoint_score(s, threshold),
+        "overall_score": metrics.overall_score(s, threshold),
+        "ccr": metrics.ccr(s, threshold),
+        "urr": metrics.urr(s, threshold),
+        "osa": metrics.osa(s, threshold),
+        "osa_best": metrics.osa_optimum(s).value,
+        "imbalance_ratio": metrics.imbalance_ratio(s),
+    }
+    for name, value in expected.items():
+        assert result[name] == approx(value, abs=1e-11), name
+
+
+@given(scores(), st.lists(st.integers(0, 3), min_size=50, max_size=50))
+def test_accumulator_equals_one_shot_under_any_partition(s, shard_of):
+    shards = [metrics.Accumulator() for _ in range(4)]
+    shard_of = np.array(shard_of)[: len(s)]
+    for i, shard in enumerate(shards):
+        rows = np.flatnonzero(shard_of == i)
+        if rows.size:
+            shard.update(s.take(rows))
+    total = metrics.Accumulator()
+    total.merge(*reversed(shards))
+    first, second = evaluate(s), total.compute()
+    assert dict(first) == dict(second)
+    assert first.intervals == second.intervals
+
+
+@given(scores_and_threshold())
+def test_confusion_counts_every_decision(made):
+    s, threshold = made
+    table = metrics.confusion(s, threshold)
+    names = [*table.classes.tolist(), -1]
+    for i, true in enumerate(names):
+        for j, given_class in enumerate(names):
+            expected = sum(
+                y == true and d == given_class
+                for y, d, _ in brute.decisions(s, threshold)
+            )
+            assert table.matrix[i, j] == expected

@@ -1,1 +1,187 @@
-"""Results."""
+"""`Results`: one tidy row per measured number."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io
+from openset._types import ArtefactError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """One number: what was measured, of whom, on which data, from how many samples."""
+
+    protocol: str = ""
+    model: str = ""
+    detector: str = ""
+    seed: int = 0
+    metric: str
+    value: float
+    n: int = 0
+
+    def __post_init__(self) -> None:
+        _check.number("Result", "value", float(self.value))
+
+
+_COLUMNS = tuple(field.name for field in fields(Result))
+_KINDS = {"seed": int, "n": int, "value": float}
+
+
+class Results:
+    """A table of results that can be filtered, paired and saved.
+
+    Examples
+    --------
+    >>> table = Results(
+    ...     [
+    ...         Result(detector="msp", seed=0, metric="auroc", value=0.8),
+    ...         Result(detector="msp", seed=1, metric="auroc", value=0.9),
+    ...         Result(detector="energy", seed=0, metric="auroc", value=0.7),
+    ...         Result(detector="energy", seed=1, metric="auroc", value=0.6),
+    ...     ]
+    ... )
+    >>> table.where(detector="msp").column("value")
+    array([0.8, 0.9])
+    >>> {name: values.tolist() for name, values in table.paired("detector").items()}
+    {'msp': [0.8, 0.9], 'energy': [0.7, 0.6]}
+    """
+
+    def __init__(self, rows: Iterable[Result]) -> None:
+        self._rows = tuple(rows)
+        for row in self._rows:
+            if not isinstance(row, Result):
+                got = type(row).__name__
+                msg = _check.must(
+                    "Result objects", caller="Results", name="rows", got=got
+                )
+                raise TypeError(msg)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._rows)
+
+    def __repr__(self) -> str:
+        detectors = len({row.detector for row in self._rows})
+        metrics = len({row.metric for row in self._rows})
+        return f"Results({len(self)} rows, {detectors} detectors, {metrics} metrics)"
+
+    def __add__(self, other: "Results") -> "Results":
+        return Results((*self._rows, *other._rows))
+
+    def where(self, **wanted: Any) -> Self:
+        """Keep the rows whose columns have these values."""
+        for name in wanted:
+            _check.one_of("Results.where", "column", name, _COLUMNS)
+        keep = [
+            row
+            for row in self._rows
+            if all(getattr(row, name) == value for name, value in wanted.items())
+        ]
+        return type(self)(keep)
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return one column as an array."""
+        _check.one_of("Results.column", "name", name, _COLUMNS)
+        return np.array([getattr(row, name) for row in self._rows])
+
+    def paired(self, by: str = "detector") -> dict[str, NDArray[np.float64]]:
+        """Return values per method, lined up so that place i is the same run for all.
+
+        A run is what all other columns but `by`, value and n say: protocol, model,
+        seed, metric. Every method must have every run, once.
+        """
+        _check.one_of("Results.paired", "by", by, ["detector", "model"])
+        keys = [name for name in _COLUMNS if name not in {by, "value", "n"}]
+        table: dict[str, dict[tuple[Any, ...], float]] = {}
+        for row in self._rows:
+            run = tuple(getattr(row, name) for name in keys)
+            values = table.setdefault(getattr(row, by), {})
+            if run in values:
+                msg = f"Results.paired: runs must be unique, got {run} twice"
+                raise ValueError(msg)
+            values[run] = row.value
+        runs = sorted({run for values in table.values() for run in values})
+        for method, values in table.items():
+            missing = [run for run in runs if run not in values]
+            if missing:
+                msg = (
+                    f"Results.paired: every {by} must have every run, got none of "
+                    f"{missing[0]} for {method!r}"
+                )
+                raise ValueError(msg)
+        return {
+            method: np.array([values[run] for run in runs])
+            for method, values in table.items()
+        }
+
+    @classmethod
+    def from_evaluation(
+        cls,
+        evaluation: Mapping[str, float],
+        *,
+        protocol: str = "",
+        model: str = "",
+        detector: str = "",
+        seed: int = 0,
+        n: int = 0,
+    ) -> Self:
+        """Make one row per metric of an evaluation (any mapping name to number)."""
+        return cls(
+            Result(
+                protocol=protocol,
+                model=model,
+                detector=detector,
+                seed=seed,
+                metric=name,
+                value=value,
+                n=n,
+            )
+            for name, value in evaluation.items()
+        )
+
+    def to_frame(self) -> Any:
+        """Return a pandas table."""
+        pd = _io.optional("Results.to_frame", "pandas", name="tables")
+        return pd.DataFrame([asdict(row) for row in self._rows], columns=list(_COLUMNS))
+
+    def save(self, path: str | Path) -> Path:
+        """Write a ``.csv``; floats survive bit for bit."""
+        path = Path(path)
+        _check.one_of(
+            "Results.save", f"the ending of {path.name}", path.suffix, [".csv"]
+        )
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in self._rows)
+        _io.write(path, lambda stream: stream.write(text.getvalue().encode()))
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what :meth:`save` wrote."""
+        path = Path(path)
+        with path.open(newline="", encoding="utf-8") as stream:
+            try:
+                rows = [
+                    Result(
+                        **{
+                            name: _KINDS.get(name, str)(value)
+                            for name, value in record.items()
+                        }
+                    )
+                    for record in csv.DictReader(stream)
+                ]
+            except (ValueError, TypeError, csv.Error) as error:
+                msg = f"Results.load: {path} is not a table of results ({error})"
+                raise ArtefactError(msg) from error
+        return cls(rows)

@@ -274,8 +274,9 @@ def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
 def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
     with path.open(newline="", encoding="utf-8") as stream:
         try:
-            header, *rows = list(csv.reader(stream))
-            table = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+            header, *rows = csv.reader(stream)
+            columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
+            table = dict(zip(header, columns_of, strict=True))
         except (ValueError, UnicodeDecodeError, csv.Error) as error:
             msg = (
                 f"Scores.load: {path} must be a table with a header and equally long "
@@ -284,7 +285,7 @@ def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
             raise ArtefactError(msg) from error
     columns: dict[str, NDArray[Any]] = {}
     kinds = {"labels": np.int64, "predicted": np.int64, "known": np.float64}
-    for name, cells in zip(header, table, strict=True):
+    for name, cells in table.items():
         if name not in kinds:
             columns[name] = np.asarray(cells, dtype=np.str_)
             continue

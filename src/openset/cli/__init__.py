@@ -1,1 +1,48 @@
-"""The cli of openset."""
+"""The command line: thin commands over the library."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+import openset
+from openset._types import ArtefactError, MissingExtraError
+from openset.cli import demo, evaluate
+from openset.cli._tables import ERRORS
+
+app = typer.Typer(
+    name="openset",
+    help="Open-set recognition: classifiers that also know when they do not know.",
+    epilog="Start with: [bold]openset demo[/bold]",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.command)
+app.command("evaluate", epilog=evaluate.EPILOG)(evaluate.command)
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag
+    if wanted:
+        typer.echo(f"openset {openset.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which."),
+    ] = False,
+) -> None:
+    """Hold the options that belong to no command."""
+
+
+def main() -> None:
+    """Run a command; what users can mend is one line, not a traceback."""
+    try:
+        app()
+    except (ValueError, TypeError, OSError, ArtefactError, MissingExtraError) as error:
+        ERRORS.print(f"[bold red]error:[/bold red] {error}", highlight=False)
+        sys.exit(2)

@@ -77,6 +77,7 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
     >>> round(osa(scores, 2), 4), osa(scores, 2, alpha=0.5)
     (0.6667, 0.75)
     """
+    threshold = _check.threshold("osa", threshold)
     _check.both_sides("osa", scores.n_known, scores.n_unknown)
     weight = _alpha("osa", alpha, scores.n_known, scores.n_unknown)
     return float(

@@ -11,7 +11,7 @@ Wang et al., "OpenAUC: towards AUC-oriented open-set recognition", NeurIPS 2022.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -78,6 +78,9 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
     threshold
         The operating point.
 
+    Both sides average over classes ``0..C-1`` (C: `n_classes`, or the largest class
+    that occurs plus one).
+
     Examples
     --------
     >>> scores = Scores(
@@ -93,6 +96,10 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
     _check.one_of("twin", "metric", metric, options)
     threshold = _check.threshold("twin", threshold)
     _check.both_sides("twin", scores.n_known, scores.n_unknown)
+    if scores.n_classes is None:
+        # A class that only a changed sample was given must not leave the average.
+        n_classes = int(scores.classes[-1]) + 1
+        scores = replace(scores, n_classes=n_classes)
     if metric in _RANKING:
         other, complete = _reordered(scores), True
         before, after = (_RANKING[metric](s) for s in (scores, other))
@@ -175,13 +182,7 @@ def _reordered(scores: Scores) -> Scores:
 
 
 def _changed(scores: Scores, known: NDArray[Any], predicted: NDArray[Any]) -> Scores:
-    return Scores(
-        labels=scores.labels,
-        predicted=predicted,
-        known=known,
-        groups=scores.groups,
-        n_classes=scores.n_classes,
-    )
+    return replace(scores, known=known, predicted=predicted)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,96 @@
+"""`openset evaluate`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openset import _io
+from openset.cli._tables import OUT, as_csv, as_latex, show
+from openset.metrics import Evaluation
+from openset.metrics import by_group as evaluate_groups
+from openset.metrics import evaluate as evaluate_scores
+from openset.scores import Scores
+
+EPILOG = """[bold]Examples[/bold]
+
+openset evaluate scores.npz
+
+openset evaluate scores.npz --threshold 0.7 --bootstrap 1000
+
+openset evaluate scores.csv --groups --latex --out table.tex"""
+
+
+def command(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SCORES",
+            help="Scores as .npz, .csv or .parquet, with columns "
+            "labels (-1 = unknown), predicted, known and, if you like, groups.",
+        ),
+    ],
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="Also evaluate decisions at it. Choose it on other data."),
+    ] = None,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="One column per group of unknowns.")
+    ] = False,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    bootstrap: Annotated[
+        int, typer.Option(help="Resamples for the intervals that have no formula.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    latex: Annotated[
+        bool, typer.Option("--latex", help="Print a LaTeX table.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this file instead of the screen.")
+    ] = None,
+) -> None:
+    """Print every metric of a file of scores, with intervals."""
+    if as_json + csv + latex > 1:
+        msg = "openset evaluate: at most one of --json, --csv and --latex can be given"
+        raise typer.BadParameter(msg)
+    scores = Scores.load(path)
+    evaluations: dict[str, Evaluation] = {
+        "all": evaluate_scores(scores, threshold, level, bootstrap=bootstrap)
+    }
+    if groups:
+        evaluations |= evaluate_groups(scores, threshold, level, bootstrap=bootstrap)
+    if as_json:
+        documents = {n: json.loads(e.to_json()) for n, e in evaluations.items()}
+        document = documents if groups else documents["all"]
+        _deliver(json.dumps(document, indent=2) + "\n", out)
+    elif csv:
+        _deliver(as_csv(evaluations), out)
+    elif latex:
+        _deliver(as_latex(evaluations), out)
+    else:
+        _print_tables(path, scores, evaluations)
+
+
+def _print_tables(
+    path: Path, scores: Scores, evaluations: dict[str, Evaluation]
+) -> None:
+    whole = evaluations["all"]
+    title = (
+        f"{path.name}: {whole.n_known} known samples of {scores.classes.size} classes, "
+        f"{whole.n_unknown} unknown"
+    )
+    if whole.threshold is not None:
+        title += f", threshold {whole.threshold:g}"
+    OUT.print(show(evaluations, title=title))
+    for note in whole.notes:
+        OUT.print(f"note: {note}", style="dim")
+
+
+def _deliver(text: str, out: Path | None) -> None:
+    if out is None:
+        typer.echo(text, nl=False)
+        return
+    _io.write(out, lambda stream: stream.write(text.encode()))
+    OUT.print(f"wrote {out}")

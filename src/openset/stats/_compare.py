@@ -1,0 +1,218 @@
+"""Two detectors on the same samples."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from openset import _check
+from openset.metrics import Interval, get
+from openset.metrics._intervals import percentile, replicates
+from openset.scores import Scores
+
+_ANALYTIC = ("auroc", "openauc", "partial_openauc")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Difference a - b of a metric, with interval and two-sided p-value."""
+
+    metric: str
+    a: float
+    b: float
+    difference: float
+    interval: Interval
+    p_value: float
+
+
+def compare(
+    a: Scores,
+    b: Scores,
+    metric: str = "openauc",
+    *,
+    level: float = 0.95,
+    threshold: tuple[float, float] | None = None,
+    resamples: int = 2000,
+    rng: int = 0,
+    **params: Any,
+) -> Comparison:
+    r"""Compare two detectors (or two networks) on the same samples.
+
+    For AUROC, OpenAUC and partial OpenAUC the variance of the difference comes from
+    the placement values of both, whose covariance counts the shared samples
+    (DeLong's method, with wrongly named knowns placed last), and the test is normal.
+    Other metrics use a paired bootstrap: both detectors see the same resampled data.
+
+    Parameters
+    ----------
+    a, b
+        Scores of the same samples in the same order.
+    metric
+        Name of a metric with one number as value.
+    level
+        Confidence level of the interval.
+    threshold
+        For metrics at a threshold: that of `a` and that of `b`.
+    resamples, rng
+        Of the bootstrap, where it is used.
+    **params
+        Passed to the metric, e.g. ``max_fpr=0.05``.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> labels, predicted = np.repeat([0, -1], 300), np.zeros(600, int)
+    >>> signal = np.repeat([1.5, 0.0], 300) + rng.normal(size=600)
+    >>> good = Scores(labels=labels, predicted=predicted, known=signal)
+    >>> worse = good.with_known(signal + rng.normal(size=600))
+    >>> result = compare(good, worse)
+    >>> result.difference > 0, result.p_value < 0.001
+    (True, True)
+    """
+    _check_paired(a, b)
+    _check.number(
+        "compare", "level", level, low=0, high=1, open_low=True, open_high=True
+    )
+    if metric in _ANALYTIC and set(params) <= {"max_fpr"}:
+        return _by_placements(a, b, metric, level, **params)
+    if threshold is None and get(metric).kind == "threshold":
+        msg = _check.must(
+            "a pair (threshold of a, threshold of b)",
+            caller="compare",
+            name="threshold",
+            got=None,
+            remedy=f"{metric} is a metric at a threshold",
+        )
+        raise ValueError(msg)
+    pair = [
+        _bootstrapped(
+            scores,
+            metric,
+            None if threshold is None else threshold[i],
+            resamples=resamples,
+            rng=rng,  # the same seed draws the same samples for both
+            params=params,
+        )
+        for i, scores in enumerate((a, b))
+    ]
+    (value_a, of_a), (value_b, of_b) = pair
+    spread = of_a - of_b
+    tail = min(np.count_nonzero(spread <= 0), np.count_nonzero(spread >= 0))
+    found = percentile(spread, level)
+    return Comparison(
+        metric=metric,
+        a=value_a,
+        b=value_b,
+        difference=value_a - value_b,
+        interval=replace(found, method=f"paired {found.method}"),
+        p_value=min(1.0, 2 * (tail + 1) / (resamples + 1)),
+    )
+
+
+def _check_paired(a: Scores, b: Scores) -> None:
+    if len(a) != len(b) or not np.array_equal(a.labels, b.labels):
+        got = f"{len(a)} and {len(b)} samples"
+        if len(a) == len(b):
+            differ = int(np.count_nonzero(a.labels != b.labels))
+            got = f"different labels in {differ} of {len(a)} rows"
+        msg = _check.must(
+            "the same samples in the same order",
+            caller="compare",
+            name="a and b",
+            got=got,
+        )
+        raise ValueError(msg)
+    _check.both_sides("compare", a.n_known, a.n_unknown)
+
+
+def _by_placements(
+    a: Scores, b: Scores, metric: str, level: float, **params: Any
+) -> Comparison:
+    function = get(metric).function
+    value_a, value_b = (float(function(scores, **params)) for scores in (a, b))
+    placed = [_placements(scores, metric, **params) for scores in (a, b)]
+    variance = 0.0
+    for of_a, of_b in zip(*placed, strict=True):  # knowns, then unknowns
+        spread = of_a - of_b
+        variance += float(spread.var(ddof=1)) / spread.size if spread.size > 1 else 0.0
+    difference = value_a - value_b
+    error = sqrt(variance)
+    half = float(norm.ppf((1 + level) / 2)) * error
+    if error > 0:
+        p_value = float(2 * norm.sf(abs(difference) / error))
+    else:
+        p_value = 1.0 if difference == 0 else 0.0
+    interval = Interval(difference - half, difference + half, level, "placement values")
+    return Comparison(
+        metric=metric,
+        a=value_a,
+        b=value_b,
+        difference=difference,
+        interval=interval,
+        p_value=p_value,
+    )
+
+
+def _placements(
+    scores: Scores, metric: str, *, max_fpr: float = 0.1
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Influence of each known and each unknown sample on the metric."""
+    known = scores.known[~scores.is_unknown]
+    unknown = scores.known[scores.is_unknown]
+    counts = np.ones(known.size)
+    if metric != "auroc":
+        counts = scores.is_correct[~scores.is_unknown].astype(float)
+    of_known = _share_below(unknown, known) * counts
+    of_unknown = 1 - _share_below(known, unknown)
+    if metric != "auroc":
+        right = known[counts > 0]
+        of_unknown = (1 - _share_below(right, unknown)) * right.size / known.size
+    if metric != "partial_openauc":
+        return of_known, of_unknown
+    bound = float(max_fpr)
+    fpr_at_known = 1 - _share_below(unknown, known)
+    of_known = counts * np.maximum(bound - fpr_at_known, 0) / bound
+    allowed = int(Fraction(str(bound)) * unknown.size)
+    if allowed < unknown.size:
+        limit = np.sort(unknown)[::-1][allowed]
+        at_limit = np.count_nonzero((known > limit) & (counts > 0)) / known.size
+        inside = unknown > limit
+        of_unknown = np.where(inside, np.minimum(of_unknown - at_limit, 0), 0) / bound
+    return of_known, of_unknown
+
+
+def _share_below(
+    values: NDArray[np.float64], at: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Share of `values` below each entry of `at`, equal ones counted half."""
+    if values.size == 0:
+        return np.ones(at.size)
+    ordered = np.sort(values)
+    below = np.searchsorted(ordered, at, side="left")
+    upto = np.searchsorted(ordered, at, side="right")
+    return (below + upto) / (2 * values.size)
+
+
+def _bootstrapped(
+    scores: Scores,
+    metric: str,
+    threshold: float | None,
+    *,
+    resamples: int,
+    rng: int,
+    params: dict[str, Any],
+) -> tuple[float, NDArray[np.float64]]:
+    """Value on the data, and on resampled data."""
+    values = replicates(
+        scores,
+        {metric: (metric, params)},
+        threshold=threshold,
+        resamples=resamples,
+        rng=rng,
+    )[metric]
+    at = {} if get(metric).kind != "threshold" else {"threshold": threshold}
+    return float(get(metric).function(scores, **at, **params)), values

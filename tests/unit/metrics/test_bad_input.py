@@ -1,0 +1,163 @@
+"""Undefined metrics raise, and bad arguments are named."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+from openset import Scores, UndefinedMetricError, evaluate, metrics
+from openset.metrics import Accumulator
+
+KNOWN_ONLY = Scores(labels=[0, 1], predicted=[0, 0], known=[0.3, 0.1])
+UNKNOWN_ONLY = Scores(labels=[-1, -1], predicted=[0, 0], known=[0.3, 0.1])
+GOOD = Scores(labels=[0, 1, -1, -1], predicted=[0, 0, 1, 0], known=[4.0, 3, 2, 1])
+
+NEEDS_BOTH = [
+    "auroc", "fpr_at_tpr", "error_at_tpr", "aupr", "oscr_curve", "ccr_at_fpr",
+    "openauc", "partial_openauc", "acc_times_auroc", "acc_plus_auroc", "f_score",
+    "youden", "normalized_accuracy", "outer_score", "osa", "osa_curve",
+    "imbalance_ratio",
+]  # fmt: skip
+NEEDS_KNOWN = ["accuracy", "inner_score", "halfpoint_score", "overall_score", "ccr"]
+
+
+def call(name, scores, **options):
+    function = metrics.get(name).function
+    if "threshold" in inspect.signature(function).parameters:
+        options.setdefault("threshold", 0.2)
+    return function(scores, **options)
+
+
+@pytest.mark.parametrize("name", NEEDS_BOTH)
+@pytest.mark.parametrize(
+    ("scores", "side"), [(KNOWN_ONLY, "unknown"), (UNKNOWN_ONLY, "known")]
+)
+def test_a_missing_side_makes_the_metric_undefined(name, scores, side):
+    with pytest.raises(UndefinedMetricError, match=f"undefined without {side}") as got:
+        call(name, scores)
+    assert str(got.value).startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("name", NEEDS_KNOWN)
+def test_without_knowns_the_metric_is_undefined(name):
+    with pytest.raises(UndefinedMetricError, match="undefined without known"):
+        call(name, UNKNOWN_ONLY)
+
+
+def test_urr_needs_unknowns_and_evaluate_needs_both():
+    with pytest.raises(UndefinedMetricError, match="urr: undefined without unknown"):
+        metrics.urr(KNOWN_ONLY, 0.2)
+    for scores in (KNOWN_ONLY, UNKNOWN_ONLY):
+        with pytest.raises(UndefinedMetricError, match="evaluate: undefined without"):
+            evaluate(scores)
+        with pytest.raises(UndefinedMetricError, match="undefined without"):
+            metrics.oosa(scores, GOOD)
+        with pytest.raises(UndefinedMetricError, match="undefined without"):
+            metrics.sweep(scores)
+
+
+@pytest.mark.parametrize("name", metrics.names())
+def test_every_metric_at_a_threshold_refuses_nan_and_strings(name):
+    if metrics.get(name).kind != "threshold":
+        pytest.skip("takes no threshold")
+    for bad in (float("nan"), "high", None, True):
+        with pytest.raises(ValueError, match=f"^{name}: threshold must be"):
+            call(name, GOOD, threshold=bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("openauc", {"ties": "none"}, "ties must be one of 'strict', 'half'"),
+        ("partial_openauc", {"max_fpr": 0}, r"max_fpr must be a number in \(0, 1\]"),
+        ("partial_openauc", {"max_fpr": 1.5}, r"max_fpr must be a number in \(0, 1\]"),
+        ("partial_openauc", {"scale": "x"}, "scale must be one of"),
+        (
+            "fpr_at_tpr",
+            {"positive": "in"},
+            "positive must be one of 'known', 'unknown'",
+        ),
+        ("fpr_at_tpr", {"tpr": 95}, r"tpr must be a number in \(0, 1\], got 95"),
+        ("fpr_at_tpr", {"tpr": np.nan}, "tpr must be a number"),
+        ("error_at_tpr", {"average": "x"}, "average must be one of"),
+        ("aupr", {"rule": "x"}, "rule must be one of"),
+        ("ccr_at_fpr", {"fpr": -0.1}, r"fpr must be a number in \[0, 1\]"),
+        ("f_score", {"average": "weighted"}, "average must be one of 'macro'"),
+        ("youden", {"kind": "x"}, "kind must be one of"),
+        ("normalized_accuracy", {"aus": "x"}, "aus must be one of"),
+        ("normalized_accuracy", {"balance": 2}, "balance must be a number"),
+        ("inner_score", {"base": "x"}, "base must be one of"),
+        ("halfpoint_score", {"absent": "x"}, "absent must be one of"),
+        ("osa", {"alpha": 1.1}, "alpha must be a number"),
+        ("osa_curve", {"alpha": "x"}, "alpha must be a number"),
+    ],
+)
+def test_bad_options_are_named(name, options, words):
+    with pytest.raises(ValueError, match=f"^{name}: {words}"):
+        call(name, GOOD, **options)
+
+
+def test_mcclish_is_undefined_at_accuracy_zero():
+    wrong = Scores(labels=[0, -1], predicted=[1, 0], known=[2.0, 1.0])
+    assert metrics.partial_openauc(wrong) == 0
+    with pytest.raises(UndefinedMetricError, match="mcclish"):
+        metrics.partial_openauc(wrong, scale="mcclish")
+
+
+def test_a_threshold_chosen_on_the_test_set_itself_is_refused():
+    with pytest.raises(ValueError, match="the same object"):
+        metrics.oosa(GOOD, GOOD)
+
+
+def test_one_sample_a_side_has_values_but_no_interval():
+    result = evaluate(Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0]))
+    assert (result["auroc"], result["openauc"]) == (1, 1)
+    assert set(result.intervals) == {"accuracy"}
+
+
+def test_all_wrong_gives_zero_openauc():
+    result = evaluate(Scores(labels=[0, 0, -1], predicted=[1, 1, 0], known=[3, 2, 1]))
+    assert (result["accuracy"], result["openauc"], result["auroc"]) == (0, 0, 1)
+
+
+def test_an_unknown_entry_of_an_evaluation_lists_the_known_ones():
+    with pytest.raises(KeyError, match="must be one of accuracy"):
+        evaluate(GOOD)["acuracy"]
+
+
+def test_confusion_of_an_evaluation_needs_its_threshold():
+    assert evaluate(GOOD, 2.0).confusion.matrix.sum() == 4
+    with pytest.raises(ValueError, match="threshold must be given to evaluate"):
+        evaluate(GOOD).confusion  # noqa: B018
+
+
+def test_read_only_inputs_survive():
+    arrays = {
+        name: np.array(getattr(GOOD, name)) for name in ("labels", "predicted", "known")
+    }
+    for array in arrays.values():
+        array.flags.writeable = False
+    before = {name: array.copy() for name, array in arrays.items()}
+    evaluate(Scores(**arrays), 2.0, bootstrap=10)
+    metrics.sweep(Scores(**arrays))
+    for name, array in arrays.items():
+        assert np.array_equal(array, before[name])
+
+
+def test_an_accumulator_refuses_nothing_mixes_and_clashes():
+    with pytest.raises(ValueError, match="nothing to compute"):
+        Accumulator().compute()
+    mixed = Accumulator()
+    mixed.update(GOOD, ids=[1, 2, 3, 4])
+    with pytest.raises(ValueError, match="ids must be given always or never"):
+        mixed.update(GOOD)
+    mixed.update(GOOD.with_known([9.0, 3, 2, 1]), ids=[1, 2, 3, 4])
+    with pytest.raises(ValueError, match="samples with one id must be equal"):
+        mixed.compute()
+
+
+def test_samples_that_arrive_twice_count_once():
+    padded = Accumulator()
+    padded.update(GOOD, ids=["a", "b", "c", "d"])
+    padded.update(GOOD.take([0, 3]), ids=["a", "d"])
+    assert dict(padded.compute()) == dict(evaluate(GOOD))

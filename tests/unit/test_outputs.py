@@ -1,0 +1,132 @@
+"""Outputs keep library and device, are checked once, and open without reading."""
+
+import json
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+
+from openset import ArtefactError, Outputs
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(4, 3)).astype(np.float32)
+FEATURES = RNG.normal(size=(4, 2)).astype(np.float32)
+GOOD = {"logits": LOGITS, "features": FEATURES, "labels": [0, 1, 2, -1]}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"logits": None, "features": None}, ValueError, "logits or features"),
+        ({"logits": LOGITS[0]}, ValueError, "non-empty array of 2 dimensions"),
+        ({"logits": np.empty((0, 3))}, ValueError, "non-empty array of 2 dimensions"),
+        ({"logits": np.array([["a"]])}, TypeError, "logits must be real"),
+        ({"logits": LOGITS[:3]}, ValueError, "same length, got 3, 4, 4"),
+        ({"labels": [0, 1, 2, 3]}, ValueError, "below 3, the number of classes, got 3"),
+        ({"labels": [0, 1, 2, -3]}, ValueError, "labels must be >= -1, got -3"),
+        ({"labels": [0.0, 1, 2, -1]}, TypeError, "labels must be integers"),
+        ({"classes": ["a", "b"]}, ValueError, "class counts must agree"),
+        ({"weight": np.ones((3, 5))}, ValueError, "as wide as features"),
+        ({"weight": np.ones((2, 2))}, ValueError, "class counts must agree"),
+        ({"bias": np.ones(4)}, ValueError, "class counts must agree"),
+        ({"features": torch.ones(4, 2)}, ValueError, "share one array library"),
+    ],
+)
+def test_bad_values_get_a_clear_error(change, error, words):
+    with pytest.raises(error, match=r"^Outputs: ") as caught:
+        Outputs(**(GOOD | change))
+    assert words in str(caught.value)
+
+
+def test_nan_is_found_and_its_row_named():
+    logits = LOGITS.copy()
+    logits[2, 1] = np.nan
+    with pytest.raises(ValueError, match=r"logits must be free of NaN.*first in row 2"):
+        Outputs(logits=logits)
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray, array_api_strict.asarray])
+def test_the_array_library_is_kept(make):
+    outputs = Outputs(logits=make(LOGITS), labels=[0, 1, 2, -1])
+    assert type(outputs.logits) is type(make(LOGITS))
+    mask = np.array([True, False, True, True])
+    taken = outputs.take(mask)
+    assert type(taken.logits) is type(make(LOGITS))
+    assert taken.labels.tolist() == [0, 2, -1]
+    both = Outputs.concat([outputs, taken])
+    assert len(both) == 7
+    assert np.array_equal(both.to("numpy").logits[4:], LOGITS[mask])
+
+
+@pytest.mark.parametrize("name", ["outputs.npz", "outputs"])
+def test_files_round_trip_bit_for_bit(tmp_path, name):
+    outputs = Outputs(
+        **GOOD,
+        groups=["a", "b", "c", "far"],
+        classes=["x", "y", "z"],
+        weight=np.ones((3, 2), np.float32),
+        bias=np.zeros(3, np.float32),
+    )
+    outputs.save(tmp_path / name)
+    again = Outputs.load(outputs.save(tmp_path / name))  # a second time replaces
+    for field in ("logits", "features", "labels", "groups", "weight", "bias"):
+        assert np.array_equal(getattr(again, field), getattr(outputs, field))
+        assert getattr(again, field).dtype == getattr(outputs, field).dtype
+    assert again.classes == ("x", "y", "z")
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_a_folder_is_mapped_not_read(tmp_path):
+    """A file of 4 GB of logits (sparse on disk) opens, slices and stays unread."""
+    folder = tmp_path / "large"
+    folder.mkdir()
+    shape = (1_000_000, 1000)
+    header = np.lib.format.open_memmap(
+        folder / "logits.npy", mode="w+", dtype=np.float32, shape=shape
+    )
+    header[5, 2] = 7
+    del header
+    outputs = Outputs.load(folder)
+    assert isinstance(outputs.logits, np.memmap)
+    batch = next(outputs.batches(10))
+    assert isinstance(batch.logits, np.memmap)
+    assert batch.logits[5, 2] == 7
+
+
+def test_a_truncated_array_in_a_folder_is_refused(tmp_path):
+    folder = Outputs(**GOOD).save(tmp_path / "outputs")
+    file = folder / "logits.npy"
+    file.write_bytes(file.read_bytes()[:-8])
+    with pytest.raises(ArtefactError, match=r"logits\.npy is damaged"):
+        Outputs.load(folder)
+
+
+def test_an_object_array_in_a_folder_is_refused(tmp_path):
+    folder = tmp_path / "outputs"
+    folder.mkdir()
+    np.save(folder / "logits.npy", np.array([[{}]], dtype=object), allow_pickle=True)
+    with pytest.raises(ArtefactError, match="damaged, truncated or holds pickled"):
+        Outputs.load(folder)
+
+
+def test_a_folder_without_arrays_and_damaged_names_are_refused(tmp_path):
+    with pytest.raises(ArtefactError, match="must hold logits or features"):
+        Outputs.load(tmp_path)
+    folder = Outputs(**GOOD).save(tmp_path / "outputs")
+    (folder / "meta.json").write_text(json.dumps(["no classes"]))
+    with pytest.raises(ArtefactError, match=r"meta\.json is damaged"):
+        Outputs.load(folder)
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        Outputs.load(tmp_path / "none")
+
+
+def test_an_empty_selection_is_refused():
+    with pytest.raises(ValueError, match="selection of no samples"):
+        Outputs(**GOOD).take(np.zeros(4, bool))
+
+
+def test_labels_may_be_left_out():
+    outputs = Outputs(logits=LOGITS)
+    assert outputs.labels is None
+    assert len(outputs.take(slice(1, 3))) == 2

@@ -1,0 +1,151 @@
+"""Scores are checked once, with errors that teach, and survive files bit for bit."""
+
+import numpy as np
+import pytest
+
+from openset import ArtefactError, Scores
+
+GOOD = {"labels": [0, 1, -1], "predicted": [0, 1, 1], "known": [0.9, 1 / 3, -np.inf]}
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"known": [1.0, np.nan, 2.0]}, ValueError, "known must be free of NaN, got"),
+        ({"known": [[1.0], [2.0], [3.0]]}, ValueError, "known must be one-dimensional"),
+        ({"known": [1.0, 2.0]}, ValueError, "must have the same length"),
+        ({"known": ["a", "b", "c"]}, TypeError, "known must be real numbers"),
+        ({"known": [1j, 2.0, 3.0]}, TypeError, "known must be real numbers"),
+        ({"labels": [0.0, 1.0, -1.0]}, TypeError, "labels must be integers"),
+        ({"labels": ["a", "b", "c"]}, TypeError, "labels must be integers"),
+        ({"labels": [True, False, True]}, TypeError, "labels must be integers"),
+        ({"labels": [0, 1, -2]}, ValueError, "labels must be >= -1, got -2"),
+        ({"predicted": [0, 1, -1]}, ValueError, "predicted must be >= 0, got -1"),
+        ({"groups": ["a"]}, ValueError, "must have the same length"),
+        ({"groups": [0.5, 1.5, 2.5]}, TypeError, "groups must be strings or integers"),
+        ({"n_classes": 1}, ValueError, "below n_classes = 1, got 1"),
+        ({"n_classes": 0}, ValueError, "n_classes must be an integer >= 1, got 0"),
+        ({"labels": [], "predicted": [], "known": []}, ValueError, "non-empty"),
+    ],
+)
+def test_bad_values_get_a_clear_error(change, error, words):
+    with pytest.raises(error, match=r"^Scores: ") as caught:
+        Scores(**(GOOD | change))
+    assert words in str(caught.value)
+
+
+def test_scores_are_frozen_and_their_arrays_read_only():
+    known = np.array([0.9, 0.5, 0.1])
+    scores = Scores(**(GOOD | {"known": known}))
+    with pytest.raises(AttributeError):
+        scores.known = known
+    with pytest.raises(ValueError, match="read-only"):
+        scores.known[0] = 1
+    known[0] = 0.8  # the caller's own array stays writable
+
+
+def test_scores_are_keyword_only():
+    with pytest.raises(TypeError):
+        Scores([0], [0], [1.0])
+
+
+def test_classes_are_those_that_occur_unless_told():
+    scores = Scores(labels=[7, -1], predicted=[7, 3], known=[1, 0])
+    assert scores.classes.tolist() == [3, 7]
+    told = Scores(labels=[1, -1], predicted=[1, 0], known=[1, 0], n_classes=4)
+    assert told.classes.tolist() == [0, 1, 2, 3]
+    huge = Scores(labels=[10**12, -1], predicted=[3, 3], known=[1, 0])
+    assert huge.classes.tolist() == [3, 10**12]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv", ".parquet"])
+@pytest.mark.parametrize("groups", [None, ["near", 'a, "quoted" one', "ümlaut"]])
+def test_files_round_trip_bit_for_bit(tmp_path, suffix, groups):
+    scores = Scores(**GOOD, groups=groups)
+    again = Scores.load(scores.save(tmp_path / f"scores{suffix}"))
+    for name in ("labels", "predicted", "known"):
+        assert np.array_equal(getattr(again, name), getattr(scores, name))
+    assert (again.groups is None) == (groups is None)
+    if groups is not None:
+        assert again.groups.tolist() == groups
+    assert [p.name for p in tmp_path.iterdir()] == [f"scores{suffix}"]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_the_number_of_classes_is_kept(tmp_path, suffix):
+    scores = Scores(**GOOD, n_classes=9)
+    assert Scores.load(scores.save(tmp_path / f"s{suffix}")).n_classes == 9
+
+
+def test_a_pickled_archive_is_refused(tmp_path):
+    path = tmp_path / "evil.npz"
+    np.savez(path, labels=np.array([{}], dtype=object), predicted=[0], known=[1.0])
+    with pytest.raises(ArtefactError, match="pickled objects, which are never loaded"):
+        Scores.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("scores.npz", b"not a zip file", "damaged or not a .npz archive"),
+        ("scores.npz", b"PK\x03\x04 cut off", "damaged or not a .npz archive"),
+        ("scores.npz", b"", "damaged or not a .npz archive"),
+        ("scores.csv", b"labels,predicted,known\n0,0\n", "equally long rows"),
+        ("scores.csv", b"labels,predicted,known\n0,zero,1\n", "column predicted"),
+        ("scores.csv", b"labels,known\n0,1\n", "missing predicted"),
+        ("scores.parquet", b"PAR1 nonsense", "damaged or not Parquet"),
+    ],
+)
+def test_damaged_files_get_a_clear_error(tmp_path, name, content, words):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ArtefactError, match=r"^Scores\.load: ") as caught:
+        Scores.load(path)
+    assert words in str(caught.value)
+
+
+def test_a_truncated_archive_is_refused(tmp_path):
+    whole = Scores(**GOOD).save(tmp_path / "scores.npz").read_bytes()
+    path = tmp_path / "cut.npz"
+    for size in (len(whole) // 4, len(whole) // 2, len(whole) - 10):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ArtefactError):
+            Scores.load(path)
+
+
+def test_a_missing_file_and_an_unknown_ending_are_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        Scores.load(tmp_path / "none.npz")
+    with pytest.raises(ValueError, match=r"'.npz', '.csv', '.parquet'"):
+        Scores(**GOOD).save(tmp_path / "scores.pkl")
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
+    path = Scores(**GOOD).save(tmp_path / "scores.npz")
+    before = path.read_bytes()
+
+    def broken(*args, **kwargs):
+        msg = "disk full"
+        raise OSError(msg)
+
+    monkeypatch.setattr(np, "savez", broken)
+    with pytest.raises(OSError, match="disk full"):
+        Scores(**GOOD).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_decisions_reject_below_the_threshold():
+    scores = Scores(**GOOD)
+    assert scores.decided(1 / 3).tolist() == [0, 1, -1]
+    with pytest.raises(ValueError, match="threshold must be a number that is not NaN"):
+        scores.decided(float("nan"))
+
+
+def test_concat_keeps_rows_and_refuses_a_mix_of_groups():
+    scores = Scores(**GOOD)
+    assert len(Scores.concat([scores, scores])) == 6
+    with pytest.raises(ValueError, match="groups must be given for all parts"):
+        Scores.concat([scores, Scores(**GOOD, groups=["a", "b", "c"])])
+    with pytest.raises(ValueError, match="non-empty list"):
+        Scores.concat([])

@@ -1,0 +1,161 @@
+"""Tests of tests: against SciPy, by hand, and on data without a difference."""
+
+import numpy as np
+import pytest
+from pytest import approx  # noqa: PT013
+from scipy import stats as sps
+
+from openset import Scores, UndefinedMetricError, metrics, stats
+from openset.results import Result, Results
+
+
+def two_detectors(seed=0, n=300, gap=0.5):
+    rng = np.random.default_rng(seed)
+    labels = np.repeat([0, -1], n)
+    predicted = np.where(rng.random(2 * n) < 0.9, 0, 1)
+    signal = np.repeat([1.0, 0.0], n) + rng.normal(size=2 * n)
+    a = Scores(labels=labels, predicted=predicted, known=signal)
+    return a, a.with_known(signal + gap * rng.normal(size=2 * n))
+
+
+def brute_placements(scores):
+    known = [(c, s) for c, s, u in zip(scores.is_correct, scores.known,
+             scores.is_unknown, strict=True) if not u]  # fmt: skip
+    unknown = scores.known[scores.is_unknown]
+    h = np.array([[c * ((k > u) + (k == u) / 2) for u in unknown] for c, k in known])
+    return h.mean(axis=1), h.mean(axis=0)
+
+
+def test_openauc_difference_uses_the_covariance_of_placement_values():
+    a, b = (s.with_known(s.known.round(1)) for s in two_detectors(n=40))
+    (va, wa), (vb, wb) = brute_placements(a), brute_placements(b)
+    variance = (va - vb).var(ddof=1) / 40 + (wa - wb).var(ddof=1) / 40
+    result = stats.compare(a, b)
+    assert result.difference == approx(metrics.openauc(a) - metrics.openauc(b))
+    half = sps.norm.ppf(0.975) * np.sqrt(variance)
+    assert result.interval.high - result.difference == approx(half)
+    z = result.difference / np.sqrt(variance)
+    assert result.p_value == approx(2 * sps.norm.sf(abs(z)))
+
+
+def test_a_detector_compared_with_itself_shows_nothing():
+    a, _ = two_detectors()
+    for metric in ("auroc", "openauc", "partial_openauc", "fpr_at_tpr"):
+        result = stats.compare(a, a, metric)
+        assert (result.difference, result.p_value) == (0, 1)
+
+
+@pytest.mark.parametrize("metric", ["openauc", "auroc", "partial_openauc"])
+def test_placement_values_and_bootstrap_agree(metric):
+    a, b = two_detectors(n=500)
+    formula = stats.compare(a, b, metric)
+    tie_option = {"ties": "half"} if metric != "auroc" else {}
+    if metric == "auroc":
+        spread = metrics.bootstrap(a, metric), metrics.bootstrap(b, metric)
+        assert all(s.low < s.high for s in spread)
+        return
+    resampled = stats.compare(a, b, metric, **tie_option)
+    assert resampled.interval.method.startswith("paired bootstrap")
+    width = formula.interval.high - formula.interval.low
+    again = resampled.interval.high - resampled.interval.low
+    assert again == approx(width, rel=0.15)
+
+
+def test_metrics_at_a_threshold_are_compared_at_both_thresholds():
+    a, b = two_detectors()
+    result = stats.compare(a, b, "osa", threshold=(0.5, 0.4), resamples=200)
+    expected = metrics.osa(a, 0.5) - metrics.osa(b, 0.4)
+    assert result.difference == approx(expected)
+    with pytest.raises(ValueError, match="threshold must be a pair"):
+        stats.compare(a, b, "osa")
+
+
+def test_only_the_same_samples_can_be_compared():
+    a, b = two_detectors()
+    with pytest.raises(ValueError, match="the same samples in the same order"):
+        stats.compare(a, b.take(slice(0, 400)))
+    with pytest.raises(ValueError, match=r"different labels in 600 of 600 rows"):
+        stats.compare(a, b.take(slice(None, None, -1)))
+
+
+def test_cluster_bootstrap_is_wider_when_samples_repeat():
+    a, _ = two_detectors(n=60)
+    rows = np.repeat(np.arange(120), 5)
+    groups = rows  # each sample five times: five copies are one sample
+    copied = Scores(
+        labels=a.labels[rows],
+        predicted=a.predicted[rows],
+        known=a.known[rows],
+        groups=groups,
+    )
+    naive = metrics.bootstrap(copied, "auroc", resamples=300)
+    honest = metrics.bootstrap(copied, "auroc", resamples=300, clusters="groups")
+    single = metrics.bootstrap(a, "auroc", resamples=300)
+    assert honest.high - honest.low > 1.8 * (naive.high - naive.low)
+    assert honest.high - honest.low == approx(single.high - single.low, rel=0.2)
+
+
+def test_paired_t_is_scipys():
+    rng = np.random.default_rng(0)
+    table = {name: rng.normal(size=8) for name in "abc"}
+    tests = stats.paired_t(table, "none")
+    assert [(t.a, t.b) for t in tests] == [("a", "b"), ("a", "c"), ("b", "c")]
+    for test in tests:
+        expected = sps.ttest_rel(table[test.a], table[test.b])
+        assert test.statistic == approx(expected.statistic)
+        assert test.p_value == test.p_corrected == approx(expected.pvalue)
+
+
+def test_corrections_follow_their_definitions():
+    assert stats.adjust([0.01, 0.04, 0.03, 0.5], "bonferroni") == approx(
+        [0.04, 0.16, 0.12, 1.0]
+    )
+    # Holm: 4·0.01, then 3·0.03, then max(that, 2·0.04), then max(that, 0.5).
+    assert stats.adjust([0.01, 0.04, 0.03, 0.5], "holm") == approx(
+        [0.04, 0.09, 0.09, 0.5]
+    )
+
+
+def test_shared_training_data_widens_the_test():
+    table = {"a": [0.9, 0.91, 0.93], "b": [0.85, 0.87, 0.87]}
+    plain, corrected = stats.paired_t(table), stats.paired_t(table, test_share=0.5)
+    ratio = plain[0].statistic / corrected[0].statistic
+    assert ratio == approx(np.sqrt((1 / 3 + 0.5) / (1 / 3)))
+
+
+def test_paired_t_reads_results_by_run():
+    rows = [
+        Result(detector=d, seed=s, metric="auroc", value=v + s / 100)
+        for d, v in (("ours", 0.9), ("theirs", 0.8))
+        for s in (2, 0, 1)
+    ]
+    rows[0] = Result(detector="ours", seed=2, metric="auroc", value=0.95)
+    test = stats.paired_t(Results(rows), against="theirs")[0]
+    assert (test.a, test.b, test.n) == ("theirs", "ours", 3)
+    assert test.difference == approx(-(0.1 + 0.1 + 0.13) / 3)
+    with pytest.raises(ValueError, match="every detector must have every run"):
+        stats.paired_t(Results(rows[:-1]))
+    with pytest.raises(ValueError, match="runs must be unique"):
+        stats.paired_t(Results([*rows, rows[0]]))
+    other = Result(detector="ours", metric="openauc", value=0.1)
+    with pytest.raises(ValueError, match="results must be of one metric"):
+        stats.paired_t(Results([*rows, other]))
+
+
+def test_paired_t_is_undefined_without_spread():
+    with pytest.raises(UndefinedMetricError, match="differ by the same"):
+        stats.paired_t({"a": [0.5, 0.6], "b": [0.25, 0.35]})
+    assert stats.paired_t({"a": [1, 2], "b": [1, 2]})[0].p_value == 1
+    with pytest.raises(UndefinedMetricError, match="fewer than two runs"):
+        stats.paired_t({"a": [1], "b": [2]})
+    with pytest.raises(ValueError, match="at least two methods"):
+        stats.paired_t({"a": [1, 2]})
+
+
+def test_results_round_trip(tmp_path):
+    table = Results(
+        [Result(detector="a, b", seed=1, metric="auroc", value=1 / 3, n=7, model="m")]
+    )
+    again = Results.load(table.save(tmp_path / "results.csv"))
+    assert list(again) == list(table)
+    assert again.to_frame().loc[0, "value"] == 1 / 3

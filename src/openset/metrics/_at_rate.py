@@ -108,15 +108,16 @@ def _counts(
 
 def first_reaching(counts: NDArray[Any], need: Any) -> NDArray[np.intp]:
     """Index of the first level whose count is at least `need`."""
-    if counts.ndim == 1:
-        return np.asarray(np.searchsorted(counts, need))
+    if counts.ndim == 1:  # in the dtype of the counts, or they would all be converted
+        return np.asarray(np.searchsorted(counts, counts.dtype.type(need)))
     return (counts < np.asarray(need)[..., None]).sum(axis=-1)
 
 
 def last_within(counts: NDArray[Any], most: Any) -> NDArray[np.intp]:
     """Index of the last level whose count is at most `most`."""
     if counts.ndim == 1:
-        return np.asarray(np.searchsorted(counts, most, side="right") - 1)
+        found = np.searchsorted(counts, counts.dtype.type(most), side="right")
+        return np.asarray(found - 1)
     return (counts <= np.asarray(most)[..., None]).sum(axis=-1) - 1
 
 

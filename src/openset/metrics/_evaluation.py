@@ -25,7 +25,7 @@ from openset.metrics import (
 from openset.metrics._confusion import Confusion, confusion
 from openset.metrics._intervals import Interval, on_logit_scale, percentile, replicates
 from openset.metrics._intervals import wilson as _wilson
-from openset.metrics._levels import Levels, Moments, both_sides, moments
+from openset.metrics._levels import Levels, Moments, levels, moments
 from openset.metrics._osa import OSACurve, osa_curve
 from openset.metrics._oscr import OSCRCurve
 from openset.metrics._sweep import Sweep, sweep
@@ -230,9 +230,11 @@ def evaluate(
     _check.number(
         "evaluate", "level", level, low=0, high=1, open_low=True, open_high=True
     )
-    table = both_sides("evaluate", scores)
+    _check.both_sides("evaluate", scores.n_known, scores.n_unknown)
+    inner = _imbalance.inner_score(scores)
+    table = levels(scores)
     sums = moments(table)
-    values = _ranking_values(table, sums, scores)
+    values = {"inner_score": inner, **_ranking_values(table, sums)}
     intervals = _ranking_intervals(values, table, sums, level)
     if threshold is not None:
         threshold = _check.threshold("evaluate", threshold)
@@ -293,11 +295,10 @@ def by_group(
     }
 
 
-def _ranking_values(table: Levels, sums: Moments, scores: Scores) -> dict[str, float]:
+def _ranking_values(table: Levels, sums: Moments) -> dict[str, float]:
     accuracy, auroc = float(table.accuracy), float(_auroc.from_moments(table, sums))
     return {
         "accuracy": accuracy,
-        "inner_score": _imbalance.inner_score(scores),
         "auroc": auroc,
         "openauc": float(_openauc.from_moments(table, sums)),
         "openauc_strict": float(_openauc.from_moments(table, sums, ties="strict")),
@@ -328,12 +329,15 @@ def _ranking_intervals(
     variances = {
         "auroc": pair_variance(sums.known, n_known, n_unknown),
         "openauc": pair_variance(sums.correct, n_known, n_unknown),
-        "partial_openauc": partial_variance(table, PARTIAL),
     }
     intervals: dict[str, Interval | None] = {
         name: on_logit_scale(values[name], variance, level)
         for name, variance in variances.items()
     }
+    variance, freedom = partial_variance(table, PARTIAL)
+    intervals["partial_openauc"] = on_logit_scale(
+        values["partial_openauc"], variance, level, freedom=freedom
+    )
     intervals["accuracy"] = _wilson(int(table.n_correct), n_known, level)
     return intervals
 

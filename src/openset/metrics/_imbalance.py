@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from openset import _check
-from openset.metrics._tally import Floats, Tally, ratio, tally
+from openset.metrics._tally import Floats, Tally, closed_recall, ratio, tally
 from openset.scores import Scores
 
 Base = Literal["balanced_accuracy", "accuracy", "f1"]
@@ -37,6 +37,10 @@ def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
     0.75
     """
     _check.one_of("inner_score", "base", base, BASES)
+    _check.some_known("inner_score", scores.n_known)
+    if base == "balanced_accuracy":  # two counts will do
+        support, hits = closed_recall(scores)
+        return float(_mean(base, hits, hits, support))
     counts = tally(scores, -np.inf, caller="inner_score", unknowns=False)
     return float(inner_kernel(counts, base=base))
 

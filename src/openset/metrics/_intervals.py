@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit, logit
 from scipy.stats import norm
+from scipy.stats import t as student
 
 from openset import _check
 from openset.metrics import _registry
@@ -36,14 +37,17 @@ class Interval:
         return self.low <= value <= self.high
 
 
-def on_logit_scale(value: float, variance: float, level: float) -> Interval | None:
+def on_logit_scale(
+    value: float, variance: float, level: float, *, freedom: float = np.inf
+) -> Interval | None:
     """Return a normal interval made on the logit scale: it stays inside (0, 1).
 
     None where it is undefined: at 0 or 1, without spread, or with one sample a side.
     """
     if not (0 < value < 1) or not variance > 0:
         return None
-    half = norm.ppf((1 + level) / 2) * sqrt(variance) / (value * (1 - value))
+    quantile = student.ppf((1 + level) / 2, freedom)  # inf degrees: the normal one
+    half = quantile * sqrt(variance) / (value * (1 - value))
     centre = logit(value)
     low, high = expit(centre - half), expit(centre + half)
     return Interval(float(low), float(high), level, "U-statistic, logit scale")

@@ -61,21 +61,20 @@ def levels(scores: Scores) -> Levels:
     Sorting values and merging sorted runs is several times cheaper than one argsort,
     and exact for float64 (no flag bits are packed into the scores).
     """
-    kinds = (
-        scores.is_correct,
-        ~(scores.is_correct | scores.is_unknown),
-        scores.is_unknown,
-    )
+    is_wrong = ~(scores.is_correct | scores.is_unknown)
     runs = np.empty(len(scores))
     stop = 0
-    for kind in kinds:
-        start, stop = stop, stop + int(np.count_nonzero(kind))
-        np.compress(kind, scores.known, out=runs[start:stop])
+    for kind in (scores.is_correct, is_wrong, scores.is_unknown):
+        rows = np.flatnonzero(kind)
+        start, stop = stop, stop + rows.size
+        np.take(scores.known, rows, out=runs[start:stop], mode="clip")  # clip: no copy
         runs[start:stop].sort()
-    del kinds, kind
+    del is_wrong, kind, rows
     # A stable sort finds the three runs and only merges them: O(n).
     order = runs.argsort(kind="stable")[::-1]
-    values = _with_origin(runs[order], np.inf)
+    values = np.empty(len(scores) + 1)
+    values[0] = np.inf
+    np.take(runs, order, out=values[1:], mode="clip")
     del runs
     n_correct = int(np.count_nonzero(scores.is_correct))
     count = np.int32 if len(scores) < 2**31 - 1 else np.int64
@@ -89,13 +88,6 @@ def both_sides(caller: str, scores: Scores) -> Levels:
     """Return the levels of data that have knowns and unknowns, or raise."""
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
     return levels(scores)
-
-
-def _with_origin(array: NDArray[Any], origin: float) -> NDArray[Any]:
-    out = np.empty((*array.shape[:-1], array.shape[-1] + 1), dtype=array.dtype)
-    out[..., 0] = origin
-    out[..., 1:] = array
-    return out
 
 
 def _accumulated(flags: NDArray[np.bool_], count: type) -> NDArray[Any]:

@@ -98,6 +98,19 @@ def tally(
     )
 
 
+def closed_recall(scores: Scores) -> tuple[Floats, Floats]:
+    """Return known samples per class, and those of them named rightly."""
+    classes = scores.classes
+    labels = scores.labels
+    if classes[-1] != classes.size - 1:
+        labels = positions(scores)[0]
+    support, hits = (
+        np.bincount(labels[np.flatnonzero(chosen)], minlength=classes.size)
+        for chosen in (~scores.is_unknown, scores.is_correct)
+    )
+    return support.astype(np.float64), hits.astype(np.float64)
+
+
 def positions(scores: Scores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return labels and predictions as places in `scores.classes` (unknown: C)."""
     classes = scores.classes

@@ -38,16 +38,20 @@ def pair_variance(pairs: Pairs, n_known: int, n_unknown: int) -> float:
     return max(delong - zeta / n_pairs, 0.0)
 
 
-def partial_variance(table: Levels, max_fpr: float) -> float:
+def partial_variance(table: Levels, max_fpr: float) -> tuple[float, float]:
     r"""Variance of P(β)/β, by its influence function.
 
     A known sample contributes :math:`c_i (\beta - \mathrm{FPR}(k_i))_+`; an unknown one
     :math:`\min(\mathrm{CCR}(u_j) - \mathrm{CCR}(q), 0)`, where q is the threshold at
     FPR = β. Subtracting CCR(q) accounts for q being estimated from the same unknowns.
+
+    Only the unknowns inside the range, β·N_u of them, tell anything about their part.
+    So few samples need a t quantile: the second number returned is its degrees of
+    freedom, after Satterthwaite.
     """
     n_known, n_unknown = table.n_known, table.n_unknown
     if min(n_known, n_unknown) < 2:
-        return float("nan")
+        return float("nan"), float("nan")
     bound = float(max_fpr)
     budget = float(Fraction(str(bound)) * n_unknown)
     # CCR where the budget is spent, linear inside a tied step.
@@ -72,6 +76,10 @@ def partial_variance(table: Levels, max_fpr: float) -> float:
             break
     spread_v = sums[1] - sums[0] ** 2 / n_known
     spread_w = sums[3] - sums[2] ** 2 / n_unknown
-    variance = spread_v / (n_known - 1) / n_known
-    variance += spread_w / (n_unknown - 1) / n_unknown
-    return max(variance, 0.0) / bound**2
+    of_known = max(spread_v, 0.0) / (n_known - 1) / n_known
+    of_unknown = max(spread_w, 0.0) / (n_unknown - 1) / n_unknown
+    variance = of_known + of_unknown
+    if variance == 0:
+        return 0.0, float("nan")
+    per_freedom = of_known**2 / (n_known - 1) + of_unknown**2 / max(budget, 1.0)
+    return variance / bound**2, variance**2 / per_freedom

@@ -1,0 +1,122 @@
+"""Promised guarantees, by simulation: intervals cover, variances are unbiased.
+
+The truth is known: knowns are N(1, 1), unknowns N(0, 1), and a known sample is named
+rightly with a probability that grows with its score, so that accuracy and order are
+tied together as they are in a network.
+"""
+
+import numpy as np
+import pytest
+from pytest import approx  # noqa: PT013
+from scipy.stats import binomtest, norm
+
+from openset import Scores, evaluate, metrics, stats
+from openset.metrics._levels import levels, moments
+from openset.metrics._variance import pair_variance, partial_variance
+
+REPEATS = 1500
+
+
+def draw(rng, n_known, n_unknown, *, decimals=None):
+    known = rng.normal(1, 1, n_known)
+    right = rng.random(n_known) < norm.cdf(known + 0.5)
+    values = np.concatenate([known, rng.normal(0, 1, n_unknown)])
+    return Scores(
+        labels=np.repeat([0, -1], [n_known, n_unknown]),
+        predicted=np.concatenate([np.where(right, 0, 1), np.zeros(n_unknown, int)]),
+        known=values if decimals is None else values.round(decimals),
+    )
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return evaluate(draw(np.random.default_rng(99), 2_000_000, 2_000_000))
+
+
+@pytest.mark.parametrize(("n_known", "n_unknown"), [(60, 40), (200, 50)])
+@pytest.mark.parametrize("name", ["auroc", "openauc", "partial_openauc"])
+def test_95_percent_intervals_cover_95_percent(truth, name, n_known, n_unknown):
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(REPEATS):
+        interval = evaluate(draw(rng, n_known, n_unknown)).intervals.get(name)
+        hits += interval is not None and truth[name] in interval
+    # Partial areas rest on a tenth of the unknowns: 4 or 5 samples.
+    slack = 0.03 if name == "partial_openauc" else 0.015
+    assert hits / REPEATS == approx(0.95, abs=slack)
+
+
+@pytest.mark.parametrize("decimals", [None, 1])
+@pytest.mark.parametrize("side", ["known", "correct"])
+def test_the_pair_variance_is_unbiased(side, decimals):
+    rng = np.random.default_rng(2)
+    values, estimates = [], []
+    for _ in range(4 * REPEATS):
+        table = levels(draw(rng, 60, 40, decimals=decimals))
+        pairs = getattr(moments(table), side)
+        values.append(float(pairs.won + pairs.tied / 2) / (60 * 40))
+        estimates.append(pair_variance(pairs, 60, 40))
+    error = np.var(values) * np.sqrt(2 / len(values))  # of the variance itself
+    assert np.mean(estimates) == approx(np.var(values), abs=4 * error)
+
+
+def test_the_partial_variance_is_right_for_large_samples():
+    rng = np.random.default_rng(3)
+    values, estimates = [], []
+    for _ in range(REPEATS):
+        table = levels(draw(rng, 300, 300))
+        values.append(float(metrics.get("partial_openauc").kernel(table)))
+        estimates.append(partial_variance(table, 0.1)[0])
+    assert np.mean(estimates) == approx(np.var(values), rel=0.12)
+
+
+def test_the_bootstrap_covers(truth):
+    rng = np.random.default_rng(4)
+    wanted = {"fpr_at_tpr": 0, "ccr_at_fpr": 0, "aupr": 0}
+    repeats = 200
+    for i in range(repeats):
+        scores = draw(rng, 150, 150)
+        for name in wanted:
+            interval = metrics.bootstrap(scores, name, resamples=200, rng=i)
+            key = "ccr_at_fpr_0.1" if name == "ccr_at_fpr" else name
+            wanted[name] += truth[key] in interval
+    # Quantile-like metrics are discrete: the percentile bootstrap is a bit short.
+    for name, hits in wanted.items():
+        assert 0.86 <= hits / repeats <= 0.995, name
+
+
+def test_comparing_equals_rejects_five_percent():
+    """Two detectors of equal quality, correlated: p < 0.05 in 5 % of the data sets."""
+    rng = np.random.default_rng(5)
+    rejected = 0
+    for _ in range(REPEATS):
+        base = draw(rng, 80, 60)
+        noise = [rng.normal(0, 0.7, 140) for _ in range(2)]
+        a, b = (base.with_known(base.known + extra) for extra in noise)
+        rejected += stats.compare(a, b).p_value < 0.05
+    assert binomtest(rejected, REPEATS, 0.05).pvalue > 1e-4
+
+
+def test_paired_t_rejects_five_percent_without_a_difference():
+    rng = np.random.default_rng(6)
+    rejected = sum(
+        stats.paired_t({"a": rng.normal(size=5), "b": rng.normal(size=5)})[0].p_value
+        < 0.05
+        for _ in range(REPEATS)
+    )
+    assert binomtest(rejected, REPEATS, 0.05).pvalue > 1e-4
+
+
+def test_wilson_intervals_cover():
+    rng = np.random.default_rng(7)
+    truth = 0.93
+    hits = 0
+    for _ in range(REPEATS):
+        right = rng.random(80) < truth
+        scores = Scores(
+            labels=[0] * 80 + [-1],
+            predicted=[*np.where(right, 0, 1), 0],
+            known=np.zeros(81),
+        )
+        hits += truth in evaluate(scores).intervals["accuracy"]
+    assert hits / REPEATS == approx(0.95, abs=0.03)

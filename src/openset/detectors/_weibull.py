@@ -47,7 +47,7 @@ class Weibull:
         """Return ``log(1 - cdf)``."""
         values = _xp.as_float(x) if _xp.is_array_api_obj(x) else np.asarray(x, float)
         exponent = log_exponent(values, self.shape, self.scale, self.loc, self.sign)
-        return -_exp(exponent)
+        return -exp(exponent)
 
     def sf(self, x: Array) -> Array:
         """Return the survival function, ``1 - cdf``."""
@@ -82,9 +82,14 @@ def log_exponent(
     return xp.where(inside, exponent, down)
 
 
-def _exp(values: Array) -> Array:
+def weibull_cdf(exponent: Array) -> Array:
+    """Return the cdf from what :func:`log_exponent` gives."""
+    return -_xp.array_namespace(exponent).expm1(-exp(exponent))
+
+
+def exp(values: Array) -> Array:
     """Exponential that becomes inf where it leaves the number range, in silence."""
-    if _xp.is_numpy_array(values) or not _xp.is_array_api_obj(values):
+    if _xp.is_numpy_array(values):
         with np.errstate(over="ignore"):
             return np.exp(values)
     return _xp.array_namespace(values).exp(values)
@@ -180,7 +185,7 @@ def fit_weibull(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeibullRows:
-    """Shape, scale and log-likelihood of one Weibull law per row, each of shape (m,)."""
+    """One Weibull law per row: arrays of shape (m,)."""
 
     shape: Floats
     scale: Floats

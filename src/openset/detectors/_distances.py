@@ -51,5 +51,5 @@ def training_rows(
     """Return centre, centred features (NumPy, at least float32) and labels."""
     features = _xp.to_numpy(Batch(train).features)
     centre = features.mean(axis=0, dtype=np.float64).astype(features.dtype)
-    labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
-    return centre, features - centre, labels
+    # A copy: the state of a detector shares no memory with the caller's labels.
+    return centre, features - centre, np.array(train.labels, dtype=np.int64)

@@ -9,7 +9,9 @@ from openset.detectors.msp import MSP
 from openset.detectors.nno import NNO
 from openset.detectors.openmax import OpenMax
 from openset.detectors.osnn import OSNN
+from openset.detectors.pisvm import PISVM
 from openset.detectors.postmax import PostMax
+from openset.detectors.wsvm import WSVM
 
 REGISTRY: dict[str, type[Detector]] = {
     kind.name: kind
@@ -20,6 +22,8 @@ REGISTRY: dict[str, type[Detector]] = {
         EVM,
         OSNN,
         NNO,
+        WSVM,
+        PISVM,
     )
 }
 

@@ -65,7 +65,7 @@ class EVM(Detector):
     >>> fitted.state["vectors"].shape  # one sample covers each class
     (2, 1)
     >>> fitted.probability(new).round(2), fitted.score(new).predicted
-    (array([1.  , 0.71, 0.  ]), array([0, 1, 1]))
+    (array([1.  , 0.85, 0.  ]), array([0, 1, 1]))
     """
 
     name = "evm"

@@ -388,10 +388,13 @@ def _climb(
         step *= 2
     else:  # flat to the last digit: any place is the top
         return profile(middle), middle
+    # Brent's tolerance is relative. Counted from one below the start it is absolute,
+    # and sqrt(machine precision) is about all that values of a hilltop can tell.
+    base = middle - 1
     found = optimize.minimize_scalar(
-        lambda u: -profile(float(u)),
-        bracket=(left, middle, right),
+        lambda t: -profile(base + float(t)),
+        bracket=(left - base, 1.0, right - base),
         method="brent",
-        tol=1e-9,
+        tol=3e-8,
     )
-    return -float(found.fun), float(found.x)
+    return -float(found.fun), base + float(found.x)

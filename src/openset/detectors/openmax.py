@@ -84,7 +84,7 @@ class OpenMax(Detector):
     fit_needs = ("logits", "labels")
     score_needs = ("logits",)
     fit_cost = "n C"
-    score_cost = "C^2 + alpha C"
+    score_cost = "alpha C"
     paper = "Bendale & Boult 2016"
 
     tail: int = 20
@@ -133,7 +133,7 @@ class OpenMax(Detector):
         n_classes = means.shape[0]
         tails = np.full((n_classes, self.tail), -math.inf)
         for logits, labels in _correct(train):
-            distances = self._own_distances(logits, means[labels])
+            distances = self._distances(logits, means[labels])
             order = np.lexsort((-distances, labels))
             owner = labels[order]
             # Place of each sample within its class, farthest first; keep `tail`.
@@ -162,31 +162,16 @@ class OpenMax(Detector):
         rows = fit_weibull_rows(np.maximum(z, floor), is_member=is_law)
         return rows.shape, rows.scale, loc
 
-    def _own_distances(self, rows: Floats, centres: Floats) -> Floats:
-        """Distance of each row to the centre in the same place."""
-        euclidean = np.linalg.norm(rows - centres, axis=1)
+    def _distances(self, rows: Array, centres: Array) -> Array:
+        """Distance of each row to the centre in the same place, shape (n,)."""
+        if self.distance != "cosine":
+            euclidean = _xp.row_norms(rows - centres)
         if self.distance == "euclidean":
             return euclidean
-        cosine = 1 - (_xp.unit_rows(rows) * _xp.unit_rows(centres)).sum(axis=1)
-        if self.distance == "cosine":
-            return cosine
-        return self.weight * euclidean + cosine
-
-    def _distances(self, logits: Array, means: Array) -> Array:
-        """Distance of each sample to each mean, shape (n, C)."""
-        xp = _xp.array_namespace(logits)
-        products = logits @ means.T
-        row, column = _xp.row_norms(logits)[:, None], _xp.row_norms(means)[None, :]
-        zero = xp.zeros_like(products)
-        if self.distance == "cosine":
-            euclidean = zero
-        else:
-            squared = row**2 + column**2 - 2 * products
-            euclidean = xp.sqrt(xp.where(squared > 0, squared, zero))
-        if self.distance == "euclidean":
-            return euclidean
-        lengths = row * column
-        cosine = 1 - products / xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+        xp = _xp.array_namespace(rows)
+        lengths = _xp.row_norms(rows) * _xp.row_norms(centres)
+        lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+        cosine = 1 - xp.sum(rows * centres, axis=1) / lengths
         if self.distance == "cosine":
             return cosine
         return self.weight * euclidean + cosine
@@ -195,31 +180,30 @@ class OpenMax(Detector):
         """Return the revised logits, shape (n, C), and that of the unknown class."""
         logits = batch.logits
         xp = _xp.array_namespace(logits)
-        means = xp.astype(state["means"], logits.dtype, copy=False)
-        exponent = log_exponent(
-            self._distances(logits, means),
-            *(state[name][None, :] for name in ("shape", "scale", "loc")),
-        )
-        weights = self._rank_weights(logits) * state["revised"][None, :]
-        lost = logits * weights * weibull_cdf(exponent)
-        return logits - lost, xp.sum(lost, axis=1)
-
-    def _rank_weights(self, logits: Array) -> Array:
-        """Return (alpha + 1 - i) / alpha for the class of rank i <= alpha, else 0."""
-        xp = _xp.array_namespace(logits)
         n_classes = logits.shape[1]
         alpha = min(self.alpha, n_classes)
+        means = xp.astype(state["means"], logits.dtype, copy=False)
         columns = xp.arange(n_classes, device=_xp.device(logits))[None, :]
-        weights, left = xp.zeros_like(logits), logits
         nothing = xp.full_like(logits, -math.inf)
-        # One maximum at a time: alpha is small, and ties go to the lowest class on
-        # every library, which no sort promises.
+        revised, left = logits, logits
+        unknown = xp.zeros_like(logits[:, 0])
+        # One maximum at a time: alpha is small, ties go to the lowest class on every
+        # library (no sort promises that), and only alpha distances are computed.
         for rank in range(1, alpha + 1):
-            is_top = columns == xp.argmax(left, axis=1)[:, None]
-            share = xp.full_like(logits, (alpha + 1 - rank) / alpha)
-            weights = xp.where(is_top, share, weights)
+            top, value = xp.argmax(left, axis=1), xp.max(left, axis=1)
+            shape, scale, loc, is_law = (
+                xp.take(state[name], top, axis=0)
+                for name in ("shape", "scale", "loc", "revised")
+            )
+            distances = self._distances(logits, xp.take(means, top, axis=0))
+            cdf = weibull_cdf(log_exponent(distances, shape, scale, loc))
+            weight = (alpha + 1 - rank) / alpha * is_law * cdf
+            lost = value * xp.astype(weight, logits.dtype, copy=False)
+            unknown = unknown + lost
+            is_top = columns == top[:, None]
+            revised = xp.where(is_top, (value - lost)[:, None], revised)
             left = xp.where(is_top, nothing, left)
-        return weights
+        return revised, unknown
 
     def _score(self, state: State, batch: Batch) -> Array:
         known, unknown = self._revised(state, batch)

@@ -180,6 +180,11 @@ def test_evenly_spread_samples_have_the_uniform_law_at_the_bound():
     assert law.endpoint == 7
 
 
+def test_samples_in_one_place_but_for_the_minimum_have_the_uniform_law():
+    law = fit_gpd(np.r_[0.0, np.full(40, 2.0)])
+    assert (law.shape, law.scale, law.at_bound) == (-1.0, 2.0, True)
+
+
 def test_float32_and_other_libraries_fit_as_numpy_does():
     x = draw("gamma", 200).astype(np.float32)
     expected = fit_gpd(x.astype(np.float64))

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from openset import Outputs
-from openset.detectors import Fitted, OpenMax
+from openset.detectors import Batch, Fitted, OpenMax
 
 
 def network(n=240, seed=0, n_classes=4):
@@ -87,14 +87,30 @@ def test_a_case_by_hand():
     np.testing.assert_allclose(fitted.known(new), expected)
 
 
+def shares_lost(alpha, logits):
+    """Share of each logit that goes to the unknown class, far from every mean."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(100) % len(logits)
+    near = np.eye(len(logits))[labels] + 0.1 * rng.normal(size=(100, len(logits)))
+    fitted = OpenMax(alpha=alpha, translate=1.0, distance="euclidean").fit(
+        Outputs(logits=near, labels=labels)
+    )
+    row = 1e3 * np.array([logits])
+    revised, unknown = fitted.detector._revised(
+        fitted.state, Batch(Outputs(logits=row))
+    )
+    assert unknown[0] == pytest.approx((row - revised).sum())
+    return (1 - revised / row)[0]
+
+
 def test_the_released_rank_weights_go_from_one_to_one_over_alpha():
-    logits = np.array([[3.0, 9.0, 1.0, 5.0, 2.0]])
-    weights = OpenMax(alpha=3)._rank_weights(logits)
-    np.testing.assert_allclose(weights, [[1 / 3, 1, 0, 2 / 3, 0]])
-    weights = OpenMax(alpha=10)._rank_weights(logits)  # no more than five classes
-    np.testing.assert_allclose(weights, [[0.6, 1, 0.2, 0.8, 0.4]])
-    weights = OpenMax(alpha=2)._rank_weights(np.zeros((1, 3)))  # ties: lowest first
-    np.testing.assert_allclose(weights, [[1, 0.5, 0]])
+    logits = [3.0, 9.0, 1.0, 5.0, 2.0]
+    np.testing.assert_allclose(shares_lost(3, logits), [1 / 3, 1, 0, 2 / 3, 0])
+    np.testing.assert_allclose(shares_lost(1, logits), [0, 1, 0, 0, 0])
+    # alpha is at most the number of classes
+    np.testing.assert_allclose(shares_lost(10, logits), [0.6, 1, 0.2, 0.8, 0.4])
+    # of equal logits the lowest class comes first
+    np.testing.assert_allclose(shares_lost(2, [4.0, 4.0, 4.0]), [1, 0.5, 0])
 
 
 def test_misclassified_samples_do_not_count():

@@ -135,9 +135,17 @@ class Detector(ABC):
         """Knownness as a probability, for the methods that define one."""
         return None
 
+    def _class_probabilities(self, state: State, batch: Batch) -> Array | None:
+        """One probability per class, for the methods that define them."""
+        return None
+
     def _predict(self, state: State, batch: Batch) -> Array | None:
         """Class of each sample, for methods that classify from features alone."""
         return None
+
+    def params(self) -> dict[str, Any]:
+        """Return the keyword arguments that build this recipe."""
+        return asdict(self)
 
     def fit(self, outputs: Outputs) -> "Fitted":
         """Learn from the outputs of the *training* split (known samples only)."""
@@ -207,6 +215,24 @@ class Fitted:
 
         return self._run(one, outputs, batch_size)
 
+    def class_probabilities(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[Any]:
+        """Return the method's own probability of each class, where it has them.
+
+        Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes
+        last, so that the label -1 of unknowns is its index.
+        """
+
+        def one(batch: Batch) -> Array:
+            values = self.detector._class_probabilities(self.state, batch)
+            if values is None:
+                msg = f"{type(self.detector).__name__}: defines no class probabilities"
+                raise TypeError(msg)
+            return values
+
+        return self._run(one, outputs, batch_size)
+
     def _run(
         self, one: Callable[[Batch], Array], outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
@@ -256,7 +282,7 @@ class Fitted:
             "kind": "openset.Fitted",
             "schema": 1,
             "detector": self.detector.name,
-            "params": asdict(self.detector),
+            "params": self.detector.params(),
             "widths": dict(self.widths),
         }
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}

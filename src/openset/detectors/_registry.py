@@ -4,9 +4,28 @@ from typing import Any
 
 from openset import _check
 from openset.detectors._base import Detector
+from openset.detectors.evm import EVM
 from openset.detectors.msp import MSP
+from openset.detectors.nno import NNO
+from openset.detectors.openmax import OpenMax
+from openset.detectors.osnn import OSNN
+from openset.detectors.pisvm import PISVM
+from openset.detectors.postmax import PostMax
+from openset.detectors.wsvm import WSVM
 
-REGISTRY: dict[str, type[Detector]] = {kind.name: kind for kind in (MSP,)}
+REGISTRY: dict[str, type[Detector]] = {
+    kind.name: kind
+    for kind in (
+        MSP,
+        PostMax,
+        OpenMax,
+        EVM,
+        OSNN,
+        NNO,
+        WSVM,
+        PISVM,
+    )
+}
 
 
 def names() -> list[str]:

@@ -1,0 +1,55 @@
+"""Distances between samples and a bank of rows, by blocks of a matrix product."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _xp
+from openset._types import Array
+from openset.detectors._base import Batch
+from openset.outputs import Outputs
+
+# Entries of one block of distances: a few arrays of this size fit the cache of a CPU.
+_BLOCK = 1 << 20
+
+
+def blocks(n_rows: int, n_bank: int) -> Iterator[slice]:
+    """Cut the bank so that the memory of a block depends neither on it nor on rows."""
+    size = max(16, _BLOCK // max(n_rows, 1))
+    for start in range(0, n_bank, size):
+        yield slice(start, min(start + size, n_bank))
+
+
+def squared_distances(rows: Array, bank: Array) -> Array:
+    """Return squared Euclidean distances, shape (n, m), by one matrix product.
+
+    Small distances lose digits (half of them, at zero): good for choosing and for
+    smooth kernels. :func:`distances_between` is exact.
+    """
+    xp = _xp.array_namespace(rows)
+    lengths = xp.sum(rows * rows, axis=1)[:, None]
+    squared = lengths + xp.sum(bank * bank, axis=1)[None, :] - 2 * (rows @ bank.T)
+    return xp.where(squared > 0, squared, xp.zeros_like(squared))
+
+
+def distances_between(rows: Array, others: Array) -> Array:
+    """Return the distance of each row to the one in the same place, shape (n,)."""
+    return _xp.row_norms(rows - others)
+
+
+def centred(batch: Batch, centre: Array) -> Array:
+    """Features moved to the middle of the training set: distances keep more digits."""
+    xp = _xp.array_namespace(batch.features)
+    return batch.features - xp.astype(centre, batch.features.dtype, copy=False)[None, :]
+
+
+def training_rows(
+    train: Outputs,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Return centre, centred features (NumPy, at least float32) and labels."""
+    features = _xp.to_numpy(Batch(train).features)
+    centre = features.mean(axis=0, dtype=np.float64).astype(features.dtype)
+    # A copy: the state of a detector shares no memory with the caller's labels.
+    return centre, features - centre, np.array(train.labels, dtype=np.int64)

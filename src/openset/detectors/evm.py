@@ -1,0 +1,206 @@
+"""Extreme value machine: a Weibull law of the margin around each extreme vector."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.detectors._base import Batch, Detector, State
+from openset.detectors._distances import (
+    blocks,
+    centred,
+    distances_between,
+    squared_distances,
+    training_rows,
+)
+from openset.detectors._weibull import exp, fit_weibull_rows
+from openset.outputs import Outputs
+
+Floats = NDArray[np.float64]
+
+# A step (all margins equal) as a very steep law, so that it still ranks samples.
+_STEEPEST = 1e6
+
+
+@dataclass(frozen=True, kw_only=True)
+class EVM(Detector):
+    r"""Largest probability of inclusion under the extreme vectors of all classes.
+
+    .. math:: \Psi_i(x) = e^{-(\lVert x - x_i \rVert / \lambda_i)^{\kappa_i}}, \qquad
+              s(x) = \max_i \, -\log(-\log \Psi_i(x))
+                   = \max_i \, \kappa_i \log \frac{\lambda_i}{\lVert x - x_i \rVert}
+
+    Each training sample :math:`x_i` has a Weibull law of `margin` times the distances
+    to its `tail` nearest samples of other classes. Of each class only enough samples
+    (extreme vectors) are kept for every sample of the class to have
+    :math:`\Psi \ge` `cover` under one of them (greedy set cover). The score orders as
+    :math:`\max \Psi` does, which :meth:`Fitted.probability` gives, but does not round
+    to 0 and 1; the class is that of the largest.
+
+    A sample on an extreme vector has s = inf. A training sample that coincides with
+    one of another class has no margin, hence :math:`\Psi = 0` everywhere, and is never
+    an extreme vector; if that is all of them, fit raises, as it does with one class.
+
+    Parameters
+    ----------
+    tail
+        Number of nearest samples of other classes; all, if there are fewer.
+    margin
+        Share of the distance that is margin.
+    cover
+        :math:`\Psi` from which a sample counts as covered, in (0, 1].
+
+    References
+    ----------
+    Rudd, Jain, Scheirer and Boult, "The extreme value machine", TPAMI 40(3), 2018.
+
+    Examples
+    --------
+    >>> train = Outputs(features=[[0.0], [1.0], [8.0], [9.0]], labels=[0, 0, 1, 1])
+    >>> fitted = EVM(tail=2).fit(train)
+    >>> new = Outputs(features=[[0.5], [4.5], [90.0]], labels=[0, -1, -1])
+    >>> fitted.state["vectors"].shape  # one sample covers each class
+    (2, 1)
+    >>> fitted.probability(new).round(2), fitted.score(new).predicted
+    (array([1.  , 0.85, 0.  ]), array([0, 1, 1]))
+    """
+
+    name = "evm"
+    fit_needs = ("features", "labels")
+    score_needs = ("features",)
+    fit_cost = "n^2 d"
+    score_cost = "n_ev d"
+    paper = "Rudd et al. 2018"
+
+    tail: int = 75
+    margin: float = 0.5
+    cover: float = 0.5
+
+    def __post_init__(self) -> None:
+        _check.positive_int("EVM", "tail", self.tail)
+        _check.number("EVM", "margin", self.margin, low=0, open_low=True)
+        _check.number("EVM", "cover", self.cover, low=0, high=1, open_low=True)
+
+    def _fit(self, train: Outputs) -> State:
+        centre, rows, labels = training_rows(train)
+        if np.unique(labels).size < 2:
+            msg = _check.must(
+                "of two classes at least",
+                caller="EVM.fit",
+                name="samples",
+                got=f"class {labels[0]} only",
+                remedy="Margins are measured to other classes",
+            )
+            raise ValueError(msg)
+        rows = rows.astype(np.float64, copy=False)
+        margins = self.margin * _nearest_others(rows, labels, self.tail)
+        # The laws are of positive margins; a sample without one is no extreme vector.
+        usable = np.flatnonzero(margins.min(axis=1) > 0)
+        if usable.size == 0:
+            msg = _check.must(
+                "different for different classes",
+                caller="EVM.fit",
+                name="features",
+                got="every sample equal to one of another class",
+            )
+            raise ValueError(msg)
+        margins, rows, labels = margins[usable], rows[usable], labels[usable]
+        is_member = np.isfinite(margins)
+        laws = fit_weibull_rows(np.where(is_member, margins, 1.0), is_member=is_member)
+        shape = np.minimum(laws.shape, _STEEPEST)
+        # Psi_i >= cover inside this radius around sample i.
+        radius = laws.scale * (-math.log(self.cover)) ** (1 / shape)
+        members = (np.flatnonzero(labels == c) for c in np.unique(labels))
+        kept = np.concatenate([m[_greedy_cover(rows[m], radius[m])] for m in members])
+        arrays = {
+            "centre": centre,
+            "vectors": rows[kept].astype(centre.dtype),
+            "shape": shape[kept].astype(centre.dtype),
+            "scale": laws.scale[kept].astype(centre.dtype),
+            "labels": labels[kept],
+        }
+        return {name: _xp.moved(a, train.features) for name, a in arrays.items()}
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        rows, winner = _winner(state, batch)
+        xp = _xp.array_namespace(rows)
+        vectors, shape, scale = (
+            xp.take(state[name], winner, axis=0)
+            for name in ("vectors", "shape", "scale")
+        )
+        distances = distances_between(rows, xp.astype(vectors, rows.dtype, copy=False))
+        return shape * (xp.log(scale) - _xp.log(distances))
+
+    def _probability(self, state: State, batch: Batch) -> Array:
+        exponent = -self._score(state, batch)
+        return _xp.array_namespace(exponent).exp(-exp(exponent))
+
+    def _predict(self, state: State, batch: Batch) -> Array:
+        _, winner = _winner(state, batch)
+        return _xp.array_namespace(winner).take(state["labels"], winner, axis=0)
+
+
+def _winner(state: State, batch: Batch) -> tuple[Array, Array]:
+    """Return centred features and the place of the vector with the largest Psi."""
+    rows = centred(batch, state["centre"])
+    xp = _xp.array_namespace(rows)
+    vectors = xp.astype(state["vectors"], rows.dtype, copy=False)
+    log_scale = xp.log(state["scale"])
+    best: Array | None = None
+    for block in blocks(rows.shape[0], vectors.shape[0]):
+        half_logs = _xp.log(squared_distances(rows, vectors[block, :])) / 2
+        scores = state["shape"][block][None, :] * (
+            log_scale[block][None, :] - half_logs
+        )
+        place, value = xp.argmax(scores, axis=1), xp.max(scores, axis=1)
+        place = place + block.start
+        if best is None:
+            best, winner = value, place
+        else:
+            winner = xp.where(value > best, place, winner)
+            best = xp.where(value > best, value, best)
+    return rows, winner
+
+
+def _nearest_others(rows: Floats, labels: NDArray[np.int64], tail: int) -> Floats:
+    """Distances to the `tail` nearest samples of other classes, inf where too few."""
+    n = labels.size
+    tail = min(tail, n - int(np.unique(labels, return_counts=True)[1].min()))
+    found = np.empty((n, tail))
+    for block in blocks(n, n):
+        squared = squared_distances(rows[block], rows)
+        squared[labels[block, None] == labels[None, :]] = np.inf
+        nearest = squared.argmin(axis=1)
+        few = np.sort(np.partition(squared, tail - 1, axis=1)[:, :tail], axis=1)
+        # Exact where it matters: coinciding samples are at distance 0, not at noise.
+        exact = distances_between(rows[block], rows[nearest])
+        found[block] = np.maximum(np.sqrt(few), exact[:, None])
+        found[block, 0] = exact
+    return found
+
+
+def _greedy_cover(rows: Floats, radius: Floats) -> NDArray[np.intp]:
+    """Choose samples until every one lies within the radius of a chosen one.
+
+    The one that covers most of what is left comes first; of equal ones, the first.
+    """
+    n = radius.size
+    covers = np.empty((n, n), dtype=bool)
+    for block in blocks(n, n):
+        squared = squared_distances(rows[block], rows)
+        covers[block] = squared <= (radius[block] ** 2)[:, None]
+    np.fill_diagonal(covers, val=True)
+    gain = np.count_nonzero(covers, axis=1)
+    left = np.ones(n, dtype=bool)
+    chosen = []
+    while left.any():
+        best = int(gain.argmax())
+        chosen.append(best)
+        new = np.flatnonzero(covers[best] & left)
+        left[new] = False
+        # Every column is taken off once: all rounds together cost one pass.
+        gain -= np.count_nonzero(covers[:, new], axis=1)
+    return np.array(chosen)

@@ -1,0 +1,110 @@
+"""PI-SVM: probability of inclusion from one-vs-rest machines."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.detectors._base import Batch, Detector, State
+from openset.detectors._machines import (
+    best_or_nearest,
+    decisions,
+    fit_machines,
+    fit_tails,
+    positive_tail,
+)
+from openset.detectors._weibull import log_exponent, weibull_cdf
+from openset.outputs import Outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class PISVM(Detector):
+    r"""Largest probability that a machine's score is one of its own class.
+
+    .. math:: P_c(x) = 1 - e^{-((f_c(x) - \nu_c) / \lambda_c)^{\kappa_c}}, \qquad
+              s(x) = \max_c \, \kappa_c \log \frac{f_c(x) - \nu_c}{\lambda_c}
+
+    :math:`f_c` is the decision value of an RBF machine of class c against the rest; the
+    Weibull law is fitted to the lowest scores of the class's own training samples.
+    Classes count as equally frequent. The score orders as :math:`\max P_c` does, which
+    :meth:`Fitted.probability` gives, but does not round to 1; it is -inf where all
+    scores lie below their law. The class is that of the largest.
+
+    Parameters
+    ----------
+    cost
+        Cost of the machines (scikit-learn's C).
+    gamma
+        Of the kernel :math:`e^{-\gamma \lVert x - y \rVert^2}`; None: one over the
+        variance of the features (summed over columns).
+    tail
+        Number of lowest scores; None: 1.5 times the support vectors of the class, as in
+        the authors' code.
+    translate
+        Distance of the law's start :math:`\nu_c` below the lowest score, in units of
+        the decision value (the margin is 1).
+
+    References
+    ----------
+    Jain, Scheirer and Boult, "Multi-class open set recognition using probability of
+    inclusion", ECCV 2014.
+
+    Examples
+    --------
+    >>> f = [[0.0], [0.5], [1.0], [9.0], [9.5], [10.0]]
+    >>> train = Outputs(features=f, labels=[0, 0, 0, 1, 1, 1])
+    >>> new = Outputs(features=[[0.4], [9.6], [99.0]], labels=[0, 1, -1])
+    >>> scores = PISVM().fit(train).score(new)
+    >>> scores.known[:2] > scores.known[2], scores.predicted[:2]
+    (array([ True,  True]), array([0, 1]))
+    """
+
+    name = "pisvm"
+    fit_needs = ("features", "labels")
+    score_needs = ("features",)
+    fit_cost = "C n^2 d"
+    score_cost = "n_sv (d + C)"
+    paper = "Jain et al. 2014"
+
+    cost: float = 1.0
+    gamma: float | None = None
+    tail: int | None = None
+    translate: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check.number("PISVM", "cost", self.cost, low=0, open_low=True)
+        if self.gamma is not None:
+            _check.number("PISVM", "gamma", self.gamma, low=0, open_low=True)
+        if self.tail is not None:
+            _check.positive_int("PISVM", "tail", self.tail)
+        _check.number("PISVM", "translate", self.translate, low=0, open_low=True)
+
+    def _fit(self, train: Outputs) -> State:
+        machines = fit_machines(
+            "PISVM", train, cost=self.cost, gamma=self.gamma, nu=None
+        )
+        values, sizes = [], []
+        for place in range(machines.classes.size):
+            is_own = machines.owner == place
+            values.append(machines.scores[is_own, place])
+            n_support = int(np.count_nonzero(is_own[machines.support[place]]))
+            sizes.append(positive_tail(self.tail, n_support, values[-1].size))
+        laws = fit_tails(values, sizes, translate=self.translate, sign=1)
+        arrays = {**machines.arrays, **laws.arrays("inclusion")}
+        return {name: _xp.moved(a, train.features) for name, a in arrays.items()}
+
+    def _exponents(self, state: State, batch: Batch) -> tuple[Array, Array]:
+        decided = decisions(state, batch)
+        shape, scale, loc = (state["inclusion"][i, :][None, :] for i in range(3))
+        return log_exponent(decided, shape, scale, loc), decided
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        exponents, _ = self._exponents(state, batch)
+        return _xp.array_namespace(exponents).max(exponents, axis=1)
+
+    def _probability(self, state: State, batch: Batch) -> Array:
+        return weibull_cdf(self._score(state, batch))
+
+    def _predict(self, state: State, batch: Batch) -> Array:
+        return best_or_nearest(*self._exponents(state, batch), state["classes"])

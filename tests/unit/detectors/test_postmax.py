@@ -1,0 +1,215 @@
+"""PostMax: ranks on max logit over norm, reports the Pareto probability."""
+
+import math
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from openset import Outputs
+from openset.detectors import Fitted, PostMax, make, postmax
+from openset.detectors.evt import fit_gpd
+
+
+def network(n=300, seed=0, n_classes=3):
+    """Return outputs of a small network that is right most of the time."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n)
+    features = rng.normal(2, 1, (n, 5))
+    logits = rng.normal(0, 2, (n, n_classes))
+    logits[np.arange(n), labels] += 5
+    return Outputs(logits=logits, features=features, labels=labels)
+
+
+TRAIN = network()
+
+
+def slow_ell(outputs, norm):
+    """One sample at a time, as the formula reads."""
+    rows = []
+    for z, f in zip(outputs.logits, outputs.features, strict=True):
+        length = {
+            "l2": math.sqrt(sum(v * v for v in f)),
+            "l1": sum(abs(v) for v in f),
+            "none": 1.0,
+        }[norm]
+        rows.append(max(z) / length)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "none"])
+def test_the_score_is_max_logit_over_the_norm(norm):
+    known = PostMax(norm=norm).fit(TRAIN).score(network(seed=1)).known
+    np.testing.assert_allclose(known, slow_ell(network(seed=1), norm))
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "none"])
+def test_the_law_is_fitted_to_correctly_classified_samples(norm):
+    is_correct = TRAIN.logits.argmax(axis=1) == TRAIN.labels
+    assert 30 < is_correct.sum() < len(TRAIN)
+    ell = slow_ell(TRAIN, norm)
+    right, both = fit_gpd(ell[is_correct]), fit_gpd(ell)
+    law = postmax.law(PostMax(norm=norm).fit(TRAIN))
+    assert law.n == is_correct.sum()
+    assert law.shape == pytest.approx(right.shape, abs=1e-6)
+    assert law.scale == pytest.approx(right.scale, rel=1e-6)
+    unlabelled = Outputs(logits=TRAIN.logits, features=TRAIN.features)
+    law = postmax.law(PostMax(norm=norm, only_correct=False).fit(unlabelled))
+    assert law.n == len(TRAIN)
+    assert law.shape == pytest.approx(both.shape, abs=1e-6)
+
+
+def test_the_probability_is_the_pareto_cdf():
+    fitted, new = PostMax().fit(TRAIN), network(seed=1)
+    law = postmax.law(fitted)
+    frozen = stats.genpareto(law.shape, loc=law.loc, scale=law.scale)
+    ell = fitted.known(new)
+    np.testing.assert_allclose(fitted.probability(new), frozen.cdf(ell), atol=1e-12)
+    logs = postmax.log_survival(fitted, new)
+    np.testing.assert_allclose(logs, frozen.logsf(ell), rtol=1e-8, atol=1e-12)
+
+
+def test_class_probabilities_use_one_law_for_all_classes():
+    fitted, new = PostMax().fit(TRAIN), network(seed=1)
+    law = postmax.law(fitted)
+    lengths = np.linalg.norm(new.features, axis=1, keepdims=True)
+    each = fitted.class_probabilities(new)
+    assert each.shape == new.logits.shape
+    expected = stats.genpareto.cdf(
+        new.logits / lengths, law.shape, loc=law.loc, scale=law.scale
+    )
+    np.testing.assert_allclose(each, expected, atol=1e-12)
+    np.testing.assert_allclose(each.max(axis=1), fitted.probability(new))
+
+
+def test_samples_that_share_a_probability_are_still_ranked():
+    fitted = PostMax(norm="none").fit(TRAIN)
+    law = postmax.law(fitted)
+    high = law.endpoint if law.shape < 0 else law.ppf(1 - 1e-16)
+    logits = np.array([[law.loc - 2], [law.loc - 1], [high + 1], [high + 2]])
+    new = Outputs(logits=np.c_[logits, logits - 1, logits - 1])
+    np.testing.assert_allclose(fitted.probability(new), [0, 0, 1, 1])
+    assert (np.diff(fitted.known(new)) > 0).all()
+
+
+def test_scipys_fit_is_unpacked_in_scipys_order():
+    fitted = PostMax(fit="scipy", norm="none", only_correct=False).fit(TRAIN)
+    shape, loc, scale = stats.genpareto.fit(TRAIN.logits.max(axis=1))
+    law = postmax.law(fitted)
+    assert (law.shape, law.loc, law.scale) == (shape, loc, scale)
+
+
+def test_a_zero_feature_is_known_to_nobody():
+    fitted = PostMax().fit(TRAIN)
+    zero = Outputs(logits=[[9.0, 0.0, 0.0]], features=np.zeros((1, 5)))
+    assert fitted.known(zero) == -math.inf
+    assert fitted.probability(zero) == 0
+    assert postmax.log_survival(fitted, zero) == 0
+    np.testing.assert_array_equal(fitted.class_probabilities(zero), [[0, 0, 0]])
+
+
+def test_negative_logits_keep_the_formula():
+    fitted = PostMax().fit(TRAIN)
+    logits = [[-2.0, -3.0, -4.0]] * 2
+    new = Outputs(logits=logits, features=[[1.0, 0, 0, 0, 0], [2.0, 0, 0, 0, 0]])
+    np.testing.assert_allclose(fitted.known(new), [-2, -1])  # longer moves up
+
+
+def test_the_probability_does_not_depend_on_a_common_factor():
+    new = network(seed=1)
+    scaled = [
+        Outputs(logits=3 * o.logits, features=7 * o.features, labels=o.labels)
+        for o in (TRAIN, new)
+    ]
+    one = PostMax().fit(TRAIN).probability(new)
+    other = PostMax().fit(scaled[0]).probability(scaled[1])
+    np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+@pytest.mark.parametrize("asarray", [torch.asarray, array_api_strict.asarray])
+def test_other_libraries_give_the_same_numbers(asarray):
+    new = network(seed=1)
+    fitted = PostMax().fit(TRAIN)
+
+    def move(outputs):
+        arrays = (outputs.logits, outputs.features)
+        logits, features = (asarray(np.array(array)) for array in arrays)
+        return Outputs(logits=logits, features=features, labels=outputs.labels)
+
+    moved = PostMax().fit(move(TRAIN))
+    for method in ("known", "probability", "class_probabilities"):
+        expected = getattr(fitted, method)(new)
+        np.testing.assert_allclose(getattr(moved, method)(move(new)), expected)
+
+
+def test_saving_keeps_every_bit(tmp_path):
+    fitted = PostMax(norm="l1", only_correct=False).fit(TRAIN)
+    again = Fitted.load(fitted.save(tmp_path / "postmax.npz"))
+    assert again.detector == fitted.detector
+    assert postmax.law(again) == postmax.law(fitted)
+    new = network(seed=1)
+    np.testing.assert_array_equal(again.probability(new), fitted.probability(new))
+
+
+def test_the_recipe_reads_as_it_is_written():
+    assert repr(PostMax()) == "PostMax(norm='l2', fit='profile', only_correct=True)"
+    assert make("postmax", fit="scipy") == PostMax(fit="scipy")
+    assert PostMax(norm="l1") != PostMax()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"norm": "l3"}, ValueError, "norm must be one of 'l2', 'l1', 'none'"),
+        ({"fit": "moments"}, ValueError, "fit must be one of 'profile', 'scipy'"),
+        ({"only_correct": 1}, TypeError, "only_correct must be True or False, got 1"),
+    ],
+)
+def test_bad_options_are_refused(options, error, message):
+    with pytest.raises(error, match=f"PostMax: {message}"):
+        PostMax(**options)
+
+
+def test_too_few_samples_are_refused():
+    with pytest.raises(ValueError, match=r"samples must be at least 30, got 20\."):
+        PostMax(only_correct=False).fit(network(20))
+    wrong = Outputs(
+        logits=TRAIN.logits, features=TRAIN.features, labels=(TRAIN.labels + 1) % 3
+    )
+    with pytest.raises(
+        ValueError, match=r"PostMax.fit: correctly classified samples must be at least"
+    ):
+        PostMax().fit(wrong)
+
+
+def test_zero_and_constant_training_features_are_refused():
+    features = TRAIN.features.copy()
+    features[TRAIN.logits.argmax(axis=1) == TRAIN.labels] = 0
+    zero = Outputs(logits=TRAIN.logits, features=features, labels=TRAIN.labels)
+    with pytest.raises(ValueError, match="features must be non-zero vectors in fit"):
+        PostMax().fit(zero)
+    ones = np.ones((40, 2))
+    with pytest.raises(ValueError, match=r"all have 1$"):
+        PostMax(norm="none").fit(Outputs(logits=ones, labels=np.zeros(40, int)))
+
+
+def test_what_is_not_used_is_not_asked_for():
+    logits = Outputs(logits=TRAIN.logits)
+    known = PostMax(norm="none", only_correct=False).fit(logits).known(logits)
+    np.testing.assert_array_equal(known, TRAIN.logits.max(axis=1))
+    with pytest.raises(ValueError, match=r"PostMax.fit: outputs must have features"):
+        PostMax(only_correct=False).fit(logits)
+    with pytest.raises(ValueError, match=r"PostMax.fit: outputs must have labels"):
+        PostMax(norm="none").fit(logits)
+
+
+def test_the_functions_want_a_fitted_postmax():
+    other = make("msp").fit(TRAIN)
+    with pytest.raises(TypeError, match="fitted must be a fitted PostMax, got MSP"):
+        postmax.law(other)
+    with pytest.raises(TypeError, match="fitted must be a fitted PostMax, got MSP"):
+        postmax.log_survival(other, TRAIN)
+    with pytest.raises(TypeError, match="MSP: defines no class probabilities"):
+        other.class_probabilities(TRAIN)

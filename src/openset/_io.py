@@ -65,21 +65,20 @@ def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:
     if not path.exists():
         msg = f"{caller}: no such file: {path}"
         raise FileNotFoundError(msg)
+    # np.load takes anything that is no zip file for a pickle: look first.
+    if not zipfile.is_zipfile(path):
+        msg = f"{caller}: {path} is damaged or not a .npz archive. Write it again"
+        raise ArtefactError(msg)
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                msg = f"{caller}: {path} is one array, not a .npz archive of named ones"
-                raise ArtefactError(msg)
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError) as error:
-        if isinstance(error, ArtefactError):
-            raise
         if "pickle" in str(error).lower():
             why = "holds pickled objects, which are never loaded"
         else:
             why = f"is damaged or not a .npz archive ({error})"
-        msg_0 = f"{caller}: {path} {why}. Write it again"
-        raise ArtefactError(msg_0) from error
+        msg = f"{caller}: {path} {why}. Write it again"
+        raise ArtefactError(msg) from error
 
 
 def pick(

@@ -85,21 +85,19 @@ class Packaged:
     read: Callable[[str, Path], Dataset]
 
 
-def unpacked(path: Path) -> bytes | None:
-    """Return the content of an ``.xz`` file; None for a file to be read as it is."""
-    if path.suffix != ".xz":
-        return None
+def content(path: Path) -> bytes:
+    """Return the bytes of a file, decompressed if it is an ``.xz``."""
     with reading(path, "an .xz file"):
-        return lzma.decompress(path.read_bytes())
+        raw = path.read_bytes()
+        return lzma.decompress(raw) if path.suffix == ".xz" else raw
 
 
 def arrays_of(path: Path, *wanted: str) -> Arrays:
     """Read arrays of an ``.npz``, compressed with xz or not; nothing is unpickled."""
-    content = unpacked(path)
-    source: Any = path if content is None else io.BytesIO(content)
+    stream = io.BytesIO(content(path))
     with (
         reading(path, "a .npz archive"),
-        np.load(source, allow_pickle=False) as archive,
+        np.load(stream, allow_pickle=False) as archive,
     ):
         return {name: archive[name] for name in wanted}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from openset._types import UNKNOWN
 from openset.datasets._dataset import Dataset
-from openset.datasets._packaged import unpacked
+from openset.datasets._packaged import content
 from openset.datasets._place import Place, reading
 
 Pairs = list[tuple[str, str]]  # (text, class name)
@@ -90,10 +90,10 @@ def banking77(place: Place) -> Dataset:
 
 def packaged_banking77(name: str, path: Path) -> Dataset:
     """Read BANKING77 from its compact file."""
-    content = _json(path)
+    pairs = _json(path)
     with reading(path, "BANKING77"):
         parts = {
-            part: [(str(t), str(c)) for t, c in content[part]]
+            part: [(str(t), str(c)) for t, c in pairs[part]]
             for part in ("train", "test")
         }
     return from_pairs(parts, name=name)
@@ -101,8 +101,7 @@ def packaged_banking77(name: str, path: Path) -> Dataset:
 
 def _json(path: Path) -> Any:
     with reading(path, "a JSON file"):
-        content = unpacked(path)
-        return json.loads(path.read_bytes() if content is None else content)
+        return json.loads(content(path))
 
 
 def _by_hand(place: Place, name: str) -> Path:

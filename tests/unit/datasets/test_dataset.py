@@ -196,6 +196,10 @@ def test_damaged_strange_and_pickled_npz_files_are_refused(tmp_path):
     path.write_bytes(b"PK\x03\x04 broken")
     with pytest.raises(ArtefactError, match="is damaged"):
         from_npz(path)
+    with path.open("wb") as stream:
+        np.save(stream, np.eye(2))
+    with pytest.raises(ArtefactError, match=r"is damaged or not a \.npz archive"):
+        from_npz(path)
     np.savez(path, x=np.eye(2))
     with pytest.raises(ArtefactError, match=r"must hold inputs and labels.*got x"):
         from_npz(path)

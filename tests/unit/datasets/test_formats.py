@@ -516,3 +516,17 @@ def test_an_archive_without_its_folder_is_refused(tmp_path):
     place = Place("set", tmp_path, offline=True, verify=False)
     with pytest.raises(ArtefactError, match="must hold top, got no such folder"):
         place.tree("top", File("a.tgz", "md5:0"))
+
+
+def test_an_archive_with_folder_entries_is_unpacked(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        packed.mkdir("top")
+        packed.writestr("top/one.txt", b"1")
+    with tarfile.open(tmp_path / "b.tar", "w") as archive:
+        info = tarfile.TarInfo("empty")
+        info.type = tarfile.DIRTYPE
+        archive.addfile(info)
+    for name in ("a.zip", "b.tar"):
+        unpack(tmp_path / name, tmp_path / "to")
+    assert (tmp_path / "to/top/one.txt").read_bytes() == b"1"
+    assert (tmp_path / "to/empty").is_dir()

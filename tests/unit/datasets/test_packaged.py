@@ -1,5 +1,6 @@
 """The packaged data sets, against the loader that comes with them."""
 
+import io
 import json
 import lzma
 import shutil
@@ -196,11 +197,31 @@ def test_official_banking77_tables_are_read(tmp_path):
 
 def test_a_small_omniglot_file_is_refused(tmp_path):
     path = tmp_path / "omniglot.npz.xz"
-    import io  # noqa: PLC0415
-
     stream = io.BytesIO()
     bits = np.zeros((20, 1379), np.uint8)
     np.savez(stream, background=bits, evaluation=bits)
     path.write_bytes(lzma.compress(stream.getvalue()))
     with pytest.raises(ArtefactError, match="must hold 20 drawings of 964 characters"):
         datasets.load("omniglot", tmp_path, offline=True, verify=False)
+
+
+def test_webp_images_of_another_size_are_refused(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
+    stream = io.BytesIO()
+    image.fromarray(np.zeros((16, 16, 3), np.uint8)).save(stream, "WEBP", quality=75)
+    body = np.frombuffer(stream.getvalue()[20:], np.uint8)
+    few = {}
+    for part in ("train", "test"):
+        few |= {f"{part}_b": body, f"{part}_n": np.array([body.size]), f"{part}_y": [0]}
+    np.savez(tmp_path / "cifar10_webp.npz", **few)
+    with pytest.raises(ArtefactError, match=r"must be 32 x 32, got \(16, 16, 3\)"):
+        datasets.load("cifar10", tmp_path, offline=True, verify=False)
+
+
+def test_omniglot_at_the_size_of_mnist_is_omniglot_resized(data_root):
+    small, large = load("omniglot28", data_root), load("omniglot", data_root)
+    assert small.inputs.shape == (32_460, 28, 28)
+    assert np.array_equal(small.labels, large.labels)
+    assert small.label_set == "omniglot"
+    few = datasets.resized(large.take([0, 32_459]), 28, channels=1)
+    assert np.array_equal(small.inputs[[0, 32_459]], few.inputs)

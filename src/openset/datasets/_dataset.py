@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
@@ -175,6 +176,13 @@ class Dataset:
         listed = self.labels[self.labels != UNKNOWN]
         return np.bincount(listed, minlength=len(self.classes))
 
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        """Label of each name; a class name wins over an id, an id over `unlisted`."""
+        found = {self.unlisted: UNKNOWN} if self.unlisted else {}
+        found |= {c: i for i, c in enumerate(self.ids)}
+        return found | {c: i for i, c in enumerate(self.classes)}
+
     def number(self, name: Class, *, caller: str = "Dataset.number") -> int:
         """Return the label of a class given by name, official id or number.
 
@@ -187,12 +195,8 @@ class Dataset:
         if isinstance(name, int | np.integer) and not isinstance(name, bool):
             if 0 <= name < len(self.classes):
                 return int(name)
-        elif name in self.classes:
-            return self.classes.index(name)
-        elif name in self.ids:
-            return self.ids.index(name)
-        elif self.unlisted and name == self.unlisted:
-            return UNKNOWN
+        elif name in self._numbers:
+            return self._numbers[str(name)]
         first = ", ".join(repr(c) for c in self.classes[:5])
         more = ", …" if len(self.classes) > 5 else ""
         msg = _check.must(

@@ -14,9 +14,9 @@ from openset.datasets._place import Place, reading
 
 Pairs = list[tuple[str, str]]  # (text, class name)
 
-_CLINC = "https://raw.githubusercontent.com/clinc/oos-eval/828f8093/data/"
+_CLINC = "https://raw.githubusercontent.com/clinc/oos-eval/master/data/"
 _BANKING = (
-    "https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/57ec275d/"
+    "https://raw.githubusercontent.com/PolyAI-LDN/task-specific-datasets/master/"
     "banking_data/"
 )
 CLINC150 = "data_full.json"

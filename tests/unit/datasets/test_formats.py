@@ -530,3 +530,83 @@ def test_an_archive_with_folder_entries_is_unpacked(tmp_path):
         unpack(tmp_path / name, tmp_path / "to")
     assert (tmp_path / "to/top/one.txt").read_bytes() == b"1"
     assert (tmp_path / "to/empty").is_dir()
+
+
+# --- a foreign oracle ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def torchvision():
+    reason = "torchvision is not installed"
+    return pytest.importorskip("torchvision", reason=reason).datasets
+
+
+def listed(dataset, names):
+    return [(names[label], np.asarray(image).tolist()) for image, label in dataset]
+
+
+def read(dataset):
+    return [
+        (dataset.classes[y], dataset.inputs[i].tolist())
+        for i, y in enumerate(dataset.labels)
+    ]
+
+
+def test_mnist_equals_torchvisions(mnist, torchvision, tmp_path):
+    root, _ = mnist
+    for path in (root / "mnist").glob("*.gz"):
+        raw = root / "MNIST" / "raw" / path.name.removesuffix(".gz")
+        raw.parent.mkdir(parents=True, exist_ok=True)
+        raw.write_bytes(gzip.decompress(path.read_bytes()))
+    found = load("mnist", root)
+    for part, is_train in (("train", True), ("test", False)):
+        theirs = torchvision.MNIST(str(root), train=is_train)
+        assert read(found.part(part)) == listed(theirs, found.classes)
+
+
+def test_folders_are_numbered_as_torchvision_numbers_them(torchvision, tmp_path):
+    for name in ("b", "B", "a10", "a2", "é"):
+        for image in ("z.png", "Z.png", "1.png", "10.png", "2.png"):
+            write_image(tmp_path / name / image, pixels(3, 3, 3))
+    theirs = torchvision.ImageFolder(str(tmp_path))
+    found = datasets.image_folder(tmp_path)
+    assert list(found.classes) == theirs.classes
+    assert read(found) == listed(theirs, theirs.classes)
+
+
+def test_textures_equal_torchvisions(torchvision, tmp_path):
+    top = tmp_path / "dtd" / "dtd"
+    for part in ("train", "val", "test"):
+        rows = [f"{name}/{name}_{part}.png" for name in ("woven", "dotted")]
+        for row in rows:
+            write_image(top / "images" / row, pixels(4, 4, 3))
+        write_text(top / f"labels/{part}1.txt", "\n".join(rows))
+    found = load("dtd", tmp_path)
+    for part, official in (("train", "train"), ("validation", "val"), ("test", "test")):
+        theirs = torchvision.DTD(str(tmp_path), split=official)
+        assert read(found.part(part)) == listed(theirs, theirs.classes)
+
+
+def test_sun_equals_torchvisions_up_to_order(torchvision, tmp_path):
+    top = tmp_path / "SUN397"
+    write_text(top / "ClassName.txt", "/a/abbey\n/b/bow/indoor\n/b/bow/outdoor\n")
+    for path in ("a/abbey/sun_1", "b/bow/indoor/sun_2", "b/bow/outdoor/sun_3"):
+        write_image(top / f"{path}.jpg", pixels(4, 4, 3))
+    theirs = torchvision.SUN397(str(tmp_path))
+    found = load("sun397", tmp_path)
+    assert list(found.classes) == theirs.classes
+    assert sorted(read(found)) == sorted(listed(theirs, theirs.classes))
+
+
+def test_aircraft_has_torchvisions_variants_under_other_numbers(torchvision, tmp_path):
+    top = tmp_path / "fgvc-aircraft-2013b" / "data"
+    for image in ("0001", "0002", "0003"):
+        write_image(top / f"images/{image}.jpg", pixels(6, 6, 3))
+    write_text(top / "variants.txt", "DC-3\n737-200\nMD-11 F\n")
+    write_text(top / "images_variant_trainval.txt", "0001 DC-3\n0002 737-200\n")
+    write_text(top / "images_variant_test.txt", "0003 MD-11 F\n")
+    found = load("fgvc-aircraft", tmp_path)
+    for part, official in (("train", "trainval"), ("test", "test")):
+        theirs = torchvision.FGVCAircraft(str(tmp_path), split=official)
+        assert read(found.part(part)) == listed(theirs, theirs.classes)
+        assert theirs.classes != list(found.classes)

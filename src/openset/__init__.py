@@ -1,6 +1,6 @@
 """Open-set recognition: classifiers that also know when they do not know."""
 
-from openset import detectors, metrics, stats
+from openset import datasets, detectors, metrics, protocols, stats
 from openset._types import (
     UNKNOWN,
     ArtefactError,
@@ -9,6 +9,7 @@ from openset._types import (
 )
 from openset.metrics import evaluate
 from openset.outputs import Outputs
+from openset.protocols import openness
 from openset.scores import Scores
 
 __version__ = "0.1.0"
@@ -21,8 +22,11 @@ __all__ = [
     "Scores",
     "UndefinedMetricError",
     "__version__",
+    "datasets",
     "detectors",
     "evaluate",
     "metrics",
+    "openness",
+    "protocols",
     "stats",
 ]

@@ -1,1 +1,41 @@
-"""The protocols of openset."""
+"""Protocols: who is known, who is unknown, drawn once and written down."""
+
+from openset.protocols._draws import Draws, duplicates
+from openset.protocols._make import (
+    grid,
+    holdout,
+    leave_classes_out,
+    operational,
+    outlier,
+)
+from openset.protocols._openness import openness, pairs
+from openset.protocols._protocol import Class, Protocol
+from openset.protocols._published import (
+    candidates,
+    names,
+    published,
+    similar,
+    splits,
+)
+from openset.protocols._samples import Fold, folds
+
+__all__ = [
+    "Class",
+    "Draws",
+    "Fold",
+    "Protocol",
+    "candidates",
+    "duplicates",
+    "folds",
+    "grid",
+    "holdout",
+    "leave_classes_out",
+    "names",
+    "openness",
+    "operational",
+    "outlier",
+    "pairs",
+    "published",
+    "similar",
+    "splits",
+]

@@ -1,0 +1,158 @@
+"""Inputs that need not be in memory: images read when they are asked for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io
+from openset._types import ArtefactError
+
+KINDS = ("image", "text", "table")
+
+
+@dataclass(frozen=True, eq=False)
+class ImageFiles:
+    """Image files as a sequence of ``uint8`` arrays, each decoded when asked for.
+
+    Parameters
+    ----------
+    paths
+        The files, in sample order.
+    mode
+        "RGB" gives (h, w, 3), "L" gives (h, w).
+    invert
+        Swap black and white: for drawings with dark ink on white, so that ink is 255 as
+        in MNIST.
+    """
+
+    paths: tuple[str, ...]
+    mode: str = "RGB"
+    invert: bool = False
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: int) -> NDArray[np.uint8]:
+        path = self.paths[index]
+        pixels = decode(path, path, mode=self.mode)
+        return 255 - pixels if self.invert else pixels
+
+    def take(self, rows: NDArray[np.int64]) -> "ImageFiles":
+        """Return the files that `rows` selects."""
+        chosen = tuple(self.paths[row] for row in rows.tolist())
+        return ImageFiles(chosen, self.mode, self.invert)
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Several lazy inputs, one after the other."""
+
+    items: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return sum(len(item) for item in self.items)
+
+    def __getitem__(self, index: int) -> Any:
+        rest = range(len(self))[
+            index
+        ]  # negative counts from the end, IndexError beyond
+        for item in self.items:
+            if rest < len(item):
+                return item[rest]
+            rest -= len(item)
+        raise IndexError(index)
+
+    def take(self, rows: NDArray[np.int64]) -> "Picked":
+        """Return the inputs that `rows` selects."""
+        return Picked(self, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Picked:
+    """A selection of lazy inputs, in any order."""
+
+    inputs: Any
+    rows: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.rows.size
+
+    def __getitem__(self, index: int) -> Any:
+        return self.inputs[int(self.rows[index])]
+
+    def take(self, rows: NDArray[np.int64]) -> "Picked":
+        """Return the inputs that `rows` selects."""
+        return Picked(self.inputs, self.rows[rows])
+
+
+def take(inputs: Any, rows: NDArray[np.int64]) -> Any:
+    """Return the inputs that `rows` selects, lazily where they are lazy."""
+    return inputs.take(rows) if not isinstance(inputs, np.ndarray) else inputs[rows]
+
+
+def join(caller: str, items: Sequence[Any]) -> Any:
+    """Put inputs one after the other; arrays must have samples of one shape."""
+    if len(items) == 1:
+        return items[0]
+    arrays = [item for item in items if isinstance(item, np.ndarray)]
+    if len(arrays) < len(items):
+        return Joined(tuple(items))
+    shapes = {array.shape[1:] for array in arrays}
+    if len(shapes) > 1:
+        shown = " and ".join(map(str, sorted(shapes)))
+        msg = (
+            f"{caller}: inputs of all data sets must have one shape, got {shown}. "
+            "For images: datasets.resized(dataset, side, channels=…)"
+        )
+        raise ValueError(msg)
+    return np.concatenate(arrays)
+
+
+def decode(source: Any, name: object, *, mode: str) -> NDArray[np.uint8]:
+    """Decode one image file, or say which one is damaged."""
+    image = _io.optional("datasets", "PIL.Image", name="vision")
+    try:
+        with image.open(source) as opened:
+            return np.asarray(opened.convert(mode))
+    except FileNotFoundError as error:
+        msg = f"datasets: no such image: {name}"
+        raise FileNotFoundError(msg) from error
+    except (OSError, SyntaxError, ValueError) as error:
+        # Pillow reports a broken PNG as SyntaxError.
+        msg = f"datasets: {name} is damaged or not an image ({error})"
+        raise ArtefactError(msg) from error
+
+
+def resize(inputs: Any, side: int, channels: int) -> NDArray[np.uint8]:
+    """Bring images to one size, as an array (n, side, side) or (n, side, side, 3)."""
+    side = _check.positive_int("resized", "side", side)
+    if channels not in (1, 3):
+        got = repr(channels)
+        raise ValueError(
+            _check.must("1 or 3", caller="resized", name="channels", got=got)
+        )
+    image = _io.optional("datasets", "PIL.Image", name="vision")
+    mode, tail = ("L", ()) if channels == 1 else ("RGB", (3,))
+    out = np.empty((len(inputs), side, side, *tail), dtype=np.uint8)
+    # Pillow works image by image; there is no batch to hand it.
+    for i in range(len(inputs)):
+        picture = image.fromarray(np.asarray(inputs[i])).convert(mode)
+        if picture.size != (side, side):
+            picture = picture.resize((side, side), image.Resampling.LANCZOS)
+        out[i] = np.asarray(picture)
+    return out
+
+
+def image_paths(folder: Path) -> list[str]:
+    """Return all image files below a folder, in code-point order of their paths."""
+    endings = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
+    found = (p for p in folder.rglob("*") if p.suffix.lower() in endings)
+    # as_posix: the separator must not change the order between platforms.
+    return [str(p) for p in sorted(found, key=lambda p: p.as_posix())]

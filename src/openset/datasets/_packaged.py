@@ -1,0 +1,251 @@
+"""Compact copies of some sets: one compressed file each, decoded on reading."""
+
+import io
+import lzma
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset._types import ArtefactError
+from openset.datasets import _inputs
+from openset.datasets._dataset import Dataset
+from openset.datasets._fetch import File
+from openset.datasets._place import Place, reading
+
+Arrays = dict[str, NDArray[Any]]
+
+_LOSSY = "lossy copy (WebP, quality 75): published results used other pixels"
+
+# Omniglot: alphabets and their numbers of characters, in the order of the official ids.
+_BACKGROUND = (
+    ("Arcadian", 26),
+    ("Armenian", 41),
+    ("Asomtavruli_(Georgian)", 40),
+    ("Balinese", 24),
+    ("Bengali", 46),
+    ("Blackfoot_(Canadian_Aboriginal_Syllabics)", 14),
+    ("Braille", 26),
+    ("Cyrillic", 33),
+    ("Early_Aramaic", 22),
+    ("Syriac_(Estrangelo)", 23),
+    ("Anglo-Saxon_Futhorc", 29),
+    ("Futurama", 26),
+    ("Grantha", 43),
+    ("Greek", 24),
+    ("Gujarati", 48),
+    ("Hebrew", 22),
+    ("Japanese_(hiragana)", 52),
+    ("Inuktitut_(Canadian_Aboriginal_Syllabics)", 16),
+    ("Malay_(Jawi_-_Arabic)", 40),
+    ("Japanese_(katakana)", 47),
+    ("Korean", 40),
+    ("Latin", 26),
+    ("Alphabet_of_the_Magi", 20),
+    ("Mkhedruli_(Georgian)", 41),
+    ("Burmese_(Myanmar)", 34),
+    ("N_Ko", 33),
+    ("Ojibwe_(Canadian_Aboriginal_Syllabics)", 14),
+    ("Sanskrit", 42),
+    ("Tagalog", 17),
+    ("Tifinagh", 55),
+)
+_EVALUATION = (
+    ("Angelic", 20),
+    ("Atemayar_Qelisayer", 26),
+    ("Atlantean", 26),
+    ("Aurek-Besh", 26),
+    ("Avesta", 26),
+    ("Ge_ez", 26),
+    ("Glagolitic", 45),
+    ("Gurmukhi", 45),
+    ("Kannada", 41),
+    ("Keble", 26),
+    ("Malayalam", 47),
+    ("Manipuri", 40),
+    ("Mongolian", 30),
+    ("Old_Church_Slavonic_(Cyrillic)", 45),
+    ("Oriya", 46),
+    ("Sylheti", 28),
+    ("Syriac_(Serto)", 23),
+    ("Tengwar", 25),
+    ("Tibetan", 42),
+    ("ULOG", 26),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Packaged:
+    """A compact file and the function that turns its arrays into a data set."""
+
+    file: File
+    read: Callable[[str, Path], Dataset]
+
+
+def content(path: Path) -> bytes:
+    """Return the bytes of a file, decompressed if it is an ``.xz``."""
+    with reading(path, "an .xz file"):
+        raw = path.read_bytes()
+        return lzma.decompress(raw) if path.suffix == ".xz" else raw
+
+
+def arrays_of(path: Path, *wanted: str) -> Arrays:
+    """Read arrays of an ``.npz``, compressed with xz or not; nothing is unpickled."""
+    stream = io.BytesIO(content(path))
+    with (
+        reading(path, "a .npz archive"),
+        np.load(stream, allow_pickle=False) as archive,
+    ):
+        return {name: archive[name] for name in wanted}
+
+
+def place_file(place: Place, packaged: Packaged) -> Path:
+    """Return the compact file, checked against its checksum."""
+    (path,) = place.files(packaged.file)
+    return path
+
+
+def _assemble(
+    name: str,
+    parts: dict[str, tuple[NDArray[Any], NDArray[Any]]],
+    classes: tuple[str, ...],
+    **more: Any,
+) -> Dataset:
+    start, rows = 0, {}
+    for part, (_, labels) in parts.items():
+        rows[part] = np.arange(start, start + len(labels))
+        start += len(labels)
+    return Dataset(
+        inputs=np.concatenate([inputs for inputs, _ in parts.values()]),
+        labels=np.concatenate([y.astype(np.int64) for _, y in parts.values()]),
+        classes=classes,
+        name=name,
+        parts=rows,
+        **{"kind": "image"} | more,
+    )
+
+
+def mnist(name: str, path: Path) -> Dataset:
+    """Read MNIST from one ``.npz``."""
+    z = arrays_of(path, "train_x", "train_y", "test_x", "test_y")
+    parts = {p: (z[f"{p}_x"], z[f"{p}_y"]) for p in ("train", "test")}
+    return _assemble(name, parts, tuple("0123456789"))
+
+
+def notmnist(name: str, path: Path) -> Dataset:
+    """Read the test part of notMNIST: letters A to J."""
+    z = arrays_of(path, "test_x", "test_y")
+    note = "labels are noisy upstream; test part only"
+    parts = {"test": (z["test_x"], z["test_y"])}
+    return _assemble(name, parts, tuple("ABCDEFGHIJ"), note=note)
+
+
+def cifar10(name: str, path: Path) -> Dataset:
+    """Read CIFAR-10 from WebP images."""
+    classes = "airplane automobile bird cat deer dog frog horse ship truck"
+    return _webp_parts(name, path, tuple(classes.split()))
+
+
+def svhn(name: str, path: Path) -> Dataset:
+    """Read SVHN from WebP images."""
+    return _webp_parts(name, path, tuple("0123456789"))
+
+
+def _webp_parts(name: str, path: Path, classes: tuple[str, ...]) -> Dataset:
+    wanted = [f"{part}_{key}" for part in ("train", "test") for key in "bny"]
+    z = arrays_of(path, *wanted)
+    parts = {
+        part: (webp(path, z[f"{part}_b"], z[f"{part}_n"]), z[f"{part}_y"])
+        for part in ("train", "test")
+    }
+    return _assemble(name, parts, classes, note=_LOSSY)
+
+
+def tinyimagenet(name: str, path: Path) -> Dataset:
+    """Read the validation images of TinyImageNet at 32 pixels, as test part."""
+    z = arrays_of(path, "test_b", "test_n", "test_y", "names", "wnid")
+    with reading(path, "a packaged TinyImageNet"):
+        classes = tuple(z["names"].tobytes().decode().split("\n"))
+        ids = tuple(wnid.decode() for wnid in z["wnid"].tolist())
+    images = webp(path, z["test_b"], z["test_n"])
+    return _assemble(
+        name,
+        {"test": (images, z["test_y"])},
+        classes,
+        ids=ids,
+        label_set="tinyimagenet",
+        note=f"{_LOSSY}; 32 pixels instead of 64; test part only",
+    )
+
+
+def webp(path: Path, blob: NDArray[Any], sizes: NDArray[Any]) -> NDArray[np.uint8]:
+    """Decode WebP images stored one after the other, each without its RIFF head."""
+    raw = blob.tobytes()
+    ends = np.cumsum(sizes.astype(np.int64)).tolist()
+    if not ends or ends[-1] != len(raw):
+        total = ends[-1] if ends else 0
+        msg = f"datasets: {path} must hold {total} image bytes, got {len(raw)}"
+        raise ArtefactError(msg)
+    out = np.empty((len(ends), 32, 32, 3), dtype=np.uint8)
+    start = 0
+    # The codec takes one image at a time.
+    for i, end in enumerate(ends):
+        body = raw[start:end]
+        body_size, pad = len(body), b"\0" * (len(body) & 1)
+        head = b"RIFF" + (12 + body_size + len(pad)).to_bytes(4, "little")
+        head += b"WEBPVP8 " + body_size.to_bytes(4, "little")
+        pixels = _inputs.decode(
+            io.BytesIO(head + body + pad), f"image {i} of {path}", mode="RGB"
+        )
+        if pixels.shape != out.shape[1:]:
+            msg = f"datasets: image {i} of {path} must be 32 x 32, got {pixels.shape}"
+            raise ArtefactError(msg)
+        out[i] = pixels
+        start = end
+    return out
+
+
+def omniglot(name: str, path: Path) -> Dataset:
+    """Read Omniglot from one bit per pixel; ink is 255."""
+    z = arrays_of(path, "background", "evaluation")
+    classes = tuple(
+        f"{alphabet}/character{i + 1:02d}"
+        for alphabet, n in (*_BACKGROUND, *_EVALUATION)
+        for i in range(n)
+    )
+    parts, first = {}, 0
+    for part, key, alphabets in (
+        ("train", "background", _BACKGROUND),
+        ("test", "evaluation", _EVALUATION),
+    ):
+        n_characters = sum(n for _, n in alphabets)
+        with reading(path, "a packaged Omniglot"):
+            bits = np.unpackbits(z[key], axis=1, count=105 * 105)
+            images = (1 - bits.reshape(-1, 105, 105)) * np.uint8(255)
+        if len(images) != 20 * n_characters:
+            msg = (
+                f"datasets: {path} must hold 20 drawings of {n_characters} characters, "
+                f"got {len(images)} images"
+            )
+            raise ArtefactError(msg)
+        parts[part] = (images, np.arange(first, first + n_characters).repeat(20))
+        first += n_characters
+    return _assemble(name, parts, classes)
+
+
+def omniglot28(name: str, path: Path) -> Dataset:
+    """Read Omniglot at 28 pixels, the size of MNIST."""
+    large = omniglot("omniglot", path)
+    return Dataset(
+        inputs=_inputs.resize(large.inputs, 28, 1),
+        labels=large.labels,
+        classes=large.classes,
+        kind="image",
+        name=name,
+        parts=large.parts,
+        label_set="omniglot",
+        note="resized from 105 to 28 pixels",
+    )

@@ -1,0 +1,190 @@
+"""Where a data set's files are, or have to be put."""
+
+import lzma
+import os
+import shutil
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from openset._types import ArtefactError
+from openset.datasets import _fetch
+from openset.datasets._fetch import File
+
+ROOT = "OPENSET_DATA"
+
+# What readers raise when bytes are not what they should be.
+_DAMAGE = (
+    ValueError,
+    EOFError,
+    OSError,
+    KeyError,
+    TypeError,
+    IndexError,
+    lzma.LZMAError,
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def default_root() -> Path:
+    """Return the folder of data sets: $OPENSET_DATA, else the user's cache."""
+    if os.environ.get(ROOT):
+        return Path(os.environ[ROOT]).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "openset"
+
+
+class Place:
+    """The folder of one data set below a root.
+
+    A file may lie in ``<root>/<name>/`` or in ``<root>/`` itself; downloads go to the
+    first.
+    """
+
+    def __init__(self, name: str, root: Path, *, offline: bool, verify: bool) -> None:
+        self.name = name
+        self.root = root
+        self.folder = root / name
+        self.offline = offline
+        self.verify = verify
+
+    def find(self, relative: str) -> Path | None:
+        """Return the file or folder `relative`, if it is there."""
+        for base in (self.folder, self.root):
+            if (base / relative).exists():
+                return base / relative
+        return None
+
+    def files(self, *wanted: File) -> list[Path]:
+        """Return these files, downloaded if they may be, checked if asked to."""
+        missing = [file for file in wanted if self.find(file.name) is None]
+        if missing and (self.offline or not all(file.urls for file in missing)):
+            raise FileNotFoundError(self.how_to_get(missing))
+        for file in missing:
+            _fetch.download(file, self.folder / file.name)
+        paths = []
+        for file in wanted:
+            path = self.find(file.name)
+            if path is None:  # deleted under our hands
+                raise FileNotFoundError(self.how_to_get([file]))
+            if self.verify and file not in missing:  # a download was checked already
+                _fetch.check(path, file.digest)
+            paths.append(path)
+        return paths
+
+    def tree(self, marker: str, *archives: File) -> Path:
+        """Return the unpacked folder `marker`, unpacking its archives if need be."""
+        found = self.find(marker)
+        if found is not None:
+            return found
+        for path in self.files(*archives):
+            unpack(path, self.folder)
+        if not (self.folder / marker).exists():
+            msg = f"datasets: {archives[0].name} must hold {marker}, got no such folder"
+            raise ArtefactError(msg)
+        return self.folder / marker
+
+    def how_to_get(self, files: Iterable[File]) -> str:
+        """Say exactly which file has to be put where."""
+        files = list(files)
+        lines = [
+            f"  {self.folder / file.name}  ({file.digest})"
+            + (f"  from {file.urls[0]}" if file.urls else "")
+            for file in files
+        ]
+        by_hand = [file for file in files if not file.urls]
+        if by_hand:
+            why = "its publisher offers no direct download"
+        else:
+            why = f"downloads are switched off (offline=True or {_fetch.OFFLINE}=1)"
+        return (
+            f"datasets.load: {self.name!r} is not under {self.root}, and {why}. Put\n"
+            + "\n".join(lines)
+        )
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Unpack a .zip or .tar archive; nothing leaves `folder` or stays half done."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".unpack.", dir=folder) as name:
+        temporary = Path(name)
+        with reading(archive, "an archive"):
+            if archive.suffix == ".zip":
+                _unzip(archive, temporary)
+            else:
+                _untar(archive, temporary)
+        for entry in temporary.iterdir():
+            merge(entry, folder / entry.name)
+
+
+def merge(source: Path, target: Path) -> None:
+    """Move a folder to `target`, into the folder of that name if there is one."""
+    if not (source.is_dir() and target.is_dir()):
+        source.replace(target)
+        return
+    for entry in source.iterdir():
+        merge(entry, target / entry.name)
+
+
+def _untar(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            target = _inside(archive, folder, member.name)
+            if member.isdir():
+                target.mkdir(parents=True, exist_ok=True)
+            elif member.isfile():
+                stream = tar.extractfile(member)
+                if stream is not None:
+                    _write(stream, target)
+            else:
+                # Data sets are files; a link could point out of the folder.
+                msg = f"datasets: {archive} holds {member.name!r}, a link or device"
+                raise ArtefactError(msg)
+
+
+def _unzip(archive: Path, folder: Path) -> None:
+    with zipfile.ZipFile(archive) as packed:
+        for info in packed.infolist():
+            target = _inside(archive, folder, info.filename)
+            if info.is_dir():
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                with packed.open(info) as stream:
+                    _write(stream, target)
+
+
+def _inside(archive: Path, folder: Path, name: str) -> Path:
+    path = PurePosixPath(name.replace("\\", "/"))
+    has_drive = any(":" in part for part in path.parts[:1])
+    if path.is_absolute() or ".." in path.parts or has_drive:
+        msg = f"datasets: {archive} holds {name!r}, a path out of its folder"
+        raise ArtefactError(msg)
+    return folder.joinpath(*path.parts)
+
+
+def _write(stream: IO[bytes], target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as out:
+        shutil.copyfileobj(stream, out)
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Turn the errors of a reader into one that names the file."""
+    try:
+        yield
+    except (ArtefactError, FileNotFoundError):
+        raise
+    except _DAMAGE as error:
+        msg = (
+            f"datasets: {path} is damaged or not {what} ({error}). Delete it and load "
+            "again"
+        )
+        raise ArtefactError(msg) from error

@@ -1,0 +1,54 @@
+"""Tables of numbers: scikit-learn's digits, which are always there, and UCI sets."""
+
+from pathlib import Path
+
+import numpy as np
+
+from openset.datasets._dataset import Dataset
+from openset.datasets._packaged import arrays_of
+from openset.datasets._place import Place, reading
+
+_LETTER_TRAIN = 16_000  # the convention of the UCI set: first 16,000 rows train
+
+
+def digits(place: Place) -> Dataset:
+    """Return scikit-learn's digits: 1,797 rows of 8 x 8 pixels, values 0 to 16.
+
+    No official parts: 70 % of each class train, 30 % test, drawn once and for all.
+    """
+    from sklearn.datasets import load_digits  # noqa: PLC0415  # slow to import
+
+    content = load_digits()
+    return Dataset(
+        inputs=content.data.astype(np.float32),
+        labels=content.target.astype(np.int64),
+        classes=tuple("0123456789"),
+        kind="table",
+        name=place.name,
+        note="no official parts: a fixed stratified 70/30 split",
+    ).with_parts(test=0.3)
+
+
+def packaged_table(name: str, path: Path) -> Dataset:
+    """Read one of the UCI sets from their common compact file."""
+    z = arrays_of(path, f"{name}_x", f"{name}_y", f"{name}_c")
+    with reading(path, "a packaged table"):
+        table = Dataset(
+            inputs=z[f"{name}_x"].astype(np.float32),
+            labels=z[f"{name}_y"].astype(np.int64),
+            classes=tuple(str(c) for c in z[f"{name}_c"].tolist()),
+            kind="table",
+            name=name,
+            note="" if name == "letter" else "a fixed stratified 70/30 split",
+        )
+    if name != "letter":
+        return table.with_parts(test=0.3)
+    rows = np.split(np.arange(len(table)), [_LETTER_TRAIN])
+    return Dataset(
+        inputs=table.inputs,
+        labels=table.labels,
+        classes=table.classes,
+        kind="table",
+        name=name,
+        parts=dict(zip(("train", "test"), rows, strict=True)),
+    )

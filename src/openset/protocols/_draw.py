@@ -1,0 +1,75 @@
+"""Random draws that come out the same on every platform and NumPy version.
+
+NumPy promises that the *raw* 64-bit stream of a bit generator and the way a seed is
+spread over its state never change (NEP 19); it does not promise this for what
+``Generator.choice``, ``shuffle`` or ``permutation`` make of that stream. So we take raw
+words and nothing else: a permutation is the stable order of as many raw words.
+"""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+
+T = TypeVar("T")
+
+# Bit generators whose raw words have 64 random bits; MT19937 gives 32.
+_KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64")
+
+
+class Stream:
+    """A source of permutations over a bit generator's raw words."""
+
+    def __init__(self, caller: str, rng: Any) -> None:
+        if isinstance(rng, np.random.Generator):
+            bits = rng.bit_generator
+            if type(bits).__name__ not in _KINDS:
+                msg = _check.must(
+                    "a Generator over one of " + ", ".join(_KINDS),
+                    caller=caller,
+                    name="rng",
+                    got=type(bits).__name__,
+                    remedy="Use numpy.random.default_rng(seed)",
+                )
+                raise TypeError(msg)
+        elif isinstance(rng, int | np.integer) and not isinstance(rng, bool):
+            if rng < 0:
+                msg = _check.must("a seed >= 0", caller=caller, name="rng", got=rng)
+                raise ValueError(msg)
+            bits = np.random.PCG64(int(rng))
+        else:
+            msg = _check.must(
+                "an integer seed or a numpy.random.Generator",
+                caller=caller,
+                name="rng",
+                got=repr(rng),
+                remedy="A protocol is drawn reproducibly or not at all",
+            )
+            raise TypeError(msg)
+        self._bits = bits
+
+    def words(self, n: int) -> NDArray[np.uint64]:
+        """Return `n` raw 64-bit words."""
+        return np.asarray(self._bits.random_raw(n), dtype=np.uint64)
+
+    def seed(self) -> int:
+        """Return a seed for a later draw: 32 bits, exact in every JSON reader."""
+        return int(self.words(1)[0] >> np.uint64(32))
+
+    def permutation(self, n: int) -> NDArray[np.intp]:
+        """Return 0..n-1 in a uniformly random order."""
+        # Equal words (chance n² / 2⁶⁵) keep their order: no effect one could measure.
+        return np.argsort(self.words(n), kind="stable")
+
+    def choose(self, items: Sequence[T], *sizes: int) -> list[tuple[T, ...]]:
+        """Cut disjoint uniform samples of these sizes, each in the items' own order."""
+        order = self.permutation(len(items))
+        chosen, start = [], 0
+        for size in sizes:
+            rows = np.sort(order[start : start + size])
+            chosen.append(tuple(items[row] for row in rows))
+            start += size
+        return chosen

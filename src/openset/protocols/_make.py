@@ -1,0 +1,442 @@
+"""Drawing protocols: holdout, outlier, operational, leave-classes-out, grids."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, overload
+
+from openset import _check
+from openset.protocols._draw import Stream
+from openset.protocols._draws import Draws
+from openset.protocols._openness import nearest_pair, pairs
+from openset.protocols._protocol import Class, Protocol, class_list
+
+
+@overload
+def holdout(
+    classes: Any, n_known: int, n_unknown: int, repeats: None = None, rng: Any = 0
+) -> Protocol: ...
+@overload
+def holdout(
+    classes: Any, n_known: int, n_unknown: int, repeats: int, rng: Any = 0
+) -> Draws: ...
+def holdout(
+    classes: Any,
+    n_known: int,
+    n_unknown: int,
+    repeats: int | None = None,
+    rng: Any = 0,
+) -> Protocol | Draws:
+    """Draw known and unknown classes from one data set.
+
+    Parameters
+    ----------
+    classes
+        The classes to draw from: names or numbers, a count n for ``0..n-1``, or a
+        data set.
+    n_known, n_unknown
+        How many of each. Classes drawn for neither are `unused`.
+    repeats
+        Number of independent draws; left out, one protocol instead of a sequence.
+    rng
+        A seed or a ``numpy.random.Generator``. The same seed gives the same protocols
+        on every platform and NumPy version.
+
+    References
+    ----------
+    Class-imbalance paper (2024), section 4.1: the Holdout protocol, five class draws
+    for each of five openness values.
+
+    Examples
+    --------
+    >>> holdout(10, 6, 4, rng=0).known
+    (0, 1, 2, 3, 6, 8)
+    >>> holdout(["cat", "dog", "fox"], 2, 1, repeats=5, rng=0)
+    Draws(5 protocols, 2 distinct, openness 0.106)
+    """
+    universe, source = _universe("holdout", "classes", classes)
+    n_known = _check.positive_int("holdout", "n_known", n_known)
+    n_unknown = _check.positive_int("holdout", "n_unknown", n_unknown)
+    _enough("holdout", "n_known + n_unknown", n_known + n_unknown, universe)
+    stream = Stream("holdout", rng)
+
+    def one() -> Protocol:
+        known, unknown = stream.choose(universe, n_known, n_unknown)
+        return Protocol(
+            known=known,
+            unknown=unknown,
+            source=source,
+            classes=universe,
+            seed=stream.seed(),
+            name="holdout",
+        )
+
+    return _repeated("holdout", repeats, one)
+
+
+@overload
+def outlier(
+    known_set: Any,
+    unknown_set: Any,
+    n_known: int | None = None,
+    n_unknown: int | None = None,
+    *,
+    repeats: None = None,
+    rng: Any = 0,
+) -> Protocol: ...
+@overload
+def outlier(
+    known_set: Any,
+    unknown_set: Any,
+    n_known: int | None = None,
+    n_unknown: int | None = None,
+    *,
+    repeats: int,
+    rng: Any = 0,
+) -> Draws: ...
+def outlier(
+    known_set: Any,
+    unknown_set: Any,
+    n_known: int | None = None,
+    n_unknown: int | None = None,
+    *,
+    repeats: int | None = None,
+    rng: Any = 0,
+) -> Protocol | Draws:
+    """Draw the known classes from one data set and the unknown ones from another.
+
+    Every class of either set is equally likely. (A public library draws them with
+    weight equal to the class number, so that class 0 is never drawn.)
+
+    Parameters
+    ----------
+    known_set, unknown_set
+        Data sets, lists of classes, or class counts. Lists without a data set are
+        named "known set" and "unknown set", so that both may hold a class 3.
+    n_known, n_unknown
+        How many classes of each; left out, all of them.
+    repeats, rng
+        See :func:`holdout`.
+
+    References
+    ----------
+    Class-imbalance paper (2024), section 4.1: the Outlier protocol, CIFAR-10 against
+    SVHN.
+
+    Examples
+    --------
+    >>> p = outlier(10, 10, 2, 8, rng=0)
+    >>> p.known, p.unknown
+    ((2, 3), (0, 1, 3, 4, 5, 7, 8, 9))
+    >>> round(p.openness, 3)
+    0.423
+    """
+    caller = "outlier"
+    inside, source = _universe(caller, "known_set", known_set)
+    outside, unknown_source = _universe(caller, "unknown_set", unknown_set)
+    source, unknown_source = source or "known set", unknown_source or "unknown set"
+    if source == unknown_source:
+        msg = (
+            f"{caller}: known_set and unknown_set must be two data sets, got "
+            f"{source!r} twice. Within one data set, use holdout"
+        )
+        raise ValueError(msg)
+    n_known = len(inside) if n_known is None else n_known
+    n_unknown = len(outside) if n_unknown is None else n_unknown
+    n_known = _check.positive_int(caller, "n_known", n_known)
+    n_unknown = _check.positive_int(caller, "n_unknown", n_unknown)
+    _enough(caller, "n_known", n_known, inside)
+    _enough(caller, "n_unknown", n_unknown, outside)
+    stream = Stream(caller, rng)
+
+    def one() -> Protocol:
+        (known,) = stream.choose(inside, n_known)
+        (unknown,) = stream.choose(outside, n_unknown)
+        return Protocol(
+            known=known,
+            unknown=unknown,
+            source=source,
+            unknown_source=unknown_source,
+            classes=inside,
+            seed=stream.seed(),
+            name="outlier",
+        )
+
+    return _repeated(caller, repeats, one)
+
+
+@overload
+def operational(
+    classes: Any,
+    n_known: int,
+    n_surrogate: int,
+    n_unknown: int,
+    *,
+    repeats: None = None,
+    rng: Any = 0,
+    validation: float = ...,
+    n_tests: int = ...,
+    unknowns: str = ...,
+) -> Protocol: ...
+@overload
+def operational(
+    classes: Any,
+    n_known: int,
+    n_surrogate: int,
+    n_unknown: int,
+    *,
+    repeats: int,
+    rng: Any = 0,
+    validation: float = ...,
+    n_tests: int = ...,
+    unknowns: str = ...,
+) -> Draws: ...
+def operational(
+    classes: Any,
+    n_known: int,
+    n_surrogate: int,
+    n_unknown: int,
+    *,
+    repeats: int | None = None,
+    rng: Any = 0,
+    validation: float = 0.2,
+    n_tests: int = 5,
+    unknowns: str = "dealt",
+) -> Protocol | Draws:
+    """Draw a problem with all the parts a deployed threshold needs.
+
+    Train and validation hold known samples; the surrogate part holds samples of classes
+    that are neither known nor among the test unknowns; the test set falls into
+    `n_tests` disjoint splits. The threshold is chosen on validation + surrogate and
+    applied to each test split.
+
+    Parameters
+    ----------
+    classes
+        See :func:`holdout`.
+    n_known, n_surrogate, n_unknown
+        Class counts; the three groups are disjoint.
+    repeats, rng
+        See :func:`holdout`.
+    validation
+        Share of each known class's training samples set aside.
+    n_tests
+        Number of test splits; every known test sample is in exactly one.
+    unknowns
+        "dealt": each unknown sample, too, is in exactly one test split, so that splits
+        are independent. "shared": all unknown samples in each split, as in the paper.
+
+    References
+    ----------
+    PostMax paper (ECCV 2024), section 4: ImageNetV2 as validation, 20 % of
+    ImageNet-21K-P Hard as surrogate, ILSVRC2012 val in five equal test splits.
+
+    Examples
+    --------
+    >>> p = operational(10, 5, 2, 3, rng=0)
+    >>> p.known, p.surrogate, p.unknown
+    ((1, 2, 3, 6, 8), (0, 7), (4, 5, 9))
+    """
+    caller = "operational"
+    universe, source = _universe(caller, "classes", classes)
+    n_known = _check.positive_int(caller, "n_known", n_known)
+    n_surrogate = _check.positive_int(caller, "n_surrogate", n_surrogate)
+    n_unknown = _check.positive_int(caller, "n_unknown", n_unknown)
+    total = n_known + n_surrogate + n_unknown
+    _enough(caller, "n_known + n_surrogate + n_unknown", total, universe)
+    share = _check.number(
+        caller, "validation", validation, low=0, high=1, open_low=True, open_high=True
+    )
+    stream = Stream(caller, rng)
+
+    def one() -> Protocol:
+        known, surrogate, unknown = stream.choose(
+            universe, n_known, n_surrogate, n_unknown
+        )
+        return Protocol(
+            known=known,
+            unknown=unknown,
+            surrogate=surrogate,
+            source=source,
+            classes=universe,
+            validation=share,
+            n_tests=n_tests,
+            unknowns=unknowns,
+            seed=stream.seed(),
+            name="operational",
+        )
+
+    return _repeated(caller, repeats, one)
+
+
+def leave_classes_out(classes: Any, n_out: int = 1, rng: Any = None) -> Draws:
+    """Let every class be unknown exactly once, `n_out` at a time.
+
+    Parameters
+    ----------
+    classes
+        See :func:`holdout`.
+    n_out
+        Unknown classes per protocol; it must divide the number of classes.
+    rng
+        Draws which classes leave together; left out, they leave in their own order.
+
+    Examples
+    --------
+    >>> [p.unknown for p in leave_classes_out(["cat", "dog", "fox"])]
+    [('cat',), ('dog',), ('fox',)]
+    """
+    caller = "leave_classes_out"
+    universe, source = _universe(caller, "classes", classes)
+    n = len(universe)
+    n_out = _check.positive_int(caller, "n_out", n_out)
+    if n_out >= n or n % n_out:
+        options = [d for d in range(1, n // 2 + 1) if n % d == 0]
+        msg = _check.must(
+            f"a proper divisor of the {n} classes",
+            caller=caller,
+            name="n_out",
+            got=n_out,
+            remedy=f"Possible here: {options}",
+        )
+        raise ValueError(msg)
+    seeds = [0] * (n // n_out)
+    if rng is None:
+        blocks = [universe[i : i + n_out] for i in range(0, n, n_out)]
+    else:
+        stream = Stream(caller, rng)
+        blocks = stream.choose(universe, *[n_out] * (n // n_out))
+        seeds = [stream.seed() for _ in blocks]
+    return Draws(
+        tuple(
+            Protocol(
+                known=tuple(c for c in universe if c not in block),
+                unknown=block,
+                source=source,
+                classes=universe,
+                seed=seed,
+                name="leave_classes_out",
+            )
+            for block, seed in zip(blocks, seeds, strict=True)
+        )
+    )
+
+
+def grid(
+    classes: Any,
+    unknown_set: Any = None,
+    *,
+    sizes: Iterable[tuple[int, int]] | None = None,
+    openness: Iterable[float] | None = None,
+    repeats: int = 5,
+    rng: Any = 0,
+) -> Draws:
+    """Draw problems over a range of openness, several class draws each.
+
+    Parameters
+    ----------
+    classes
+        See :func:`holdout`; with `unknown_set`, the known set of :func:`outlier`.
+    unknown_set
+        Where unknown classes come from, if not from `classes`.
+    sizes
+        (n_known, n_unknown) pairs. Left out together with `openness`: all pairs with at
+        least two known classes, ``pairs(n)``.
+    openness
+        Instead of `sizes`: target values; the nearest possible pair is taken, the
+        larger one of equally near pairs.
+    repeats
+        Class draws per pair. One draw says little: the classes matter more than the
+        openness.
+    rng
+        See :func:`holdout`.
+
+    Examples
+    --------
+    The five problems of the class-imbalance paper, five class draws each:
+
+    >>> sizes = [(7, 5), (4, 3), (7, 8), (7, 9), (2, 8)]
+    >>> grid(10, range(10, 20), sizes=sizes, rng=0)
+    Draws(25 protocols, 25 distinct, openness 0.142 to 0.423)
+    >>> [p.n_unknown for p in grid(10, openness=[0.1, 0.3], repeats=1)]
+    [3, 6]
+    """
+    caller = "grid"
+    universe, _ = _universe(caller, "classes", classes)
+    outside = None
+    if unknown_set is not None:
+        outside = _universe(caller, "unknown_set", unknown_set)[0]
+    if sizes is not None and openness is not None:
+        msg = "grid: sizes or openness must be given, got both"
+        raise ValueError(msg)
+    chosen: Sequence[tuple[int, int]]
+    if sizes is not None:
+        chosen = [_pair(caller, pair) for pair in sizes]
+    else:
+        chosen = pairs(len(universe), None if outside is None else len(outside))
+        if openness is not None:
+            chosen = [nearest_pair(t, tuple(chosen), caller=caller) for t in openness]
+            # Two targets may meet in one pair; it is drawn once.
+            chosen = list(dict.fromkeys(chosen))
+    if not chosen:
+        msg = "grid: sizes or openness must be non-empty, got none"
+        raise ValueError(msg)
+    repeats = _check.positive_int(caller, "repeats", repeats)
+    # One generator through all cells: a second rng=seed would repeat the same draws.
+    stream = Stream(caller, rng)
+    drawn: list[Protocol] = []
+    for n_known, n_unknown in chosen:
+        seed = stream.seed()
+        if unknown_set is None:
+            cell = holdout(classes, n_known, n_unknown, repeats, seed)
+        else:
+            cell = outlier(
+                classes, unknown_set, n_known, n_unknown, repeats=repeats, rng=seed
+            )
+        drawn.extend(cell)
+    return Draws(tuple(drawn))
+
+
+def _repeated(caller: str, repeats: int | None, one: Any) -> Protocol | Draws:
+    if repeats is None:
+        return one()
+    n = _check.positive_int(caller, "repeats", repeats)
+    return Draws(tuple(one() for _ in range(n)))
+
+
+def _universe(caller: str, name: str, value: Any) -> tuple[tuple[Class, ...], str]:
+    """Return the classes and the name of what a caller draws from."""
+    if hasattr(value, "classes"):  # a data set
+        source = getattr(value, "label_set", "") or getattr(value, "name", "")
+        return class_list(caller, name, value.classes), str(source)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return tuple(range(_check.positive_int(caller, name, value))), ""
+    classes = class_list(caller, name, value)
+    if not classes:
+        got = "no classes"
+        raise ValueError(_check.must("non-empty", caller=caller, name=name, got=got))
+    return classes, ""
+
+
+def _enough(caller: str, name: str, wanted: int, classes: tuple[Class, ...]) -> None:
+    if wanted > len(classes):
+        msg = _check.must(
+            f"at most {len(classes)}, the number of classes",
+            caller=caller,
+            name=name,
+            got=wanted,
+        )
+        raise ValueError(msg)
+
+
+def _pair(caller: str, pair: Any) -> tuple[int, int]:
+    try:
+        n_known, n_unknown = pair
+    except (TypeError, ValueError):
+        msg = f"{caller}: sizes must be (n_known, n_unknown) pairs, got {pair!r}"
+        raise ValueError(msg) from None
+    return (
+        _check.positive_int(caller, "n_known", n_known),
+        _check.positive_int(caller, "n_unknown", n_unknown),
+    )
+
+
+__all__ = ["grid", "holdout", "leave_classes_out", "operational", "outlier"]

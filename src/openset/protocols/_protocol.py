@@ -1,0 +1,380 @@
+"""`Protocol`: which classes are known, and which are not, as data."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+
+from openset import _check, _io
+from openset._types import ArtefactError
+from openset.protocols._openness import openness
+
+Class: TypeAlias = int | str
+"""A class: its name, or its number in the data set's own numbering."""
+
+PARTS = ("known", "unknown", "negative", "surrogate")
+UNKNOWNS = ("dealt", "shared")
+
+_KIND, _SCHEMA = "openset.Protocol", 1
+_SOURCES = {
+    "known": "source",
+    "unknown": "unknown_source",
+    "negative": "negative_source",
+    "surrogate": "surrogate_source",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """Who is known, who is unknown, and how samples are cut into parts.
+
+    A protocol holds no samples: :func:`openset.datasets.cut` applies it to a data set.
+    It is plain data with a content :attr:`hash`, so that two studies can show that they
+    solved the same problem.
+
+    Parameters
+    ----------
+    known
+        Classes the model is trained on. Their order numbers them: ``known[i]`` is
+        label i.
+    unknown
+        Classes that occur only in the test part, where their label is -1.
+    negative
+        Classes whose samples may be used in training as "none of the known"
+        (known unknowns).
+    surrogate
+        Classes that stand in for the unknowns when a threshold is chosen. Disjoint
+        from `unknown`: a threshold chosen on the test unknowns is no evidence.
+    source, unknown_source, negative_source, surrogate_source
+        Data sets of these parts. `source` may stay empty (any data set); each other
+        one, left empty, is `source`. Parts of one source must be disjoint.
+    classes
+        All classes `source` offers, if stated; those in no part are :attr:`unused`.
+    validation
+        Share of each known class's training samples set aside for validation.
+    n_tests
+        Number of disjoint test splits.
+    unknowns
+        With several test splits: "dealt" gives each its own unknown samples, "shared"
+        gives all of them to each, as the PostMax paper does.
+    seed
+        Fixes the drawing of samples.
+    name
+        A title for tables; no part of the hash.
+
+    Examples
+    --------
+    >>> p = Protocol(known=["cat", "dog"], unknown=["fox"])
+    >>> p
+    Protocol(known=2, unknown=1, openness=0.106, hash=b6b256ed)
+    >>> Protocol.from_json(p.to_json()) == p
+    True
+    >>> Protocol(known=["cat", "dog"], unknown=["dog"])
+    Traceback (most recent call last):
+    ...
+    ValueError: Protocol: known and unknown must be disjoint, got 'dog' in both...
+    """
+
+    known: tuple[Class, ...]
+    unknown: tuple[Class, ...]
+    negative: tuple[Class, ...] = ()
+    surrogate: tuple[Class, ...] = ()
+    source: str = ""
+    unknown_source: str = ""
+    negative_source: str = ""
+    surrogate_source: str = ""
+    classes: tuple[Class, ...] = ()
+    validation: float = 0.0
+    n_tests: int = 1
+    unknowns: str = "dealt"
+    seed: int = 0
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        for part in (*PARTS, "classes"):
+            value = class_list("Protocol", part, getattr(self, part))
+            object.__setattr__(self, part, value)
+        for part in ("known", "unknown"):
+            if not getattr(self, part):
+                got = "no classes"
+                raise ValueError(
+                    _check.must("non-empty", caller="Protocol", name=part, got=got)
+                )
+        for text in ("name", *_SOURCES.values()):
+            if not isinstance(getattr(self, text), str):
+                got = repr(getattr(self, text))
+                raise TypeError(
+                    _check.must("a string", caller="Protocol", name=text, got=got)
+                )
+        self._check_disjoint()
+        self._check_inside()
+        self._check_rules()
+
+    def _check_disjoint(self) -> None:
+        for one, other in combinations(PARTS, 2):
+            if self.source_of(one) != self.source_of(other):
+                continue
+            both = [c for c in getattr(self, one) if c in set(getattr(self, other))]
+            if both:
+                msg = (
+                    f"Protocol: {one} and {other} must be disjoint, got "
+                    f"{_few(both)} in both. Classes of another data set may share a "
+                    f"name or number: say so with {_SOURCES[other]}="
+                )
+                raise ValueError(msg)
+
+    def _check_inside(self) -> None:
+        if not self.classes:
+            return
+        universe = set(self.classes)
+        for part in PARTS:
+            if self.source_of(part) != self.source:
+                continue
+            strangers = [c for c in getattr(self, part) if c not in universe]
+            if strangers:
+                msg = _check.must(
+                    "among classes",
+                    caller="Protocol",
+                    name=part,
+                    got=_few(strangers),
+                    remedy=f"classes has {len(universe)} entries: {_few(self.classes)}",
+                )
+                raise ValueError(msg)
+
+    def _check_rules(self) -> None:
+        caller = "Protocol"
+        share = _check.number(
+            caller, "validation", self.validation, low=0, high=1, open_high=True
+        )
+        object.__setattr__(self, "validation", share)
+        n_tests = _check.positive_int(caller, "n_tests", self.n_tests)
+        object.__setattr__(self, "n_tests", n_tests)
+        _check.one_of(caller, "unknowns", self.unknowns, UNKNOWNS)
+        seed = self.seed
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            got = repr(seed)
+            raise ValueError(
+                _check.must("an integer >= 0", caller=caller, name="seed", got=got)
+            )
+        object.__setattr__(self, "seed", int(seed))
+
+    def __repr__(self) -> str:
+        shown = [self.name] if self.name else []
+        shown += [f"{p}={len(getattr(self, p))}" for p in PARTS if getattr(self, p)]
+        if self.unused:
+            shown.append(f"unused={len(self.unused)}")
+        if self.n_tests > 1:
+            shown.append(f"n_tests={self.n_tests}")
+        shown += [f"openness={self.openness:.3f}", f"hash={self.hash[:8]}"]
+        return f"Protocol({', '.join(shown)})"
+
+    def source_of(self, part: str) -> str:
+        """Return the data set the classes of a part belong to ('' = any)."""
+        _check.one_of("Protocol.source_of", "part", part, PARTS)
+        return getattr(self, _SOURCES[part]) or self.source
+
+    @property
+    def n_known(self) -> int:
+        """Number of known classes."""
+        return len(self.known)
+
+    @property
+    def n_unknown(self) -> int:
+        """Number of unknown classes."""
+        return len(self.unknown)
+
+    @property
+    def openness(self) -> float:
+        """Openness: see :func:`openset.openness`."""
+        return openness(self.n_known, self.n_known + self.n_unknown)
+
+    @cached_property
+    def unused(self) -> tuple[Class, ...]:
+        """Those of `classes` that are in no part."""
+        used = {
+            c
+            for part in PARTS
+            if self.source_of(part) == self.source
+            for c in getattr(self, part)
+        }
+        return tuple(c for c in self.classes if c not in used)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `classes` is stated and each of them has its part."""
+        return bool(self.classes) and not self.unused
+
+    @cached_property
+    def problem(self) -> str:
+        """Hash of the class problem alone.
+
+        Two protocols with one `problem` ask the same question, whatever the order of
+        their class lists, their seed and their sample rules.
+        """
+        content = {
+            part: [self.source_of(part), sorted(map(_key, getattr(self, part)))]
+            for part in PARTS
+        }
+        return _digest(content)
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the content (everything but the name), the same everywhere."""
+        return _digest({k: v for k, v in self._content().items() if k != "name"})
+
+    def _content(self) -> dict[str, Any]:
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in content.items()}
+
+    def to_json(self) -> str:
+        """Return the protocol as JSON, with its hash."""
+        head = {"kind": _KIND, "schema": _SCHEMA, "hash": self.hash}
+        return json.dumps(head | self._content(), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what :meth:`to_json` wrote; the hash, if there, must fit the content."""
+        return cls._from_mapping("Protocol.from_json", read_json(text))
+
+    @classmethod
+    def _from_mapping(cls, caller: str, data: Any) -> Self:
+        content = _content_of(caller, data)
+        stated = content.pop("hash", None)
+        names = {field.name for field in fields(cls)}
+        for wrong, what in (
+            (sorted(set(content) - names), "unknown"),
+            (sorted({"known", "unknown"} - set(content)), "missing"),
+        ):
+            if wrong:
+                msg = f"{caller}: {what} key {', '.join(map(repr, wrong))}"
+                raise ArtefactError(msg)
+        try:
+            protocol = cls(**content)
+        except (TypeError, ValueError) as error:
+            msg = f"{caller}: not a protocol: {error}"
+            raise ArtefactError(msg) from error
+        if stated is not None and stated != protocol.hash:
+            msg = (
+                f"{caller}: hash must fit the content ({protocol.hash[:12]}…), got "
+                f"{str(stated)[:12]!r}. The file was changed; if that was meant, "
+                'delete its "hash"'
+            )
+            raise ArtefactError(msg)
+        return protocol
+
+    def save(self, path: str | Path) -> Path:
+        """Write the protocol as a JSON file."""
+        return save_json(path, self.to_json())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a JSON file that :meth:`save` wrote."""
+        caller = f"Protocol.load({str(path)!r})"
+        return cls._from_mapping(caller, read_json(load_text(caller, path)))
+
+
+def class_list(caller: str, name: str, values: Any) -> tuple[Class, ...]:
+    """Return classes as a tuple of int and str, each there once."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        msg = _check.must(
+            "a list of class names or numbers",
+            caller=caller,
+            name=name,
+            got=repr(values),
+        )
+        raise TypeError(msg)
+    classes = tuple(_class(caller, name, value) for value in values)
+    if len(set(classes)) != len(classes):
+        seen: set[Class] = set()
+        twice = [c for c in classes if c in seen or seen.add(c)]  # type: ignore[func-returns-value]
+        got = f"{_few(twice)} more than once"
+        raise ValueError(
+            _check.must("free of duplicates", caller=caller, name=name, got=got)
+        )
+    return classes
+
+
+def _class(caller: str, name: str, value: Any) -> Class:
+    if isinstance(value, str) and value:
+        return str(value)  # numpy.str_ would not be plain JSON
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if value >= 0:
+            return int(value)
+        remedy = "-1 marks unknown samples; it is not a class"
+        msg = _check.must(
+            "class numbers >= 0", caller=caller, name=name, got=value, remedy=remedy
+        )
+        raise ValueError(msg)
+    got = repr(value)
+    raise TypeError(
+        _check.must("class names or numbers", caller=caller, name=name, got=got)
+    )
+
+
+def _key(value: Class) -> str:
+    return json.dumps(value)  # 1 and "1" are different classes
+
+
+def _few(classes: Iterable[Class]) -> str:
+    listed = list(classes)
+    shown = ", ".join(repr(c) for c in listed[:5])
+    return shown + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
+
+
+def _digest(content: Any) -> str:
+    # Sorted keys, no spaces, ASCII only: one spelling of one content.
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _content_of(caller: str, data: Any) -> dict[str, Any]:
+    if not isinstance(data, dict) or data.get("kind") != _KIND:
+        kind = data.get("kind") if isinstance(data, dict) else type(data).__name__
+        msg = f"{caller}: kind must be {_KIND!r}, got {kind!r}"
+        raise ArtefactError(msg)
+    if data.get("schema") != _SCHEMA:
+        msg = (
+            f"{caller}: schema must be {_SCHEMA}, got {data.get('schema')!r}. A newer "
+            "openset wrote it; update this one"
+        )
+        raise ArtefactError(msg)
+    return {k: v for k, v in data.items() if k not in {"kind", "schema"}}
+
+
+def read_json(text: str) -> Any:
+    """Parse JSON, or say where it breaks off."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        msg = f"Protocol: not JSON: {error}"
+        raise ArtefactError(msg) from error
+
+
+def load_text(caller: str, path: str | Path) -> str:
+    """Read a text file, or say that it is missing or not text."""
+    try:
+        return Path(path).read_text("utf-8")
+    except FileNotFoundError as error:
+        msg = f"{caller}: no such file"
+        raise FileNotFoundError(msg) from error
+    except UnicodeDecodeError as error:
+        msg = f"{caller}: not a JSON file ({error})"
+        raise ArtefactError(msg) from error
+
+
+def save_json(path: str | Path, text: str) -> Path:
+    """Write a JSON file that appears only when complete."""
+    path = Path(path)
+    if path.suffix != ".json":
+        got = repr(path.name)
+        raise ValueError(
+            _check.must("a .json file", caller="Protocol.save", name="path", got=got)
+        )
+    _io.write(path, lambda stream: stream.write(text.encode("utf-8")))
+    return path

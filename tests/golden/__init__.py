@@ -1,0 +1,1 @@
+"""Frozen outputs: a changed one means changed results."""

@@ -1,0 +1,95 @@
+"""Laws of protocols that hold for all arguments."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openset import protocols
+from openset.protocols import Draws, Protocol
+
+seeds = st.integers(0, 2**63)
+names = st.lists(st.text(min_size=1, max_size=8), min_size=3, max_size=12, unique=True)
+
+
+@st.composite
+def cut_points(draw, n_parts, universe):
+    """Sizes >= 1 of disjoint parts that fit into the universe."""
+    n = len(universe)
+    sizes = []
+    for left in range(n_parts, 0, -1):
+        sizes.append(draw(st.integers(1, n - sum(sizes) - (left - 1))))
+    return sizes
+
+
+@given(st.data(), names, seeds)
+def test_holdout_parts_are_disjoint_exact_and_in_order(data, classes, seed):
+    n_known, n_unknown = data.draw(cut_points(2, classes))
+    p = protocols.holdout(classes, n_known, n_unknown, rng=seed)
+    assert (len(p.known), len(p.unknown)) == (n_known, n_unknown)
+    assert not set(p.known) & set(p.unknown)
+    assert set(p.known) | set(p.unknown) | set(p.unused) == set(classes)
+    assert sorted(p.known, key=classes.index) == list(p.known)
+
+
+@given(st.data(), names, seeds)
+def test_operational_parts_are_disjoint_and_exact(data, classes, seed):
+    sizes = data.draw(cut_points(3, classes))
+    p = protocols.operational(classes, *sizes, rng=seed)
+    parts = [p.known, p.surrogate, p.unknown]
+    assert [len(part) for part in parts] == sizes
+    assert len(set().union(*parts)) == sum(sizes)
+
+
+@given(st.data(), names, names, seeds)
+def test_outlier_parts_come_from_their_own_sets(data, inside, outside, seed):
+    n_known = data.draw(st.integers(1, len(inside)))
+    n_unknown = data.draw(st.integers(1, len(outside)))
+    p = protocols.outlier(inside, outside, n_known, n_unknown, rng=seed)
+    assert (len(p.known), len(p.unknown)) == (n_known, n_unknown)
+    assert set(p.known) <= set(inside)
+    assert set(p.unknown) <= set(outside)
+
+
+@given(st.data(), names, seeds, st.integers(1, 4))
+def test_the_same_arguments_give_the_same_hashes(data, classes, seed, repeats):
+    sizes = data.draw(cut_points(2, classes))
+    one = protocols.holdout(classes, *sizes, repeats=repeats, rng=seed)
+    two = protocols.holdout(
+        tuple(classes), *sizes, repeats=repeats, rng=np.random.default_rng(seed)
+    )
+    assert [p.hash for p in one] == [p.hash for p in two]
+
+
+@given(st.data(), names, seeds)
+def test_json_gives_back_the_same_protocols(data, classes, seed):
+    sizes = data.draw(cut_points(3, classes))
+    draws = protocols.operational(classes, *sizes, repeats=2, rng=seed)
+    assert Draws.from_json(draws.to_json()) == draws
+    for p in draws:
+        again = Protocol.from_json(p.to_json())
+        assert again == p
+        assert again.hash == p.hash
+
+
+@given(st.integers(1, 200), st.integers(0, 200))
+def test_openness_grows_with_unknown_classes_and_stays_below_one(n_known, n_unknown):
+    value = protocols.openness(n_known, n_known + n_unknown)
+    assert 0 <= value < 1
+    assert value < protocols.openness(n_known, n_known + n_unknown + 1)
+
+
+@given(st.data(), seeds, st.integers(2, 4), st.sampled_from(["dealt", "shared"]))
+def test_folds_never_train_on_what_they_test(data, seed, n_folds, unknowns):
+    sizes = data.draw(st.lists(st.integers(n_folds, 9), min_size=4, max_size=6))
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    p = Protocol(
+        known=[0, 2], unknown=[3], surrogate=[1], negative=range(4, len(sizes))
+    )
+    tested = []
+    for f in protocols.folds(labels, p, n_folds, unknowns=unknowns, rng=seed):
+        used = [*f.train, *f.test, *f.surrogate, *f.negative]
+        assert len(set(used)) == len(used)
+        assert set(labels[f.train]) == {0, 2}
+        assert set(labels[f.test]) <= {0, 2, 3}
+        tested.extend(f.test[labels[f.test] != 3])
+    assert sorted(tested) == np.flatnonzero(np.isin(labels, p.known)).tolist()

@@ -1,0 +1,230 @@
+"""Cutting data sets by protocols."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from openset import protocols
+from openset.datasets import cut, folds, from_arrays
+from openset.protocols import Protocol
+
+NAMES = ["ant", "bee", "cat", "dog", "eel"]
+
+
+@pytest.fixture
+def zoo():
+    """Five classes of 20 samples; the input is the row, so samples can be traced."""
+    labels = np.arange(100) % 5
+    data = from_arrays(np.arange(100.0)[:, None], labels, classes=NAMES, name="zoo")
+    return data.with_parts(test=0.5, rng=0)
+
+
+@pytest.fixture
+def other():
+    labels = np.arange(30) % 3
+    return from_arrays(
+        1000 + np.arange(30.0)[:, None], labels, classes=["x", "y", "z"], name="other"
+    )
+
+
+def rows(samples):
+    return samples.inputs[:, 0].astype(int).tolist()
+
+
+PROTOCOL = Protocol(known=["dog", "ant"], unknown=["bee"], surrogate=["eel"])
+
+
+def test_a_cut_is_what_a_slow_loop_makes_of_it(zoo):
+    made = cut(zoo, PROTOCOL)
+    train, test = set(zoo.parts["train"].tolist()), set(zoo.parts["test"].tolist())
+    expected = {"train": {}, "test": {}, "surrogate": {}}
+    for row in range(100):
+        name = NAMES[zoo.labels[row]]
+        label = {"dog": 0, "ant": 1}.get(name, -1)
+        if row in train and label >= 0:
+            expected["train"][row] = label, name
+        if row in train and name == "eel":
+            expected["surrogate"][row] = -1, name
+        if row in test and (label >= 0 or name == "bee"):
+            expected["test"][row] = label, name
+    for part, wanted in expected.items():
+        samples = getattr(made, part)
+        found = zip(samples.labels.tolist(), samples.groups.tolist(), strict=True)
+        assert dict(zip(rows(samples), found, strict=True)) == wanted
+        assert len(samples) == len(wanted)
+    assert made.train.classes == ("dog", "ant")
+    assert made.validation is made.negative is None
+
+
+def test_classes_may_be_numbers_of_the_data_set(zoo):
+    made = cut(zoo, Protocol(known=[3, 0], unknown=[1]))
+    assert made.test.groups.tolist() == cut(zoo, PROTOCOL).test.groups.tolist()
+
+
+def test_validation_takes_its_share_of_each_class_from_train(zoo):
+    p = replace(PROTOCOL, validation=0.3, seed=4)
+    made, whole = cut(zoo, p), cut(zoo, PROTOCOL)
+    assert np.bincount(made.validation.labels).tolist() == [3, 3]
+    assert sorted(rows(made.train) + rows(made.validation)) == sorted(rows(whole.train))
+    assert rows(cut(zoo, p).validation) == rows(made.validation)
+    assert rows(cut(zoo, replace(p, seed=5)).validation) != rows(made.validation)
+
+
+def test_an_official_validation_part_is_used_unless_a_share_is_asked_for(zoo):
+    whole = zoo.with_parts(test=0.25, validation=0.25)
+    made = cut(whole, PROTOCOL)
+    assert set(rows(made.validation)) <= set(whole.parts["validation"].tolist())
+    drawn = cut(whole, replace(PROTOCOL, validation=0.2))
+    assert set(rows(drawn.validation)) <= set(whole.parts["train"].tolist())
+
+
+def test_operational_test_splits_are_disjoint_and_together_the_test_part(zoo):
+    p = replace(PROTOCOL, n_tests=3)
+    made = cut(zoo, p)
+    found = [row for test in made.tests for row in rows(test)]
+    assert sorted(found) == sorted(rows(cut(zoo, PROTOCOL).test))
+    sizes = [len(test) for test in made.tests]
+    assert max(sizes) - min(sizes) <= 1
+    for name in ("dog", "ant", "bee"):
+        counts = [int((test.groups == name).sum()) for test in made.tests]
+        assert max(counts) - min(counts) <= 1
+    with pytest.raises(AttributeError, match="3 test splits; use tests"):
+        _ = made.test
+
+
+def test_shared_unknowns_are_in_every_test_split(zoo):
+    made = cut(zoo, replace(PROTOCOL, n_tests=3, unknowns="shared"))
+    unknown = [set(np.array(rows(t))[t.labels == -1]) for t in made.tests]
+    assert unknown[0] == unknown[1] == unknown[2]
+    known = [row for t in made.tests for row in np.array(rows(t))[t.labels >= 0]]
+    assert len(set(known)) == len(known)
+
+
+def test_surrogate_samples_are_never_of_test_unknown_classes(zoo):
+    p = protocols.operational(zoo, 2, 1, 2, rng=1, n_tests=2)
+    made = cut(zoo, p)
+    for test in made.tests:
+        assert not set(test.groups) & set(made.surrogate.groups)
+        assert not set(test.ids) & set(made.train.ids)
+
+
+def test_outliers_come_from_another_data_set(zoo, other):
+    p = protocols.outlier(zoo, other, 2, 3)
+    made = cut(zoo, p, unknown=other)
+    strange = made.test.labels == -1
+    assert set(made.test.groups[strange]) == {"x", "y", "z"}
+    assert min(np.array(rows(made.test))[strange]) >= 1000
+    assert set(made.test.ids[strange]) == {f"other/{i}" for i in range(30)}
+
+
+def test_every_part_may_have_its_own_source(zoo, other):
+    p = Protocol(
+        known=["ant"],
+        unknown=["bee"],
+        negative=["x"],
+        surrogate=["y"],
+        source="zoo",
+        negative_source="other",
+        surrogate_source="other",
+    )
+    made = cut(zoo, p, negative=other, surrogate=other)
+    assert set(made.negative.groups) == {"x"}
+    assert set(made.surrogate.groups) == {"y"}
+    assert repr(made) == "Cut(train=10, negative=10, surrogate=10, test=20)"
+
+
+def test_unlisted_samples_are_called_by_their_name():
+    data = from_arrays(np.eye(6), [0, 0, 1, 1, 0, 1], classes=["a", "b"], name="texts")
+    labels = np.array([0, -1, 1, 1, 0, -1])
+    data = replace(data, labels=labels, unlisted="oos")
+    data = replace(data, parts={"train": [0, 1, 2], "test": [3, 4, 5]})
+    made = cut(data, Protocol(known=["a", "b"], unknown=["oos"]))
+    assert made.test.labels.tolist() == [1, 0, -1]
+    assert made.test.groups.tolist() == ["b", "a", "oos"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"known": ["cow"]}, "class must be a class of zoo"),
+        ({"source": "mnist"}, "dataset must be 'mnist', whose classes the protocol"),
+        ({"unknown_source": "other"}, r"Pass unknown=datasets.load\('other'\)"),
+        ({"known": ["bee", 3], "unknown": [1]}, "disjoint, got 'bee' in both"),
+        ({"known": ["dog", 3]}, "must be different, got one by name and number"),
+        ({"n_tests": 50}, "n_tests must be at most 20, the number of known"),
+        ({"n_tests": 15}, r"got 10 in all. Use fewer parts or unknowns='shared'"),
+        ({"validation": 0.01}, "samples, got none of 'dog', 'ant'"),
+    ],
+)
+def test_cuts_that_make_no_sense_are_explained(zoo, changes, message):
+    with pytest.raises(ValueError, match=message):
+        cut(zoo, replace(PROTOCOL, **changes))
+
+
+def test_a_data_set_too_many_is_refused(zoo, other):
+    with pytest.raises(ValueError, match="unknown= must be left out"):
+        cut(zoo, PROTOCOL, unknown=other)
+
+
+def test_sets_of_other_kind_or_shape_are_not_mixed(zoo, other):
+    p = protocols.outlier(zoo, other, 2, 3)
+    texts = from_arrays(["a", "b", "c"], ["x", "y", "z"], name="other")
+    with pytest.raises(ValueError, match="unknown must be of kind 'table'"):
+        cut(zoo, p, unknown=texts)
+    wide = replace(other, inputs=np.zeros((30, 7)))
+    with pytest.raises(ValueError, match=r"must have one shape, got \(1,\) and \(7,\)"):
+        cut(zoo, p, unknown=wide)
+
+
+def test_a_data_set_without_parts_is_pointed_to_folds(zoo):
+    with pytest.raises(ValueError, match=r"must have a train part.*with_parts"):
+        cut(replace(zoo, parts={}), PROTOCOL)
+
+
+def test_a_class_without_samples_in_a_part_is_named(zoo):
+    bee = [row for row in zoo.parts["test"].tolist() if zoo.labels[row] != 1]
+    poor = replace(zoo, parts={"train": zoo.parts["train"], "test": bee})
+    with pytest.raises(ValueError, match="got none in its test part of 'bee'"):
+        cut(poor, PROTOCOL)
+
+
+def test_folds_test_each_known_sample_once(zoo):
+    p = replace(PROTOCOL, surrogate=())
+    made = folds(zoo, p, 4)
+    tested = [row for f in made for row in rows(f.test)]
+    wanted = [r for r in range(100) if NAMES[zoo.labels[r]] in ("dog", "ant", "bee")]
+    assert sorted(tested) == wanted
+    for f in made:
+        assert set(f.train.labels.tolist()) == {0, 1}
+        assert not set(f.train.ids) & set(f.test.ids)
+        assert len(f.test) == 15
+
+
+def test_folds_take_unknowns_of_another_data_set(zoo, other):
+    p = protocols.outlier(zoo, other, 2, 2)
+    for f in folds(zoo, p, 2, unknown=other, unknowns="shared"):
+        assert int((f.test.labels == -1).sum()) == 20
+    dealt = folds(zoo, p, 2, unknown=other)
+    assert [int((f.test.labels == -1).sum()) for f in dealt] == [10, 10]
+
+
+@pytest.mark.parametrize(
+    ("n", "changes", "message"),
+    [
+        (1, {"surrogate": ()}, "n_folds must be >= 2"),
+        (21, {"surrogate": ()}, "got 20 of class 'dog'"),
+        (2, {}, "known and unknown classes only"),
+    ],
+)
+def test_folds_that_make_no_sense_are_explained(zoo, n, changes, message):
+    with pytest.raises(ValueError, match=message):
+        folds(zoo, replace(PROTOCOL, **changes), n)
+
+
+def test_a_published_split_cuts_a_set_with_the_same_labels(zoo):
+    labels = np.arange(40) % 10
+    data = from_arrays(np.arange(40.0)[:, None], labels, name="cifar10")
+    made = cut(data.with_parts(test=0.5), protocols.published("cifar10", 0))
+    assert made.train.classes == ("0", "6", "4", "9", "1", "7")
+    assert made.test.groups[made.test.labels == 1].tolist() == ["6", "6"]

@@ -1,0 +1,192 @@
+"""The `Protocol` value: validation, hash, files."""
+
+import json
+
+import numpy as np
+import pytest
+
+from openset import ArtefactError
+from openset.protocols import Draws, Protocol, duplicates
+
+PETS = {"known": ["cat", "dog"], "unknown": ["fox"]}
+
+
+def test_a_protocol_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        Protocol(**PETS).known = ("cow",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"unknown": ["dog"]}, ValueError, "known and unknown must be disjoint"),
+        ({"surrogate": ["fox"]}, ValueError, "unknown and surrogate must be disjoint"),
+        ({"negative": ["cat"]}, ValueError, "known and negative must be disjoint"),
+        ({"known": ["cat", "cat"]}, ValueError, "known must be free of duplicates"),
+        ({"known": []}, ValueError, "known must be non-empty, got no classes"),
+        ({"unknown": []}, ValueError, "unknown must be non-empty"),
+        ({"known": "cat"}, TypeError, "known must be a list of class names"),
+        ({"known": 3}, TypeError, "known must be a list of class names"),
+        ({"known": [1.5]}, TypeError, "known must be class names or numbers, got 1.5"),
+        ({"known": [True]}, TypeError, "known must be class names or numbers"),
+        ({"known": [-1, 2]}, ValueError, "-1 marks unknown samples"),
+        ({"classes": ["cat", "dog"]}, ValueError, "unknown must be among classes"),
+        ({"validation": 1.0}, ValueError, r"validation must be a number in \[0, 1\)"),
+        ({"n_tests": 0}, ValueError, "n_tests must be an integer >= 1"),
+        ({"unknowns": "some"}, ValueError, "unknowns must be one of 'dealt', 'shared'"),
+        ({"seed": -1}, ValueError, "seed must be an integer >= 0"),
+        ({"seed": 1.5}, ValueError, "seed must be an integer >= 0"),
+        ({"source": 3}, TypeError, "source must be a string"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_the_rule(changes, error, message):
+    with pytest.raises(error, match=f"Protocol: .*{message}"):
+        Protocol(**(PETS | changes))
+
+
+def test_classes_of_another_data_set_may_share_names():
+    p = Protocol(known=[0, 1], unknown=[1, 2], source="mnist", unknown_source="svhn")
+    assert p.source_of("unknown") == "svhn"
+    assert p.source_of("surrogate") == "mnist"
+
+
+def test_overlap_is_found_between_parts_of_the_same_outside_source():
+    with pytest.raises(ValueError, match="unknown and surrogate must be disjoint"):
+        Protocol(
+            known=[0],
+            unknown=[1, 2],
+            surrogate=[2, 3],
+            source="a",
+            unknown_source="b",
+            surrogate_source="b",
+        )
+
+
+def test_numpy_classes_become_plain_ones():
+    p = Protocol(known=np.array([3, 1]), unknown=np.array(["x"]))
+    assert p.known == (3, 1)
+    assert [type(c) for c in (*p.known, *p.unknown)] == [int, int, str]
+
+
+def test_unused_classes_are_told_and_completeness_is_a_question():
+    p = Protocol(**PETS, classes=["cat", "cow", "dog", "fox"])
+    assert p.unused == ("cow",)
+    assert not p.is_complete
+    assert Protocol(**PETS, classes=["cat", "dog", "fox"]).is_complete
+    assert not Protocol(**PETS).is_complete
+    assert "unused=1" in repr(p)
+
+
+def test_the_hash_covers_the_content_and_not_the_title():
+    p = Protocol(**PETS)
+    assert Protocol(**PETS, name="title").hash == p.hash
+    for changes in (
+        {"known": ["dog", "cat"]},
+        {"seed": 1},
+        {"validation": 0.1},
+        {"n_tests": 2},
+        {"unknowns": "shared"},
+        {"surrogate": ["cow"]},
+        {"source": "pets"},
+        {"classes": ["cat", "dog", "fox"]},
+    ):
+        assert Protocol(**(PETS | changes)).hash != p.hash
+
+
+def test_a_name_and_a_number_are_different_classes():
+    one, other = Protocol(known=[1], unknown=[2]), Protocol(known=["1"], unknown=["2"])
+    assert one.hash != other.hash
+    assert one.problem != other.problem
+
+
+def test_the_problem_forgets_order_seed_and_rules():
+    p = Protocol(**PETS)
+    q = Protocol(known=["dog", "cat"], unknown=["fox"], seed=5, validation=0.3)
+    assert p.problem == q.problem
+    assert p.hash != q.hash
+
+
+def test_a_file_gives_back_the_protocol(tmp_path):
+    p = Protocol(**PETS, surrogate=["Käse"], seed=7, name="pets")
+    path = p.save(tmp_path / "pets.json")
+    assert Protocol.load(path) == p
+    assert Protocol.load(path).hash == p.hash
+
+
+def test_a_changed_file_is_noticed_and_the_remedy_works(tmp_path):
+    data = json.loads(Protocol(**PETS).to_json())
+    data["known"] = ["cat", "cow"]
+    with pytest.raises(ArtefactError, match=r'The file was changed.*delete its "hash"'):
+        Protocol.from_json(json.dumps(data))
+    del data["hash"]
+    assert Protocol.from_json(json.dumps(data)).known == ("cat", "cow")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "kind must be 'openset.Protocol', got 'list'"),
+        ('{"kind": "x"}', "kind must be 'openset.Protocol', got 'x'"),
+        ('{"kind": "openset.Protocol", "schema": 9}', "schema must be 1, got 9"),
+        ('{"kind": "openset.Protocol", "schema": 1}', "missing key 'known', 'unknown'"),
+        (
+            '{"kind": "openset.Protocol", "schema": 1, "known": [1], "unknown": [1]}',
+            "not a protocol: Protocol: known and unknown must be disjoint",
+        ),
+        (
+            '{"kind": "openset.Protocol", "schema": 1, "known": [1], "unknown": [2],'
+            '"colour": 3}',
+            "unknown key 'colour'",
+        ),
+    ],
+)
+def test_damaged_json_says_what_is_wrong(text, message):
+    with pytest.raises(ArtefactError, match=message):
+        Protocol.from_json(text)
+
+
+def test_missing_and_binary_files_say_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        Protocol.load(tmp_path / "none.json")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ArtefactError, match="not a JSON file"):
+        Protocol.load(tmp_path / "binary.json")
+
+
+def test_a_protocol_file_must_be_named_json(tmp_path):
+    with pytest.raises(ValueError, match=r"path must be a \.json file, got 'p.txt'"):
+        Protocol(**PETS).save(tmp_path / "p.txt")
+
+
+def test_draws_survive_a_file_and_report_duplicates(tmp_path):
+    p, q = Protocol(**PETS), Protocol(known=["dog", "cat"], unknown=["fox"], seed=3)
+    other = Protocol(known=["cat", "fox"], unknown=["dog"])
+    draws = Draws((p, other, q))
+    assert draws.duplicates == duplicates([p, other, q]) == ((0, 2),)
+    assert draws.n_distinct == 2
+    assert Draws.load(draws.save(tmp_path / "all.json")) == draws
+    assert draws[1:] == (other, q)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[]", "kind and schema must be"),
+        ('{"kind": "openset.Draws", "schema": 1, "protocols": []}', "non-empty list"),
+        (
+            '{"kind": "openset.Draws", "schema": 1, "protocols": [{}]}',
+            r"protocols\[0\]: kind",
+        ),
+    ],
+)
+def test_damaged_draws_say_what_is_wrong(text, message):
+    with pytest.raises(ArtefactError, match=message):
+        Draws.from_json(text)
+
+
+def test_draws_refuse_nothing_and_strangers():
+    with pytest.raises(ValueError, match="non-empty"):
+        Draws(())
+    with pytest.raises(TypeError, match="must be Protocol values"):
+        Draws(("cat",))

@@ -1,0 +1,151 @@
+"""The published splits: sizes, disjointness, coincidences."""
+
+import pytest
+
+from openset import ArtefactError
+from openset.protocols import (
+    _published,
+    candidates,
+    duplicates,
+    names,
+    published,
+    similar,
+    splits,
+)
+
+# (known, unknown) class counts, as published.
+SIZES = {
+    **{(name, i): (6, 4) for name in ("mnist", "svhn", "cifar10") for i in range(5)},
+    **{("cifar+10", i): (4, 10) for i in range(5)},
+    **{("cifar+50", i): (4, 50) for i in range(5)},
+    **{("tinyimagenet", i): (20, 180) for i in range(5)},
+    ("cub", "Easy"): (100, 32),
+    ("cub", "Medium"): (100, 34),
+    ("cub", "Hard"): (100, 34),
+    ("fgvc-aircraft", "Easy"): (50, 20),
+    ("fgvc-aircraft", "Medium"): (50, 17),
+    ("fgvc-aircraft", "Hard"): (50, 13),
+    ("stanford-cars", "Easy"): (98, 76),
+    ("stanford-cars", "Medium"): (98, 15),
+    ("stanford-cars", "Hard"): (98, 7),
+    ("imagenet-21k-p", "Easy"): (991, 1000),
+    ("imagenet-21k-p", "Hard"): (991, 1000),
+    ("imagenet-21k-p-winter21", "Easy"): (991, 1000),
+    ("imagenet-21k-p-winter21", "Hard"): (991, 980),
+}
+
+
+def test_every_published_split_is_listed():
+    assert {(name, split) for name in names() for split in splits(name)} == set(SIZES)
+
+
+@pytest.mark.parametrize(("name", "split"), SIZES)
+def test_every_published_split_has_its_published_sizes(name, split):
+    p = published(name, split)
+    assert (p.n_known, p.n_unknown) == SIZES[name, split]
+    assert len(set(p.known)) == p.n_known
+    assert len(set(p.unknown)) == p.n_unknown
+    if p.source_of("unknown") == p.source:
+        assert not set(p.known) & set(p.unknown)
+
+
+@pytest.mark.parametrize("name", ["mnist", "svhn", "cifar10", "tinyimagenet"])
+def test_unknowns_of_the_small_sets_are_the_complement(name):
+    for split in splits(name):
+        assert published(name, split).is_complete
+
+
+@pytest.mark.parametrize(
+    ("name", "total"), [("cub", 200), ("fgvc-aircraft", 100), ("stanford-cars", 196)]
+)
+def test_levels_are_disjoint_and_with_the_knowns_complete(name, total):
+    levels = [published(name, level) for level in ("Easy", "Medium", "Hard")]
+    assert len({p.known for p in levels}) == 1
+    together = [*levels[0].known, *(c for p in levels for c in p.unknown)]
+    assert sorted(together) == list(range(total))
+
+
+def test_the_unknowns_of_cifar_plus_ten_are_the_last_ten_of_plus_fifty():
+    for i in range(5):
+        ten, fifty = published("cifar+10", i), published("cifar+50", i)
+        assert ten.known == fifty.known
+        assert ten.unknown == fifty.unknown[-10:]
+        assert ten.source_of("known") == "cifar10"
+        assert ten.source_of("unknown") == "cifar100"
+        assert max(fifty.unknown) < 100
+
+
+def test_imagenet_levels_are_disjoint_and_from_the_pool():
+    easy, hard = (published("imagenet-21k-p", level) for level in ("Easy", "Hard"))
+    pool = set(candidates())
+    assert len(pool) == 10_230
+    assert set(easy.unknown) | set(hard.unknown) <= pool
+    assert not set(easy.unknown) & set(hard.unknown)
+    assert not set(easy.known) & (set(easy.unknown) | set(hard.unknown))
+
+
+def test_the_winter_release_has_the_same_easy_and_a_smaller_hard():
+    fall = {s: published("imagenet-21k-p", s).unknown for s in ("Easy", "Hard")}
+    winter = {
+        s: published("imagenet-21k-p-winter21", s).unknown for s in ("Easy", "Hard")
+    }
+    assert winter["Easy"] == fall["Easy"]
+    assert set(winter["Hard"]) < set(fall["Hard"])
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("mnist", ()), ("svhn", ((0, 1),)), ("cifar10", ((0, 1),)), ("tinyimagenet", ())],
+)
+def test_published_splits_that_are_one_problem_are_found(name, expected):
+    assert duplicates(published(name, i) for i in range(5)) == expected
+
+
+def test_cifar_plus_splits_one_and_two_share_their_known_classes():
+    one, two = published("cifar+10", 1), published("cifar+10", 2)
+    assert set(one.known) == set(two.known) == {1, 6, 7, 9}
+    assert len(set(one.unknown) ^ set(two.unknown)) == 2  # one class exchanged
+
+
+def test_splits_of_svhn_and_cifar10_have_the_known_sets_of_the_reference():
+    assert set(published("svhn", 0).known) == {2, 3, 5, 6, 7, 8}
+    assert set(published("cifar10", 0).known) == {0, 1, 4, 6, 7, 9}
+    assert set(published("cifar+10", 4).known) == {0, 1, 8, 9}
+
+
+def test_look_alikes_pair_known_with_unknown_classes():
+    for name, split in SIZES:
+        p = published(name, split)
+        for known, unknown in similar(name, split):
+            assert set(known) <= set(p.known)
+            assert set(unknown) <= set(p.unknown)
+    assert len(similar("cub", "Hard")) == 34
+    assert len(similar("imagenet-21k-p-winter21", "Hard")) == 980
+    assert similar("cifar10", 0) == similar("stanford-cars", "Easy") == ()
+
+
+def test_a_split_may_be_named_as_on_a_command_line():
+    assert published("cifar10", "3") == published("cifar10", 3)
+    assert published("cub", "hard") == published("cub", "Hard")
+
+
+@pytest.mark.parametrize(
+    ("name", "split", "message"),
+    [
+        ("cifar11", 0, "name must be one of 'mnist', 'svhn'"),
+        ("cifar10", 5, "split of 'cifar10' must be one of 0, 1, 2, 3, 4, got 5"),
+        ("cub", 0, "must be one of 'Easy', 'Medium', 'Hard', got 0"),
+        ("cifar10", False, "got False"),
+    ],
+)
+def test_unknown_names_and_splits_list_the_possible_ones(name, split, message):
+    with pytest.raises(ValueError, match=message):
+        published(name, split)
+
+
+def test_a_damaged_installation_is_noticed():
+    with pytest.raises(ArtefactError, match=r"splits.json.xz is damaged.*Install"):
+        _published._read(b"not xz")
+    packed = _published.lzma.compress(b"{}")
+    with pytest.raises(ArtefactError, match=r"damaged\. Install openset again"):
+        _published._read(packed)

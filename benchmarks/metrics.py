@@ -144,7 +144,7 @@ def table(cells: dict[str, dict[int, dict[str, float]]], sizes: list[int]) -> st
         "Scores uniform in (0, 1), half known (80 % named rightly), float64, seed 0. "
         "Median of "
         + " / ".join(str(REPEATS[n]) for n in sizes)
-        + " calls, each case in a fresh process. `openset evaluate` gives accuracy, "
+        + " calls, each case in a fresh process. `evaluate` gives accuracy, "
         "inner score, AUROC, AUPR both ways, FPR@95 both ways, detection error, "
         "CCR@FPR, OpenAUC under three tie rules, partial OpenAUC, the OSA optimum, four "
         "intervals and the OSCR curve; the peers compute what their row says. Memory "

@@ -234,7 +234,8 @@ def evaluate(
     inner = _imbalance.inner_score(scores)
     table = levels(scores)
     sums = moments(table)
-    values = {"inner_score": inner, **_ranking_values(table, sums)}
+    values = {"accuracy": float(table.accuracy), "inner_score": inner}
+    values |= _ranking_values(table, sums)
     intervals = _ranking_intervals(values, table, sums, level)
     if threshold is not None:
         threshold = _check.threshold("evaluate", threshold)

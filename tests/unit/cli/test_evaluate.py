@@ -1,0 +1,115 @@
+"""The commands as a user runs them."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import openset
+from openset import Scores, evaluate
+from openset.cli import app
+
+
+@pytest.fixture
+def path(tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, -1, -1], 50)
+    known = rng.normal(size=200) + (labels >= 0)
+    predicted = np.where(rng.random(200) < 0.8, np.maximum(labels, 0), 1)
+    groups = np.repeat(["", "", "near_by", "far"], 50)
+    scores = Scores(labels=labels, predicted=predicted, known=known, groups=groups)
+    return scores.save(tmp_path / "scores.npz")
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def openset_command(*arguments):
+    command = [sys.executable, "-c", "from openset.cli import main; main()"]
+    return subprocess.run(  # noqa: S603
+        [*command, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+def test_the_table_shows_metrics_and_intervals(path):
+    text = run("evaluate", path, "--threshold", 0.5)
+    title = "100 known samples of 2 classes, 100 unknown, threshold 0.5"
+    assert title in " ".join(text.split())
+    result = evaluate(Scores.load(path), 0.5)
+    for name in ("openauc", "osa", "overall_score", "f_score_best"):
+        assert f"{result[name]:.4f}" in text
+    interval = result.intervals["openauc"]
+    assert f"{interval.low:.4f}–{interval.high:.4f}" in text
+
+
+def test_groups_are_columns(path):
+    text = run("evaluate", path, "--groups")
+    assert "near_by" in text
+    assert "far" in text
+
+
+def test_json_is_the_evaluation(path):
+    document = json.loads(run("evaluate", path, "--json", "--threshold", 0.5))
+    result = evaluate(Scores.load(path), 0.5)
+    assert document["metrics"]["openauc"]["value"] == result["openauc"]
+    assert document["threshold"] == 0.5
+    assert set(document["metrics"]) == set(result)
+    by_group = json.loads(run("evaluate", path, "--json", "--groups"))
+    assert set(by_group) == {"all", "near_by", "far"}
+
+
+def test_csv_has_a_row_per_metric_and_full_precision(path):
+    rows = list(csv.DictReader(io.StringIO(run("evaluate", path, "--csv"))))
+    values = {row["metric"]: float(row["value"]) for row in rows}
+    assert values == dict(evaluate(Scores.load(path)))
+
+
+def test_latex_escapes_names_and_goes_to_a_file(path, tmp_path):
+    out = tmp_path / "tables" / "table.tex"
+    run("evaluate", path, "--latex", "--groups", "--out", out)
+    text = out.read_text()
+    assert text.startswith(r"\begin{tabular}{lrrr}")
+    assert r"near\_by" in text
+    assert text.count(r"\midrule") == 3
+
+
+def test_bootstrap_adds_intervals(path):
+    document = json.loads(run("evaluate", path, "--json", "--bootstrap", 50))
+    assert "low" in document["metrics"]["fpr_at_tpr"]
+
+
+def test_bad_input_is_one_line_and_exit_code_2(path, tmp_path):
+    cases = {
+        ("evaluate", tmp_path / "none.npz"): "no such file",
+        ("evaluate", path, "--level", "2"): "level must be a number in (0, 1)",
+        ("evaluate", path, "--threshold", "nan"): "threshold must be a number",
+    }
+    for arguments, words in cases.items():
+        done = openset_command(*arguments)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: ")
+        assert words in " ".join(done.stderr.split())
+        assert "Traceback" not in done.stderr
+
+
+def test_two_formats_at_once_are_refused(path):
+    result = CliRunner().invoke(app, ["evaluate", str(path), "--json", "--csv"])
+    assert result.exit_code == 2
+
+
+def test_version_and_help():
+    assert run("--version").strip() == f"openset {openset.__version__}"
+    assert "Examples" in run("evaluate", "--help")
+
+
+def test_the_demo_runs():
+    text = run("demo")
+    assert "OpenAUC" in text

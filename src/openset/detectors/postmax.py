@@ -45,7 +45,7 @@ class PostMax(Detector):
         ``scipy.stats.genpareto.fit`` returns, as in the paper's algorithm; slower by
         two orders of magnitude and often not the maximum.
     only_correct
-        Fit to correctly classified samples only (needs labels).
+        Fit to correctly classified samples only. Without labels, all are used.
 
     References
     ----------
@@ -68,7 +68,7 @@ class PostMax(Detector):
     """
 
     name = "postmax"
-    fit_needs = ("logits", "features", "labels")
+    fit_needs = ("logits", "features")
     score_needs = ("logits", "features")
     fit_cost = "n (C + d)"
     score_cost = "C + d"
@@ -93,12 +93,8 @@ class PostMax(Detector):
             "fit_method": fit,
             "only_correct": only_correct,
         }
-        # Nobody is asked for what these options do not use.
-        unused = {"features"} if norm == "none" else set()
-        fields["score_needs"] = tuple(n for n in self.score_needs if n not in unused)
-        if not only_correct:
-            unused.add("labels")
-        fields["fit_needs"] = tuple(n for n in self.fit_needs if n not in unused)
+        if norm == "none":  # nobody is asked for what this option does not use
+            fields["fit_needs"] = fields["score_needs"] = ("logits",)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
@@ -117,7 +113,8 @@ class PostMax(Detector):
     def _fit(self, train: Outputs) -> State:
         # The score has no state: the ordinary batched pass gives all training ell.
         bare = Fitted(detector=self, state={})
-        if self.only_correct:
+        only_correct = self.only_correct and train.labels is not None
+        if only_correct:
             scores = bare.score(train)
             values = scores.known[scores.is_correct]
             got = f"{values.size} of {len(train)}"
@@ -128,7 +125,7 @@ class PostMax(Detector):
             msg = _check.must(
                 f"at least {MIN_SAMPLES}",
                 caller="PostMax.fit",
-                name="correctly classified samples" if self.only_correct else "samples",
+                name="correctly classified samples" if only_correct else "samples",
                 got=got,
                 remedy="Fit on the training split the network was trained on",
             )

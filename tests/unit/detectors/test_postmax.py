@@ -201,8 +201,8 @@ def test_what_is_not_used_is_not_asked_for():
     np.testing.assert_array_equal(known, TRAIN.logits.max(axis=1))
     with pytest.raises(ValueError, match=r"PostMax.fit: outputs must have features"):
         PostMax(only_correct=False).fit(logits)
-    with pytest.raises(ValueError, match=r"PostMax.fit: outputs must have labels"):
-        PostMax(norm="none").fit(logits)
+    unlabelled = Outputs(logits=TRAIN.logits, features=TRAIN.features)
+    assert postmax.law(PostMax().fit(unlabelled)).n == len(unlabelled)
 
 
 def test_the_functions_want_a_fitted_postmax():

@@ -1,0 +1,106 @@
+"""`openset score`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openset import _check, detectors
+from openset.cli._tables import ERRORS, OUT
+from openset.detectors import Detector
+from openset.outputs import Outputs
+
+EPILOG = """[bold]Examples[/bold]
+
+openset score --detector postmax --train train.npz test.npz --out scores.npz
+
+openset score -d msp -d postmax -d knn:k=20 --train train/ test/ --out scores/
+
+openset compare scores/*.npz"""
+
+
+def command(
+    path: Annotated[
+        Path,
+        typer.Argument(metavar="TEST", help="Outputs to score: .npz, or .npy folder."),
+    ],
+    detector: Annotated[
+        list[str],
+        typer.Option(
+            "--detector",
+            "-d",
+            help="A name from `openset detectors`, with options after a colon "
+            "(knn:k=20). Repeat it for several; they share one pass over the data.",
+        ),
+    ],
+    train: Annotated[
+        Path, typer.Option(help="Outputs of the training split, to fit on.")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File for one detector (.npz, .csv, .parquet), else a folder.",
+        ),
+    ] = Path("scores"),
+    batch_size: Annotated[
+        int | None, typer.Option(help="Samples at a time; the default fits the cache.")
+    ] = None,
+) -> None:
+    """Fit detectors on training outputs and score test outputs."""
+    recipes = {text: _recipe(text) for text in detector}
+    if out.suffix and len(recipes) > 1:
+        msg = _check.must(
+            "a folder for several detectors",
+            caller="openset score",
+            name="--out",
+            got=str(out),
+        )
+        raise ValueError(msg)
+    train_outputs, test = Outputs.load(train), Outputs.load(path)
+    fitted = {}
+    with ERRORS.status("") as status:
+        for text, recipe in recipes.items():
+            status.update(f"fitting {text} on {len(train_outputs)} samples")
+            fitted[text] = recipe.fit(train_outputs)
+    scores = detectors.score_all(fitted, test, batch_size=batch_size, progress=True)
+    for text, found in scores.items():
+        file = out if out.suffix else out / f"scores-{_file_name(text)}.npz"
+        found.save(file)
+        OUT.print(f"{text}: {found!r} → {file}", highlight=False)
+
+
+def _file_name(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_.=" else "-" for c in text)
+
+
+def _recipe(text: str) -> Detector:
+    """Read ``name`` or ``name:option=value,option=value``."""
+    name, _, rest = text.partition(":")
+    params: dict[str, object] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            msg = _check.must(
+                "name:option=value", caller="openset score", name="--detector", got=text
+            )
+            raise ValueError(msg)
+        params[key.strip()] = _value(value.strip())
+    try:
+        return detectors.make(name, **params)
+    except TypeError as error:
+        msg = f"openset score: {name} does not take these options: {rest} ({error})"
+        raise ValueError(msg) from error
+
+
+def _value(text: str) -> object:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

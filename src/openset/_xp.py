@@ -1,5 +1,6 @@
 """Array helpers that run unchanged on NumPy, torch and any array-API library."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from openset._types import Array
 __all__ = [
     "array_namespace",
     "as_float",
+    "by_rows",
     "describe",
     "device",
     "exp_sum_without",
@@ -28,6 +30,8 @@ __all__ = [
     "log",
     "logsumexp",
     "moved",
+    "pick",
+    "put",
     "row_norms",
     "same_place",
     "to_device",
@@ -36,6 +40,11 @@ __all__ = [
     "topk_mean",
     "unit_rows",
 ]
+
+# Temporaries of this size stay in a core's cache and in the allocator's hands; larger
+# ones are handed back to the system and paged in anew, at several times the cost of
+# the arithmetic.
+_CACHE_BYTES = 512 << 10
 
 
 def to_numpy(array: Array) -> NDArray[Any]:
@@ -60,11 +69,42 @@ def same_place(a: Array, b: Array) -> bool:
     return array_namespace(a) is array_namespace(b) and device(a) == device(b)
 
 
+def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
+    """Apply a function of rows to runs of rows whose temporaries stay in the cache.
+
+    `arrays` have one row per sample; so has the result. On an accelerator, where fresh
+    memory is free, it is one call.
+    """
+    n = arrays[0].shape[0]
+    row_bytes = sum(
+        a.dtype.itemsize * (a.shape[1] if a.ndim > 1 else 1) for a in arrays
+    )
+    step = max(1, _CACHE_BYTES // row_bytes)
+    if n <= step or not is_on_cpu(arrays[0]):
+        return function(*arrays)
+    starts = range(0, n, step)
+    parts = [function(*(a[start : start + step] for a in arrays)) for start in starts]
+    return array_namespace(parts[0]).concat(parts, axis=0)
+
+
+def pick(rows: Array, columns: Array) -> Array:
+    """Return one entry of each row: ``rows[i, columns[i]]``."""
+    if is_numpy_array(rows):
+        return rows[np.arange(rows.shape[0]), columns]
+    if is_torch_array(rows):
+        return rows.gather(1, columns[:, None])[:, 0]
+    return array_namespace(rows).take_along_axis(rows, columns[:, None], axis=1)[:, 0]
+
+
 def logsumexp(logits: Array) -> Array:
     """Return ``log(sum(exp(logits)))`` of each row, without overflow.
 
     A row of -inf gives -inf, a row with +inf gives +inf.
     """
+    return by_rows(_logsumexp, logits)
+
+
+def _logsumexp(logits: Array) -> Array:
     xp = array_namespace(logits)
     top = xp.max(logits, axis=1)
     # inf - inf is NaN: shift only by finite maxima.
@@ -94,7 +134,9 @@ def unit_rows(rows: Array) -> Array:
 
 
 def top_values(rows: Array, k: int) -> Array:
-    """Return the `k` largest entries of each row, in no particular order."""
+    """Return the `k` largest entries of each row, in no particular order, as a copy."""
+    if k == rows.shape[1]:
+        return array_namespace(rows).asarray(rows, copy=True)
     if is_numpy_array(rows):
         return np.partition(rows, rows.shape[1] - k, axis=1)[:, rows.shape[1] - k :]
     if is_torch_array(rows):
@@ -112,17 +154,29 @@ def topk_mean(rows: Array, k: int) -> Array:
 
 def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     """Return the row sums of ``exp(logits - top)`` without column `left_out`."""
+    return by_rows(_exp_sum_without, logits, top, left_out)
+
+
+def _exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     xp = array_namespace(logits)
-    terms = xp.exp(logits - top[:, None])
-    if is_numpy_array(terms):
-        terms[np.arange(terms.shape[0]), left_out] = 0
-    elif is_torch_array(terms):
-        terms = terms.scatter(1, left_out[:, None], 0.0)
-    else:
-        columns = xp.arange(terms.shape[1], device=device(terms))
-        is_out = columns[None, :] == left_out[:, None]
-        terms = xp.where(is_out, xp.zeros_like(terms), terms)
-    return xp.sum(terms, axis=1)
+    terms = logits - top[:, None]
+    terms = np.exp(terms, out=terms) if is_numpy_array(terms) else xp.exp(terms)
+    return xp.sum(put(terms, left_out, 0.0), axis=1)
+
+
+def put(rows: Array, columns: Array, value: float) -> Array:
+    """Set ``rows[i, columns[i]]`` to `value`, in place where the library can.
+
+    `rows` must be an array of one's own making, never a caller's.
+    """
+    if is_numpy_array(rows):
+        rows[np.arange(rows.shape[0]), columns] = value
+        return rows
+    if is_torch_array(rows):
+        return rows.scatter_(1, columns[:, None], value)
+    xp = array_namespace(rows)
+    is_hit = xp.arange(rows.shape[1], device=device(rows))[None, :] == columns[:, None]
+    return xp.where(is_hit, xp.asarray(value, dtype=rows.dtype), rows)
 
 
 def moved(values: NDArray[Any], like: Array) -> Array:

@@ -4,9 +4,40 @@ from typing import Any
 
 from openset import _check
 from openset.detectors._base import Detector
+from openset.detectors.ash import ASH
+from openset.detectors.energy import Energy
+from openset.detectors.fdbd import FDBD
+from openset.detectors.gen import GEN
+from openset.detectors.knn import KNN
+from openset.detectors.mahalanobis import Mahalanobis
+from openset.detectors.maxlogit import MaxLogit
 from openset.detectors.msp import MSP
+from openset.detectors.nci import NCI
+from openset.detectors.nnguide import NNGuide
+from openset.detectors.react import ReAct
+from openset.detectors.rmds import RMDS
+from openset.detectors.scale import SCALE
+from openset.detectors.vim import ViM
 
-REGISTRY: dict[str, type[Detector]] = {kind.name: kind for kind in (MSP,)}
+REGISTRY: dict[str, type[Detector]] = {
+    kind.name: kind
+    for kind in (
+        MSP,
+        MaxLogit,
+        Energy,
+        GEN,
+        NNGuide,
+        SCALE,
+        ASH,
+        ReAct,
+        ViM,
+        KNN,
+        Mahalanobis,
+        RMDS,
+        FDBD,
+        NCI,
+    )
+}
 
 
 def names() -> list[str]:

@@ -1,6 +1,6 @@
 """Array helpers that run unchanged on NumPy, torch and any array-API library."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,9 @@ __all__ = [
     "moved",
     "pick",
     "put",
+    "row_bytes",
     "row_norms",
+    "runs",
     "same_place",
     "to_device",
     "to_numpy",
@@ -69,21 +71,32 @@ def same_place(a: Array, b: Array) -> bool:
     return array_namespace(a) is array_namespace(b) and device(a) == device(b)
 
 
-def by_rows(function: Callable[..., Array], *arrays: Array) -> Array:
+def runs(n: int, size: int) -> Iterator[slice]:
+    """Cut ``0..n`` into slices of `size`, none of them out of bounds."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def row_bytes(array: Array) -> int:
+    """Return the bytes of one row."""
+    # The standard's dtypes need not tell their size.
+    size = getattr(array.dtype, "itemsize", 8)
+    return int(size * (array.shape[1] if array.ndim > 1 else 1))
+
+
+def by_rows(
+    function: Callable[..., Array], *arrays: Array, size: int = _CACHE_BYTES
+) -> Array:
     """Apply a function of rows to runs of rows whose temporaries stay in the cache.
 
     `arrays` have one row per sample; so has the result. On an accelerator, where fresh
     memory is free, it is one call.
     """
     n = arrays[0].shape[0]
-    row_bytes = sum(
-        a.dtype.itemsize * (a.shape[1] if a.ndim > 1 else 1) for a in arrays
-    )
-    step = max(1, _CACHE_BYTES // row_bytes)
+    step = max(1, size // sum(map(row_bytes, arrays)))
     if n <= step or not is_on_cpu(arrays[0]):
         return function(*arrays)
-    starts = range(0, n, step)
-    parts = [function(*(a[start : start + step] for a in arrays)) for start in starts]
+    parts = [function(*(a[rows, ...] for a in arrays)) for rows in runs(n, step)]
     return array_namespace(parts[0]).concat(parts, axis=0)
 
 
@@ -109,7 +122,14 @@ def _logsumexp(logits: Array) -> Array:
     top = xp.max(logits, axis=1)
     # inf - inf is NaN: shift only by finite maxima.
     shift = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    return log(xp.sum(xp.exp(logits - shift[:, None]), axis=1)) + shift
+    return log(xp.sum(_exp(logits - shift[:, None]), axis=1)) + shift
+
+
+def _exp(own: Array) -> Array:
+    """Exponentiate an array of one's own making, in place where the library can."""
+    return (
+        np.exp(own, out=own) if is_numpy_array(own) else array_namespace(own).exp(own)
+    )
 
 
 def log(array: Array) -> Array:
@@ -159,8 +179,9 @@ def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
 
 def _exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     xp = array_namespace(logits)
-    terms = logits - top[:, None]
-    terms = np.exp(terms, out=terms) if is_numpy_array(terms) else xp.exp(terms)
+    # inf - inf, in the top entry, is replaced; elsewhere it stays NaN and is reported.
+    with np.errstate(invalid="ignore"):
+        terms = _exp(logits - top[:, None])
     return xp.sum(put(terms, left_out, 0.0), axis=1)
 
 
@@ -182,7 +203,8 @@ def put(rows: Array, columns: Array, value: float) -> Array:
 def moved(values: NDArray[Any], like: Array) -> Array:
     """Make an array from NumPy values in the library and device of `like`."""
     xp = array_namespace(like)
-    return xp.asarray(values, device=device(like))
+    # torch shares memory with NumPy, and warns if it must not write there.
+    return xp.asarray(np.require(values, requirements="W"), device=device(like))
 
 
 def is_on_cpu(array: Array) -> bool:

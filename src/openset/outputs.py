@@ -182,7 +182,7 @@ class Outputs:
     def nbytes_per_sample(self) -> int:
         """Bytes of logits and features of one sample."""
         arrays = [a for a in (self.logits, self.features) if a is not None]
-        return sum(int(a.shape[1]) * a.dtype.itemsize for a in arrays)
+        return sum(map(_xp.row_bytes, arrays))
 
     def take(self, rows: Any) -> Self:
         """Return the samples that `rows` (a mask, slice or indices) selects.
@@ -203,7 +203,7 @@ class Outputs:
     def _rows(self, name: str, index: Any) -> Any:
         array = getattr(self, name)
         if array is None or isinstance(index, slice):
-            return None if array is None else array[index]
+            return None if array is None else array[index, ...]
         if isinstance(array, np.ndarray):
             return array[index]
         xp = _xp.array_namespace(array)
@@ -243,8 +243,8 @@ class Outputs:
     def batches(self, size: int) -> "Iterator[Outputs]":
         """Cut into runs of at most `size` samples, as views."""
         _check.positive_int("Outputs.batches", "size", size)
-        for start in range(0, len(self), size):
-            yield self.take(slice(start, start + size))
+        for rows in _xp.runs(len(self), size):
+            yield self.take(rows)
 
     def to(self, place: Any) -> Self:
         """Move the arrays to a device, or to NumPy with ``to("numpy")``."""

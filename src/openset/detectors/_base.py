@@ -158,9 +158,8 @@ def in_dtype(state: State, dtype: Any) -> State:
 
 def fit_batches(train: Outputs) -> Iterator[Batch]:
     """Cut training outputs into batches: what `_fit` loops over to stay in memory."""
-    size = _batch_rows(train)
-    for start in range(0, len(train), size):
-        yield Batch(train.take(slice(start, start + size)), start=start)
+    for rows in _xp.runs(len(train), _batch_rows(train)):
+        yield Batch(train.take(rows), start=rows.start)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -451,13 +450,12 @@ def _batches(
     n = len(outputs)
     size = _batch_rows(outputs) if size is None else size
     _check.positive_int("score", "batch_size", size)
-    starts: Iterable[int] = range(0, n, size)
+    runs: Iterable[slice] = _xp.runs(n, size)
     if progress:
         total = -(-n // size)
-        starts = track(starts, description="scoring", total=total, transient=True)
-    for start in starts:
-        rows = slice(start, min(start + size, n))
-        yield rows, Batch(outputs.take(rows), start=start)
+        runs = track(runs, description="scoring", total=total, transient=True)
+    for rows in runs:
+        yield rows, Batch(outputs.take(rows), start=rows.start)
 
 
 def _own_classes(one: Fitted, state: State, batch: Batch) -> NDArray[Any]:

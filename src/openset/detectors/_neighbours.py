@@ -19,6 +19,9 @@ BACKENDS = ("matmul", "faiss")
 _QUERY_ROWS = 1024
 _PRODUCT_BYTES_CPU = 256 << 20
 _PRODUCT_BYTES_DEVICE = 1 << 30
+# Products looked through at once on the CPU: a few rows, so that the second look at
+# them finds them in the cache.
+_SELECT_BYTES = 2 << 20
 
 
 def check_params(caller: str, *, k: Any, bank: Any, backend: Any, index: Any) -> None:
@@ -74,22 +77,23 @@ def top_products(queries: Array, bank: Array, k: int) -> Array:
     of queries nor on the size of the bank.
     """
     xp = _xp.array_namespace(queries)
-    runs = [
-        queries[start : start + _QUERY_ROWS]
-        for start in range(0, queries.shape[0], _QUERY_ROWS)
-    ]
-    return xp.concat([_top_of_run(run, bank, k) for run in runs], axis=0)
+    runs = _xp.runs(queries.shape[0], _QUERY_ROWS)
+    return xp.concat([_top_of_run(queries[run, :], bank, k) for run in runs], axis=0)
 
 
 def _top_of_run(queries: Array, bank: Array, k: int) -> Array:
     xp = _xp.array_namespace(queries)
     on_cpu = _xp.is_on_cpu(queries)
     budget = _PRODUCT_BYTES_CPU if on_cpu else _PRODUCT_BYTES_DEVICE
-    step = max(k, budget // (queries.shape[0] * queries.dtype.itemsize))
+    step = max(k, budget // _xp.row_bytes(queries[:, 0]) // queries.shape[0])
+
+    def select(products: Array) -> Array:
+        return _largest(products, k)
+
     found = []
-    for start in range(0, bank.shape[0], step):
-        products = queries @ bank[start : start + step, :].T
-        found.append(_xp.by_rows(lambda rows: _largest(rows, k), products))
+    for block in _xp.runs(bank.shape[0], step):
+        products = queries @ bank[block, :].T
+        found.append(_xp.by_rows(select, products, size=_SELECT_BYTES))
     if len(found) == 1:
         return found[0]
     return _xp.top_values(xp.concat(found, axis=1), k)

@@ -2,8 +2,6 @@
 
 import math
 
-import numpy as np
-
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._base import State
@@ -11,16 +9,17 @@ from openset.outputs import Outputs
 
 
 def head(caller: str, train: Outputs) -> dict[str, Array]:
-    """Return weight and bias of the last layer as state, out of any memory map."""
+    """Return weight and bias of the last layer as state: copies, free of NaN."""
     arrays: dict[str, Array] = {"weight": train.weight, "bias": train.bias}
     for name, array in arrays.items():
-        if isinstance(array, np.memmap):
-            arrays[name] = np.array(array)
-            if np.isnan(arrays[name]).any():
-                msg = _check.must(
-                    "free of NaN", caller=f"{caller}.fit", name=name, got="NaN"
-                )
-                raise ValueError(msg)
+        xp = _xp.array_namespace(array)
+        arrays[name] = xp.asarray(array, copy=True)
+        # Memory-mapped arrays have not been looked at before.
+        if bool(xp.any(xp.isnan(arrays[name]))):
+            rule, got = "free of NaN", "NaN"
+            raise ValueError(
+                _check.must(rule, caller=f"{caller}.fit", name=name, got=got)
+            )
     return arrays
 
 

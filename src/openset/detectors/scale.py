@@ -78,7 +78,10 @@ class SCALE(Detector):
         scale = _shaping.expansion("SCALE", features, k)
 
         def energy(logits: Array, scale: Array) -> Array:
-            return _xp.logsumexp(scale[:, None] * (logits - bias) + bias)
+            scaled = logits - bias
+            scaled *= scale[:, None]
+            scaled += bias
+            return _xp.logsumexp(scaled)
 
         bias = state["bias"]
         return _xp.by_rows(energy, batch.logits, scale)

@@ -39,7 +39,6 @@ __all__ = [
     "to_device",
     "to_numpy",
     "top_values",
-    "topk_mean",
     "unit_rows",
 ]
 
@@ -87,11 +86,7 @@ def row_bytes(array: Array) -> int:
 def by_rows(
     function: Callable[..., Array], *arrays: Array, size: int = _CACHE_BYTES
 ) -> Array:
-    """Apply a function of rows to runs of rows whose temporaries stay in the cache.
-
-    `arrays` have one row per sample; so has the result. On an accelerator, where fresh
-    memory is free, it is one call.
-    """
+    """Apply a function of rows to runs of rows whose temporaries stay in the cache."""
     n = arrays[0].shape[0]
     step = max(1, size // sum(map(row_bytes, arrays)))
     if n <= step or not is_on_cpu(arrays[0]):
@@ -126,7 +121,7 @@ def _logsumexp(logits: Array) -> Array:
 
 
 def _exp(own: Array) -> Array:
-    """Exponentiate an array of one's own making, in place where the library can."""
+    """Exponentiate an array of our own making, in place where the library can."""
     return (
         np.exp(own, out=own) if is_numpy_array(own) else array_namespace(own).exp(own)
     )
@@ -142,8 +137,7 @@ def log(array: Array) -> Array:
 
 def row_norms(rows: Array) -> Array:
     """Return the Euclidean length of each row."""
-    xp = array_namespace(rows)
-    return xp.linalg.vector_norm(rows, axis=1)
+    return array_namespace(rows).linalg.vector_norm(rows, axis=1)
 
 
 def unit_rows(rows: Array) -> Array:
@@ -165,30 +159,18 @@ def top_values(rows: Array, k: int) -> Array:
     return xp.sort(rows, axis=1)[:, rows.shape[1] - k :]
 
 
-def topk_mean(rows: Array, k: int) -> Array:
-    """Return the mean of the `k` largest entries of each row (all, if fewer)."""
-    xp = array_namespace(rows)
-    k = min(k, rows.shape[1])
-    return xp.mean(top_values(rows, k), axis=1)
-
-
 def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     """Return the row sums of ``exp(logits - top)`` without column `left_out`."""
-    return by_rows(_exp_sum_without, logits, top, left_out)
-
-
-def _exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
-    xp = array_namespace(logits)
     # inf - inf, in the top entry, is replaced; elsewhere it stays NaN and is reported.
     with np.errstate(invalid="ignore"):
-        terms = _exp(logits - top[:, None])
-    return xp.sum(put(terms, left_out, 0.0), axis=1)
+        terms = put(_exp(logits - top[:, None]), left_out, 0.0)
+    return array_namespace(logits).sum(terms, axis=1)
 
 
 def put(rows: Array, columns: Array, value: float) -> Array:
     """Set ``rows[i, columns[i]]`` to `value`, in place where the library can.
 
-    `rows` must be an array of one's own making, never a caller's.
+    `rows` must be an array of our own making, never a caller's.
     """
     if is_numpy_array(rows):
         rows[np.arange(rows.shape[0]), columns] = value

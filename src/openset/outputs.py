@@ -182,7 +182,8 @@ class Outputs:
     def nbytes_per_sample(self) -> int:
         """Bytes of logits and features of one sample."""
         arrays = [a for a in (self.logits, self.features) if a is not None]
-        return sum(map(_xp.row_bytes, arrays))
+        bits = [_xp.array_namespace(a).finfo(a.dtype).bits for a in arrays]
+        return sum(int(a.shape[1]) * b // 8 for a, b in zip(arrays, bits, strict=True))
 
     def take(self, rows: Any) -> Self:
         """Return the samples that `rows` (a mask, slice or indices) selects.
@@ -243,8 +244,8 @@ class Outputs:
     def batches(self, size: int) -> "Iterator[Outputs]":
         """Cut into runs of at most `size` samples, as views."""
         _check.positive_int("Outputs.batches", "size", size)
-        for rows in _xp.runs(len(self), size):
-            yield self.take(rows)
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, min(start + size, len(self))))
 
     def to(self, place: Any) -> Self:
         """Move the arrays to a device, or to NumPy with ``to("numpy")``."""

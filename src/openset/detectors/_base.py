@@ -102,7 +102,9 @@ class Batch:
         left out of the sum, not subtracted from it, so confident samples keep their
         digits.
         """
-        return _xp.exp_sum_without(self.logits, self.top_logit, self.top_class)
+        return _xp.by_rows(
+            _xp.exp_sum_without, self.logits, self.top_logit, self.top_class
+        )
 
     @cached_property
     def log_other_mass(self) -> Array:
@@ -198,9 +200,17 @@ class Detector(ABC):
         """Knownness as a probability, for the methods that define one."""
         return None
 
+    def _class_probabilities(self, state: State, batch: Batch) -> Array | None:
+        """One probability per class, for the methods that define them."""
+        return None
+
     def _predict(self, state: State, batch: Batch) -> Array | None:
         """Class of each sample, for methods that classify from features alone."""
         return None
+
+    def params(self) -> dict[str, Any]:
+        """Return the keyword arguments that build this recipe."""
+        return asdict(self)
 
     def fit(self, outputs: Outputs) -> "Fitted":
         """Learn from the outputs of the *training* split (known samples only)."""
@@ -251,8 +261,8 @@ class Fitted:
     def known(self, outputs: Outputs, *, batch_size: int | None = None) -> NDArray[Any]:
         """Return the knownness alone, for outputs without labels."""
 
-        def one(state: State, batch: Batch) -> Array:
-            return self.detector._score(state, batch)
+        def one(batch: Batch) -> Array:
+            return self.detector._score(self._ready(outputs), batch)
 
         return self._run(one, outputs, batch_size)
 
@@ -261,8 +271,8 @@ class Fitted:
     ) -> NDArray[Any]:
         """Return the method's own probability of being known, where it has one."""
 
-        def one(state: State, batch: Batch) -> Array:
-            values = self.detector._probability(state, batch)
+        def one(batch: Batch) -> Array:
+            values = self.detector._probability(self._ready(outputs), batch)
             if values is None:
                 msg = f"{type(self.detector).__name__}: defines no probability"
                 raise TypeError(msg)
@@ -270,19 +280,33 @@ class Fitted:
 
         return self._run(one, outputs, batch_size)
 
+    def class_probabilities(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[Any]:
+        """Return the method's own probability of each class, where it has them.
+
+        Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes
+        last, so that the label -1 of unknowns is its index.
+        """
+
+        def one(batch: Batch) -> Array:
+            values = self.detector._class_probabilities(self._ready(outputs), batch)
+            if values is None:
+                msg = f"{type(self.detector).__name__}: defines no class probabilities"
+                raise TypeError(msg)
+            return values
+
+        return self._run(one, outputs, batch_size)
+
     def _run(
-        self,
-        one: Callable[[State, Batch], Array],
-        outputs: Outputs,
-        batch_size: int | None,
+        self, one: Callable[[Batch], Array], outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
         self._check(outputs)
-        state = self._ready(outputs)
-        values = np.empty(len(outputs))
-        for rows, batch in _batches(outputs, batch_size, progress=False):
-            values[rows] = _xp.to_numpy(one(state, batch))
-        bad = np.flatnonzero(np.isnan(values))
-        if bad.size:
+        batches = _batches(outputs, batch_size, progress=False)
+        parts = [_xp.to_numpy(one(batch)) for _, batch in batches]
+        values = np.concatenate(parts).astype(np.float64, copy=False)
+        if np.isnan(values.min()):  # min hands NaN on: one pass, no mask
+            bad = np.unique(np.nonzero(np.isnan(values))[0])
             msg = _check.must(
                 "free of NaN",
                 caller=type(self.detector).__name__,
@@ -344,7 +368,7 @@ class Fitted:
             "kind": "openset.Fitted",
             "schema": 1,
             "detector": self.detector.name,
-            "params": asdict(self.detector),
+            "params": self.detector.params(),
             "widths": dict(self.widths),
         }
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}

@@ -1,0 +1,78 @@
+"""Timing and peak memory of one call in a fresh process, and the table they go to."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+README = Path(__file__).with_name("README.md")
+
+
+def timed(function: Callable[[], object], repeats: int) -> dict[str, float]:
+    """Median, least and largest wall time, and the memory on top of the start."""
+    function()  # warm up: imports, page cache, thread pools
+    before = _status("VmRSS")
+    _forget_peak()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = function()
+        times.append(time.perf_counter() - start)
+        del result
+    return {
+        "median": statistics.median(times),
+        "least": min(times),
+        "largest": max(times),
+        "extra": max(_status("VmHWM") - before, 0),
+    }
+
+
+def _status(name: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(name):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _forget_peak() -> None:
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def in_fresh_process(script: str, *arguments: str) -> dict[str, float]:
+    """Run ``script --one ...`` and read the JSON it prints last."""
+    command = [sys.executable, script, "--one", *arguments]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def machine() -> str:
+    """Describe the machine in a line."""
+    model = platform.processor() or platform.machine()
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            model = line.split(":", 1)[1].strip()
+            break
+    return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
+
+
+def put_section(name: str, text: str) -> None:
+    """Replace one section of benchmarks/README.md, between its two marks."""
+    first, last = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
+    page = README.read_text() if README.exists() else "# Benchmarks\n"
+    section = f"{first}\n{text.strip()}\n{last}"
+    if first in page:
+        head, rest = page.split(first, 1)
+        page = head + section + rest.split(last, 1)[1]
+    else:
+        page = f"{page.rstrip()}\n\n{section}\n"
+    README.write_text(page)
+
+
+def seconds(value: float) -> str:
+    """Write a duration for people."""
+    return f"{value * 1e3:.2f} ms" if value < 0.1 else f"{value:.2f} s"

@@ -1,5 +1,6 @@
 """Array helpers that run unchanged on NumPy, torch and any array-API library."""
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from openset._types import Array
 __all__ = [
     "array_namespace",
     "as_float",
+    "by_rows",
     "describe",
     "device",
     "exp_sum_without",
@@ -28,14 +30,22 @@ __all__ = [
     "log",
     "logsumexp",
     "moved",
+    "pick",
+    "put",
+    "row_bytes",
     "row_norms",
+    "runs",
     "same_place",
     "to_device",
     "to_numpy",
     "top_values",
-    "topk_mean",
     "unit_rows",
 ]
+
+# Temporaries of this size stay in a core's cache and in the allocator's hands; larger
+# ones are handed back to the system and paged in anew, at several times the cost of
+# the arithmetic.
+_CACHE_BYTES = 512 << 10
 
 
 def to_numpy(array: Array) -> NDArray[Any]:
@@ -60,16 +70,61 @@ def same_place(a: Array, b: Array) -> bool:
     return array_namespace(a) is array_namespace(b) and device(a) == device(b)
 
 
+def runs(n: int, size: int) -> Iterator[slice]:
+    """Cut ``0..n`` into slices of `size`, none of them out of bounds."""
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
+
+
+def row_bytes(array: Array) -> int:
+    """Return the bytes of one row."""
+    # The standard's dtypes need not tell their size.
+    size = getattr(array.dtype, "itemsize", 8)
+    return int(size * (array.shape[1] if array.ndim > 1 else 1))
+
+
+def by_rows(
+    function: Callable[..., Array], *arrays: Array, size: int = _CACHE_BYTES
+) -> Array:
+    """Apply a function of rows to runs of rows whose temporaries stay in the cache."""
+    n = arrays[0].shape[0]
+    step = max(1, size // sum(map(row_bytes, arrays)))
+    if n <= step or not is_on_cpu(arrays[0]):
+        return function(*arrays)
+    parts = [function(*(a[rows, ...] for a in arrays)) for rows in runs(n, step)]
+    return array_namespace(parts[0]).concat(parts, axis=0)
+
+
+def pick(rows: Array, columns: Array) -> Array:
+    """Return one entry of each row: ``rows[i, columns[i]]``."""
+    if is_numpy_array(rows):
+        return rows[np.arange(rows.shape[0]), columns]
+    if is_torch_array(rows):
+        return rows.gather(1, columns[:, None])[:, 0]
+    return array_namespace(rows).take_along_axis(rows, columns[:, None], axis=1)[:, 0]
+
+
 def logsumexp(logits: Array) -> Array:
     """Return ``log(sum(exp(logits)))`` of each row, without overflow.
 
     A row of -inf gives -inf, a row with +inf gives +inf.
     """
+    return by_rows(_logsumexp, logits)
+
+
+def _logsumexp(logits: Array) -> Array:
     xp = array_namespace(logits)
     top = xp.max(logits, axis=1)
     # inf - inf is NaN: shift only by finite maxima.
     shift = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    return log(xp.sum(xp.exp(logits - shift[:, None]), axis=1)) + shift
+    return log(xp.sum(_exp(logits - shift[:, None]), axis=1)) + shift
+
+
+def _exp(own: Array) -> Array:
+    """Exponentiate an array of our own making, in place where the library can."""
+    return (
+        np.exp(own, out=own) if is_numpy_array(own) else array_namespace(own).exp(own)
+    )
 
 
 def log(array: Array) -> Array:
@@ -82,8 +137,7 @@ def log(array: Array) -> Array:
 
 def row_norms(rows: Array) -> Array:
     """Return the Euclidean length of each row."""
-    xp = array_namespace(rows)
-    return xp.linalg.vector_norm(rows, axis=1)
+    return array_namespace(rows).linalg.vector_norm(rows, axis=1)
 
 
 def unit_rows(rows: Array) -> Array:
@@ -94,7 +148,9 @@ def unit_rows(rows: Array) -> Array:
 
 
 def top_values(rows: Array, k: int) -> Array:
-    """Return the `k` largest entries of each row, in no particular order."""
+    """Return the `k` largest entries of each row, in no particular order, as a copy."""
+    if k == rows.shape[1]:
+        return array_namespace(rows).asarray(rows, copy=True)
     if is_numpy_array(rows):
         return np.partition(rows, rows.shape[1] - k, axis=1)[:, rows.shape[1] - k :]
     if is_torch_array(rows):
@@ -103,32 +159,34 @@ def top_values(rows: Array, k: int) -> Array:
     return xp.sort(rows, axis=1)[:, rows.shape[1] - k :]
 
 
-def topk_mean(rows: Array, k: int) -> Array:
-    """Return the mean of the `k` largest entries of each row (all, if fewer)."""
-    xp = array_namespace(rows)
-    k = min(k, rows.shape[1])
-    return xp.mean(top_values(rows, k), axis=1)
-
-
 def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     """Return the row sums of ``exp(logits - top)`` without column `left_out`."""
-    xp = array_namespace(logits)
-    terms = xp.exp(logits - top[:, None])
-    if is_numpy_array(terms):
-        terms[np.arange(terms.shape[0]), left_out] = 0
-    elif is_torch_array(terms):
-        terms = terms.scatter(1, left_out[:, None], 0.0)
-    else:
-        columns = xp.arange(terms.shape[1], device=device(terms))
-        is_out = columns[None, :] == left_out[:, None]
-        terms = xp.where(is_out, xp.zeros_like(terms), terms)
-    return xp.sum(terms, axis=1)
+    # inf - inf, in the top entry, is replaced; elsewhere it stays NaN and is reported.
+    with np.errstate(invalid="ignore"):
+        terms = put(_exp(logits - top[:, None]), left_out, 0.0)
+    return array_namespace(logits).sum(terms, axis=1)
+
+
+def put(rows: Array, columns: Array, value: float) -> Array:
+    """Set ``rows[i, columns[i]]`` to `value`, in place where the library can.
+
+    `rows` must be an array of our own making, never a caller's.
+    """
+    if is_numpy_array(rows):
+        rows[np.arange(rows.shape[0]), columns] = value
+        return rows
+    if is_torch_array(rows):
+        return rows.scatter_(1, columns[:, None], value)
+    xp = array_namespace(rows)
+    is_hit = xp.arange(rows.shape[1], device=device(rows))[None, :] == columns[:, None]
+    return xp.where(is_hit, xp.asarray(value, dtype=rows.dtype), rows)
 
 
 def moved(values: NDArray[Any], like: Array) -> Array:
     """Make an array from NumPy values in the library and device of `like`."""
     xp = array_namespace(like)
-    return xp.asarray(values, device=device(like))
+    # torch shares memory with NumPy, and warns if it must not write there.
+    return xp.asarray(np.require(values, requirements="W"), device=device(like))
 
 
 def is_on_cpu(array: Array) -> bool:

@@ -2,11 +2,11 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,12 @@ from openset.outputs import Outputs
 from openset.scores import Scores
 
 State: TypeAlias = Mapping[str, Array]
+T = TypeVar("T")
 
-# Small enough that a batch is still in cache for its second reduction, large enough
-# that the interpreter's share stays invisible; accelerators want longer batches.
-_BATCH_BYTES_CPU = 2 << 20
+# Long enough for a matrix product to reach its speed and for the interpreter's share to
+# vanish, short enough to stay in the last cache; the reductions below cut a batch up
+# further (`_xp.by_rows`). Accelerators want longer batches.
+_BATCH_BYTES_CPU = 8 << 20
 _BATCH_BYTES_DEVICE = 256 << 20
 
 
@@ -29,11 +31,14 @@ class Batch:
     """One run of samples, with every reduction computed at most once.
 
     Detectors read logits and features through it, so scoring several detectors on one
-    batch passes over the data once. Arrays are at least float32.
+    batch passes over the data once. Logits and features have one dtype, at least
+    float32; NaN in memory-mapped arrays, which were not checked before, is found here.
     """
 
-    def __init__(self, outputs: Outputs) -> None:
+    def __init__(self, outputs: Outputs, *, start: int = 0) -> None:
         self._outputs = outputs
+        self._start = start
+        self._made: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
         return len(self._outputs)
@@ -41,12 +46,43 @@ class Batch:
     @cached_property
     def logits(self) -> Array:
         """Logits, shape (n, C)."""
-        return _at_least_float32(self._outputs.logits)
+        return self._read("logits")
 
     @cached_property
     def features(self) -> Array:
         """Features, shape (n, d)."""
-        return _at_least_float32(self._outputs.features)
+        return self._read("features")
+
+    def _read(self, name: str) -> Array:
+        array = getattr(self._outputs, name)
+        dtype = working_dtype(self._outputs)
+        if not isinstance(array, np.memmap):
+            xp = _xp.array_namespace(array)
+            return xp.astype(array, dtype, copy=False)
+        plain = np.asarray(array).astype(dtype, copy=False)
+        if np.isnan(plain.min()):  # min hands NaN on: one pass, no mask
+            row = self._start + int(np.flatnonzero(np.isnan(plain).any(axis=1))[0])
+            msg = _check.must(
+                "free of NaN", caller="score", name=name, got=f"NaN in row {row}"
+            )
+            raise ValueError(msg)
+        return plain
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` makes, made at most once per batch under this key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def tempered(self, temperature: float) -> "Batch":
+        """Return the batch with its logits divided by `temperature`."""
+        if temperature == 1:
+            return self
+
+        def make() -> Batch:
+            return Batch(self._outputs._with(logits=self.logits / temperature))
+
+        return self.once(("tempered", temperature), make)
 
     @cached_property
     def top_class(self) -> Array:
@@ -56,7 +92,7 @@ class Batch:
     @cached_property
     def top_logit(self) -> Array:
         """Largest logit of each sample, shape (n,)."""
-        return _xp.array_namespace(self.logits).max(self.logits, axis=1)
+        return _xp.pick(self.logits, self.top_class)
 
     @cached_property
     def other_mass(self) -> Array:
@@ -66,20 +102,23 @@ class Batch:
         left out of the sum, not subtracted from it, so confident samples keep their
         digits.
         """
-        return _xp.exp_sum_without(self.logits, self.top_logit, self.top_class)
+        return _xp.by_rows(
+            _xp.exp_sum_without, self.logits, self.top_logit, self.top_class
+        )
 
     @cached_property
     def log_other_mass(self) -> Array:
         """Logarithm of `other_mass`; -inf with one class only, never by underflow."""
         xp = _xp.array_namespace(self.logits)
-        lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
-        if self.logits.shape[1] == 1 or not bool(xp.any(lost)):
-            return _xp.log(self.other_mass)
-        # e^(z - top) left the number range: measure from the runner-up instead.
-        columns = xp.arange(self.logits.shape[1], device=_xp.device(self.logits))
-        is_top = columns[None, :] == self.top_class[:, None]
-        others = xp.where(is_top, xp.full_like(self.logits, -xp.inf), self.logits)
-        return _xp.logsumexp(others) - self.top_logit
+        is_lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
+        direct = _xp.log(self.other_mass)
+        if self.logits.shape[1] == 1 or not bool(xp.any(is_lost)):
+            return direct
+        # e^(z - top) left the number range: measure from the runner-up instead. Only
+        # in those rows, so that no sample's last digit depends on its neighbours.
+        own = xp.asarray(self.logits, copy=True)
+        others = _xp.put(own, self.top_class, -xp.inf)
+        return xp.where(is_lost, _xp.logsumexp(others) - self.top_logit, direct)
 
     @cached_property
     def energy(self) -> Array:
@@ -90,20 +129,39 @@ class Batch:
     @cached_property
     def feature_norm(self) -> Array:
         """Euclidean length of each feature vector, shape (n,)."""
-        return _xp.row_norms(self.features)
+        return _xp.by_rows(_xp.row_norms, self.features)
 
     @cached_property
     def unit_features(self) -> Array:
         """Features scaled to length one (a zero vector stays zero), shape (n, d)."""
-        return _xp.unit_rows(self.features)
+        xp = _xp.array_namespace(self.features)
+        norms = self.feature_norm
+        lengths = xp.where(norms > 0, norms, xp.ones_like(norms))
+        return self.features / lengths[:, None]
 
 
-def _at_least_float32(array: Array) -> Array:
-    xp = _xp.array_namespace(array)
-    if array.dtype in (xp.float32, xp.float64):
-        # A memory-mapped slice becomes a plain array here: one read from disk.
-        return np.asarray(array) if isinstance(array, np.memmap) else array
-    return xp.astype(array, xp.float32)
+def working_dtype(outputs: Outputs) -> Any:
+    """Return float64 if logits or features are, else float32."""
+    arrays = [a for a in (outputs.logits, outputs.features) if a is not None]
+    xp = _xp.array_namespace(*arrays)
+    return xp.float64 if any(a.dtype == xp.float64 for a in arrays) else xp.float32
+
+
+def in_dtype(state: State, dtype: Any) -> State:
+    """Cast the real arrays of a state: matrix products want one dtype."""
+
+    def cast(array: Array) -> Array:
+        xp = _xp.array_namespace(array)
+        is_real = xp.isdtype(array.dtype, "real floating")
+        return xp.astype(array, dtype, copy=False) if is_real else array
+
+    return {name: cast(array) for name, array in state.items()}
+
+
+def fit_batches(train: Outputs) -> Iterator[Batch]:
+    """Cut training outputs into batches: what `_fit` loops over to stay in memory."""
+    for rows in _xp.runs(len(train), _batch_rows(train)):
+        yield Batch(train.take(rows), start=rows.start)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +184,13 @@ class Detector(ABC):
     def _fit(self, train: Outputs) -> State:
         """Learn named arrays; by default nothing."""
         return {}
+
+    def _ready(self, state: State, dtype: Any) -> State:
+        """Make a state ready to score outputs of this dtype; once, not per batch.
+
+        A method whose `_score` multiplies matrices returns ``in_dtype(state, dtype)``.
+        """
+        return state
 
     @abstractmethod
     def _score(self, state: State, batch: Batch) -> Array:
@@ -197,7 +262,7 @@ class Fitted:
         """Return the knownness alone, for outputs without labels."""
 
         def one(batch: Batch) -> Array:
-            return self.detector._score(self.state, batch)
+            return self.detector._score(self._ready(outputs), batch)
 
         return self._run(one, outputs, batch_size)
 
@@ -207,7 +272,7 @@ class Fitted:
         """Return the method's own probability of being known, where it has one."""
 
         def one(batch: Batch) -> Array:
-            values = self.detector._probability(self.state, batch)
+            values = self.detector._probability(self._ready(outputs), batch)
             if values is None:
                 msg = f"{type(self.detector).__name__}: defines no probability"
                 raise TypeError(msg)
@@ -225,7 +290,7 @@ class Fitted:
         """
 
         def one(batch: Batch) -> Array:
-            values = self.detector._class_probabilities(self.state, batch)
+            values = self.detector._class_probabilities(self._ready(outputs), batch)
             if values is None:
                 msg = f"{type(self.detector).__name__}: defines no class probabilities"
                 raise TypeError(msg)
@@ -237,9 +302,30 @@ class Fitted:
         self, one: Callable[[Batch], Array], outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
         self._check(outputs)
-        size = batch_size or _batch_rows(outputs)
-        parts = [_xp.to_numpy(one(Batch(o))) for o in outputs.batches(size)]
-        return np.concatenate(parts).astype(np.float64, copy=False)
+        batches = _batches(outputs, batch_size, progress=False)
+        parts = [_xp.to_numpy(one(batch)) for _, batch in batches]
+        values = np.concatenate(parts).astype(np.float64, copy=False)
+        if np.isnan(values.min()):  # min hands NaN on: one pass, no mask
+            bad = np.unique(np.nonzero(np.isnan(values))[0])
+            msg = _check.must(
+                "free of NaN",
+                caller=type(self.detector).__name__,
+                name="result",
+                got=f"NaN for {bad.size} samples, first in row {bad[0]}",
+                remedy="Look for infinite logits or features",
+            )
+            raise ValueError(msg)
+        return values
+
+    @cached_property
+    def _states(self) -> dict[Any, State]:
+        return {}  # made ready, by dtype: an index is built once, not for every call
+
+    def _ready(self, outputs: Outputs) -> State:
+        dtype = working_dtype(outputs)
+        if dtype not in self._states:
+            self._states[dtype] = self.detector._ready(self.state, dtype)
+        return self._states[dtype]
 
     def _check(self, outputs: Outputs) -> None:
         caller = type(self.detector).__name__
@@ -357,24 +443,18 @@ def score_all(
     for one in fitted.values():
         one._check(outputs)
     n = len(outputs)
-    size = batch_size or _batch_rows(outputs)
-    _check.positive_int("score", "batch_size", size)
+    states = {name: one._ready(outputs) for name, one in fitted.items()}
     known = {name: np.empty(n) for name in fitted}
     predicted = np.empty(n, dtype=np.int64)
     own: dict[str, NDArray[np.int64]] = {}  # classes, where there are no logits
-    steps: Iterable[int] = range(0, n, size)
-    if progress:
-        steps = track(steps, description="scoring", total=-(-n // size), transient=True)
-    for start in steps:
-        rows = slice(start, min(start + size, n))
-        batch = Batch(outputs.take(rows))
+    for rows, batch in _batches(outputs, batch_size, progress=progress):
         if outputs.logits is not None:
             predicted[rows] = _xp.to_numpy(batch.top_class)
         for name, one in fitted.items():
-            values = one.detector._score(one.state, batch)
+            values = one.detector._score(states[name], batch)
             known[name][rows] = _xp.to_numpy(values)
             if outputs.logits is None:
-                classes = _own_classes(one, batch)
+                classes = _own_classes(one, states[name], batch)
                 own.setdefault(name, np.empty(n, dtype=np.int64))[rows] = classes
     return {
         name: Scores(
@@ -388,8 +468,22 @@ def score_all(
     }
 
 
-def _own_classes(one: Fitted, batch: Batch) -> NDArray[Any]:
-    classes = one.detector._predict(one.state, batch)
+def _batches(
+    outputs: Outputs, size: int | None, *, progress: bool
+) -> Iterator[tuple[slice, Batch]]:
+    n = len(outputs)
+    size = _batch_rows(outputs) if size is None else size
+    _check.positive_int("score", "batch_size", size)
+    runs: Iterable[slice] = _xp.runs(n, size)
+    if progress:
+        total = -(-n // size)
+        runs = track(runs, description="scoring", total=total, transient=True)
+    for rows in runs:
+        yield rows, Batch(outputs.take(rows), start=rows.start)
+
+
+def _own_classes(one: Fitted, state: State, batch: Batch) -> NDArray[Any]:
+    classes = one.detector._predict(state, batch)
     if classes is None:
         msg = (
             f"{type(one.detector).__name__}.score: outputs must have logits, got "
@@ -417,7 +511,8 @@ _REMEDY = {
     "logits": "Give Outputs(logits=...)",
     "features": "Give Outputs(features=...), the input of the last linear layer",
     "labels": "Give Outputs(labels=...)",
-    "head": "Give Outputs(weight=..., bias=...), the last linear layer",
+    "head": "Give Outputs(weight=..., bias=...), the last linear layer with a bias "
+    "of zeros if it has none",
 }
 
 

@@ -4,21 +4,47 @@ from typing import Any
 
 from openset import _check
 from openset.detectors._base import Detector
+from openset.detectors.ash import ASH
+from openset.detectors.energy import Energy
 from openset.detectors.evm import EVM
+from openset.detectors.fdbd import FDBD
+from openset.detectors.gen import GEN
+from openset.detectors.knn import KNN
+from openset.detectors.mahalanobis import Mahalanobis
+from openset.detectors.maxlogit import MaxLogit
 from openset.detectors.msp import MSP
+from openset.detectors.nci import NCI
+from openset.detectors.nnguide import NNGuide
 from openset.detectors.nno import NNO
 from openset.detectors.openmax import OpenMax
 from openset.detectors.osnn import OSNN
 from openset.detectors.pisvm import PISVM
 from openset.detectors.postmax import PostMax
+from openset.detectors.react import ReAct
+from openset.detectors.rmds import RMDS
+from openset.detectors.scale import SCALE
+from openset.detectors.vim import ViM
 from openset.detectors.wsvm import WSVM
 
 REGISTRY: dict[str, type[Detector]] = {
     kind.name: kind
     for kind in (
         MSP,
+        MaxLogit,
+        Energy,
+        GEN,
         PostMax,
         OpenMax,
+        NNGuide,
+        SCALE,
+        ASH,
+        ReAct,
+        ViM,
+        KNN,
+        Mahalanobis,
+        RMDS,
+        FDBD,
+        NCI,
         EVM,
         OSNN,
         NNO,

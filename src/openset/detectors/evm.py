@@ -185,9 +185,12 @@ def _nearest_others(rows: Floats, labels: NDArray[np.int64], tail: int) -> Float
 def _greedy_cover(rows: Floats, radius: Floats) -> NDArray[np.intp]:
     """Choose samples until every one lies within the radius of a chosen one.
 
-    The one that covers most of what is left comes first; of equal ones, the first.
+    The one that covers most of what is left comes first; of equal ones the widest, so
+    that the order of the samples does not matter.
     """
     n = radius.size
+    widest = np.argsort(-radius, kind="stable")
+    rows, radius = rows[widest], radius[widest]
     covers = np.empty((n, n), dtype=bool)
     for block in blocks(n, n):
         squared = squared_distances(rows[block], rows)
@@ -203,4 +206,4 @@ def _greedy_cover(rows: Floats, radius: Floats) -> NDArray[np.intp]:
         left[new] = False
         # Every column is taken off once: all rounds together cost one pass.
         gain -= np.count_nonzero(covers[:, new], axis=1)
-    return np.array(chosen)
+    return widest[chosen]

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from openset import _check
 from openset._types import Array
 from openset.detectors._base import Batch, Detector, State
-from openset.outputs import Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +25,7 @@ class MSP(Detector):
 
     Examples
     --------
+    >>> from openset import Outputs
     >>> outputs = Outputs(logits=[[2.0, 0.0], [1.0, 0.5]], labels=[0, -1])
     >>> MSP().fit(outputs.take([0])).score(outputs).known
     array([2. , 0.5])
@@ -42,12 +42,7 @@ class MSP(Detector):
         _check.number("MSP", "temperature", self.temperature, low=0, open_low=True)
 
     def _score(self, state: State, batch: Batch) -> Array:
-        return -self._tempered(batch).log_other_mass
+        return -batch.tempered(self.temperature).log_other_mass
 
     def _probability(self, state: State, batch: Batch) -> Array:
-        return 1 / (1 + self._tempered(batch).other_mass)
-
-    def _tempered(self, batch: Batch) -> Batch:
-        if self.temperature == 1:
-            return batch
-        return Batch(Outputs(logits=batch.logits / self.temperature))
+        return 1 / (1 + batch.tempered(self.temperature).other_mass)

@@ -47,9 +47,10 @@ def slow_extreme(laws, cover):
             i: {j for j in own if slow_psi([laws[i]], laws[j][0])[0] >= cover}
             for i in own
         }
+        radius = {i: laws[i][3] * (-np.log(cover)) ** (1 / laws[i][2]) for i in own}
         left = set(own)
         while left:
-            best = max(own, key=lambda i: (len(covered[i] & left), -i))
+            best = max(own, key=lambda i: (len(covered[i] & left), radius[i]))
             chosen.append(best)
             left -= covered[best]
     return chosen

@@ -1,0 +1,117 @@
+"""Means and covariances of training features, in float64, a run of rows at a time."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.detectors._base import Batch, fit_batches
+from openset.outputs import Outputs
+
+# Below this share of the mean square, spread is the rounding of a constant.
+_NO_SPREAD = 1e-24
+
+
+def mean_feature(train: Outputs) -> Array:
+    """Return the mean feature vector, in float64."""
+    total = 0.0
+    for batch in fit_batches(train):
+        xp = _xp.array_namespace(batch.features)
+        total = xp.sum(batch.features, axis=0, dtype=xp.float64) + total
+    return total / len(train)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """First and second moments of labelled features, in float64.
+
+    Both covariances are divided by the number of samples, so that distances under
+    them can be compared.
+    """
+
+    classes: NDArray[np.int64]  # those that occur, ascending
+    means: Array  # (classes, d)
+    mean: Array  # (d,)
+    within: Array  # (d, d): around the class means
+    total: Array  # (d, d): around the common mean
+
+
+def moments(
+    train: Outputs, rows_of: Callable[[Batch], Array] = lambda batch: batch.features
+) -> Moments:
+    """Compute the moments of ``rows_of(batch)``, in two passes over the data.
+
+    Deviations are taken before they are multiplied (a sum of squares minus a square of
+    sums would lose the small eigenvalues); classes without samples are left out.
+    """
+    labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
+    classes, index = np.unique(labels, return_inverse=True)
+    counts = np.bincount(index)
+
+    def runs() -> Iterator[tuple[Array, NDArray[np.int64]]]:
+        start = 0
+        for batch in fit_batches(train):
+            rows = rows_of(batch)
+            xp = _xp.array_namespace(rows)
+            groups = index[start : start + len(batch)]
+            yield xp.astype(rows, xp.float64), groups
+            start += len(batch)
+
+    sums: Any = 0.0
+    for rows, groups in runs():
+        sums = sums_by(rows, groups, classes.size) + sums
+    xp = _xp.array_namespace(sums)
+    weights = _xp.moved(counts.astype(np.float64), sums)
+    means = sums / weights[:, None]
+    scatter: Any = 0.0
+    for rows, groups in runs():
+        away = rows - xp.take(means, _xp.moved(groups, rows), axis=0)
+        scatter = away.T @ away + scatter
+    n = float(labels.size)
+    within = scatter / n
+    mean = xp.sum(sums, axis=0) / n
+    apart = means - mean[None, :]
+    total = within + (apart * (weights / n)[:, None]).T @ apart
+    return Moments(classes=classes, means=means, mean=mean, within=within, total=total)
+
+
+def whitener(caller: str, covariance: Array, mean: Array, cutoff: float) -> Array:
+    """Return A with ``A A^T`` the (pseudo-)inverse of the covariance, shape (d, r).
+
+    Directions whose variance is below `cutoff` times the largest are left out.
+    """
+    xp = _xp.array_namespace(covariance)
+    variances, directions = xp.linalg.eigh(covariance)
+    largest = float(xp.max(variances))
+    size = float(xp.max(mean**2))
+    if largest <= _NO_SPREAD * size or largest <= 0:
+        msg = _check.must(
+            "spread out around their means",
+            caller=f"{caller}.fit",
+            name="features",
+            got="no spread (constant features, or one sample per class)",
+        )
+        raise ValueError(msg)
+    n_left_out = int(xp.count_nonzero(variances <= cutoff * largest))
+    # eigh sorts ascending: what is left out comes first.
+    return directions[:, n_left_out:] / xp.sqrt(variances[n_left_out:])[None, :]
+
+
+def sums_by(rows: Array, groups: NDArray[np.int64], n_groups: int) -> Array:
+    """Add up the rows of each group: shape (n_groups, d)."""
+    xp = _xp.array_namespace(rows)
+    if _xp.is_numpy_array(rows):
+        order = np.argsort(groups, kind="stable")
+        present, starts = np.unique(groups[order], return_index=True)
+        sums = np.zeros((n_groups, rows.shape[1]), dtype=rows.dtype)
+        sums[present] = np.add.reduceat(rows[order], starts, axis=0)
+        return sums
+    index = _xp.moved(groups, rows)
+    if _xp.is_torch_array(rows):
+        return rows.new_zeros((n_groups, rows.shape[1])).index_add_(0, index, rows)
+    numbers = xp.arange(n_groups, device=_xp.device(rows))
+    return xp.astype(numbers[:, None] == index[None, :], rows.dtype) @ rows

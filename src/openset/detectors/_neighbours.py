@@ -1,0 +1,168 @@
+"""Exact search for the largest inner products with a bank of training features."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io, _xp
+from openset._types import Array
+from openset.detectors._base import Batch, fit_batches
+from openset.outputs import Outputs
+
+BACKENDS = ("matmul", "faiss")
+
+# The product of a run of queries with a block of the bank is held at once. Rows enough
+# for the product to reach its speed; bytes as measured: smaller blocks cost more.
+_QUERY_ROWS = 1024
+_PRODUCT_BYTES_CPU = 256 << 20
+_PRODUCT_BYTES_DEVICE = 1 << 30
+# Products looked through at once on the CPU: a few rows, so that the second look at
+# them finds them in the cache.
+_SELECT_BYTES = 2 << 20
+
+
+def check_params(caller: str, *, k: Any, bank: Any, backend: Any, index: Any) -> None:
+    """Check the parameters neighbour methods share."""
+    _check.positive_int(caller, "k", k)
+    _check.one_of(caller, "backend", backend, BACKENDS)
+    if isinstance(bank, float):
+        _check.number(caller, "bank", bank, low=0, high=1, open_low=True)
+    elif bank is not None:
+        _check.positive_int(caller, "bank", bank)
+    if not isinstance(index, str):
+        msg = _check.must("a string", caller=caller, name="index", got=repr(index))
+        raise TypeError(msg)
+
+
+def bank_batches(
+    caller: str, train: Outputs, *, k: int, bank: float | int | None, seed: int
+) -> Iterator[Batch]:
+    """Give the samples of the bank: all, or a random part of `bank` samples."""
+    n = len(train)
+    size = n if bank is None else bank
+    if isinstance(size, float):
+        size = max(1, round(size * n))
+    if size > n:
+        msg = _check.must(
+            f"at most {n}, the number of training samples",
+            caller=f"{caller}.fit",
+            name="bank",
+            got=bank,
+        )
+        raise ValueError(msg)
+    if size < k:
+        msg = _check.must(
+            f"at most {size}, the size of the bank",
+            caller=f"{caller}.fit",
+            name="k",
+            got=k,
+            remedy="Lower k, or fit on more samples",
+        )
+        raise ValueError(msg)
+    if size < n:
+        rng = np.random.default_rng(seed)
+        # In order: a memory map is then read front to back.
+        rows = np.sort(rng.choice(n, size=size, replace=False))
+        train = train.take(rows)
+    yield from fit_batches(train)
+
+
+def top_products(queries: Array, bank: Array, k: int) -> Array:
+    """Return the `k` largest inner products of each query with the bank, unordered.
+
+    Exact. The products are made block by block, so memory depends neither on the number
+    of queries nor on the size of the bank.
+    """
+    xp = _xp.array_namespace(queries)
+    runs = _xp.runs(queries.shape[0], _QUERY_ROWS)
+    return xp.concat([_top_of_run(queries[run, :], bank, k) for run in runs], axis=0)
+
+
+def _top_of_run(queries: Array, bank: Array, k: int) -> Array:
+    xp = _xp.array_namespace(queries)
+    on_cpu = _xp.is_on_cpu(queries)
+    budget = _PRODUCT_BYTES_CPU if on_cpu else _PRODUCT_BYTES_DEVICE
+    step = max(k, budget // _xp.row_bytes(queries[:, 0]) // queries.shape[0])
+
+    def select(products: Array) -> Array:
+        return _largest(products, k)
+
+    found = []
+    for block in _xp.runs(bank.shape[0], step):
+        products = queries @ bank[block, :].T
+        found.append(_xp.by_rows(select, products, size=_SELECT_BYTES))
+    if len(found) == 1:
+        return found[0]
+    return _xp.top_values(xp.concat(found, axis=1), k)
+
+
+def _largest(products: Array, k: int) -> Array:
+    """Return the `k` largest of each row; all, if there are fewer.
+
+    Cut a row into groups: the k-th largest of the groups' maxima is a floor that at
+    least k entries reach, and hardly more do. One cheap pass for the maxima, one for
+    the comparison, and only the few survivors are sorted out.
+    """
+    width = products.shape[1]
+    depth = math.isqrt(width // k) if width > k else 0
+    if depth < 2:
+        return _xp.top_values(products, min(k, width))
+    n_groups = width // depth
+    # Strided groups: the reduction then runs over whole cache lines.
+    body = products[:, : depth * n_groups]
+    if _xp.is_numpy_array(products):
+        maxima = body.reshape(-1, depth, n_groups).max(axis=1)
+        floor = np.partition(maxima, n_groups - k, axis=1)[:, n_groups - k]
+        return _at_least(products, floor, k)
+    if _xp.is_torch_array(products):
+        groups = body.unflatten(1, (depth, n_groups))
+        winners = groups.amax(dim=1).topk(k, dim=1, sorted=False).indices
+        inside = groups.gather(2, winners[:, None, :].expand(-1, depth, -1))
+        rest = products[:, depth * n_groups :]
+        xp = _xp.array_namespace(rest)
+        return _xp.top_values(xp.concat([inside.flatten(1), rest], axis=1), k)
+    return _xp.top_values(products, k)
+
+
+def _at_least(products: NDArray[Any], floor: NDArray[Any], k: int) -> NDArray[Any]:
+    n, width = products.shape
+    hits = np.flatnonzero(products >= floor[:, None])
+    rows = hits // width
+    counts = np.bincount(rows, minlength=n)
+    if counts.min() < k:  # NaN reaches no floor: hand it on
+        return _xp.top_values(products, k)
+    place = np.arange(hits.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    packed = np.full((n, counts.max()), -np.inf, dtype=products.dtype)
+    packed[rows, place] = products.reshape(-1)[hits]
+    return _xp.top_values(packed, k)
+
+
+def faiss_index(caller: str, bank: Array, description: str) -> Any:
+    """Build a faiss index of inner products over the bank."""
+    faiss = _io.optional(caller, "faiss", name="faiss")
+    vectors = np.ascontiguousarray(_xp.to_numpy(bank), dtype=np.float32)
+    index = faiss.index_factory(
+        vectors.shape[1], description, faiss.METRIC_INNER_PRODUCT
+    )
+    if not index.is_trained:
+        index.train(vectors)
+    index.add(vectors)
+    return index
+
+
+def faiss_products(caller: str, queries: Array, index: Any, k: int) -> Array:
+    """Return the `k` largest inner products of each query, as faiss finds them."""
+    vectors = np.ascontiguousarray(_xp.to_numpy(queries), dtype=np.float32)
+    products, found = index.search(vectors, k)
+    if found.min() < 0:
+        msg = (
+            f"{caller}.score: faiss must find {k} neighbours, got fewer for "
+            f"{np.count_nonzero((found < 0).any(axis=1))} samples. Search more of the "
+            f"index, or use index='Flat'"
+        )
+        raise ValueError(msg)
+    xp = _xp.array_namespace(queries)
+    return xp.astype(_xp.moved(products, queries), queries.dtype, copy=False)

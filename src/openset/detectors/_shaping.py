@@ -1,0 +1,86 @@
+"""What the activation-shaping methods share: the kept entries, the scale, the head."""
+
+import math
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.detectors._base import State
+from openset.outputs import Outputs
+
+
+def head(caller: str, train: Outputs) -> dict[str, Array]:
+    """Return weight and bias of the last layer as state: copies, free of NaN."""
+    arrays: dict[str, Array] = {"weight": train.weight, "bias": train.bias}
+    for name, array in arrays.items():
+        xp = _xp.array_namespace(array)
+        arrays[name] = xp.asarray(array, copy=True)
+        # Memory-mapped arrays have not been looked at before.
+        if bool(xp.any(xp.isnan(arrays[name]))):
+            rule, got = "free of NaN", "NaN"
+            raise ValueError(
+                _check.must(rule, caller=f"{caller}.fit", name=name, got=got)
+            )
+    return arrays
+
+
+def head_logits(state: State, features: Array) -> Array:
+    """Send features through the last layer."""
+    return features @ state["weight"].T + state["bias"]
+
+
+def head_class(state: State, features: Array) -> Array:
+    """Return the argmax of the logits the last layer gives to these features."""
+    logits = head_logits(state, features)
+    return _xp.array_namespace(logits).argmax(logits, axis=1)
+
+
+def n_kept(width: int, percentile: float) -> int:
+    """Return how many of the largest entries survive: at least one.
+
+    ``width - round(width * percentile / 100)``, halves rounded to even.
+    """
+    return max(1, width - round(width * percentile / 100))
+
+
+def expansion(caller: str, features: Array, k: int) -> Array:
+    """Return exp(sum of all entries / sum of the `k` largest) of each row.
+
+    A zero row has nothing to compare and gets 1. Rows whose largest entries do not
+    have a positive sum are refused: the ratio would mean nothing.
+    """
+    xp = _xp.array_namespace(features)
+
+    def largest(rows: Array) -> Array:
+        return xp.sum(_xp.top_values(rows, k), axis=1)
+
+    def is_zero_row(rows: Array) -> Array:
+        return xp.all(rows == 0, axis=1)
+
+    total, kept = xp.sum(features, axis=1), _xp.by_rows(largest, features)
+    if bool(xp.any(kept <= 0)):
+        is_zero = _xp.by_rows(is_zero_row, features)
+        n_bad = int(xp.count_nonzero((kept <= 0) & ~is_zero))
+        if n_bad:
+            msg = _check.must(
+                "non-negative, as after a ReLU",
+                caller=f"{caller}.score",
+                name="features",
+                got=f"{n_bad} samples whose {k} largest sum to 0 or less",
+                remedy="Negative entries (as after LayerNorm) need relu=True",
+            )
+            raise ValueError(msg)
+        kept = xp.where(is_zero, xp.ones_like(kept), kept)
+        ratio = xp.where(is_zero, xp.zeros_like(total), total / kept)
+    else:
+        ratio = total / kept
+    largest_ratio, limit = float(xp.max(ratio)), math.log(xp.finfo(ratio.dtype).max)
+    if largest_ratio > limit:
+        msg = _check.must(
+            f"such that sum / sum of the {k} largest is at most {limit:.0f}",
+            caller=f"{caller}.score",
+            name="features",
+            got=f"{largest_ratio:.3g}",
+            remedy="Lower percentile",
+        )
+        raise ValueError(msg)
+    return xp.exp(ratio)

@@ -1,0 +1,72 @@
+"""Generalised entropy of the largest probabilities."""
+
+from dataclasses import dataclass
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.detectors._base import Batch, Detector, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class GEN(Detector):
+    r"""Minus the generalised entropy of the `top` largest softmax probabilities.
+
+    .. math:: s(x) = -\sum_{c \in \text{top-}M} p_c^\gamma (1 - p_c)^\gamma
+
+    With a small exponent, probabilities far below the smallest float32 still count
+    (:math:`(10^{-40})^{0.1} = 10^{-4}`), so everything is done on logarithms, and 1 - p
+    of the predicted class is the mass of the others, never a difference from 1.
+    With one class, s = 0.
+
+    Parameters
+    ----------
+    gamma
+        Exponent; the smaller, the more the tail counts.
+    top
+        M, the number of probabilities; all of them if there are fewer classes.
+
+    References
+    ----------
+    Liu, Lochman and Zach, "GEN: Pushing the limits of softmax-based
+    out-of-distribution detection", CVPR 2023.
+
+    Examples
+    --------
+    Two equal logits: both probabilities are 1/2, so s = -2 (1/4)^gamma.
+
+    >>> from openset import Outputs
+    >>> outputs = Outputs(logits=[[3.0, 3.0]], labels=[0])
+    >>> GEN(gamma=0.5).fit(outputs).score(outputs).known
+    array([-1.])
+    """
+
+    name = "gen"
+    score_needs = ("logits",)
+    score_cost = "C + M log M"
+    paper = "Liu et al. 2023"
+
+    gamma: float = 0.1
+    top: int = 100
+
+    def __post_init__(self) -> None:
+        _check.number("GEN", "gamma", self.gamma, low=0, open_low=True)
+        _check.positive_int("GEN", "top", self.top)
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        xp = _xp.array_namespace(batch.logits)
+        log_total = xp.log1p(batch.other_mass)
+        # The predicted class: p = 1 / (1 + others), 1 - p = others / (1 + others).
+        first = xp.exp(self.gamma * (batch.log_other_mass - 2 * log_total))
+        kept = min(self.top, batch.logits.shape[1])
+        if kept == 1:
+            return -first
+
+        def rest(logits: Array, energy: Array) -> Array:
+            largest = _xp.top_values(logits, kept)
+            largest = _xp.put(largest, xp.argmax(largest, axis=1), -xp.inf)
+            # Without the predicted class p <= 1/2: log1p loses nothing.
+            log_p = largest - energy[:, None]
+            log_terms = self.gamma * (log_p + xp.log1p(-xp.exp(log_p)))
+            return xp.sum(xp.exp(log_terms), axis=1)
+
+        return -(first + _xp.by_rows(rest, batch.logits, batch.energy))

@@ -1,0 +1,37 @@
+"""Largest logit."""
+
+from dataclasses import dataclass
+
+from openset._types import Array
+from openset.detectors._base import Batch, Detector, State
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaxLogit(Detector):
+    r"""Logit of the predicted class.
+
+    .. math:: s(x) = \max_c z_c
+
+    No hyper-parameter. Adding a number to all logits of a sample, which changes no
+    probability, changes this score.
+
+    References
+    ----------
+    Hendrycks et al., "Scaling out-of-distribution detection for real-world settings",
+    ICML 2022.
+
+    Examples
+    --------
+    >>> from openset import Outputs
+    >>> outputs = Outputs(logits=[[2.0, 0.0], [1.0, 0.5]], labels=[0, -1])
+    >>> MaxLogit().fit(outputs.take([0])).score(outputs).known
+    array([2., 1.])
+    """
+
+    name = "maxlogit"
+    score_needs = ("logits",)
+    score_cost = "C"
+    paper = "Hendrycks et al. 2022"
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        return batch.top_logit

@@ -1,0 +1,102 @@
+"""Nearest-neighbour guidance of the energy."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+from openset import _xp
+from openset._types import Array
+from openset.detectors import _neighbours
+from openset.detectors._base import Batch, Detector, State, in_dtype
+from openset.outputs import Outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class NNGuide(Detector):
+    r"""Energy, times the energy-weighted cosine to the `k` best training samples.
+
+    .. math:: s(x) = E(x) \cdot \operatorname*{mean}_{i \in \text{top-}k}
+              E(x_i) \cos(f(x), f(x_i)), \qquad E(x) = \log \sum_c e^{z_c(x)}
+
+    The search is exact, as in :class:`KNN`; a zero vector has cosine 0 with everything,
+    so s = 0. Energies are meant to be positive (two negative ones would make a positive
+    product): fitting warns if one in the bank is not. A bank smaller than k raises.
+
+    Parameters
+    ----------
+    k
+        Number of neighbours.
+    bank
+        How many training samples to keep, drawn at random: a number, or (as a float) a
+        share in (0, 1]. Default: all; the paper keeps one per cent of ImageNet.
+    seed
+        Of that draw.
+    backend
+        ``"matmul"``, or ``"faiss"`` (extra `faiss`; on the CPU and in float32).
+    index
+        What faiss should build, in the words of its ``index_factory``: ``"Flat"`` is
+        exact, others (``"HNSW32"``) approximate.
+
+    References
+    ----------
+    Park, Jung and Teoh, "Nearest neighbor guidance for out-of-distribution detection",
+    ICCV 2023.
+
+    Examples
+    --------
+    >>> eye = [[4.0, 0.0], [0.0, 4.0]]
+    >>> train = Outputs(logits=eye, features=eye, labels=[0, 1])
+    >>> far = Outputs(logits=[[1.0, 1.0]], features=[[-1.0, -1.0]], labels=[-1])
+    >>> NNGuide(k=1).fit(train).score(far).known.round(2)
+    array([-4.81])
+    """
+
+    name = "nnguide"
+    fit_needs = ("logits", "features")
+    score_needs = ("logits", "features")
+    fit_cost = "n (C + d)"
+    score_cost = "C + n d"
+    paper = "Park et al. 2023"
+
+    k: int = 10
+    bank: float | int | None = None
+    seed: int = 0
+    backend: str = "matmul"
+    index: str = "Flat"
+
+    def __post_init__(self) -> None:
+        _neighbours.check_params(
+            "NNGuide", k=self.k, bank=self.bank, backend=self.backend, index=self.index
+        )
+
+    def _fit(self, train: Outputs) -> State:
+        rows, n_negative = [], 0
+        for batch in _neighbours.bank_batches(
+            "NNGuide", train, k=self.k, bank=self.bank, seed=self.seed
+        ):
+            xp = _xp.array_namespace(batch.features)
+            n_negative += int(xp.count_nonzero(batch.energy <= 0))
+            rows.append(batch.unit_features * batch.energy[:, None])
+        if n_negative:
+            msg = (
+                f"NNGuide.fit: energies should be positive, got {n_negative} in the "
+                f"bank that are not. Logits that are negative throughout "
+                f"(log-probabilities?) make the guidance meaningless"
+            )
+            warnings.warn(msg, stacklevel=4)
+        return {"bank": xp.concat(rows, axis=0)}
+
+    def _ready(self, state: State, dtype: Any) -> State:
+        if self.backend == "faiss":
+            index = _neighbours.faiss_index("NNGuide", state["bank"], self.index)
+            return {"index": index}
+        return in_dtype(state, dtype)
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        xp = _xp.array_namespace(batch.features)
+        unit = batch.unit_features
+        if self.backend == "faiss":
+            top = _neighbours.faiss_products("NNGuide", unit, state["index"], self.k)
+        else:
+            top = _neighbours.top_products(unit, state["bank"], self.k)
+        return batch.energy * xp.mean(top, axis=1)

@@ -1,0 +1,86 @@
+"""Rectified activations."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.detectors import _shaping
+from openset.detectors._base import Batch, Detector, State, in_dtype
+from openset.outputs import Outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReAct(Detector):
+    r"""Energy after cutting off large activations.
+
+    .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top \min(f, \kappa) + b_c\bigr)
+
+    where :math:`\kappa` is a percentile of *all* numbers in the training features. The
+    predicted class stays that of the untouched features.
+
+    Parameters
+    ----------
+    percentile
+        Which percentile of the activations to cut at, in [0, 100].
+    max_values
+        With more numbers than this in the training features the percentile is that of
+        a random selection of rows holding about so many.
+    seed
+        Of that selection.
+
+    References
+    ----------
+    Sun, Guo and Li, "ReAct: Out-of-distribution detection with rectified activations",
+    NeurIPS 2021.
+
+    Examples
+    --------
+    The median activation is 1, so the 5 counts as 1.
+
+    >>> head = {"weight": [[1.0, 1.0, 1.0]], "bias": [0.5]}
+    >>> train = Outputs(features=[[0.0, 1.0, 2.0]], **head)
+    >>> test = Outputs(features=[[5.0, 0.0, 1.0]], labels=[-1])
+    >>> ReAct(percentile=50).fit(train).score(test).known
+    array([2.5])
+    """
+
+    name = "react"
+    fit_needs = ("features", "head")
+    score_needs = ("features",)
+    fit_cost = "n d"
+    score_cost = "C d"
+    paper = "Sun et al. 2021"
+
+    percentile: float = 90.0
+    max_values: int = 1 << 24
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check.number("ReAct", "percentile", self.percentile, low=0, high=100)
+        _check.positive_int("ReAct", "max_values", self.max_values)
+
+    def _fit(self, train: Outputs) -> State:
+        n, width = train.features.shape  # type: ignore[union-attr]
+        n_rows = max(1, self.max_values // width)
+        if n > n_rows:
+            rng = np.random.default_rng(self.seed)
+            # In order: a memory map is then read front to back.
+            train = train.take(np.sort(rng.choice(n, size=n_rows, replace=False)))
+        features = Batch(train).features
+        values = _xp.to_numpy(features).reshape(-1)
+        clip = np.percentile(values, self.percentile).astype(values.dtype)
+        return {"clip": _xp.moved(clip, features), **_shaping.head("ReAct", train)}
+
+    def _ready(self, state: State, dtype: Any) -> State:
+        return in_dtype(state, dtype)
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        xp = _xp.array_namespace(batch.features)
+        clipped = xp.minimum(batch.features, state["clip"])
+        return _xp.logsumexp(_shaping.head_logits(state, clipped))
+
+    def _predict(self, state: State, batch: Batch) -> Array:
+        return _shaping.head_class(state, batch.features)

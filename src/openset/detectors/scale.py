@@ -1,0 +1,87 @@
+"""Scaled activations."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.detectors import _shaping
+from openset.detectors._base import Batch, Detector, State, in_dtype
+from openset.outputs import Outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class SCALE(Detector):
+    r"""Energy after stretching all features by how spread out they are.
+
+    .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top (r f) + b_c\bigr), \qquad
+              r = \exp \frac{\sum_i f_i}{\sum_{i \in \text{top-}k} f_i}, \qquad
+              k = d - \operatorname{round}(d\,p / 100)
+
+    Stretching commutes with the last layer, :math:`W(r f) + b = r (z - b) + b`, so no
+    second matrix product is needed; the logits must therefore be those of the given
+    features and head. Halves are rounded to even, and k is at least 1.
+
+    The ratio means something for features that are not negative. A sample whose k
+    largest features do not have a positive sum raises; a zero vector keeps its logits
+    (r = 1).
+
+    Parameters
+    ----------
+    percentile
+        p, the percentage of features left out of the denominator, in [0, 100).
+    relu
+        Compute r from max(f, 0): for features with negative entries (LayerNorm). Only
+        r changes, the features themselves are not cut.
+
+    References
+    ----------
+    Xu et al., "Scaling for training time and post-hoc out-of-distribution detection
+    enhancement", ICLR 2024.
+
+    Examples
+    --------
+    Of (3, 1) the larger half is 3: r = exp(4/3), and the only logit is 3 + 1.
+
+    >>> outputs = Outputs(logits=[[4.0]], features=[[3.0, 1.0]], labels=[0],
+    ...                   weight=[[1.0, 1.0]], bias=[0.0])
+    >>> SCALE(percentile=50).fit(outputs).score(outputs).known.round(3)  # 4 exp(4/3)
+    array([15.175])
+    """
+
+    name = "scale"
+    fit_needs = ("head",)
+    score_needs = ("logits", "features")
+    score_cost = "C + d"
+    paper = "Xu et al. 2024"
+
+    percentile: float = 85.0
+    relu: bool = False
+
+    def __post_init__(self) -> None:
+        _check.number(
+            "SCALE", "percentile", self.percentile, low=0, high=100, open_high=True
+        )
+
+    def _fit(self, train: Outputs) -> State:
+        return {"bias": _shaping.head("SCALE", train)["bias"]}
+
+    def _ready(self, state: State, dtype: Any) -> State:
+        return in_dtype(state, dtype)
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        xp = _xp.array_namespace(batch.features)
+        features = batch.features
+        if self.relu:
+            features = xp.maximum(features, xp.zeros_like(features[:1, :]))
+        k = _shaping.n_kept(features.shape[1], self.percentile)
+        scale = _shaping.expansion("SCALE", features, k)
+
+        def energy(logits: Array, scale: Array) -> Array:
+            scaled = logits - bias
+            scaled *= scale[:, None]
+            scaled += bias
+            return _xp.logsumexp(scaled)
+
+        bias = state["bias"]
+        return _xp.by_rows(energy, batch.logits, scale)

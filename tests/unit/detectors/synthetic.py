@@ -1,0 +1,44 @@
+"""A small network's outputs, made up: four classes, a linear head, weak unknowns."""
+
+import numpy as np
+
+from openset import Outputs
+
+N_CLASSES, WIDTH = 4, 32
+
+
+def split(n, *, seed=0, unknown=0.0, dtype=np.float64):
+    """Return `n` samples, of which a share `unknown` belongs to no class.
+
+    Each class lights up its own eight features, on a floor of weak activity that is all
+    an unknown sample has. Features are not negative, as after a ReLU, and the logits
+    are exactly those of the head.
+    """
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % N_CLASSES
+    labels[: round(n * unknown)] = -1
+    features = np.abs(rng.normal(scale=0.4, size=(n, WIDTH)))
+    block = np.arange(WIDTH) * N_CLASSES // WIDTH
+    is_own = block[None, :] == labels[:, None]
+    features = features + 2.0 * is_own
+    weight = np.where(block[None, :] == np.arange(N_CLASSES)[:, None], 0.5, -0.2)
+    weight = weight + np.random.default_rng(99).normal(scale=0.02, size=weight.shape)
+    bias = np.array([0.1, -0.1, 0.2, 0.0])
+    return Outputs(
+        logits=(features @ weight.T + bias).astype(dtype),
+        features=features.astype(dtype),
+        labels=labels,
+        weight=weight.astype(dtype),
+        bias=bias.astype(dtype),
+    )
+
+
+def in_library(outputs, xp, dtype=None):
+    """Return the outputs as arrays of another library (and another dtype)."""
+    arrays = {}
+    for name in ("logits", "features", "weight", "bias"):
+        values = getattr(outputs, name)
+        if values is not None:
+            values = np.array(values, dtype=dtype)  # a copy: torch wants it writable
+            arrays[name] = xp.asarray(values)
+    return Outputs(**arrays, labels=outputs.labels, groups=outputs.groups)

@@ -1,0 +1,195 @@
+"""`Batch`, `Fitted` and `score_all`: checks, sharing, batches, files."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from openset import ArtefactError, Outputs, _xp
+from openset.detectors import (
+    KNN,
+    MSP,
+    Batch,
+    Energy,
+    Fitted,
+    Mahalanobis,
+    MaxLogit,
+    ReAct,
+    make,
+    score_all,
+)
+from openset.detectors._base import fit_batches, in_dtype, working_dtype
+from tests.unit.detectors.synthetic import in_library, split
+
+
+@pytest.fixture
+def outputs():
+    return split(50)
+
+
+def test_reductions_are_computed_once_for_all_detectors(outputs, monkeypatch):
+    calls = []
+    real = _xp.exp_sum_without
+
+    def counted(*args):
+        calls.append(1)
+        return real(*args)
+
+    monkeypatch.setattr(_xp, "exp_sum_without", counted)
+    fitted = [kind().fit(outputs) for kind in (MSP, MaxLogit, Energy)]
+    score_all(fitted, outputs, batch_size=25)
+    assert len(calls) == 2  # one for each batch
+
+
+def test_batches_of_a_temperature_are_shared(outputs):
+    batch = Batch(outputs)
+    assert batch.tempered(1) is batch
+    assert batch.tempered(2.0) is batch.tempered(2.0)
+    assert_allclose(batch.tempered(2.0).logits, outputs.logits / 2)
+
+
+def test_reductions_do_not_depend_on_the_cache(outputs, xp, monkeypatch):
+    batch = Batch(in_library(outputs, xp))
+    mass, norm = (_xp.to_numpy(a) for a in (batch.other_mass, batch.feature_norm))
+
+    def few_rows(function, *arrays, size=0):
+        del size
+        return by_rows(function, *arrays, size=100)
+
+    by_rows = _xp.by_rows
+    monkeypatch.setattr(_xp, "by_rows", few_rows)
+    cut = Batch(in_library(outputs, xp))
+    assert_array_equal(_xp.to_numpy(cut.other_mass), mass)
+    assert_array_equal(_xp.to_numpy(cut.feature_norm), norm)
+
+
+def test_logits_and_features_are_computed_in_the_wider_dtype():
+    mixed = Outputs(logits=np.ones((2, 3), dtype=np.float32), features=np.ones((2, 4)))
+    assert working_dtype(mixed) == np.float64
+    assert Batch(mixed).logits.dtype == np.float64
+    half = Outputs(logits=np.ones((2, 3), dtype=np.float16))
+    assert Batch(half).logits.dtype == np.float32
+
+
+def test_float32_is_scored_in_float32_without_a_copy():
+    logits = np.ones((2, 3), dtype=np.float32)
+    assert np.shares_memory(Batch(Outputs(logits=logits)).logits, logits)
+
+
+def test_only_real_arrays_of_a_state_are_cast():
+    state = {"means": np.ones(2), "classes": np.arange(2)}
+    cast = in_dtype(state, np.float32)
+    assert cast["means"].dtype == np.float32
+    assert cast["classes"].dtype == np.int64
+
+
+def test_fitting_reads_all_rows_once(outputs, monkeypatch):
+    monkeypatch.setattr("openset.detectors._base._batch_rows", lambda outputs: 7)
+    parts = [batch.features for batch in fit_batches(outputs)]
+    assert [len(part) for part in parts] == [7] * 7 + [1]
+    assert_array_equal(np.concatenate(parts), outputs.features)
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5])
+def test_a_batch_size_below_one_is_refused(outputs, size):
+    fitted = MSP().fit(outputs)
+    with pytest.raises(ValueError, match="batch_size must be an integer >= 1"):
+        fitted.score(outputs, batch_size=size)
+    with pytest.raises(ValueError, match="batch_size must be an integer >= 1"):
+        fitted.known(outputs, batch_size=size)
+
+
+def test_known_is_score_without_labels(outputs):
+    unlabelled = Outputs(logits=outputs.logits)
+    fitted = Energy().fit(outputs)
+    assert_array_equal(fitted.known(unlabelled), fitted.score(outputs).known)
+    with pytest.raises(ValueError, match="outputs must have labels, got none"):
+        fitted.score(unlabelled)
+
+
+def test_known_refuses_nan():
+    empty = Outputs(logits=[[0.0, 1.0], [-np.inf, -np.inf]])
+    with pytest.raises(ValueError, match="free of NaN, got NaN for 1 samples, first"):
+        Energy().fit(empty).known(empty)
+
+
+def test_a_method_without_a_probability_says_so(outputs):
+    with pytest.raises(TypeError, match="Energy: defines no probability"):
+        Energy().fit(outputs).probability(outputs)
+
+
+def test_features_alone_need_a_method_that_classifies(outputs):
+    alone = Outputs(features=outputs.features, labels=outputs.labels)
+    with pytest.raises(ValueError, match=r"KNN\.score: outputs must have logits"):
+        KNN(k=3).fit(alone).score(alone)
+    scores = Mahalanobis().fit(alone).score(alone)
+    assert_array_equal(scores.predicted, outputs.labels)
+
+
+def test_each_detector_of_feature_only_outputs_predicts_for_itself(outputs):
+    alone = Outputs(features=outputs.features, labels=outputs.labels)
+    fitted = [Mahalanobis().fit(outputs), ReAct().fit(outputs)]
+    scores = score_all(fitted, alone, batch_size=20)
+    assert_array_equal(scores["mahalanobis"].predicted, outputs.labels)
+    assert_array_equal(scores["react"].predicted, outputs.logits.argmax(axis=1))
+
+
+def test_two_detectors_of_one_kind_need_names(outputs):
+    cold, hot = Energy().fit(outputs), Energy(temperature=9.0).fit(outputs)
+    with pytest.raises(ValueError, match="must have different names"):
+        score_all([cold, hot], outputs)
+    scores = score_all({"cold": cold, "hot": hot}, outputs)
+    assert list(scores) == ["cold", "hot"]
+    assert (scores["hot"].known > scores["cold"].known).all()
+
+
+def test_a_progress_bar_changes_nothing(outputs):
+    fitted = MSP().fit(outputs)
+    quiet = fitted.score(outputs, batch_size=10).known
+    assert_array_equal(fitted.score(outputs, batch_size=10, progress=True).known, quiet)
+
+
+def test_outputs_of_another_width_are_refused(outputs):
+    fitted = KNN(k=3).fit(outputs)
+    narrow = Outputs(features=outputs.features[:, :5])
+    with pytest.raises(ValueError, match="n_features must be 32, as in fit, got 5"):
+        fitted.known(narrow)
+
+
+def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
+    torch = pytest.importorskip("torch")
+    fitted = KNN(k=3).fit(outputs)
+    with pytest.raises(ValueError, match=r"Move one: fitted\.to\(outputs\.logits\)"):
+        fitted.known(in_library(outputs, torch))
+
+
+def test_missing_needs_are_named_with_the_remedy(outputs):
+    headless = Outputs(features=outputs.features, logits=outputs.logits)
+    with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
+        ReAct().fit(headless)
+
+
+def test_a_file_that_is_no_fit_is_refused(outputs, tmp_path):
+    path = tmp_path / "other.npz"
+    np.savez(path, recipe=np.array(json.dumps({"kind": "x", "schema": 1})))
+    with pytest.raises(ArtefactError, match=r"must be an openset\.Fitted of schema 1"):
+        Fitted.load(path)
+    np.savez(path, logits=np.ones(3))
+    with pytest.raises(ArtefactError, match="holds no detector"):
+        Fitted.load(path)
+    with pytest.raises(ValueError, match=r"must be one of '\.npz'"):
+        MSP().fit(outputs).save(tmp_path / "fitted.pkl")
+
+
+def test_a_fit_shows_its_recipe_and_arrays(outputs):
+    shown = repr(KNN(k=3).fit(outputs))
+    assert "KNN(k=3" in shown
+    assert "bank(50, 32)" in shown
+    assert "no state" in repr(MSP().fit(outputs))
+
+
+def test_detectors_are_made_by_name():
+    assert make("energy", temperature=2.0) == Energy(temperature=2.0)
+    with pytest.raises(ValueError, match="name must be one of 'msp'"):
+        make("nothing")

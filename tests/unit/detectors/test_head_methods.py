@@ -1,0 +1,148 @@
+"""ViM, FDBD and NCI against loops over samples and pytorch-ood."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+from openset import Outputs
+from openset.detectors import FDBD, NCI, ViM
+from tests.unit.detectors.synthetic import split
+
+
+@pytest.fixture
+def train():
+    return split(120, seed=1)
+
+
+@pytest.fixture
+def test():
+    return split(30, seed=2, unknown=0.4)
+
+
+def tensor(array):
+    return torch.tensor(np.array(array)).float()
+
+
+def linear(outputs):
+    head = torch.nn.Linear(outputs.weight.shape[1], outputs.weight.shape[0])
+    head.weight.data, head.bias.data = tensor(outputs.weight), tensor(outputs.bias)
+    return head
+
+
+@pytest.mark.parametrize("dim", [1, 5, 20, 31])
+def test_vim_equals_a_singular_value_decomposition(train, test, dim):
+    origin = -np.linalg.pinv(train.weight) @ train.bias
+    _, _, directions = np.linalg.svd(train.features - origin)
+    residual = directions[dim:].T
+    lengths = np.linalg.norm((train.features - origin) @ residual, axis=1)
+    alpha = train.logits.max(axis=1).mean() / lengths.mean()
+    expected = logsumexp(test.logits, axis=1) - alpha * np.linalg.norm(
+        (test.features - origin) @ residual, axis=1
+    )
+    assert_allclose(ViM(dim=dim).fit(train).score(test).known, expected)
+
+
+def test_vim_agrees_with_pytorch_ood(train, test, pytorch_ood):
+    other = pytorch_ood.ViM(None, 16, tensor(train.weight), tensor(train.bias))
+    other.fit_features(tensor(train.features), torch.tensor(np.array(train.labels)))
+    theirs = -other.predict_features(tensor(test.features))
+    assert_allclose(ViM(dim=16).fit(train).score(test).known, theirs, rtol=1e-3)
+
+
+def test_vim_chooses_its_dimension_by_the_number_of_features():
+    assert [ViM()._dim(d) for d in (2048, 2047, 768, 513, 512, 32, 1)] == [
+        1000, 512, 512, 512, 256, 16, 0,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dim", "change", "message"),
+    [
+        (32, {}, "ViM.fit: dim must be below 32, the number of features, got 32"),
+        (4, {"logits": 0.0}, "largest logits must be positive on average"),
+        (4, {"features": 0.0}, "features must be spread over more than 4 dimensions"),
+    ],
+)
+def test_vim_refuses_what_leaves_alpha_without_meaning(train, dim, change, message):
+    arrays = {
+        name: getattr(train, name) * change.get(name, 1.0)
+        for name in ("logits", "features", "weight", "bias")
+    }
+    if "features" in change:
+        arrays["bias"] = arrays["bias"] * 0
+    with pytest.raises(ValueError) as error:  # noqa: PT011  # compared literally below
+        ViM(dim=dim).fit(Outputs(**arrays, labels=train.labels))
+    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("origin", ["mean", "zero"])
+def test_fdbd_equals_a_loop_over_classes(train, test, origin):
+    centre = train.features.mean(axis=0) if origin == "mean" else 0.0
+    expected = []
+    for f, z in zip(test.features, test.logits, strict=True):
+        top = z.argmax()
+        distances = [
+            abs(z[top] - z[c]) / np.linalg.norm(train.weight[top] - train.weight[c])
+            for c in range(4)
+            if c != top
+        ]
+        expected.append(np.mean(distances) / np.linalg.norm(f - centre))
+    assert_allclose(FDBD(origin=origin).fit(train).score(test).known, expected)
+
+
+def test_fdbd_agrees_with_pytorch_ood(train, test, pytorch_ood):
+    other = pytorch_ood.fDBD(None, linear(train)).fit_features(tensor(train.features))
+    theirs = -other.predict_features(tensor(test.features))
+    assert_allclose(FDBD().fit(train).score(test).known, theirs, rtol=1e-4)
+
+
+def test_fdbd_at_the_mean_is_zero(train):
+    fitted = FDBD().fit(train)
+    at_mean = Outputs(features=fitted.state["mean"][None, :], logits=[[3.0, 1, 0, 0]])
+    assert_array_equal(fitted.known(at_mean), [0.0])
+
+
+def test_fdbd_names_two_classes_without_a_boundary(train):
+    weight = np.array(train.weight)
+    weight[3] = weight[1]
+    twins = Outputs(features=train.features, weight=weight, bias=train.bias)
+    with pytest.raises(ValueError, match="the same for classes 1 and 3"):
+        FDBD().fit(twins)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.01])
+def test_nci_equals_a_loop_over_samples(train, test, alpha):
+    mean = train.features.mean(axis=0)
+    expected = [
+        train.weight[z.argmax()] @ (f - mean) / np.linalg.norm(f - mean)
+        + alpha * np.abs(f).sum()
+        for f, z in zip(test.features, test.logits, strict=True)
+    ]
+    assert_allclose(NCI(alpha=alpha).fit(train).score(test).known, expected)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.01])
+def test_nci_agrees_with_pytorch_ood(train, test, alpha, pytorch_ood):
+    other = pytorch_ood.NCI(None, linear(train), alpha=alpha)
+    other.fit_features(tensor(train.features))
+    theirs = -other.predict_features(tensor(test.features))
+    actual = NCI(alpha=alpha).fit(train).score(test).known
+    assert_allclose(actual, theirs, rtol=1e-4)
+
+
+def test_nci_at_the_mean_is_its_length_alone(train):
+    fitted = NCI(alpha=0.5).fit(train)
+    mean = fitted.state["mean"]
+    at_mean = Outputs(features=mean[None, :], logits=[[3.0, 1, 0, 0]])
+    assert_allclose(fitted.known(at_mean), 0.5 * mean.sum())
+
+
+def test_bad_parameters_are_refused_by_name():
+    with pytest.raises(ValueError, match="FDBD: origin must be one of 'mean', 'zero'"):
+        FDBD(origin="median")
+    with pytest.raises(ValueError, match="NCI: alpha must be a number in"):
+        NCI(alpha=-1)
+    with pytest.raises(ValueError, match="ViM: dim must be an integer >= 1, got 0"):
+        ViM(dim=0)

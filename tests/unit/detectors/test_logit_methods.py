@@ -1,0 +1,137 @@
+"""MSP, MaxLogit, Energy and GEN against slow formulas and pytorch-ood."""
+
+import math
+from decimal import Decimal, getcontext
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+from openset import Outputs
+from openset.detectors import GEN, MSP, Energy, MaxLogit, names
+
+
+def outputs_of(logits):
+    return Outputs(logits=logits, labels=np.zeros(len(logits), dtype=int))
+
+
+def known(detector, logits):
+    outputs = outputs_of(logits)
+    return detector.fit(outputs).score(outputs).known
+
+
+@pytest.fixture
+def logits(rng):
+    return rng.normal(scale=3.0, size=(40, 12))
+
+
+def test_msp_is_the_log_odds_of_the_largest_probability(logits):
+    for row, score in zip(logits, known(MSP(), logits), strict=True):
+        terms = [math.exp(z) for z in row]
+        p = max(terms) / sum(terms)
+        assert score == pytest.approx(math.log(p / (1 - p)), rel=1e-9)
+
+
+def test_msp_reports_the_probability(logits, pytorch_ood):
+    outputs = outputs_of(logits)
+    p = MSP(temperature=2.0).fit(outputs).probability(outputs)
+    theirs = -pytorch_ood.MaxSoftmax.score(torch.tensor(logits), t=2.0)
+    assert_allclose(p, theirs, rtol=1e-9)
+
+
+def test_msp_does_not_saturate_in_float32():
+    logits = np.array([[100.0, 0, 0], [200, 0, 0], [300, 0, 0]], dtype=np.float32)
+    expected = np.array([100, 200, 300]) - math.log(2)
+    assert_allclose(known(MSP(), logits), expected, rtol=1e-6)
+
+
+def test_msp_of_a_row_is_the_same_beside_a_row_that_underflows():
+    rows = np.array([[1.25, 0.5, 0.75], [900.0, 0, 0]], dtype=np.float32)
+    assert known(MSP(), rows)[0] == known(MSP(), rows[:1])[0]
+
+
+def test_msp_with_one_class_is_certain():
+    outputs = outputs_of([[3.0]])
+    fitted = MSP().fit(outputs)
+    assert fitted.score(outputs).known == [np.inf]
+    assert fitted.probability(outputs) == [1.0]
+
+
+def test_maxlogit_is_the_largest_logit(logits, pytorch_ood):
+    assert_array_equal(known(MaxLogit(), logits), logits.max(axis=1))
+    assert_array_equal(
+        known(MaxLogit(), logits), -pytorch_ood.MaxLogit.score(torch.tensor(logits))
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 10.0])
+def test_energy_is_the_log_of_a_sum_of_exponentials(logits, temperature, pytorch_ood):
+    actual = known(Energy(temperature=temperature), logits)
+    for row, score in zip(logits, actual, strict=True):
+        total = sum(math.exp(z / temperature) for z in row)
+        assert score == pytest.approx(temperature * math.log(total), rel=1e-12)
+    theirs = pytorch_ood.EnergyBased.score(torch.tensor(logits), t=temperature)
+    assert_allclose(actual, -theirs, rtol=1e-9)
+
+
+def test_energy_does_not_overflow():
+    assert_allclose(known(Energy(), [[1e4, 1e4]]), 1e4 + math.log(2))
+    assert known(Energy(), [[np.inf, 0.0]]) == [np.inf]
+
+
+def exact_gen(row, gamma, top):
+    """Evaluate GEN with 300 digits, straight from the definition."""
+    getcontext().prec = 300
+    terms = sorted((Decimal(float(z)).exp() for z in row), reverse=True)
+    total = sum(terms)
+    gamma = Decimal(str(gamma))
+    shares = [(t / total, (total - t) / total) for t in terms[:top]]
+    return -float(sum((p**gamma) * (q**gamma) for p, q in shares))
+
+
+@pytest.mark.parametrize("top", [1, 5, 12, 100])
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 2.0])
+def test_gen_equals_the_definition(logits, gamma, top):
+    actual = known(GEN(gamma=gamma, top=top), logits)
+    expected = [exact_gen(row, gamma, top) for row in logits]
+    assert_allclose(actual, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gen_keeps_its_digits_where_probabilities_leave_the_number_range(dtype):
+    # e^-95 is below the smallest float32, yet to the power 0.1 it is 7.5e-5.
+    rows = np.array([[95.0, 0, 0], [30, 0, 0], [300, 0, 0]], dtype=dtype)
+    expected = [exact_gen(row, 0.1, 100) for row in rows]
+    tolerance = 2e-5 if dtype == np.float32 else 1e-12
+    assert_allclose(known(GEN(), rows), expected, rtol=tolerance)
+
+
+def test_gen_of_tied_logits_counts_the_predicted_class_once():
+    assert_allclose(known(GEN(gamma=1.0), [[2.0, 2.0, 2.0]]), -3 * (1 / 3) * (2 / 3))
+
+
+def test_gen_agrees_with_pytorch_ood_times_the_number_of_classes(logits, pytorch_ood):
+    # It averages where the paper sums, and cuts probabilities at 1e-7.
+    mild = logits / 3
+    theirs = pytorch_ood.GEN.score(torch.tensor(mild), gamma=0.1, M=5)
+    assert_allclose(known(GEN(top=5), mild), -5 * theirs, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: MSP(temperature=0), "MSP: temperature must be a number in (0, inf]"),
+        (lambda: Energy(temperature=-1), "Energy: temperature must be"),
+        (lambda: GEN(gamma=0), "GEN: gamma must be a number in (0, inf]"),
+        (lambda: GEN(top=0), "GEN: top must be an integer >= 1, got 0"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(build, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011  # compared literally below
+        build()
+    assert message in str(error.value)
+
+
+def test_the_methods_are_registered():
+    assert {"msp", "maxlogit", "energy", "gen"} <= set(names())

@@ -1,0 +1,208 @@
+"""KNN and NNGuide against full sorts, scikit-learn and pytorch-ood."""
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+from sklearn.neighbors import NearestNeighbors
+
+from openset import MissingExtraError, Outputs, _xp
+from openset.detectors import KNN, NNGuide, _neighbours
+from tests.unit.detectors.synthetic import in_library, split
+
+
+def unit(features):
+    return features / np.linalg.norm(features, axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("k", [1, 7, 60])
+def test_knn_is_the_kth_distance_of_scikit_learn(k):
+    train, test = split(60), split(25, seed=3, unknown=0.3)
+    search = NearestNeighbors(algorithm="brute").fit(unit(train.features))
+    distances, _ = search.kneighbors(unit(test.features), n_neighbors=k)
+    actual = KNN(k=k).fit(train).score(test).known
+    assert_allclose(actual, -distances[:, -1], rtol=1e-7)
+
+
+def test_knn_agrees_with_pytorch_ood(pytorch_ood):
+    train, test = split(80), split(25, seed=3, unknown=0.3)
+    other = pytorch_ood.KNN(None, k=50)
+    other.fit_features(
+        torch.tensor(np.array(train.features)), torch.tensor(np.array(train.labels))
+    )
+    theirs = other.predict_features(torch.tensor(np.array(test.features)))
+    assert_allclose(KNN().fit(train).score(test).known, -theirs, rtol=1e-6)
+
+
+def test_knn_of_a_training_sample_with_k_1_is_zero():
+    train = split(20)
+    assert_allclose(KNN(k=1).fit(train).score(train).known, 0, atol=1e-7)
+
+
+def test_a_zero_vector_counts_as_orthogonal_to_everything():
+    train = split(20)
+    zero = Outputs(features=np.zeros((1, 32)), logits=np.ones((1, 4)), labels=[-1])
+    assert_allclose(KNN(k=5).fit(train).score(zero).known, -np.sqrt(2))
+    assert_array_equal(NNGuide(k=5).fit(train).score(zero).known, [0.0])
+
+
+def test_nnguide_equals_a_full_sort():
+    train, test = split(60), split(25, seed=3, unknown=0.3)
+    bank = unit(train.features) * logsumexp(train.logits, axis=1)[:, None]
+    products = np.sort(unit(test.features) @ bank.T, axis=1)
+    expected = logsumexp(test.logits, axis=1) * products[:, -10:].mean(axis=1)
+    assert_allclose(NNGuide().fit(train).score(test).known, expected)
+
+
+def test_nnguide_agrees_with_pytorch_ood(pytorch_ood):
+    train, test = split(60), split(25, seed=3, unknown=0.3)
+    weight, bias = (
+        torch.tensor(np.array(a)).float() for a in (train.weight, train.bias)
+    )
+    other = pytorch_ood.NNGuide(None, lambda z: z @ weight.T + bias, k=10)
+    features, labels = (
+        torch.tensor(np.array(a)) for a in (train.features, train.labels)
+    )
+    other.fit_features(features.float(), labels)
+    theirs = other.predict_features(torch.tensor(np.array(test.features)).float())
+    assert_allclose(NNGuide().fit(train).score(test).known, -theirs, rtol=1e-4)
+
+
+def test_nnguide_warns_of_negative_energies():
+    outputs = split(20)
+    negative = Outputs(logits=outputs.logits - 50, features=outputs.features)
+    with pytest.warns(UserWarning, match="energies should be positive, got 20 in the"):
+        NNGuide().fit(negative)
+
+
+@pytest.mark.parametrize("kind", [KNN, NNGuide])
+@pytest.mark.parametrize(
+    ("bank", "size"), [(0.25, 15), (20, 20), (1.0, 60), (None, 60)]
+)
+def test_the_bank_is_a_seeded_part_of_the_training_samples(kind, bank, size):
+    train = split(60)
+    fits = [kind(k=3, bank=bank, seed=s).fit(train).state["bank"] for s in (5, 5, 6)]
+    whole = kind(k=3).fit(train).state["bank"]
+    assert fits[0].shape == (size, 32)
+    assert_array_equal(fits[0], fits[1])
+    assert np.array_equal(fits[0], fits[2]) == (size == 60)
+    assert all((row == whole).all(axis=1).any() for row in fits[0])
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"k": 61}, "k must be at most 60, the size of the bank, got 61"),
+        ({"bank": 61}, "bank must be at most 60, the number of training samples, got"),
+        ({"k": 5, "bank": 0.01}, "k must be at most 1, the size of the bank, got 5"),
+        ({"k": 0}, "k must be an integer >= 1, got 0"),
+        ({"bank": 0.0}, r"bank must be a number in \(0, 1\], got 0.0"),
+        ({"bank": True}, "bank must be an integer >= 1, got True"),
+        ({"backend": "annoy"}, "backend must be one of 'matmul', 'faiss', got 'annoy'"),
+    ],
+)
+@pytest.mark.parametrize("kind", [KNN, NNGuide])
+def test_impossible_banks_are_refused(kind, params, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**params).fit(split(60))
+
+
+def random_unit(rng, shape):
+    return unit(rng.normal(size=shape))
+
+
+@pytest.mark.parametrize("k", [1, 3, 20, 200])
+def test_the_search_is_exact_however_it_is_cut_up(k, xp, rng, monkeypatch):
+    queries, bank = random_unit(rng, (33, 8)), random_unit(rng, (501, 8))
+    expected = np.sort(queries @ bank.T, axis=1)[:, -k:]
+    for rows, size, cache in ((1024, 1 << 28, 1 << 19), (5, 1 << 13, 1 << 10)):
+        monkeypatch.setattr(_neighbours, "_QUERY_ROWS", rows)
+        monkeypatch.setattr(_neighbours, "_PRODUCT_BYTES_CPU", size)
+        monkeypatch.setattr(_neighbours, "_SELECT_BYTES", cache)
+        found = _neighbours.top_products(xp.asarray(queries), xp.asarray(bank), k)
+        assert_allclose(np.sort(_xp.to_numpy(found), axis=1), expected, atol=1e-12)
+
+
+def test_the_search_is_exact_when_products_tie(xp):
+    queries = np.ones((3, 2))
+    bank = np.repeat([[1.0, 1.0], [0.0, 0.0], [1.0, 0.0]], 40, axis=0)
+    found = _neighbours.top_products(xp.asarray(queries), xp.asarray(bank), 50)
+    found = np.sort(_xp.to_numpy(found), axis=1)
+    assert_array_equal(found, np.repeat([[1.0] * 10 + [2.0] * 40], 3, axis=0))
+
+
+def test_nan_products_are_not_lost_in_the_search(rng):
+    queries, bank = random_unit(rng, (4, 8)), random_unit(rng, (500, 8))
+    queries[2] = np.nan
+    found = _neighbours.top_products(queries, bank, 5)
+    assert np.isnan(found).any(axis=1).tolist() == [False, False, True, False]
+
+
+class FlatIndex:
+    """What we use of a faiss index, by a full sort."""
+
+    is_trained = False
+
+    def __init__(self, width):
+        self.width, self.trained_on, self.vectors = width, 0, None
+
+    def train(self, vectors):  # noqa: D102
+        self.trained_on = len(vectors)
+
+    def add(self, vectors):  # noqa: D102
+        assert vectors.dtype == np.float32
+        assert vectors.shape[1] == self.width
+        self.vectors = vectors
+
+    def search(self, queries, k):  # noqa: D102
+        products = queries @ self.vectors.T
+        order = np.argsort(-products, axis=1)[:, :k]
+        return np.take_along_axis(products, order, axis=1), order
+
+
+@pytest.fixture
+def faiss(monkeypatch):
+    """Put a stand-in where faiss would be; it notes what was built."""
+    built = []
+
+    def index_factory(width, description, metric):
+        built.append((description, metric))
+        return FlatIndex(width)
+
+    module = SimpleNamespace(
+        METRIC_INNER_PRODUCT="ip", index_factory=index_factory, built=built
+    )
+    monkeypatch.setitem(sys.modules, "faiss", module)
+    return module
+
+
+@pytest.mark.parametrize("kind", [KNN, NNGuide])
+def test_faiss_finds_what_the_matrix_product_finds(kind, faiss, xp):
+    train, test = in_library(split(60), xp), in_library(split(25, seed=3), xp)
+    expected = kind(k=5).fit(train).score(test).known
+    fitted = kind(k=5, backend="faiss", index="HNSW32").fit(train)
+    assert_allclose(fitted.score(test, batch_size=4).known, expected, rtol=1e-3)
+    fitted.score(test)
+    # Once for the fit, not once for every batch or call.
+    assert faiss.built == [("HNSW32", "ip")]
+
+
+def test_an_index_that_finds_too_few_neighbours_is_an_error(faiss, monkeypatch):
+    def search(self, queries, k):
+        return np.zeros((len(queries), k)), np.full((len(queries), k), -1)
+
+    monkeypatch.setattr(FlatIndex, "search", search)
+    train = split(60)
+    with pytest.raises(ValueError, match=r"KNN\.score: faiss must find 5 neighbours"):
+        KNN(k=5, backend="faiss").fit(train).score(train)
+
+
+def test_without_faiss_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    train = split(60)
+    with pytest.raises(MissingExtraError, match=r"pip install 'openset\[faiss\]'"):
+        KNN(backend="faiss").fit(train).score(train)

@@ -1,0 +1,211 @@
+"""ReAct, SCALE and ASH against loops over samples and pytorch-ood."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+from openset import Outputs
+from openset.detectors import ASH, SCALE, ReAct
+from openset.detectors._shaping import n_kept
+from tests.unit.detectors.synthetic import split
+
+
+def head(outputs):
+    weight, bias = (torch.tensor(np.array(a)) for a in (outputs.weight, outputs.bias))
+    return lambda maps: maps.flatten(1) @ weight.T + bias
+
+
+def maps(outputs):
+    """Give features as the one-pixel feature maps pytorch-ood works on."""
+    return torch.tensor(np.array(outputs.features))[:, :, None, None]
+
+
+def test_react_cuts_at_the_percentile_of_all_training_features():
+    train, test = split(40), split(10, seed=3)
+    cut = np.percentile(train.features, 70)
+    expected = [
+        logsumexp(np.minimum(f, cut) @ test.weight.T + test.bias) for f in test.features
+    ]
+    fitted = ReAct(percentile=70).fit(train)
+    assert float(fitted.state["clip"]) == cut
+    assert_allclose(fitted.score(test).known, expected)
+
+
+def test_react_agrees_with_pytorch_ood(pytorch_ood):
+    train, test = split(40), split(10, seed=3)
+    other = pytorch_ood.ReAct(lambda x: x, head(train), percentile=0.9)
+    other.fit_feature_maps(maps(train), torch.tensor(np.array(train.labels)))
+    theirs = -other.predict_feature_maps(maps(test))
+    assert_allclose(ReAct().fit(train).score(test).known, theirs, rtol=1e-6)
+
+
+def test_react_draws_rows_when_there_are_too_many_numbers():
+    train = split(400)
+    exact = float(ReAct().fit(train).state["clip"])
+    drawn = [ReAct(max_values=3200, seed=s).fit(train).state["clip"] for s in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert_allclose(drawn, exact, rtol=0.1)
+
+
+def test_react_predicts_from_features_alone():
+    train = split(40)
+    alone = Outputs(features=train.features, labels=train.labels)
+    predicted = ReAct().fit(train).score(alone).predicted
+    assert_array_equal(predicted, train.logits.argmax(axis=1))
+
+
+def test_as_many_entries_survive_as_documented():
+    assert n_kept(512, 85) == 512 - 435
+    assert n_kept(10, 85) == 2  # 8.5 rounds to 8, the even one
+    assert n_kept(10, 75) == 2  # 7.5 rounds to 8
+    assert n_kept(1, 85) == 1  # at least one
+    assert n_kept(7, 0) == 7
+
+
+def slow_scale(f, outputs, k):
+    r = np.exp(f.sum() / np.sort(f)[-k:].sum())
+    return logsumexp((r * f) @ outputs.weight.T + outputs.bias)
+
+
+@pytest.mark.parametrize("percentile", [0, 50, 85, 95])
+def test_scale_equals_sending_the_stretched_features_through_the_head(percentile):
+    outputs = split(20)
+    k = n_kept(outputs.features.shape[1], percentile)
+    expected = [slow_scale(f, outputs, k) for f in outputs.features]
+    actual = SCALE(percentile=percentile).fit(outputs).score(outputs).known
+    assert_allclose(actual, expected)
+
+
+def test_scale_agrees_with_pytorch_ood(pytorch_ood):
+    outputs = split(20)
+    other = pytorch_ood.SCALE(lambda x: x, head(outputs), percentile=0.85)
+    theirs = -other.predict_feature_maps(maps(outputs))
+    assert_allclose(SCALE().fit(outputs).score(outputs).known, theirs, rtol=1e-6)
+
+
+def signed(values):
+    """One sample with the given features and a head of two classes."""
+    features = np.array([values])
+    weight = np.arange(2 * len(values), dtype=float).reshape(2, -1)
+    return Outputs(
+        features=features,
+        logits=features @ weight.T,
+        labels=[0],
+        weight=weight,
+        bias=np.zeros(2),
+    )
+
+
+@pytest.mark.parametrize("detector", [SCALE(), ASH()])
+def test_features_without_a_positive_part_are_refused(detector):
+    outputs = signed([-1.0, -2.0, -3.0, -4.0])
+    with pytest.raises(ValueError, match="1 samples whose 1 largest sum to 0 or less"):
+        detector.fit(outputs).score(outputs)
+
+
+def test_scale_with_relu_takes_its_factor_from_the_positive_part():
+    outputs = signed([4.0, 2.0, -5.0, -6.0])
+    actual = SCALE(percentile=75, relu=True).fit(outputs).score(outputs).known
+    r = np.exp(6.0 / 4.0)
+    assert_allclose(actual, logsumexp(r * outputs.logits))
+
+
+@pytest.mark.parametrize("detector", [SCALE(), ASH(), ASH(variant="b")])
+def test_a_zero_vector_scores_the_energy_of_the_bias(detector):
+    outputs = split(8)
+    zero = Outputs(
+        features=np.zeros((1, outputs.features.shape[1])),
+        logits=outputs.bias[None, :],
+        labels=[-1],
+    )
+    actual = detector.fit(outputs).score(zero).known
+    assert_allclose(actual, logsumexp(outputs.bias))
+
+
+def test_a_factor_that_leaves_the_number_range_is_refused():
+    features = np.full((1, 200), 1.0, dtype=np.float32)
+    outputs = Outputs(
+        features=features,
+        logits=features @ features.T,
+        labels=[0],
+        weight=features,
+        bias=np.zeros(1, dtype=np.float32),
+    )
+    with pytest.raises(ValueError, match=r"is at most 89, got 200\. Lower percentile"):
+        SCALE(percentile=99.5).fit(outputs).score(outputs)
+
+
+def slow_ash(f, outputs, k, variant):
+    keep = np.argsort(-f, kind="stable")[:k]  # of equal ones those that come first
+    shaped = np.zeros_like(f)
+    shaped[keep] = f.sum() / k if variant == "b" else f[keep]
+    if variant == "s":
+        shaped *= np.exp(f.sum() / f[keep].sum())
+    return logsumexp(shaped @ outputs.weight.T + outputs.bias)
+
+
+@pytest.mark.parametrize("variant", ["s", "p", "b"])
+@pytest.mark.parametrize("percentile", [0, 65, 90])
+def test_ash_equals_a_loop_over_samples(variant, percentile, rng):
+    outputs = split(20)
+    # Round and cut, so that equal features and zeros abound.
+    features = np.maximum(np.round(outputs.features - 0.4, 1), 0)
+    tied = Outputs(features=features, labels=outputs.labels)
+    k = n_kept(features.shape[1], percentile)
+    expected = [slow_ash(f, outputs, k, variant) for f in features]
+    fitted = ASH(variant=variant, percentile=percentile).fit(outputs)
+    assert_allclose(fitted.score(tied).known, expected)
+
+
+@pytest.mark.parametrize("variant", ["s", "p", "b"])
+def test_ash_agrees_with_pytorch_ood(variant, pytorch_ood):
+    outputs = split(20)
+    other = pytorch_ood.ASH(
+        lambda x: x, head(outputs), variant=f"ash-{variant}", percentile=0.9
+    )
+    theirs = -other.predict_feature_maps(maps(outputs))
+    actual = ASH(variant=variant).fit(outputs).score(outputs).known
+    assert_allclose(actual, theirs, rtol=1e-6)
+
+
+def test_ash_with_relu_drops_negative_features():
+    outputs = signed([4.0, 2.0, -5.0, -6.0])
+    cut = signed([4.0, 2.0, 0.0, 0.0])
+    actual = ASH(percentile=25, relu=True).fit(outputs).score(outputs).known
+    assert_allclose(actual, ASH(percentile=25).fit(cut).score(cut).known)
+
+
+def test_bad_parameters_are_refused_by_name():
+    with pytest.raises(ValueError, match="ASH: variant must be one of 's', 'p', 'b'"):
+        ASH(variant="x")
+    with pytest.raises(ValueError, match=r"SCALE: percentile must be .* \[0, 100\)"):
+        SCALE(percentile=100)
+    with pytest.raises(ValueError, match=r"ReAct: percentile must be .* \[0, 100\]"):
+        ReAct(percentile=101)
+
+
+def test_nan_in_a_memory_mapped_head_is_found(tmp_path):
+    outputs = split(8)
+    weight = np.array(outputs.weight)
+    weight[0, 0] = np.nan
+    folder = outputs.save(tmp_path / "outputs")
+    np.save(folder / "weight.npy", weight)
+    with pytest.raises(ValueError, match=r"ReAct\.fit: weight must be free of NaN"):
+        ReAct().fit(Outputs.load(folder))
+
+
+def test_a_fit_keeps_its_own_copy_of_the_head():
+    outputs = split(8)
+    weight = np.array(outputs.weight)
+    mine = Outputs(
+        features=outputs.features,
+        labels=outputs.labels,
+        weight=weight,
+        bias=outputs.bias,
+    )
+    fitted = ASH().fit(mine)
+    before = fitted.score(mine).known
+    weight[:] = 0
+    assert_array_equal(fitted.score(mine).known, before)

@@ -27,7 +27,7 @@ class Line:
 SECTIONS: Mapping[str, Sequence[Line]] = {
     "Closed set": (
         Line("accuracy", "Accuracy", "higher"),
-        Line("inner_score", "Inner score (balanced accuracy)", "higher"),
+        Line("inner_score", "Inner score", "higher"),
     ),
     "Ranking": (
         Line("openauc", "OpenAUC", "higher"),
@@ -35,9 +35,9 @@ SECTIONS: Mapping[str, Sequence[Line]] = {
         Line("auroc", "AUROC", "higher"),
         Line("aupr", "AUPR, known positive", "higher"),
         Line("aupr_unknown", "AUPR, unknown positive", "higher"),
-        Line("fpr_at_tpr", "FPR at 95 % TPR, known positive", "lower"),
-        Line("fpr_at_tpr_unknown", "FPR at 95 % TPR, unknown positive", "lower"),
-        Line("error_at_tpr", "Detection error at 95 % TPR (balanced)", "lower"),
+        Line("fpr_at_tpr", "FPR95, known positive", "lower"),
+        Line("fpr_at_tpr_unknown", "FPR95, unknown positive", "lower"),
+        Line("error_at_tpr", "Detection error at 95 % TPR", "lower"),
         Line("ccr_at_fpr_0.1", "CCR at FPR 0.1", "higher"),
         Line("ccr_at_fpr_0.01", "CCR at FPR 0.01", "higher"),
         Line("ccr_at_fpr_0.001", "CCR at FPR 0.001", "higher"),
@@ -46,7 +46,7 @@ SECTIONS: Mapping[str, Sequence[Line]] = {
     ),
     "At the threshold": (
         Line("osa", "Open-set accuracy (OSA)", "higher"),
-        Line("ccr", "Correct classification rate (CCR)", "higher"),
+        Line("ccr", "Correct classification (CCR)", "higher"),
         Line("urr", "Unknown rejection rate (URR)", "higher"),
         Line("halfpoint_score", "Halfpoint score", "higher"),
         Line("outer_score", "Outer score", "higher"),
@@ -54,11 +54,9 @@ SECTIONS: Mapping[str, Sequence[Line]] = {
         Line("f_score", "Open-set F, macro", "higher"),
         Line("f_score_micro", "Open-set F, micro", "higher"),
         Line("youden", "Youden's index", "higher"),
-        Line("youden_binary", "Youden's index, known/unknown", "higher"),
+        Line("youden_binary", "Youden, known/unknown", "higher"),
         Line("normalized_accuracy", "Normalized accuracy", "higher"),
-        Line(
-            "normalized_accuracy_recall", "Normalized accuracy, AUS as recall", "higher"
-        ),
+        Line("normalized_accuracy_recall", "Normalized accuracy, recall", "higher"),
     ),
     "Best over all thresholds (oracle)": (
         Line("osa_best", "Open-set accuracy (OSA)", "higher"),
@@ -76,11 +74,15 @@ _ARROWS = {"higher": "↑", "lower": "↓", "": " "}
 
 def show(evaluations: Mapping[str, Evaluation], *, title: str) -> Table:
     """Lay out one column per evaluation; with several, the best stands out."""
+    several = len(evaluations) > 1
     table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1 if several else 2, 0, 0),
     )
     table.add_column("metric", no_wrap=True)
-    several = len(evaluations) > 1
     for name in evaluations:
         table.add_column(name if several else "value", justify="right", no_wrap=True)
     first = next(iter(evaluations.values()))
@@ -94,21 +96,23 @@ def show(evaluations: Mapping[str, Evaluation], *, title: str) -> Table:
         table.add_row(f"[bold]{section}[/bold]")
         for line in shown:
             values = [evaluation[line.key] for evaluation in evaluations.values()]
-            cells = _marked(values, line.better if several else "")
+            label = f" {_ARROWS[line.better]} {line.label}"
             if not several:
-                cells.append(_interval(first.intervals.get(line.key)))
-            table.add_row(f"  {_ARROWS[line.better]} {line.label}", *cells)
-            if several and line.key in first.intervals:
+                span = _interval(first.intervals.get(line.key))
+                table.add_row(label, f"{values[0]:.4f}", span)
+                continue
+            table.add_row(label, *_marked(values, line.better))
+            if line.key in first.intervals:
                 spans = [e.intervals.get(line.key) for e in evaluations.values()]
-                label = f"    [dim]{first.level:.0%} interval[/dim]"
-                table.add_row(label, *(f"[dim]{_interval(s, 3)}[/dim]" for s in spans))
+                cells = (f"[dim]{_half_width(span)}[/dim]" for span in spans)
+                table.add_row(
+                    f"   [dim]± half the {first.level:.0%} interval[/dim]", *cells
+                )
     return table
 
 
 def _marked(values: Sequence[float], better: str) -> list[str]:
     cells = [f"{value:.4f}" for value in values]
-    if not better:
-        return cells
     best = max(values) if better == "higher" else min(values)
     return [
         f"[bold green]{cell}[/bold green]" if value == best else cell
@@ -116,10 +120,12 @@ def _marked(values: Sequence[float], better: str) -> list[str]:
     ]
 
 
-def _interval(interval: Interval | None, digits: int = 4) -> str:
-    if interval is None:
-        return ""
-    return f"{interval.low:.{digits}f}–{interval.high:.{digits}f}"
+def _interval(interval: Interval | None) -> str:
+    return "" if interval is None else f"{interval.low:.4f}–{interval.high:.4f}"
+
+
+def _half_width(interval: Interval | None) -> str:
+    return "" if interval is None else f"±{(interval.high - interval.low) / 2:.3f}"
 
 
 def as_csv(evaluations: Mapping[str, Evaluation]) -> str:

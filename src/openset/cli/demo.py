@@ -14,8 +14,10 @@ from openset._types import UNKNOWN
 from openset.cli._tables import OUT, show
 from openset.metrics import evaluate
 from openset.outputs import Outputs
+from openset.stats import compare
 
 N_KNOWN = 6
+DETECTORS = ("msp", "maxlogit", "postmax", "openmax", "knn")
 
 
 def command(
@@ -28,17 +30,32 @@ def command(
     rng = np.random.default_rng(seed)
     digits = load_digits()
     known_digits = np.sort(rng.permutation(10)[:N_KNOWN])
+    names = ", ".join(map(str, known_digits))
     OUT.print(
-        f"[bold]1.[/bold] Handwritten digits: the network learns "
-        f"{', '.join(map(str, known_digits))} and never sees the other four."
+        f"[bold]1.[/bold] A small network learns the handwritten digits {names}. "
+        f"It never sees the other four."
     )
     train, test = outputs_of_a_network(digits.data / 16, digits.target, known_digits)
-    OUT.print(f"[bold]2.[/bold] Its outputs on {len(test)} test images: {test!r}")
-    fitted = [detectors.make(name).fit(train) for name in ("msp",)]
+    n_unknown = int(np.count_nonzero(test.labels == UNKNOWN))
+    OUT.print(
+        f"[bold]2.[/bold] It is shown {len(test) - n_unknown} new images of digits it "
+        f"knows and {n_unknown} of digits it does not."
+    )
+    fitted = [detectors.make(name).fit(train) for name in DETECTORS]
     scores = detectors.score_all(fitted, test)
-    OUT.print("[bold]3.[/bold] How well does each score tell known from unknown?\n")
-    evaluations = {name: evaluate(s) for name, s in scores.items()}
+    evaluations = {name: evaluate(found) for name, found in scores.items()}
+    OUT.print(
+        f"[bold]3.[/bold] {len(fitted)} detectors say how known each image looks. Who "
+        f"tells known from unknown, and still names the known ones rightly?\n"
+    )
     OUT.print(show(evaluations, title="Digits, six known and four unknown classes"))
+    best, second = sorted(evaluations, key=lambda n: -evaluations[n]["openauc"])[:2]
+    lead = compare(scores[best], scores[second])
+    OUT.print(
+        f"[bold]4.[/bold] By OpenAUC {best} leads {second} by {lead.difference:.4f} "
+        f"(95 % interval {lead.interval.low:+.4f} to {lead.interval.high:+.4f}, "
+        f"p = {lead.p_value:.2g}, same images)."
+    )
 
 
 def outputs_of_a_network(

@@ -13,21 +13,31 @@ openset detectors
 openset score --detector postmax --train train.npz test.npz --out scores.npz"""
 
 
+_INPUTS = {"logits": "L", "features": "F", "labels": "y", "head": "H"}
+
+
 def command() -> None:
     """List the detectors: what each needs, what it costs, where it comes from.
 
-    Costs are per sample: C classes, d features, n training samples, m in the bank.
+    Costs are per sample, with C classes, d features and n training samples.
     """
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("name", "fit needs", "score needs", "fit", "score", "paper"):
-        table.add_column(column, no_wrap=column == "name")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("name", no_wrap=True, style="bold")
+    for letter in _INPUTS.values():
+        table.add_column(letter, justify="center", min_width=2)
+    table.add_column("fit", no_wrap=True)
+    table.add_column("score", no_wrap=True)
+    table.add_column("paper")
     for name, kind in detectors.REGISTRY.items():
-        table.add_row(
-            f"[bold]{name}[/bold]",
-            ", ".join(kind.fit_needs) or "-",
-            ", ".join(kind.score_needs),
-            kind.fit_cost,
-            kind.score_cost,
-            kind.paper,
+        marks = (
+            ("f" if need in kind.fit_needs else "")
+            + ("s" if need in kind.score_needs else "")
+            for need in _INPUTS
         )
+        table.add_row(name, *marks, kind.fit_cost, kind.score_cost, kind.paper)
     OUT.print(table)
+    OUT.print(
+        "L logits, F features, y labels, H head (weight and bias of the last layer); "
+        "f needed to fit, s needed to score",
+        style="dim",
+    )

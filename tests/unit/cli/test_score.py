@@ -1,0 +1,92 @@
+"""From outputs on disk to scores, and from scores to a verdict."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from openset import Outputs, Scores, detectors
+from openset.cli import app
+from openset.cli.score import _recipe
+
+
+@pytest.fixture
+def splits(tmp_path):
+    rng = np.random.default_rng(0)
+
+    def split(n, *, unknown):
+        labels = np.where(rng.random(n) < unknown, -1, rng.integers(0, 3, n))
+        features = rng.normal(size=(n, 4)) + 3 * np.eye(4)[labels]
+        return Outputs(
+            logits=features[:, :3] * 2, features=features, labels=labels, classes="abc"
+        )
+
+    train = split(200, unknown=0.0).save(tmp_path / "train.npz")
+    test = split(150, unknown=0.4).save(tmp_path / "test")
+    return train, test
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_one_detector_writes_one_file(splits, tmp_path):
+    train, test = splits
+    out = tmp_path / "scores.csv"
+    run("score", "--detector", "postmax", "--train", train, test, "-o", out)
+    expected = detectors.PostMax().fit(Outputs.load(train)).score(Outputs.load(test))
+    assert np.array_equal(Scores.load(out).known, expected.known)
+
+
+def test_several_detectors_write_a_folder_that_compare_reads(splits, tmp_path):
+    train, test = splits
+    out = tmp_path / "scores"
+    wanted = ["-d", "msp", "-d", "knn:k=7", "-d", "energy"]
+    run("score", *wanted, "--train", train, test, "--out", out)
+    files = sorted(out.iterdir())
+    names = ["scores-energy.npz", "scores-knn-k=7.npz", "scores-msp.npz"]
+    assert [file.name for file in files] == names
+    knn = detectors.KNN(k=7).fit(Outputs.load(train)).score(Outputs.load(test))
+    assert np.array_equal(Scores.load(files[1]).known, knn.known)
+    text = run("compare", *files)
+    assert "knn-k=7" in text
+    assert "Pairwise differences in openauc" in text
+    assert text.count("no verdict") + text.count("is better") == 3
+    assert r"\toprule" in run("compare", *files, "--latex")
+    assert run("compare", *files, "--csv").startswith("set,metric,value")
+
+
+def test_options_are_read_from_the_name():
+    assert _recipe("postmax:norm=l1,only_correct=false") == detectors.PostMax(
+        norm="l1", only_correct=False
+    )
+    assert _recipe("msp:temperature=2.5") == detectors.MSP(temperature=2.5)
+    for text, words in {
+        "pstmax": "name must be one of 'msp'",
+        "knn:k": "must be name:option=value",
+        "knn:kk=3": "knn does not take these options",
+        "knn:k=0": "KNN: k must be an integer >= 1, got 0",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            _recipe(text)
+
+
+def test_what_cannot_be_compared_is_refused(splits, tmp_path):
+    train, test = splits
+    run("score", "-d", "msp", "--train", train, test, "-o", tmp_path / "a.npz")
+    runner = CliRunner()
+    one = runner.invoke(app, ["compare", str(tmp_path / "a.npz")])
+    assert "two or more files" in str(one.exception)
+    bad = runner.invoke(app, ["compare", "a", "b", "--metric", "osa"])
+    assert "--metric must be one of" in str(bad.exception)
+    many = runner.invoke(
+        app, ["score", "-d", "msp", "-d", "gen", "--train", "t", "x", "-o", "s.npz"]
+    )
+    assert "must be a folder for several detectors" in str(many.exception)
+
+
+def test_every_detector_is_listed():
+    text = run("detectors")
+    for name in detectors.names():
+        assert name in text

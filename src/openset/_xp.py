@@ -22,6 +22,7 @@ __all__ = [
     "by_rows",
     "describe",
     "device",
+    "exp_own",
     "exp_sum_without",
     "is_array_api_obj",
     "is_numpy_array",
@@ -117,10 +118,10 @@ def _logsumexp(logits: Array) -> Array:
     top = xp.max(logits, axis=1)
     # inf - inf is NaN: shift only by finite maxima.
     shift = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    return log(xp.sum(_exp(logits - shift[:, None]), axis=1)) + shift
+    return log(xp.sum(exp_own(logits - shift[:, None]), axis=1)) + shift
 
 
-def _exp(own: Array) -> Array:
+def exp_own(own: Array) -> Array:
     """Exponentiate an array of our own making, in place where the library can."""
     return (
         np.exp(own, out=own) if is_numpy_array(own) else array_namespace(own).exp(own)
@@ -163,7 +164,7 @@ def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     """Return the row sums of ``exp(logits - top)`` without column `left_out`."""
     # inf - inf, in the top entry, is replaced; elsewhere it stays NaN and is reported.
     with np.errstate(invalid="ignore"):
-        terms = put(_exp(logits - top[:, None]), left_out, 0.0)
+        terms = put(exp_own(logits - top[:, None]), left_out, 0.0)
     return array_namespace(logits).sum(terms, axis=1)
 
 

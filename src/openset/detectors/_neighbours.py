@@ -14,9 +14,9 @@ from openset.outputs import Outputs
 
 BACKENDS = ("matmul", "faiss")
 
-# The product of a run of queries with a block of the bank is held at once. Rows enough
-# for the product to reach its speed; bytes as measured: smaller blocks cost more.
-_QUERY_ROWS = 1024
+# The product of a run of queries with a block of the bank is held at once: large, since
+# a matrix product loses a fifth of its speed on small ones (measured).
+_QUERY_ROWS = 2048
 _PRODUCT_BYTES_CPU = 256 << 20
 _PRODUCT_BYTES_DEVICE = 1 << 30
 # Products looked through at once on the CPU: a few rows, so that the second look at
@@ -77,30 +77,45 @@ def top_products(queries: Array, bank: Array, k: int) -> Array:
     of queries nor on the size of the bank.
     """
     xp = _xp.array_namespace(queries)
-    runs = _xp.runs(queries.shape[0], _QUERY_ROWS)
-    return xp.concat([_top_of_run(queries[run, :], bank, k) for run in runs], axis=0)
-
-
-def _top_of_run(queries: Array, bank: Array, k: int) -> Array:
-    xp = _xp.array_namespace(queries)
     on_cpu = _xp.is_on_cpu(queries)
     budget = _PRODUCT_BYTES_CPU if on_cpu else _PRODUCT_BYTES_DEVICE
-    step = max(k, budget // _xp.row_bytes(queries[:, 0]) // queries.shape[0])
+    n_products = budget // _xp.row_bytes(queries[:1, 0])
+    n_rows = _even(queries.shape[0], _QUERY_ROWS)
+    n_columns = _even(bank.shape[0], max(k, n_products // n_rows))
+    # Fresh memory costs as much as looking through the products: use it again.
+    numpy = _xp.is_numpy_array(queries)
+    scratch = np.empty(n_rows * n_columns, dtype=queries.dtype) if numpy else None
+    size = _SELECT_BYTES if numpy else budget  # others use all cores on many rows
 
     def select(products: Array) -> Array:
         return _largest(products, k)
 
-    found = []
-    for block in _xp.runs(bank.shape[0], step):
-        products = queries @ bank[block, :].T
-        found.append(_xp.by_rows(select, products, size=_SELECT_BYTES))
-    if len(found) == 1:
-        return found[0]
-    return _xp.top_values(xp.concat(found, axis=1), k)
+    runs = []
+    for rows in _xp.runs(queries.shape[0], n_rows):
+        found = []
+        for block in _xp.runs(bank.shape[0], n_columns):
+            products = _product(queries[rows, :], bank[block, :], scratch)
+            found.append(_xp.by_rows(select, products, size=size))
+        together = xp.concat(found, axis=1)
+        runs.append(together if len(found) == 1 else _xp.top_values(together, k))
+    return xp.concat(runs, axis=0)
+
+
+def _even(n: int, most: int) -> int:
+    """Return the size of runs of at most `most` that cut `n` evenly."""
+    return -(-n // -(-n // most))
+
+
+def _product(queries: Array, block: Array, scratch: NDArray[Any] | None) -> Array:
+    if scratch is None:
+        return queries @ block.T
+    shape = queries.shape[0], block.shape[0]
+    out = scratch[: math.prod(shape)].reshape(shape)
+    return np.matmul(queries, block.T, out=out)
 
 
 def _largest(products: Array, k: int) -> Array:
-    """Return the `k` largest of each row; all, if there are fewer.
+    """Return the `k` largest of each row, as a copy; all, if there are fewer.
 
     Cut a row into groups: the k-th largest of the groups' maxima is a floor that at
     least k entries reach, and hardly more do. One cheap pass for the maxima, one for
@@ -110,21 +125,28 @@ def _largest(products: Array, k: int) -> Array:
     depth = math.isqrt(width // k) if width > k else 0
     if depth < 2:
         return _xp.top_values(products, min(k, width))
-    n_groups = width // depth
-    # Strided groups: the reduction then runs over whole cache lines.
-    body = products[:, : depth * n_groups]
     if _xp.is_numpy_array(products):
-        maxima = body.reshape(-1, depth, n_groups).max(axis=1)
-        floor = np.partition(maxima, n_groups - k, axis=1)[:, n_groups - k]
+        n_groups = width // depth
+        # Strided groups: the reduction then runs over whole cache lines.
+        groups = products[:, : depth * n_groups].reshape(-1, depth, n_groups)
+        floor = np.partition(groups.max(axis=1), n_groups - k, axis=1)[:, n_groups - k]
         return _at_least(products, floor, k)
-    if _xp.is_torch_array(products):
-        groups = body.unflatten(1, (depth, n_groups))
-        winners = groups.amax(dim=1).topk(k, dim=1, sorted=False).indices
-        inside = groups.gather(2, winners[:, None, :].expand(-1, depth, -1))
-        rest = products[:, depth * n_groups :]
-        xp = _xp.array_namespace(rest)
-        return _xp.top_values(xp.concat([inside.flatten(1), rest], axis=1), k)
+    if _xp.is_torch_array(products) and not _xp.is_on_cpu(products):
+        return _in_best_groups(products, k, depth)
     return _xp.top_values(products, k)
+
+
+def _in_best_groups(products: Array, k: int, depth: int) -> Array:
+    """Look through the `k` groups with the largest maxima, which hold the `k` largest.
+
+    For torch on an accelerator: no shape depends on the data, nothing waits for it.
+    """
+    n_groups = products.shape[1] // depth
+    groups = products[:, : depth * n_groups].unflatten(1, (depth, n_groups))
+    winners = groups.amax(dim=1).topk(k, dim=1, sorted=False).indices
+    inside = groups.gather(2, winners[:, None, :].expand(-1, depth, -1)).flatten(1)
+    rest = products[:, depth * n_groups :]
+    return _xp.top_values(_xp.array_namespace(rest).concat([inside, rest], axis=1), k)
 
 
 def _at_least(products: NDArray[Any], floor: NDArray[Any], k: int) -> NDArray[Any]:

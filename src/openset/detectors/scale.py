@@ -81,7 +81,9 @@ class SCALE(Detector):
             scaled = logits - bias
             scaled *= scale[:, None]
             scaled += bias
-            return _xp.logsumexp(scaled)
+            top = xp.max(scaled, axis=1)
+            scaled -= top[:, None]
+            return top + xp.log(xp.sum(_xp.exp_own(scaled), axis=1))
 
         bias = state["bias"]
         return _xp.by_rows(energy, batch.logits, scale)

@@ -127,6 +127,14 @@ def test_the_search_is_exact_however_it_is_cut_up(k, xp, rng, monkeypatch):
         assert_allclose(np.sort(_xp.to_numpy(found), axis=1), expected, atol=1e-12)
 
 
+@pytest.mark.parametrize(("k", "depth"), [(1, 20), (5, 9), (40, 3)])
+def test_the_best_groups_hold_the_largest_products(k, depth, rng):
+    products = np.round(rng.normal(size=(7, 401)), 1)  # with ties
+    found = _neighbours._in_best_groups(torch.tensor(products), k, depth)
+    expected = np.sort(products, axis=1)[:, -k:]
+    assert_array_equal(np.sort(found.numpy(), axis=1), expected)
+
+
 def test_the_search_is_exact_when_products_tie(xp):
     queries = np.ones((3, 2))
     bank = np.repeat([[1.0, 1.0], [0.0, 0.0], [1.0, 0.0]], 40, axis=0)

@@ -245,8 +245,9 @@ def tail_fit(bench: Bench) -> None:
     """`fit_gpd` beside SciPy's free fit, on the CPU in any case."""
     if find_spec("openset.detectors.evt") is None:
         return
-    from openset.detectors.evt import fit_gpd
     from scipy import stats
+
+    from openset.detectors.evt import fit_gpd
 
     n = bench.n(1_280_000)
     x = np.random.default_rng(0).gamma(4.0, 0.1, size=n)

@@ -129,7 +129,7 @@ def _largest(products: Array, k: int) -> Array:
         n_groups = width // depth
         # Strided groups: the reduction then runs over whole cache lines.
         groups = products[:, : depth * n_groups].reshape(-1, depth, n_groups)
-        floor = np.partition(groups.max(axis=1), n_groups - k, axis=1)[:, n_groups - k]
+        floor = _xp.top_values(groups.max(axis=1), k).min(axis=1)
         return _at_least(products, floor, k)
     if _xp.is_torch_array(products) and not _xp.is_on_cpu(products):
         return _in_best_groups(products, k, depth)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 from rich.progress import track
 
 from openset import _check, _io, _xp
@@ -35,9 +36,9 @@ class Batch:
     float32; NaN in memory-mapped arrays, which were not checked before, is found here.
     """
 
-    def __init__(self, outputs: Outputs, *, start: int = 0) -> None:
-        self._outputs = outputs
-        self._start = start
+    def __init__(self, outputs: Outputs, rows: Any = None) -> None:
+        self._outputs = outputs if rows is None else outputs.take(rows)
+        self._whole, self._rows = outputs, rows
         self._made: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
@@ -56,14 +57,16 @@ class Batch:
     def _read(self, name: str) -> Array:
         array = getattr(self._outputs, name)
         dtype = working_dtype(self._outputs)
-        if not isinstance(array, np.memmap):
+        if not isinstance(getattr(self._whole, name), np.memmap):
             xp = _xp.array_namespace(array)
             return xp.astype(array, dtype, copy=False)
         plain = np.asarray(array).astype(dtype, copy=False)
         if np.isnan(plain.min()):  # min hands NaN on: one pass, no mask
-            row = self._start + int(np.flatnonzero(np.isnan(plain).any(axis=1))[0])
+            numbers = np.arange(len(self._whole))
+            numbers = numbers if self._rows is None else numbers[self._rows]
+            row = numbers[np.isnan(plain).any(axis=1)][0]
             msg = _check.must(
-                "free of NaN", caller="score", name=name, got=f"NaN in row {row}"
+                "free of NaN", caller="Outputs", name=name, got=f"NaN in row {row}"
             )
             raise ValueError(msg)
         return plain
@@ -158,10 +161,25 @@ def in_dtype(state: State, dtype: Any) -> State:
     return {name: cast(array) for name, array in state.items()}
 
 
-def fit_batches(train: Outputs) -> Iterator[Batch]:
-    """Cut training outputs into batches: what `_fit` loops over to stay in memory."""
-    for rows in _xp.runs(len(train), _batch_rows(train)):
-        yield Batch(train.take(rows), start=rows.start)
+def fit_batches(
+    train: Outputs, chosen: NDArray[np.int64] | None = None
+) -> Iterator[Batch]:
+    """Cut training outputs, or chosen rows of them, into batches.
+
+    `_fit` loops over them so that its temporaries do not grow with the training set.
+    """
+    n = len(train) if chosen is None else chosen.size
+    for rows in _xp.runs(n, _batch_rows(train)):
+        yield Batch(train, rows if chosen is None else chosen[rows])
+
+
+def draw(n: int, size: int, seed: int) -> NDArray[np.int64] | None:
+    """Draw `size` of `n` rows, in order; all of them (None) if there are no more."""
+    if size >= n:
+        return None
+    rng = np.random.default_rng(seed)
+    # In order: a memory map is then read front to back.
+    return np.sort(rng.choice(n, size=size, replace=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,6 +259,10 @@ class Fitted:
     detector: Detector
     state: State
     widths: Mapping[str, int | None] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # To other processes go the arrays, not what was made ready from them.
+        return {name: v for name, v in self.__dict__.items() if name != "_states"}
 
     def __repr__(self) -> str:
         arrays = ", ".join(f"{n}{tuple(a.shape)}" for n, a in self.state.items())
@@ -477,9 +499,11 @@ def _batches(
     runs: Iterable[slice] = _xp.runs(n, size)
     if progress:
         total = -(-n // size)
-        runs = track(runs, description="scoring", total=total, transient=True)
+        # Standard output belongs to results.
+        console = Console(stderr=True)
+        runs = track(runs, "scoring", total=total, transient=True, console=console)
     for rows in runs:
-        yield rows, Batch(outputs.take(rows), start=rows.start)
+        yield rows, Batch(outputs, rows)
 
 
 def _own_classes(one: Fitted, state: State, batch: Batch) -> NDArray[Any]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io, _xp
 from openset._types import Array
-from openset.detectors._base import Batch, fit_batches
+from openset.detectors._base import Batch, draw, fit_batches
 from openset.outputs import Outputs
 
 BACKENDS = ("matmul", "faiss")
@@ -62,12 +62,7 @@ def bank_batches(
             remedy="Lower k, or fit on more samples",
         )
         raise ValueError(msg)
-    if size < n:
-        rng = np.random.default_rng(seed)
-        # In order: a memory map is then read front to back.
-        rows = np.sort(rng.choice(n, size=size, replace=False))
-        train = train.take(rows)
-    yield from fit_batches(train)
+    yield from fit_batches(train, draw(n, size, seed))
 
 
 def top_products(queries: Array, bank: Array, k: int) -> Array:
@@ -129,7 +124,7 @@ def _largest(products: Array, k: int) -> Array:
         n_groups = width // depth
         # Strided groups: the reduction then runs over whole cache lines.
         groups = products[:, : depth * n_groups].reshape(-1, depth, n_groups)
-        floor = np.partition(groups.max(axis=1), n_groups - k, axis=1)[:, n_groups - k]
+        floor = _xp.top_values(groups.max(axis=1), k).min(axis=1)
         return _at_least(products, floor, k)
     if _xp.is_torch_array(products) and not _xp.is_on_cpu(products):
         return _in_best_groups(products, k, depth)

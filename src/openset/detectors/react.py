@@ -8,7 +8,14 @@ import numpy as np
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import _shaping
-from openset.detectors._base import Batch, Detector, State, in_dtype
+from openset.detectors._base import (
+    Batch,
+    Detector,
+    State,
+    draw,
+    fit_batches,
+    in_dtype,
+)
 from openset.outputs import Outputs
 
 
@@ -64,15 +71,12 @@ class ReAct(Detector):
 
     def _fit(self, train: Outputs) -> State:
         n, width = train.features.shape  # type: ignore[union-attr]
-        n_rows = max(1, self.max_values // width)
-        if n > n_rows:
-            rng = np.random.default_rng(self.seed)
-            # In order: a memory map is then read front to back.
-            train = train.take(np.sort(rng.choice(n, size=n_rows, replace=False)))
-        features = Batch(train).features
-        values = _xp.to_numpy(features).reshape(-1)
-        clip = np.percentile(values, self.percentile).astype(values.dtype)
-        return {"clip": _xp.moved(clip, features), **_shaping.head("ReAct", train)}
+        rows = draw(n, max(1, self.max_values // width), self.seed)
+        batches = fit_batches(train, rows)
+        values = np.concatenate([_xp.to_numpy(b.features).ravel() for b in batches])
+        clip = np.percentile(values, self.percentile, overwrite_input=True)
+        head = _shaping.head("ReAct", train)
+        return {"clip": _xp.moved(clip.astype(values.dtype), head["bias"]), **head}
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)

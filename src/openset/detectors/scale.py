@@ -77,13 +77,16 @@ class SCALE(Detector):
         k = _shaping.n_kept(features.shape[1], self.percentile)
         scale = _shaping.expansion("SCALE", features, k)
 
-        def energy(logits: Array, scale: Array) -> Array:
-            scaled = logits - bias
-            scaled *= scale[:, None]
-            scaled += bias
-            top = xp.max(scaled, axis=1)
-            scaled -= top[:, None]
-            return top + xp.log(xp.sum(_xp.exp_own(scaled), axis=1))
+        # exp(r (z - b) + b) summed is a product with exp(b): one pass less over the
+        # logits. Both exponents are kept at or below 0.
+        bias, highest = state["bias"], xp.max(state["bias"])
+        mass = xp.exp(bias - highest)
 
-        bias = state["bias"]
+        def energy(logits: Array, scale: Array) -> Array:
+            away = logits - bias
+            top = xp.max(away, axis=1)
+            away -= top[:, None]
+            away *= scale[:, None]
+            return scale * top + highest + _xp.log(_xp.exp_own(away) @ mass)
+
         return _xp.by_rows(energy, batch.logits, scale)

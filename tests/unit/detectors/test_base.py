@@ -1,6 +1,7 @@
 """`Batch`, `Fitted` and `score_all`: checks, sharing, batches, files."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -168,6 +169,25 @@ def test_missing_needs_are_named_with_the_remedy(outputs):
     headless = Outputs(features=outputs.features, logits=outputs.logits)
     with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
         ReAct().fit(headless)
+
+
+@pytest.mark.parametrize("detector", [KNN(k=3), KNN(k=3, bank=45), Mahalanobis()])
+def test_nan_in_memory_mapped_training_features_is_found(detector, outputs, tmp_path):
+    folder = outputs.save(tmp_path / "train")
+    features = np.array(outputs.features)
+    features[:10, 2] = np.nan  # more rows than a bank of 45 leaves out
+    np.save(folder / "features.npy", features)
+    with pytest.raises(ValueError, match=r"features must be free of NaN.* row [0-5]$"):
+        detector.fit(Outputs.load(folder))
+
+
+def test_another_process_is_sent_the_arrays_alone(outputs):
+    fitted = KNN(k=3).fit(outputs)
+    expected = fitted.known(outputs)
+    sent = pickle.loads(pickle.dumps(fitted))  # noqa: S301  # our own, just written
+    assert "_states" in fitted.__dict__
+    assert "_states" not in sent.__dict__
+    assert_array_equal(sent.known(outputs), expected)
 
 
 def test_a_file_that_is_no_fit_is_refused(outputs, tmp_path):

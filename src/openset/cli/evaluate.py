@@ -42,6 +42,12 @@ def command(
     bootstrap: Annotated[
         int, typer.Option(help="Resamples for the intervals that have no formula.")
     ] = 0,
+    clusters: Annotated[
+        bool,
+        typer.Option(
+            "--clusters", help="Samples of a group belong together: resample groups."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     latex: Annotated[
@@ -56,8 +62,17 @@ def command(
         msg = "openset evaluate: at most one of --json, --csv and --latex can be given"
         raise typer.BadParameter(msg)
     scores = Scores.load(path)
+    if clusters and not bootstrap:
+        msg = "openset evaluate: --clusters needs --bootstrap, e.g. --bootstrap 1000"
+        raise typer.BadParameter(msg)
     evaluations: dict[str, Evaluation] = {
-        "all": evaluate_scores(scores, threshold, level, bootstrap=bootstrap)
+        "all": evaluate_scores(
+            scores,
+            threshold,
+            level,
+            bootstrap=bootstrap,
+            clusters="groups" if clusters else None,
+        )
     }
     if groups:
         evaluations |= evaluate_groups(scores, threshold, level, bootstrap=bootstrap)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -196,6 +196,7 @@ def evaluate(
     level: float = 0.95,
     *,
     bootstrap: int = 0,
+    clusters: Literal["groups"] | None = None,
     rng: np.random.Generator | int = 0,
 ) -> Evaluation:
     """Compute every metric of the scores from one sort.
@@ -211,6 +212,9 @@ def evaluate(
         partial OpenAUC; Wilson's for plain shares.
     bootstrap
         Number of resampled data sets for intervals of the other metrics; 0 for none.
+    clusters
+        ``"groups"`` resamples whole groups, and then *all* intervals come from the
+        bootstrap: the formulas take samples as independent.
     rng
         Seed or generator of the bootstrap.
 
@@ -242,8 +246,22 @@ def evaluate(
         at_threshold, at_threshold_intervals = _at_threshold(scores, threshold, level)
         values |= at_threshold
         intervals |= at_threshold_intervals
+    if clusters is not None and not bootstrap:
+        msg = _check.must(
+            "given with clusters", caller="evaluate", name="bootstrap", got=bootstrap
+        )
+        raise ValueError(msg)
     if bootstrap:
-        intervals |= _bootstrapped(scores, threshold, level, bootstrap, rng)
+        wanted = _wanted(threshold, everything=clusters is not None)
+        drawn = replicates(
+            scores,
+            wanted,
+            threshold=threshold,
+            resamples=bootstrap,
+            clusters=clusters,
+            rng=rng,
+        )
+        intervals |= {name: percentile(drawn[name], level) for name in wanted}
     kept = {name: interval for name, interval in intervals.items() if interval}
     return Evaluation(
         scores=scores,
@@ -370,20 +388,18 @@ def _at_threshold(
     return {name: float(value) for name, value in values.items()}, intervals
 
 
-def _bootstrapped(
-    scores: Scores,
-    threshold: float | None,
-    level: float,
-    resamples: int,
-    rng: np.random.Generator | int,
-) -> dict[str, Interval]:
+def _wanted(
+    threshold: float | None, *, everything: bool
+) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Name what to bootstrap: what has no formula, or everything."""
     wanted = dict(_BOOTSTRAPPED)
+    formulas = ["accuracy", "auroc", "openauc", "partial_openauc"]
     if threshold is not None:
         wanted |= _BOOTSTRAPPED_AT_THRESHOLD
-    values = replicates(
-        scores, wanted, threshold=threshold, resamples=resamples, rng=rng
-    )
-    return {name: percentile(values[name], level) for name in wanted}
+        formulas += ["ccr", "urr"]
+    if everything:
+        wanted |= {name: (name, {}) for name in formulas}
+    return wanted
 
 
 def _notes(table: Levels, sums: Moments) -> tuple[str, ...]:

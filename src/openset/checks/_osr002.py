@@ -18,7 +18,7 @@ def look(study: Study) -> Outcome:
             frozenset(p.unknown),
         )
         draws.setdefault(round(p.openness, 9), set()).add(draw)
-    single = sorted(value for value, found_here in draws.items() if len(found_here) < 2)
+    single = sorted(value for value, drawn in draws.items() if len(drawn) < 2)
     if single:
         shown = ", ".join(f"{value:.3f}" for value in single)
         return found(
@@ -26,7 +26,7 @@ def look(study: Study) -> Outcome:
             "Draw the classes several times (repeats=5) and report the spread; where "
             "every class is in use, leave some out so that there is a choice",
         )
-    fewest = min(len(found_here) for found_here in draws.values())
+    fewest = min(map(len, draws.values()))
     return passed(f"at least {fewest} class draws at each of {len(draws)} openness")
 
 

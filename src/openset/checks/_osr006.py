@@ -11,6 +11,7 @@ from openset.scores import Scores
 SHARE = 0.2
 """Part of a side's samples that must recur before they count as the same samples."""
 
+_SAMPLE = np.dtype([("label", "i8"), ("predicted", "i8"), ("known", "f8")])
 _REMEDY = (
     "Choose it on validation samples and surrogate unknowns "
     "(protocols.operational), then apply it unchanged to the test scores"
@@ -40,6 +41,10 @@ def look(study: Study) -> Outcome:
                     )
         if chosen is None:
             continue
+        if "oracle" in chosen.method.lower():
+            return found(
+                f"{name}: the threshold's method is {chosen.method!r}", _REMEDY
+            )
         mark = fingerprint(scores)
         if chosen.fingerprint and mark:
             told += 1
@@ -86,9 +91,7 @@ def _untied(scores: Scores) -> NDArray[np.void]:
         scores.known, return_index=True, return_counts=True
     )
     rows = first[(counts == 1) & np.isfinite(values)]
-    record = np.empty(
-        rows.size, [("label", "i8"), ("predicted", "i8"), ("known", "f8")]
-    )
+    record = np.empty(rows.size, _SAMPLE)
     record["label"] = scores.labels[rows]
     record["predicted"] = scores.predicted[rows]
     record["known"] = scores.known[rows]

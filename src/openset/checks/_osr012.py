@@ -8,6 +8,9 @@ from openset.metrics import evaluate
 MARGIN = 0.05
 """A weak detector may fall a little below 0.5; a flipped sign falls far."""
 
+FEWEST = 5
+"""Samples a side from which on complete separation is no accident."""
+
 
 def look(study: Study) -> Outcome:
     """Look for an AUROC clearly below one half, in scores or else in results."""
@@ -16,11 +19,12 @@ def look(study: Study) -> Outcome:
         if not (scores.n_known and scores.n_unknown):
             continue
         evaluation = evaluate(scores)
-        values[name] = evaluation["auroc"]
         interval = evaluation.intervals.get("auroc")
-        # No interval: complete separation, or a single sample on one side.
-        if interval is not None and interval.high >= 0.5:
-            values[name] = max(values[name], 0.5)
+        if interval is None:  # complete separation, or next to no samples
+            is_sure = min(scores.n_known, scores.n_unknown) >= FEWEST
+        else:
+            is_sure = interval.high < 0.5
+        values[name] = evaluation["auroc"] if is_sure else 0.5
     if not values and study.results is not None:
         for row in study.results:
             if base(row.metric) == "auroc":

@@ -190,19 +190,16 @@ def _scores(name: str, value: Any) -> Scores:
 
 def _chosen(name: str, value: Any) -> Chosen:
     """Read a number, a record or any object with `value`: no type of ours is asked."""
-    record = value if isinstance(value, Mapping) else vars_of(value)
-    number = record.get("value", value)
+    if isinstance(value, Mapping):
+        record = dict(value)
+    else:
+        keys = ("value", "method", "fingerprint")
+        record = {key: getattr(value, key) for key in keys if hasattr(value, key)}
     return Chosen(
-        value=_check.threshold("checks.run", number),
+        value=_check.threshold(f"checks.run: {name}", record.get("value", value)),
         method=str(record.get("method") or ""),
         fingerprint=str(record.get("fingerprint") or ""),
     )
-
-
-def vars_of(value: Any) -> dict[str, Any]:
-    """Return those attributes of a threshold that the checks read."""
-    names = ("value", "method", "fingerprint")
-    return {name: getattr(value, name) for name in names if hasattr(value, name)}
 
 
 def _protocols(value: Any) -> tuple[Protocol, ...]:

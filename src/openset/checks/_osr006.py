@@ -26,44 +26,44 @@ def look(study: Study) -> Outcome:
             "test data",
             _REMEDY,
         )
-    told = 0  # test sets with evidence one way or the other
+    told = 0
     for name, scores in study.scores.items():
         calibration, chosen = study.calibration_of(name), study.threshold_of(name)
-        if calibration is not None:
-            told += 1
-            for side in ("known", "unknown"):
-                n = shared(_side(scores, side), _side(calibration, side))
-                if n:
-                    return found(
-                        f"{name}: {n} {side} samples have the same scores in the "
-                        "calibration and in the test set",
-                        _REMEDY,
-                    )
-        if chosen is None:
-            continue
-        if "oracle" in chosen.method.lower():
-            return found(
-                f"{name}: the threshold's method is {chosen.method!r}", _REMEDY
-            )
-        mark = fingerprint(scores)
-        if chosen.fingerprint and mark:
-            told += 1
-            if chosen.fingerprint == mark:
-                return found(
-                    f"{name}: the threshold carries the fingerprint of the test scores",
-                    _REMEDY,
-                )
-        if calibration is None and _is_a_score_of(scores, chosen):
-            return found(
-                f"{name}: the threshold {chosen.value:g} is exactly the score of one "
-                "test sample",
-                _REMEDY,
-            )
+        trouble = _on_samples(scores, calibration)
+        if not trouble and chosen is not None:
+            trouble = _on_threshold(scores, chosen, is_alone=calibration is None)
+        if trouble:
+            return found(f"{name}: {trouble}", _REMEDY)
+        is_marked = chosen is not None and chosen.fingerprint and fingerprint(scores)
+        told += bool(calibration is not None or is_marked)
     if not told:
         return not_applicable(
             "nothing says what the thresholds were chosen on; give calibration"
         )
     return passed(f"{told} test sets share no samples with their calibration data")
+
+
+def _on_samples(scores: Scores, calibration: Scores | None) -> str:
+    if calibration is None:
+        return ""
+    for side in ("known", "unknown"):
+        n = shared(_side(scores, side), _side(calibration, side))
+        if n:
+            return (
+                f"{n} {side} samples have the same scores in the calibration and in "
+                "the test set"
+            )
+    return ""
+
+
+def _on_threshold(scores: Scores, chosen: Chosen, *, is_alone: bool) -> str:
+    if "oracle" in chosen.method.lower():
+        return f"the threshold's method is {chosen.method!r}"
+    if chosen.fingerprint and chosen.fingerprint == fingerprint(scores):
+        return "the threshold carries the fingerprint of the test scores"
+    if is_alone and _is_a_score_of(scores, chosen):
+        return f"the threshold {chosen.value:g} is exactly the score of one test sample"
+    return ""
 
 
 def shared(test: Scores | None, calibration: Scores | None) -> int:

@@ -148,8 +148,8 @@ def table(cells: dict[str, dict[int, dict[str, float]]], sizes: list[int]) -> st
         "inner score, AUROC, AUPR both ways, FPR@95 both ways, detection error, "
         "CCR@FPR, OpenAUC under three tie rules, partial OpenAUC, the OSA optimum, "
         "four intervals and the OSCR curve; the peers compute what their row says. "
-        f"Memory is the peak above the start at n = {largest:.0e}, in units of the scores "
-        "array.",
+        f"Memory is the peak above the start at n = {largest:.0e}, in units of the "
+        "scores array.",
         "",
         "| | "
         + " | ".join(f"n = {n:.0e}" for n in sizes)

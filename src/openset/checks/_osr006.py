@@ -34,8 +34,8 @@ def look(study: Study) -> Outcome:
             trouble = _on_threshold(scores, chosen, is_alone=calibration is None)
         if trouble:
             return found(f"{name}: {trouble}", _REMEDY)
-        is_marked = chosen is not None and chosen.fingerprint and fingerprint(scores)
-        told += bool(calibration is not None or is_marked)
+        is_marked = chosen is not None and chosen.is_of is not None
+        told += calibration is not None or is_marked
     if not told:
         return not_applicable(
             "nothing says what the thresholds were chosen on; give calibration"
@@ -59,8 +59,8 @@ def _on_samples(scores: Scores, calibration: Scores | None) -> str:
 def _on_threshold(scores: Scores, chosen: Chosen, *, is_alone: bool) -> str:
     if "oracle" in chosen.method.lower():
         return f"the threshold's method is {chosen.method!r}"
-    if chosen.fingerprint and chosen.fingerprint == fingerprint(scores):
-        return "the threshold carries the fingerprint of the test scores"
+    if chosen.is_of is not None and chosen.is_of(scores):
+        return "the threshold carries the fingerprint of these test samples"
     if is_alone and _is_a_score_of(scores, chosen):
         return f"the threshold {chosen.value:g} is exactly the score of one test sample"
     return ""
@@ -96,12 +96,6 @@ def _untied(scores: Scores) -> NDArray[np.void]:
     record["predicted"] = scores.predicted[rows]
     record["known"] = scores.known[rows]
     return record
-
-
-def fingerprint(scores: Scores) -> str:
-    """Return the fingerprint of scores that have one, else nothing."""
-    mark = getattr(scores, "fingerprint", "")
-    return str(mark() if callable(mark) else mark)
 
 
 def _is_a_score_of(scores: Scores, chosen: Chosen) -> bool:

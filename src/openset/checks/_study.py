@@ -1,6 +1,6 @@
 """`Study`: what an evaluation consists of, as far as the checks look at it."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from types import MappingProxyType
@@ -61,7 +61,7 @@ class Chosen:
 
     value: float
     method: str = ""
-    fingerprint: str = ""
+    is_of: Callable[[Scores], bool] | None = None  # was it chosen on these samples?
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -75,8 +75,9 @@ class Study:
     calibration
         The scores thresholds were chosen on: one for all, or by the names of `scores`.
     thresholds
-        A number, or any object with `value` (and `method`, `fingerprint` if it has
-        them), or several by the names of `scores`.
+        A number, or any object with `value`, or several by the names of `scores`. Its
+        `method`, and a `fingerprint` that can tell ``is_of(scores)``, are used if it
+        has them.
     results
         The numbers that are reported.
     protocols
@@ -198,7 +199,7 @@ def _chosen(name: str, value: Any) -> Chosen:
     return Chosen(
         value=_check.threshold(f"checks.run: {name}", record.get("value", value)),
         method=str(record.get("method") or ""),
-        fingerprint=str(record.get("fingerprint") or ""),
+        is_of=getattr(record.get("fingerprint"), "is_of", None),
     )
 
 

@@ -87,21 +87,14 @@ def test_a_typed_threshold_that_hits_a_score_is_none():
     assert finding.status == "not applicable"
 
 
-class Marked(Scores):
-    """Scores with a fingerprint of their own."""
-
-    fingerprint = "abc"
-
-
-@pytest.mark.parametrize(
-    ("mark", "status"),
-    [("abc", "finding"), ("other", "passed"), ("", "not applicable")],
-)
-def test_fingerprints_are_compared_where_scores_have_one(mark, status):
-    plain = scores()
-    marked = Marked(labels=plain.labels, predicted=plain.predicted, known=plain.known)
-    threshold = {"value": 0.5, "fingerprint": mark}
-    assert look("OSR006", scores=marked, thresholds=threshold).status == status
+@pytest.mark.parametrize(("answer", "status"), [(True, "finding"), (False, "passed")])
+def test_a_threshold_with_a_fingerprint_is_asked(answer, status):
+    asked = []
+    mark = SimpleNamespace(is_of=lambda scores: asked.append(scores) or answer)
+    threshold = SimpleNamespace(value=0.5, method="osa", fingerprint=mark)
+    test = scores()
+    assert look("OSR006", scores=test, thresholds=threshold).status == status
+    assert asked == [test]
 
 
 def test_each_name_has_its_own_calibration():

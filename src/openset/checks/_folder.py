@@ -1,13 +1,12 @@
 """A study folder: scores, results, protocols and what is said about them."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from openset._types import ArtefactError
 from openset.checks._study import Claim, Study
-from openset.protocols import Draws, Protocol
+from openset.protocols import Protocol, load
 from openset.results import Results
 from openset.scores import Scores
 
@@ -25,7 +24,7 @@ def read_study(path: str | Path) -> Study:
     content: dict[str, Any] = {
         "scores": _read_scores(folder / "scores"),
         "calibration": _read_scores(folder / "calibration"),
-        "protocols": [p for f in _sorted(folder, "protocol*.json") for p in _read(f)],
+        "protocols": _read_protocols(folder),
         "parts": _json(folder / "parts.json"),
     }
     if (folder / "results.csv").exists():
@@ -49,12 +48,9 @@ def _sorted(folder: Path, pattern: str) -> list[Path]:
     return sorted(folder.glob(pattern), key=lambda found: found.name)
 
 
-def _read(path: Path) -> Iterator[Protocol]:
-    text = _json(path)
-    if isinstance(text, dict) and text.get("kind") == "openset.Draws":
-        yield from Draws.load(path)
-    else:
-        yield Protocol.load(path)
+def _read_protocols(folder: Path) -> list[Protocol]:
+    found = [load(file) for file in _sorted(folder, "protocol*.json")]
+    return [p for one in found for p in ([one] if isinstance(one, Protocol) else one)]
 
 
 def _read_scores(folder: Path) -> dict[str, Scores]:

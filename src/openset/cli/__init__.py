@@ -7,7 +7,7 @@ import typer
 
 import openset
 from openset._types import ArtefactError, MissingExtraError
-from openset.cli import demo, evaluate
+from openset.cli import check, datasets, demo, evaluate, protocols
 from openset.cli._tables import ERRORS
 
 app = typer.Typer(
@@ -21,6 +21,9 @@ app = typer.Typer(
 )
 app.command("demo")(demo.command)
 app.command("evaluate", epilog=evaluate.EPILOG)(evaluate.command)
+app.add_typer(protocols.app, name="protocols")
+app.command("datasets", epilog=datasets.EPILOG)(datasets.command)
+app.command("check", epilog=check.EPILOG)(check.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

@@ -1,16 +1,21 @@
 """Open-set recognition: classifiers that also know when they do not know."""
 
-from openset import datasets, detectors, metrics, protocols, stats
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from openset._types import (
     UNKNOWN,
     ArtefactError,
     MissingExtraError,
     UndefinedMetricError,
 )
-from openset.metrics import evaluate
-from openset.outputs import Outputs
-from openset.protocols import openness
-from openset.scores import Scores
+
+if TYPE_CHECKING:
+    from openset import checks, datasets, detectors, metrics, protocols, report, stats
+    from openset.metrics import evaluate
+    from openset.outputs import Outputs
+    from openset.protocols import openness
+    from openset.scores import Scores
 
 __version__ = "0.1.0"
 
@@ -22,11 +27,38 @@ __all__ = [
     "Scores",
     "UndefinedMetricError",
     "__version__",
+    "checks",
     "datasets",
     "detectors",
     "evaluate",
     "metrics",
     "openness",
     "protocols",
+    "report",
     "stats",
 ]
+
+# Read when first asked for: SciPy and scikit-learn take a second to import, which a
+# program that only loads some scores, or asks for --help, should not have to wait.
+_HOMES = {
+    "Outputs": "openset.outputs",
+    "Scores": "openset.scores",
+    "evaluate": "openset.metrics",
+    "openness": "openset.protocols",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name in __all__:
+        value = import_module(f"openset.{name}")
+    else:
+        msg = f"module 'openset' has no attribute {name!r}"
+        raise AttributeError(msg)
+    globals()[name] = value  # found once, it is an attribute like any other
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,11 +5,8 @@ from typing import Annotated
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
-from sklearn.neural_network import MLPClassifier
 
-from openset import detectors
+import openset
 from openset._types import UNKNOWN
 from openset.cli._tables import OUT, show
 from openset.metrics import evaluate
@@ -27,6 +24,8 @@ def command(
 
     The data ship with scikit-learn: nothing is downloaded.
     """
+    from sklearn.datasets import load_digits  # noqa: PLC0415  # slow: not for --help
+
     rng = np.random.default_rng(seed)
     digits = load_digits()
     known_digits = np.sort(rng.permutation(10)[:N_KNOWN])
@@ -41,8 +40,8 @@ def command(
         f"[bold]2.[/bold] It is shown {len(test) - n_unknown} new images of digits it "
         f"knows and {n_unknown} of digits it does not."
     )
-    fitted = [detectors.make(name).fit(train) for name in DETECTORS]
-    scores = detectors.score_all(fitted, test)
+    fitted = [openset.detectors.make(name).fit(train) for name in DETECTORS]
+    scores = openset.detectors.score_all(fitted, test)
     evaluations = {name: evaluate(found) for name, found in scores.items()}
     OUT.print(
         f"[bold]3.[/bold] {len(fitted)} detectors say how known each image looks. Who "
@@ -64,6 +63,9 @@ def outputs_of_a_network(
     known_digits: NDArray[np.int64],
 ) -> tuple[Outputs, Outputs]:
     """Train on the known digits; return outputs on training and test images."""
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415
+    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
+
     labels = np.full(digits.size, UNKNOWN)
     for label, digit in enumerate(known_digits):
         labels[digits == digit] = label

@@ -1,12 +1,14 @@
 """Data sets: one door for all of them, and the knife that protocols wield."""
 
 from openset.datasets._arrays import from_arrays, from_npz
-from openset.datasets._cut import Cut, Samples, cut, folds
+from openset.datasets._cut import cut, folds
 from openset.datasets._dataset import Dataset
 from openset.datasets._folders import image_folder
 from openset.datasets._hub import from_hub
 from openset.datasets._inputs import ImageFiles
-from openset.datasets._registry import REGISTRY, available, load, names, resized
+from openset.datasets._parts import Cut, Samples
+from openset.datasets._registry import available, describe, load, names, resized
+from openset.datasets._sources import REGISTRY
 
 __all__ = [
     "REGISTRY",
@@ -16,6 +18,7 @@ __all__ = [
     "Samples",
     "available",
     "cut",
+    "describe",
     "folds",
     "from_arrays",
     "from_hub",

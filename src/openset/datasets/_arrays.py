@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io
 from openset._types import ArtefactError
-from openset.datasets._dataset import PART_NAMES, Dataset
+from openset.datasets._dataset import PART_NAMES, Dataset, consecutive
 
 _TEXTS = ("kind", "name", "unlisted", "label_set", "note")
 
@@ -62,8 +62,8 @@ def from_arrays(
     numbers, names = _numbered(np.concatenate([y for _, y in pieces]), classes)
     parts = {}
     if test is not None:
-        rows = np.split(np.arange(len(joined)), [len(pieces[0][1])])
-        parts = dict(zip(("train", "test"), rows, strict=True))
+        train_size, test_size = (len(y) for _, y in pieces)
+        parts = consecutive({"train": train_size, "test": test_size})
     return Dataset(
         inputs=joined,
         labels=numbers,

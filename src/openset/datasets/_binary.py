@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import ArtefactError
-from openset.datasets._dataset import Dataset
+from openset.datasets._dataset import Dataset, stacked
 from openset.datasets._fetch import File
 from openset.datasets._place import Place, reading
 
@@ -51,34 +51,11 @@ SVHN = tuple(
 _DIGITS = tuple("0123456789")
 
 
-def two_parts(
-    train: tuple[NDArray[np.uint8], NDArray[np.int64]],
-    test: tuple[NDArray[np.uint8], NDArray[np.int64]],
-    *,
-    name: str,
-    classes: tuple[str, ...],
-) -> Dataset:
-    """Put a training and a test part of images together."""
-    n = len(train[1])
-    return Dataset(
-        inputs=np.concatenate([train[0], test[0]]),
-        labels=np.concatenate([train[1], test[1]]),
-        classes=classes,
-        kind="image",
-        name=name,
-        parts={"train": np.arange(n), "test": np.arange(n, n + len(test[1]))},
-    )
-
-
 def mnist(place: Place) -> Dataset:
     """Read MNIST from its four idx files."""
     images, labels, test_images, test_labels = map(idx, place.files(*MNIST))
-    return two_parts(
-        (images, labels.astype(np.int64)),
-        (test_images, test_labels.astype(np.int64)),
-        name="mnist",
-        classes=_DIGITS,
-    )
+    parts = {"train": (images, labels), "test": (test_images, test_labels)}
+    return stacked(parts, name="mnist", classes=_DIGITS, kind="image")
 
 
 def idx(path: Path) -> NDArray[np.uint8]:
@@ -107,12 +84,12 @@ def cifar10(place: Place) -> Dataset:
     names = f"{folder}/batches.meta.txt"
     test = f"{folder}/test_batch.bin"
     raw = _members(archive, [*batches, test, names])
-    return two_parts(
-        _cifar(archive, b"".join(raw[b] for b in batches), n_labels=1),
-        _cifar(archive, raw[test], n_labels=1),
-        name="cifar10",
-        classes=tuple(raw[names].decode("ascii").split()),
-    )
+    parts = {
+        "train": _cifar(archive, b"".join(raw[b] for b in batches), n_labels=1),
+        "test": _cifar(archive, raw[test], n_labels=1),
+    }
+    classes = tuple(raw[names].decode("ascii").split())
+    return stacked(parts, name="cifar10", classes=classes, kind="image")
 
 
 def cifar100(place: Place) -> Dataset:
@@ -123,12 +100,12 @@ def cifar100(place: Place) -> Dataset:
         f"{folder}/{m}" for m in ("train.bin", "test.bin", "fine_label_names.txt")
     ]
     raw = _members(archive, members)
-    return two_parts(
-        _cifar(archive, raw[members[0]], n_labels=2),
-        _cifar(archive, raw[members[1]], n_labels=2),
-        name="cifar100",
-        classes=tuple(raw[members[2]].decode("ascii").split()),
-    )
+    parts = {
+        part: _cifar(archive, raw[member], n_labels=2)
+        for part, member in zip(("train", "test"), members, strict=False)
+    }
+    classes = tuple(raw[members[2]].decode("ascii").split())
+    return stacked(parts, name="cifar100", classes=classes, kind="image")
 
 
 def _members(archive: Path, wanted: list[str]) -> dict[str, bytes]:
@@ -164,7 +141,8 @@ def _cifar(
 def svhn(place: Place) -> Dataset:
     """Read SVHN's cropped digits (no extra part)."""
     train, test = map(_mat_digits, place.files(*SVHN))
-    return two_parts(train, test, name="svhn", classes=_DIGITS)
+    parts = {"train": train, "test": test}
+    return stacked(parts, name="svhn", classes=_DIGITS, kind="image")
 
 
 def _mat_digits(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -10,81 +10,12 @@ from openset import _check
 from openset._types import UNKNOWN
 from openset.datasets import _inputs
 from openset.datasets._dataset import Dataset
+from openset.datasets._parts import Cut, Rows, Samples
 from openset.protocols._draw import Stream
 from openset.protocols._protocol import UNKNOWNS, Protocol
 from openset.protocols._samples import deal, take_share
 
-Rows = NDArray[np.int64]
 _ALL = ""  # no part has this name: all samples
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Samples:
-    """One part of a cut: inputs, labels ``0..K-1`` or -1, and the original classes.
-
-    `groups` holds the class name each sample has in its own data set, which for unknown
-    samples tells where they come from.
-    """
-
-    inputs: Any
-    labels: NDArray[np.int64]
-    groups: NDArray[np.str_]
-    classes: tuple[str, ...]
-    kind: str
-    sources: tuple[tuple[str, Rows], ...]
-
-    def __len__(self) -> int:
-        return self.labels.size
-
-    def __repr__(self) -> str:
-        n_unknown = int((self.labels == UNKNOWN).sum())
-        known = f"known={len(self) - n_unknown}, unknown={n_unknown}"
-        return f"Samples({self.kind}, {known}, classes={len(self.classes)})"
-
-    @property
-    def ids(self) -> NDArray[np.str_]:
-        """Name of each sample, ``dataset/row``: equal ids are the same sample."""
-        return np.concatenate(
-            [
-                np.char.add(f"{name}/", rows.astype(np.str_))
-                for name, rows in self.sources
-            ]
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Cut:
-    """The parts a protocol makes of a data set.
-
-    `validation`, `negative` and `surrogate` are None where the protocol has none.
-    """
-
-    protocol: Protocol
-    train: Samples
-    tests: tuple[Samples, ...]
-    validation: Samples | None = None
-    negative: Samples | None = None
-    surrogate: Samples | None = None
-
-    @property
-    def test(self) -> Samples:
-        """The test part, where there is one; with several splits, see `tests`."""
-        if len(self.tests) > 1:
-            msg = (
-                f"Cut.test: the protocol has {len(self.tests)} test splits; use tests, "
-                "and report the spread"
-            )
-            raise AttributeError(msg)
-        return self.tests[0]
-
-    def __repr__(self) -> str:
-        shown = [f"train={len(self.train)}"]
-        for part in ("validation", "negative", "surrogate"):
-            samples = getattr(self, part)
-            if samples is not None:
-                shown.append(f"{part}={len(samples)}")
-        shown.append("test=" + "+".join(str(len(test)) for test in self.tests))
-        return f"Cut({', '.join(shown)})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -299,6 +299,33 @@ class Dataset:
         return path
 
 
+def consecutive(sizes: Mapping[str, int]) -> dict[str, NDArray[np.int64]]:
+    """Rows of parts that lie one after the other.
+
+    Examples
+    --------
+    >>> consecutive({"train": 2, "test": 1})
+    {'train': array([0, 1]), 'test': array([2])}
+    """
+    ends = np.cumsum(list(sizes.values()))
+    rows = np.split(np.arange(int(ends[-1])), ends[:-1])
+    return dict(zip(sizes, rows, strict=True))
+
+
+def stacked(
+    parts: Mapping[str, tuple[NDArray[Any], NDArray[Any]]], **more: Any
+) -> Dataset:
+    """Make a data set of parts given as inputs and labels; `more` as in `Dataset`."""
+    return Dataset(
+        inputs=np.concatenate([inputs for inputs, _ in parts.values()]),
+        labels=np.concatenate([labels for _, labels in parts.values()]).astype(
+            np.int64
+        ),
+        parts=consecutive({part: len(labels) for part, (_, labels) in parts.items()}),
+        **more,
+    )
+
+
 def _no_objects(inputs: NDArray[Any]) -> None:
     if inputs.dtype.hasobject:
         msg = _check.must(

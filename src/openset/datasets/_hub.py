@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.datasets import _inputs
-from openset.datasets._dataset import Dataset
+from openset.datasets._dataset import Dataset, consecutive
 
 _PARTS = {
     "train": "train",
@@ -82,29 +82,20 @@ def from_hub(
     numbers = [
         np.asarray(list(split[label]), dtype=np.int64) for split in parts.values()
     ]
-    ends = np.cumsum([len(n) for n in numbers])
-    rows = np.split(np.arange(int(ends[-1])), ends[:-1])
     return Dataset(
         inputs=_inputs.join("datasets.load", values),
         labels=np.concatenate(numbers),
         classes=tuple(features[label].names),
         kind="image" if is_image else "text",
         name=path,
-        parts=dict(zip(parts, rows, strict=True)),
+        parts=consecutive({part: len(split) for part, split in parts.items()}),
     )
 
 
 def _type(feature: Any) -> str:
     """Name of a column's type: text columns are Value("string")."""
-    return str(getattr(feature, "dtype", "")) if _is_value(feature) else _name(feature)
-
-
-def _is_value(feature: Any) -> bool:
-    return _name(feature) == "Value"
-
-
-def _name(feature: Any) -> str:
-    return type(feature).__name__
+    name = type(feature).__name__
+    return str(feature.dtype) if name == "Value" else name
 
 
 def _only(path: str, features: Any, types: tuple[str, ...], argument: str) -> str:

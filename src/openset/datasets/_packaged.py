@@ -3,7 +3,7 @@
 import io
 import lzma
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from openset._types import ArtefactError
 from openset.datasets import _inputs
-from openset.datasets._dataset import Dataset
+from openset.datasets._dataset import Dataset, stacked
 from openset.datasets._fetch import File
-from openset.datasets._place import Place, reading
+from openset.datasets._place import reading
 
 Arrays = dict[str, NDArray[Any]]
 
+_DIGITS = tuple("0123456789")
 _LOSSY = "lossy copy (WebP, quality 75): published results used other pixels"
 
 # Omniglot: alphabets and their numbers of characters, in the order of the official ids.
@@ -102,37 +103,11 @@ def arrays_of(path: Path, *wanted: str) -> Arrays:
         return {name: archive[name] for name in wanted}
 
 
-def place_file(place: Place, packaged: Packaged) -> Path:
-    """Return the compact file, checked against its checksum."""
-    (path,) = place.files(packaged.file)
-    return path
-
-
-def _assemble(
-    name: str,
-    parts: dict[str, tuple[NDArray[Any], NDArray[Any]]],
-    classes: tuple[str, ...],
-    **more: Any,
-) -> Dataset:
-    start, rows = 0, {}
-    for part, (_, labels) in parts.items():
-        rows[part] = np.arange(start, start + len(labels))
-        start += len(labels)
-    return Dataset(
-        inputs=np.concatenate([inputs for inputs, _ in parts.values()]),
-        labels=np.concatenate([y.astype(np.int64) for _, y in parts.values()]),
-        classes=classes,
-        name=name,
-        parts=rows,
-        **{"kind": "image"} | more,
-    )
-
-
 def mnist(name: str, path: Path) -> Dataset:
     """Read MNIST from one ``.npz``."""
     z = arrays_of(path, "train_x", "train_y", "test_x", "test_y")
     parts = {p: (z[f"{p}_x"], z[f"{p}_y"]) for p in ("train", "test")}
-    return _assemble(name, parts, tuple("0123456789"))
+    return stacked(parts, name=name, classes=_DIGITS, kind="image")
 
 
 def notmnist(name: str, path: Path) -> Dataset:
@@ -140,7 +115,8 @@ def notmnist(name: str, path: Path) -> Dataset:
     z = arrays_of(path, "test_x", "test_y")
     note = "labels are noisy upstream; test part only"
     parts = {"test": (z["test_x"], z["test_y"])}
-    return _assemble(name, parts, tuple("ABCDEFGHIJ"), note=note)
+    letters = tuple("ABCDEFGHIJ")
+    return stacked(parts, name=name, classes=letters, kind="image", note=note)
 
 
 def cifar10(name: str, path: Path) -> Dataset:
@@ -151,7 +127,7 @@ def cifar10(name: str, path: Path) -> Dataset:
 
 def svhn(name: str, path: Path) -> Dataset:
     """Read SVHN from WebP images."""
-    return _webp_parts(name, path, tuple("0123456789"))
+    return _webp_parts(name, path, _DIGITS)
 
 
 def _webp_parts(name: str, path: Path, classes: tuple[str, ...]) -> Dataset:
@@ -161,7 +137,7 @@ def _webp_parts(name: str, path: Path, classes: tuple[str, ...]) -> Dataset:
         part: (webp(path, z[f"{part}_b"], z[f"{part}_n"]), z[f"{part}_y"])
         for part in ("train", "test")
     }
-    return _assemble(name, parts, classes, note=_LOSSY)
+    return stacked(parts, name=name, classes=classes, kind="image", note=_LOSSY)
 
 
 def tinyimagenet(name: str, path: Path) -> Dataset:
@@ -171,10 +147,11 @@ def tinyimagenet(name: str, path: Path) -> Dataset:
         classes = tuple(z["names"].tobytes().decode().split("\n"))
         ids = tuple(wnid.decode() for wnid in z["wnid"].tolist())
     images = webp(path, z["test_b"], z["test_n"])
-    return _assemble(
-        name,
+    return stacked(
         {"test": (images, z["test_y"])},
-        classes,
+        name=name,
+        classes=classes,
+        kind="image",
         ids=ids,
         label_set="tinyimagenet",
         note=f"{_LOSSY}; 32 pixels instead of 64; test part only",
@@ -233,19 +210,15 @@ def omniglot(name: str, path: Path) -> Dataset:
             raise ArtefactError(msg)
         parts[part] = (images, np.arange(first, first + n_characters).repeat(20))
         first += n_characters
-    return _assemble(name, parts, classes)
+    return stacked(parts, name=name, classes=classes, kind="image")
 
 
 def omniglot28(name: str, path: Path) -> Dataset:
     """Read Omniglot at 28 pixels, the size of MNIST."""
     large = omniglot("omniglot", path)
-    return Dataset(
+    return replace(
+        large,
         inputs=_inputs.resize(large.inputs, 28, 1),
-        labels=large.labels,
-        classes=large.classes,
-        kind="image",
         name=name,
-        parts=large.parts,
-        label_set="omniglot",
         note="resized from 105 to 28 pixels",
     )

@@ -48,7 +48,9 @@ class Place:
     first.
     """
 
-    def __init__(self, name: str, root: Path, *, offline: bool, verify: bool) -> None:
+    def __init__(
+        self, name: str, root: Path, *, offline: bool = True, verify: bool = True
+    ) -> None:
         self.name = name
         self.root = root
         self.folder = root / name
@@ -91,14 +93,15 @@ class Place:
             raise ArtefactError(msg)
         return self.folder / marker
 
+    def line(self, file: File) -> str:
+        """Say where a file belongs, its checksum and where it comes from."""
+        source = f"  from {file.urls[0]}" if file.urls else ""
+        return f"  {self.folder / file.name}  ({file.digest}){source}"
+
     def how_to_get(self, files: Iterable[File]) -> str:
         """Say exactly which file has to be put where."""
         files = list(files)
-        lines = [
-            f"  {self.folder / file.name}  ({file.digest})"
-            + (f"  from {file.urls[0]}" if file.urls else "")
-            for file in files
-        ]
+        lines = [self.line(file) for file in files]
         by_hand = [file for file in files if not file.urls]
         if by_hand:
             why = "its publisher offers no direct download"

@@ -1,10 +1,11 @@
 """Tables of numbers: scikit-learn's digits, which are always there, and UCI sets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from openset.datasets._dataset import Dataset
+from openset.datasets._dataset import Dataset, consecutive
 from openset.datasets._packaged import arrays_of
 from openset.datasets._place import Place, reading
 
@@ -43,12 +44,5 @@ def packaged_table(name: str, path: Path) -> Dataset:
         )
     if name != "letter":
         return table.with_parts(test=0.3)
-    rows = np.split(np.arange(len(table)), [_LETTER_TRAIN])
-    return Dataset(
-        inputs=table.inputs,
-        labels=table.labels,
-        classes=table.classes,
-        kind="table",
-        name=name,
-        parts=dict(zip(("train", "test"), rows, strict=True)),
-    )
+    n_test = len(table) - _LETTER_TRAIN
+    return replace(table, parts=consecutive({"train": _LETTER_TRAIN, "test": n_test}))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from openset._types import UNKNOWN
-from openset.datasets._dataset import Dataset
+from openset.datasets._dataset import Dataset, consecutive
 from openset.datasets._packaged import content
 from openset.datasets._place import Place, reading
 
@@ -33,15 +33,13 @@ def from_pairs(
     classes = sorted({c for pairs in parts.values() for _, c in pairs} - {unlisted})
     number = {c: i for i, c in enumerate(classes)} | {unlisted: UNKNOWN}
     pairs = [pair for part in parts.values() for pair in part]
-    ends = np.cumsum([len(part) for part in parts.values()])
-    rows = np.split(np.arange(len(pairs)), ends[:-1])
     return Dataset(
         inputs=np.array([text for text, _ in pairs], dtype=np.str_),
         labels=np.array([number[c] for _, c in pairs], dtype=np.int64),
         classes=tuple(classes),
         kind="text",
         name=name,
-        parts=dict(zip(parts, rows, strict=True)),
+        parts=consecutive({part: len(found) for part, found in parts.items()}),
         unlisted=unlisted,
         note=note,
     )

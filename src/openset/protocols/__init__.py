@@ -1,13 +1,7 @@
 """Protocols: who is known, who is unknown, drawn once and written down."""
 
-from openset.protocols._draws import Draws, duplicates
-from openset.protocols._make import (
-    grid,
-    holdout,
-    leave_classes_out,
-    operational,
-    outlier,
-)
+from openset.protocols._draws import Draws, duplicates, load
+from openset.protocols._make import holdout, operational, outlier
 from openset.protocols._openness import openness, pairs
 from openset.protocols._protocol import Class, Protocol
 from openset.protocols._published import (
@@ -18,6 +12,7 @@ from openset.protocols._published import (
     splits,
 )
 from openset.protocols._samples import Fold, folds
+from openset.protocols._series import grid, leave_classes_out
 
 __all__ = [
     "Class",
@@ -30,6 +25,7 @@ __all__ = [
     "grid",
     "holdout",
     "leave_classes_out",
+    "load",
     "names",
     "openness",
     "operational",

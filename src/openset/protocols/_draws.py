@@ -121,3 +121,12 @@ class Draws(Sequence[Protocol]):
         """Read a JSON file that :meth:`save` wrote."""
         caller = f"Draws.load({str(path)!r})"
         return cls._from_mapping(caller, read_json(load_text(caller, path)))
+
+
+def load(path: str | Path) -> Protocol | Draws:
+    """Read a JSON file of either kind: one protocol, or several."""
+    caller = f"protocols.load({str(path)!r})"
+    data = read_json(load_text(caller, path))
+    if isinstance(data, dict) and data.get("kind") == _KIND:
+        return Draws._from_mapping(caller, data)
+    return Protocol._from_mapping(caller, data)

@@ -1,12 +1,10 @@
-"""Drawing protocols: holdout, outlier, operational, leave-classes-out, grids."""
+"""Drawing protocols: holdout, outlier, operational."""
 
-from collections.abc import Iterable, Sequence
 from typing import Any, overload
 
 from openset import _check
 from openset.protocols._draw import Stream
 from openset.protocols._draws import Draws
-from openset.protocols._openness import nearest_pair, pairs
 from openset.protocols._protocol import Class, Protocol, class_list
 
 
@@ -52,7 +50,7 @@ def holdout(
     >>> holdout(["cat", "dog", "fox"], 2, 1, repeats=5, rng=0)
     Draws(5 protocols, 2 distinct, openness 0.106)
     """
-    universe, source = _universe("holdout", "classes", classes)
+    universe, source = universe_of("holdout", "classes", classes)
     n_known = _check.positive_int("holdout", "n_known", n_known)
     n_unknown = _check.positive_int("holdout", "n_unknown", n_unknown)
     _enough("holdout", "n_known + n_unknown", n_known + n_unknown, universe)
@@ -130,8 +128,8 @@ def outlier(
     0.423
     """
     caller = "outlier"
-    inside, source = _universe(caller, "known_set", known_set)
-    outside, unknown_source = _universe(caller, "unknown_set", unknown_set)
+    inside, source = universe_of(caller, "known_set", known_set)
+    outside, unknown_source = universe_of(caller, "unknown_set", unknown_set)
     source, unknown_source = source or "known set", unknown_source or "unknown set"
     if source == unknown_source:
         msg = (
@@ -236,7 +234,7 @@ def operational(
     ((1, 2, 3, 6, 8), (0, 7), (4, 5, 9))
     """
     caller = "operational"
-    universe, source = _universe(caller, "classes", classes)
+    universe, source = universe_of(caller, "classes", classes)
     n_known = _check.positive_int(caller, "n_known", n_known)
     n_surrogate = _check.positive_int(caller, "n_surrogate", n_surrogate)
     n_unknown = _check.positive_int(caller, "n_unknown", n_unknown)
@@ -267,134 +265,6 @@ def operational(
     return _repeated(caller, repeats, one)
 
 
-def leave_classes_out(classes: Any, n_out: int = 1, rng: Any = None) -> Draws:
-    """Let every class be unknown exactly once, `n_out` at a time.
-
-    Parameters
-    ----------
-    classes
-        See :func:`holdout`.
-    n_out
-        Unknown classes per protocol; it must divide the number of classes.
-    rng
-        Draws which classes leave together; left out, they leave in their own order.
-
-    Examples
-    --------
-    >>> [p.unknown for p in leave_classes_out(["cat", "dog", "fox"])]
-    [('cat',), ('dog',), ('fox',)]
-    """
-    caller = "leave_classes_out"
-    universe, source = _universe(caller, "classes", classes)
-    n = len(universe)
-    n_out = _check.positive_int(caller, "n_out", n_out)
-    if n_out >= n or n % n_out:
-        options = [d for d in range(1, n // 2 + 1) if n % d == 0]
-        msg = _check.must(
-            f"a proper divisor of the {n} classes",
-            caller=caller,
-            name="n_out",
-            got=n_out,
-            remedy=f"Possible here: {options}",
-        )
-        raise ValueError(msg)
-    seeds = [0] * (n // n_out)
-    if rng is None:
-        blocks = [universe[i : i + n_out] for i in range(0, n, n_out)]
-    else:
-        stream = Stream(caller, rng)
-        blocks = stream.choose(universe, *[n_out] * (n // n_out))
-        seeds = [stream.seed() for _ in blocks]
-    return Draws(
-        tuple(
-            Protocol(
-                known=tuple(c for c in universe if c not in block),
-                unknown=block,
-                source=source,
-                classes=universe,
-                seed=seed,
-                name="leave_classes_out",
-            )
-            for block, seed in zip(blocks, seeds, strict=True)
-        )
-    )
-
-
-def grid(
-    classes: Any,
-    unknown_set: Any = None,
-    *,
-    sizes: Iterable[tuple[int, int]] | None = None,
-    openness: Iterable[float] | None = None,
-    repeats: int = 5,
-    rng: Any = 0,
-) -> Draws:
-    """Draw problems over a range of openness, several class draws each.
-
-    Parameters
-    ----------
-    classes
-        See :func:`holdout`; with `unknown_set`, the known set of :func:`outlier`.
-    unknown_set
-        Where unknown classes come from, if not from `classes`.
-    sizes
-        (n_known, n_unknown) pairs. Left out together with `openness`: all pairs with at
-        least two known classes, ``pairs(n)``.
-    openness
-        Instead of `sizes`: target values; the nearest possible pair is taken, the
-        larger one of equally near pairs.
-    repeats
-        Class draws per pair. One draw says little: the classes matter more than the
-        openness.
-    rng
-        See :func:`holdout`.
-
-    Examples
-    --------
-    The five problems of the class-imbalance paper, five class draws each:
-
-    >>> sizes = [(7, 5), (4, 3), (7, 8), (7, 9), (2, 8)]
-    >>> grid(10, range(10, 20), sizes=sizes, rng=0)
-    Draws(25 protocols, 25 distinct, openness 0.142 to 0.423)
-    >>> [p.n_unknown for p in grid(10, openness=[0.1, 0.3], repeats=1)]
-    [3, 6]
-    """
-    caller = "grid"
-    universe, _ = _universe(caller, "classes", classes)
-    outside = None
-    if unknown_set is not None:
-        outside = _universe(caller, "unknown_set", unknown_set)[0]
-    if sizes is not None and openness is not None:
-        msg = "grid: sizes or openness must be given, got both"
-        raise ValueError(msg)
-    chosen: Sequence[tuple[int, int]]
-    if sizes is not None:
-        chosen = [_pair(caller, pair) for pair in sizes]
-    else:
-        chosen = pairs(len(universe), None if outside is None else len(outside))
-        if openness is not None:
-            chosen = [nearest_pair(t, tuple(chosen), caller=caller) for t in openness]
-            # Two targets may meet in one pair; it is drawn once.
-            chosen = list(dict.fromkeys(chosen))
-    if not chosen:
-        msg = "grid: sizes or openness must be non-empty, got none"
-        raise ValueError(msg)
-    repeats = _check.positive_int(caller, "repeats", repeats)
-    # One generator through all cells: a second rng=seed would repeat the same draws.
-    stream = Stream(caller, rng)
-    drawn: list[Protocol] = []
-    for n_known, n_unknown in chosen:
-        seed = stream.seed()
-        if unknown_set is None:
-            cell = holdout(classes, n_known, n_unknown, repeats, seed)
-        else:
-            cell = outlier(
-                classes, unknown_set, n_known, n_unknown, repeats=repeats, rng=seed
-            )
-        drawn.extend(cell)
-    return Draws(tuple(drawn))
-
-
 def _repeated(caller: str, repeats: int | None, one: Any) -> Protocol | Draws:
     if repeats is None:
         return one()
@@ -402,7 +272,7 @@ def _repeated(caller: str, repeats: int | None, one: Any) -> Protocol | Draws:
     return Draws(tuple(one() for _ in range(n)))
 
 
-def _universe(caller: str, name: str, value: Any) -> tuple[tuple[Class, ...], str]:
+def universe_of(caller: str, name: str, value: Any) -> tuple[tuple[Class, ...], str]:
     """Return the classes and the name of what a caller draws from."""
     if hasattr(value, "classes"):  # a data set
         source = getattr(value, "label_set", "") or getattr(value, "name", "")
@@ -425,18 +295,3 @@ def _enough(caller: str, name: str, wanted: int, classes: tuple[Class, ...]) -> 
             got=wanted,
         )
         raise ValueError(msg)
-
-
-def _pair(caller: str, pair: Any) -> tuple[int, int]:
-    try:
-        n_known, n_unknown = pair
-    except (TypeError, ValueError):
-        msg = f"{caller}: sizes must be (n_known, n_unknown) pairs, got {pair!r}"
-        raise ValueError(msg) from None
-    return (
-        _check.positive_int(caller, "n_known", n_known),
-        _check.positive_int(caller, "n_unknown", n_unknown),
-    )
-
-
-__all__ = ["grid", "holdout", "leave_classes_out", "operational", "outlier"]

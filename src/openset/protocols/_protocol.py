@@ -120,7 +120,8 @@ class Protocol:
         for one, other in combinations(PARTS, 2):
             if self.source_of(one) != self.source_of(other):
                 continue
-            both = [c for c in getattr(self, one) if c in set(getattr(self, other))]
+            there = set(getattr(self, other))
+            both = [c for c in getattr(self, one) if c in there]
             if both:
                 msg = (
                     f"Protocol: {one} and {other} must be disjoint, got "

@@ -90,6 +90,17 @@ def test_checksums_of_the_large_files_fit(file, data_root):
         check(data_root / file, "sha256:000")
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["digits", "notmnist", "clinc150", "banking77", "letter", "vowel", "texture"],
+)
+def test_the_registry_knows_the_sizes(name, data_root):
+    found = load(name, data_root)
+    source = datasets.REGISTRY[name]
+    assert (len(found), len(found.classes)) == (source.n_samples, source.n_classes)
+    assert found.kind == source.kind
+
+
 def test_banking77_equals_the_other_loaders(data_root, reference):
     same(load("banking77", data_root), reference.load("banking77"))
 

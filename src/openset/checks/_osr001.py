@@ -1,0 +1,22 @@
+"""OSR001: all problems of a study have one openness."""
+
+from openset.checks._finding import Check, Outcome, found, not_applicable, passed
+from openset.checks._study import Study
+
+
+def look(study: Study) -> Outcome:
+    """Count the different values of openness."""
+    if not study.protocols:
+        return not_applicable("no protocols given")
+    # Nine digits: (4, 3) and (8, 6) have one openness, whatever the rounding.
+    values = sorted({round(p.openness, 9) for p in study.protocols})
+    if len(values) == 1:
+        return found(
+            f"all {len(study.protocols)} protocols have openness {values[0]:.3f}",
+            "Add problems with other class counts: "
+            "protocols.grid(classes, openness=[0.1, 0.2, 0.3])",
+        )
+    return passed(f"{len(values)} values, {values[0]:.3f} to {values[-1]:.3f}")
+
+
+CHECK = Check("OSR001", "One openness only", look, guidelines=(1,))

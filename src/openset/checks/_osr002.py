@@ -1,0 +1,33 @@
+"""OSR002: at some openness, one draw of classes stands for all."""
+
+from openset.checks._finding import Check, Outcome, found, not_applicable, passed
+from openset.checks._study import Study
+
+
+def look(study: Study) -> Outcome:
+    """Count the different class draws at each openness."""
+    if not study.protocols:
+        return not_applicable("no protocols given")
+    draws: dict[float, set[object]] = {}
+    for p in study.protocols:
+        # Not p.problem: other surrogate classes make no other draw.
+        draw = (
+            p.source,
+            frozenset(p.known),
+            p.source_of("unknown"),
+            frozenset(p.unknown),
+        )
+        draws.setdefault(round(p.openness, 9), set()).add(draw)
+    single = sorted(value for value, drawn in draws.items() if len(drawn) < 2)
+    if single:
+        shown = ", ".join(f"{value:.3f}" for value in single)
+        return found(
+            f"one class draw at openness {shown}",
+            "Draw the classes several times (repeats=5) and report the spread; where "
+            "every class is in use, leave some out so that there is a choice",
+        )
+    fewest = min(map(len, draws.values()))
+    return passed(f"at least {fewest} class draws at each of {len(draws)} openness")
+
+
+CHECK = Check("OSR002", "One class draw per openness", look, guidelines=(2,))

@@ -1,0 +1,43 @@
+"""OSR004: lopsided test sets, and a metric that depends on their proportions."""
+
+from openset.checks._finding import Check, Outcome, found, not_applicable, passed
+from openset.checks._names import PREVALENCE
+from openset.checks._study import Study
+from openset.metrics import imbalance_ratio
+
+LIMIT = 2.0
+"""From here on, always naming the larger side is right two times out of three."""
+
+
+def look(study: Study) -> Outcome:
+    """Compare the number of known and unknown samples of each test set."""
+    ratios = {
+        name: imbalance_ratio(scores)
+        for name, scores in study.scores.items()
+        if scores.n_known and scores.n_unknown
+    }
+    if not ratios:
+        return not_applicable("no scores with both known and unknown samples given")
+    low, high = min(ratios.values()), max(ratios.values())
+    span = f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
+    seen = f"{span} known samples per unknown one"
+    if low > 1 / LIMIT and high < LIMIT:
+        return passed(seen)
+    if not study.reported:
+        return not_applicable(f"{seen}; no metrics named: give results or a headline")
+    touched = sorted(study.bases & PREVALENCE)
+    if not touched:
+        return passed(f"{seen}, but no reported metric depends on it")
+    return found(
+        f"{seen}, and {', '.join(touched)} would be another number at another ratio",
+        "Report auroc, openauc, outer_score or overall_score, which do not depend on "
+        "it; or state the ratio beside the number and compare at equal ratios only",
+    )
+
+
+CHECK = Check(
+    "OSR004",
+    "Known/unknown imbalance with a prevalence-dependent metric",
+    look,
+    guidelines=(5, 6),
+)

@@ -1,0 +1,54 @@
+"""OSR009: the same problem, sample or result counted twice."""
+
+from itertools import combinations
+
+import numpy as np
+
+from openset.checks._finding import Check, Outcome, found, not_applicable, passed
+from openset.checks._study import Study
+from openset.protocols import duplicates
+from openset.scores import Scores
+
+
+def look(study: Study) -> Outcome:
+    """Look for equal protocols, samples in two parts, and equal sets of scores."""
+    if len(study.protocols) + len(study.scores) + len(study.parts) < 2:
+        return not_applicable("nothing to compare: give protocols, parts or scores")
+    for one, other in combinations(study.parts, 2):
+        both = np.intersect1d(study.parts[one], study.parts[other])
+        if both.size:
+            return found(
+                f"{both.size} samples are in {one} and in {other}, {both[0]!s} first",
+                "Cut the data once, with datasets.cut or datasets.folds, and train, "
+                "calibrate and test on what it gives",
+            )
+    repeated = duplicates(study.protocols)
+    if repeated:
+        n_repeats = sum(len(places) - 1 for places in repeated)
+        shown = ", ".join(
+            " = ".join(study.protocols[i].name or str(i) for i in places)
+            for places in repeated[:3]
+        )
+        return found(
+            f"{n_repeats} of {len(study.protocols)} protocols repeat another ({shown})",
+            "Leave repeats out: a spread over splits that coincide is too small",
+        )
+    for one, other in combinations(study.scores, 2):
+        if _is_copy(study.scores[one], study.scores[other]):
+            return found(
+                f"the scores {one!r} and {other!r} are the same, sample by sample",
+                "Look for a file saved twice, or a detector that falls back on another",
+            )
+    return passed("no protocol, sample or set of scores occurs twice")
+
+
+def _is_copy(a: Scores, b: Scores) -> bool:
+    return len(a) == len(b) and all(
+        np.array_equal(getattr(a, name), getattr(b, name))
+        for name in ("known", "labels", "predicted")
+    )
+
+
+CHECK = Check(
+    "OSR009", "Duplicate splits or samples across parts", look, guidelines=(2,)
+)

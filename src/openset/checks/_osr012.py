@@ -1,0 +1,45 @@
+"""OSR012: unknown samples look more known than known ones."""
+
+from openset.checks._finding import Check, Outcome, found, not_applicable, passed
+from openset.checks._names import base
+from openset.checks._study import Study
+from openset.metrics import evaluate
+
+MARGIN = 0.05
+"""A weak detector may fall a little below 0.5; a flipped sign falls far."""
+
+FEWEST = 5
+"""Samples a side from which on complete separation is no accident."""
+
+
+def look(study: Study) -> Outcome:
+    """Look for an AUROC clearly below one half, in scores or else in results."""
+    values: dict[str, float] = {}
+    for name, scores in study.scores.items():
+        if not (scores.n_known and scores.n_unknown):
+            continue
+        evaluation = evaluate(scores)
+        interval = evaluation.intervals.get("auroc")
+        if interval is None:  # complete separation, or next to no samples
+            is_sure = min(scores.n_known, scores.n_unknown) >= FEWEST
+        else:
+            is_sure = interval.high < 0.5
+        values[name] = evaluation["auroc"] if is_sure else 0.5
+    if not values and study.results is not None:
+        for row in study.results:
+            if base(row.metric) == "auroc":
+                run = f"{row.detector or row.model or 'results'}, seed {row.seed}"
+                values[run] = row.value
+    if not values:
+        return not_applicable("no scores with both sides and no AUROC in the results")
+    lowest = min(values, key=values.__getitem__)
+    if values[lowest] < 0.5 - MARGIN:
+        return found(
+            f"{lowest}: AUROC {values[lowest]:.3f}, so unknown samples score higher",
+            "Check the sign: higher must mean more known. Outlier scores, distances "
+            "and energies of many papers have to be negated",
+        )
+    return passed(f"no AUROC is clearly below 0.5 ({len(values)} looked at)")
+
+
+CHECK = Check("OSR012", "Score direction suspicious", look)

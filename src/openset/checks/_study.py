@@ -1,0 +1,245 @@
+"""`Study`: what an evaluation consists of, as far as the checks look at it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.checks._names import base
+from openset.datasets import Cut
+from openset.protocols import Protocol
+from openset.results import Results
+from openset.scores import Scores
+
+T = TypeVar("T")
+
+ORIGINS = (
+    "defaults",
+    "published",
+    "n_known",
+    "train",
+    "validation",
+    "negative",
+    "surrogate",
+    "openness",
+    "test",
+    "test unknowns",
+)
+"""What hyper-parameters can have been chosen by; OSR011 objects to the last three."""
+
+ONLY = "scores"  # the name of scores that were given without one
+
+
+@dataclass(frozen=True)
+class Claim:
+    """That one method beats another: by how much, in which metric.
+
+    Empty names stand for the two methods of a study that has two; an empty metric for
+    its headline.
+    """
+
+    difference: float
+    better: str = ""
+    worse: str = ""
+    metric: str = ""
+
+    def __post_init__(self) -> None:
+        difference = _check.number(
+            "Claim", "difference", self.difference, low=0, open_low=True
+        )
+        object.__setattr__(self, "difference", difference)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A threshold in use, with what is known of its choice."""
+
+    value: float
+    method: str = ""
+    is_of: Callable[[Scores], bool] | None = None  # was it chosen on these samples?
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Study:
+    """All the checks may look at; whatever is left out makes some not applicable.
+
+    Parameters
+    ----------
+    scores
+        Test scores: one `Scores`, or several by name (of the detector, say).
+    calibration
+        The scores thresholds were chosen on: one for all, or by the names of `scores`.
+    thresholds
+        A number, or any object with `value`, or several by the names of `scores`. Its
+        `method`, and a `fingerprint` that can tell ``is_of(scores)``, are used if it
+        has them.
+    results
+        The numbers that are reported.
+    protocols
+        Who was known and unknown in each problem.
+    parts
+        Names of the samples of each part, ``{"train": [...], "test": [...]}``, or a
+        `datasets.Cut`.
+    headline
+        The metric the conclusions rest on.
+    claim
+        A claimed difference: a number, or a `Claim`.
+    tuned_on
+        What hyper-parameters were chosen by: one or several of `ORIGINS`.
+
+    Examples
+    --------
+    >>> Study(headline="F1", claim=0.01).claim
+    Claim(difference=0.01, better='', worse='', metric='')
+    """
+
+    scores: Mapping[str, Scores] = field(default_factory=dict)
+    calibration: Mapping[str, Scores] = field(default_factory=dict)
+    thresholds: Mapping[str, Chosen] = field(default_factory=dict)
+    results: Results | None = None
+    protocols: tuple[Protocol, ...] = ()
+    parts: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
+    headline: str = ""
+    claim: Claim | None = None
+    tuned_on: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        *,
+        scores: Scores | Mapping[str, Scores] | None = None,
+        calibration: Scores | Mapping[str, Scores] | None = None,
+        thresholds: Any = None,
+        results: Results | None = None,
+        protocols: Protocol | Iterable[Protocol] | None = None,
+        parts: Cut | Mapping[str, Iterable[Any]] | None = None,
+        headline: str | None = None,
+        claim: float | Claim | None = None,
+        tuned_on: str | Sequence[str] | None = None,
+    ) -> None:
+        if results is not None:
+            _kind("results", results, Results)
+        if headline is not None:
+            _kind("headline", headline, str)
+        values = {
+            "scores": _named("scores", scores, _scores),
+            "calibration": _named("calibration", calibration, _scores),
+            "thresholds": _named("thresholds", thresholds, _chosen),
+            "results": results,
+            "protocols": _protocols(protocols),
+            "parts": _parts(parts),
+            "headline": headline or "",
+            "claim": Claim(claim) if isinstance(claim, Real) else claim,
+            "tuned_on": _origins(tuned_on),
+        }
+        if claim is not None:
+            _kind("claim", values["claim"], Claim)
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        """Names of all metrics the study reports, the headline first."""
+        names = [self.headline, "" if self.claim is None else self.claim.metric]
+        if self.results is not None:
+            names += [row.metric for row in self.results]
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    @property
+    def bases(self) -> frozenset[str]:
+        """Registry names of the reported metrics; those of others are left out."""
+        return frozenset(filter(None, map(base, self.reported)))
+
+    def calibration_of(self, name: str) -> Scores | None:
+        """Return the calibration scores that belong to these test scores."""
+        return _belonging(self.calibration, name)
+
+    def threshold_of(self, name: str) -> Chosen | None:
+        """Return the threshold that belongs to these test scores."""
+        return _belonging(self.thresholds, name)
+
+
+def _belonging(table: Mapping[str, T], name: str) -> T | None:
+    if set(table) == {ONLY}:  # one for all
+        return table[ONLY]
+    return table.get(name)
+
+
+def _kind(name: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        got = type(value).__name__
+        rule = f"a {kind.__name__}"
+        raise TypeError(_check.must(rule, caller="checks.run", name=name, got=got))
+
+
+def _named(name: str, value: Any, read: Any) -> Mapping[str, Any]:
+    if value is None:
+        return MappingProxyType({})
+    is_several = isinstance(value, Mapping) and "value" not in value
+    table = value if is_several else {ONLY: value}
+    return MappingProxyType({str(k): read(name, v) for k, v in table.items()})
+
+
+def _scores(name: str, value: Any) -> Scores:
+    _kind(name, value, Scores)
+    return value
+
+
+def _chosen(name: str, value: Any) -> Chosen:
+    """Read a number, a record or any object with `value`: no type of ours is asked."""
+    if isinstance(value, Mapping):
+        record = dict(value)
+    else:
+        keys = ("value", "method", "fingerprint")
+        record = {key: getattr(value, key) for key in keys if hasattr(value, key)}
+    return Chosen(
+        value=_check.threshold(f"checks.run: {name}", record.get("value", value)),
+        method=str(record.get("method") or ""),
+        is_of=getattr(record.get("fingerprint"), "is_of", None),
+    )
+
+
+def _protocols(value: Any) -> tuple[Protocol, ...]:
+    if value is None:
+        return ()
+    listed = (value,) if isinstance(value, Protocol) else tuple(value)
+    for protocol in listed:
+        _kind("protocols", protocol, Protocol)
+    return listed
+
+
+def _parts(value: Any) -> Mapping[str, NDArray[np.str_]]:
+    if value is None:
+        return MappingProxyType({})
+    if isinstance(value, Cut):
+        return MappingProxyType(_parts_of_cut(value))
+    _kind("parts", value, Mapping)
+    return MappingProxyType(
+        {
+            str(part): np.asarray(list(ids)).astype(np.str_)
+            for part, ids in value.items()
+        }
+    )
+
+
+def _parts_of_cut(cut: Cut) -> dict[str, NDArray[np.str_]]:
+    parts = {"train": cut.train.ids}
+    for name in ("validation", "negative", "surrogate"):
+        samples = getattr(cut, name)
+        if samples is not None:
+            parts[name] = samples.ids
+    if len(cut.tests) == 1 or cut.protocol.unknowns == "shared":
+        # Splits that share their unknowns by design are one part.
+        return parts | {"test": np.unique(np.concatenate([t.ids for t in cut.tests]))}
+    return parts | {f"test {i}": test.ids for i, test in enumerate(cut.tests)}
+
+
+def _origins(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    listed = (value,) if isinstance(value, str) else tuple(value)
+    return tuple(_check.one_of("checks.run", "tuned_on", v, ORIGINS) for v in listed)

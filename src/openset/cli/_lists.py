@@ -1,0 +1,23 @@
+"""Plain tables and shortened lists for the terminal."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+
+
+def plain_table(title: str) -> Table:
+    """Make a table without frames, titled on the left."""
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def few(values: Sequence[object], n: int) -> str:
+    """Write a list, shortened to `n` entries.
+
+    Examples
+    --------
+    >>> few(["cat", "dog", "fox"], 2)
+    'cat, dog, … (3)'
+    """
+    shown = ", ".join(map(str, values[:n]))
+    return shown if len(values) <= n else f"{shown}, … ({len(values)})"

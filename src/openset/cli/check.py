@@ -1,0 +1,70 @@
+"""`openset check`."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from openset import checks
+from openset.checks import Finding
+from openset.cli._lists import plain_table
+from openset.cli._tables import OUT
+
+EPILOG = """[bold]Examples[/bold]
+
+openset check study/
+
+openset check study/ --strict
+
+[bold]A study folder[/bold] holds some of: scores/NAME.npz (test scores),
+calibration/NAME.npz (what thresholds were chosen on), results.csv, protocol*.json,
+parts.json (sample names of each part), and study.json with any of headline,
+thresholds, claim and tuned_on. See docs/checks/index.md."""
+
+_STYLES = {"passed": "green", "finding": "bold red", "not applicable": "dim"}
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="STUDY_FOLDER", help="Folder of a study.")
+    ],
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if there are findings.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Check an evaluation for mistakes that make its numbers meaningless."""
+    findings = checks.run_folder(folder)
+    if as_json:
+        typer.echo(json.dumps([finding.to_dict() for finding in findings], indent=2))
+    else:
+        _print(folder, findings)
+    if strict and any(finding.is_finding for finding in findings):
+        raise typer.Exit(1)
+
+
+def _print(folder: Path, findings: Sequence[Finding]) -> None:
+    OUT.print(_table(folder, findings))
+    counts = dict.fromkeys(_STYLES, 0)
+    for finding in findings:
+        counts[finding.status] += 1
+    said = ", ".join(f"{n} {status}" for status, n in counts.items())
+    OUT.print(said, highlight=False)
+
+
+def _table(folder: Path, findings: Sequence[Finding]) -> Table:
+    table = plain_table(f"Checks of {escape(folder.name or str(folder))}")
+    table.add_column("check", no_wrap=True)
+    table.add_column("status")
+    table.add_column("what was seen, and what to do")
+    for finding in findings:
+        style = _STYLES[finding.status]
+        text = f"{escape(finding.title)}: [default]{escape(finding.message)}[/default]"
+        if finding.is_finding:
+            text += f"\n→ {escape(finding.remedy)}\n[dim]{finding.link}[/dim]"
+        table.add_row(finding.code, f"[{style}]{finding.status}[/{style}]", text)
+    return table

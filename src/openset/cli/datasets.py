@@ -1,0 +1,71 @@
+"""`openset datasets`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openset import datasets
+from openset.cli._lists import plain_table
+from openset.cli._tables import OUT
+
+EPILOG = """[bold]Examples[/bold]
+
+openset datasets
+
+openset datasets cub --root data/
+
+openset datasets --json"""
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(help="Show one: its files, and where they go.")
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the data sets [$OPENSET_DATA, or the cache]."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List the data sets: kind, size, whether they are here, how to get them."""
+    here = set(datasets.available(root))
+    if name is not None:
+        OUT.print(datasets.describe(name, root), soft_wrap=True, highlight=False)
+        return
+    if as_json:
+        records = [
+            {
+                "name": source.name,
+                "kind": source.kind,
+                "n_classes": source.n_classes,
+                "n_samples": source.n_samples,
+                "here": source.name in here,
+                "how": source.how,
+                "about": source.about,
+            }
+            for source in datasets.REGISTRY.values()
+        ]
+        typer.echo(json.dumps(records, indent=2))
+        return
+    table = plain_table(f"Data sets, {len(here)} of {len(datasets.names())} here")
+    table.add_column("name", no_wrap=True)
+    table.add_column("kind")
+    table.add_column("classes", justify="right")
+    table.add_column("samples", justify="right")
+    table.add_column("how to get it", no_wrap=True)
+    for source in datasets.REGISTRY.values():
+        is_here = source.name in here
+        table.add_row(
+            source.name,
+            source.kind,
+            f"{source.n_classes:,}",
+            f"{source.n_samples:,}",
+            "[green]here[/green]" if is_here else source.how,
+        )
+    OUT.print(table)
+    OUT.print(
+        "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold]. "
+        "More on one: [bold]openset datasets NAME[/bold]"
+    )

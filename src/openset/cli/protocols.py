@@ -1,0 +1,242 @@
+"""`openset protocols`: list, show and draw."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from openset import datasets, protocols
+from openset.cli._lists import few, plain_table
+from openset.cli._tables import OUT
+from openset.protocols import Draws, Protocol
+
+EPILOG = """[bold]Examples[/bold]
+
+openset protocols
+
+openset protocols show cifar10 0
+
+openset protocols holdout 10 --known 6 --unknown 4 --repeats 5 --out draws.json
+
+openset protocols outlier cifar10 svhn --known 4 --unknown 4 --out draws.json
+
+openset protocols operational digits --known 5 --surrogate 2 --unknown 3 --out p.json"""
+
+app = typer.Typer(
+    help="List published protocols, show one, or draw new ones.",
+    epilog=EPILOG,
+    invoke_without_command=True,
+    rich_markup_mode="rich",
+)
+
+Classes = Annotated[
+    str,
+    typer.Argument(
+        metavar="CLASSES",
+        help="A number of classes, names with commas between, or a data set.",
+    ),
+]
+Known = Annotated[int, typer.Option("--known", help="Number of known classes.")]
+Unknown = Annotated[int, typer.Option("--unknown", help="Number of unknown classes.")]
+Repeats = Annotated[
+    int | None, typer.Option(help="Draw several times; left out, one protocol.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed draws the same everywhere.")]
+Root = Annotated[Path | None, typer.Option(help="Folder of the data sets.")]
+Out = Annotated[
+    Path | None, typer.Option(help="Write JSON here instead of printing it.")
+]
+
+
+@app.callback()
+def _default(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        listed()
+
+
+@app.command("list")
+def listed() -> None:
+    """List the published protocols."""
+    table = plain_table("Published protocols")
+    for column in ("name", "splits"):
+        table.add_column(column, no_wrap=True)
+    for column in ("known", "unknown", "openness", "distinct"):
+        table.add_column(column, justify="right")
+    for name in protocols.names():
+        splits = protocols.splits(name)
+        each = Draws(tuple(protocols.published(name, split) for split in splits))
+        table.add_row(
+            name,
+            f"{splits[0]}–{splits[-1]}"
+            if splits[0] == 0
+            else ", ".join(map(str, splits)),
+            _span([str(p.n_known) for p in each]),
+            _span([str(p.n_unknown) for p in each]),
+            _span([f"{p.openness:.3f}" for p in each]),
+            f"{each.n_distinct} of {len(each)}",
+        )
+    OUT.print(table)
+    OUT.print("Show one with: [bold]openset protocols show NAME SPLIT[/bold]")
+
+
+@app.command("show")
+def show(
+    name: Annotated[str, typer.Argument(help="A published protocol, or a .json file.")],
+    split: Annotated[
+        str | None, typer.Argument(help="Which split of it; left out, the first.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show who is known and who is unknown in a protocol."""
+    if name.endswith(".json"):
+        drawn = protocols.load(name)
+    else:
+        first = protocols.splits(name)[0]
+        drawn = protocols.published(name, first if split is None else split)
+    if as_json:
+        typer.echo(drawn.to_json())
+    elif isinstance(drawn, Draws):
+        OUT.print(_table_of_draws(drawn))
+    else:
+        OUT.print(_table_of_one(drawn))
+
+
+@app.command("holdout")
+def holdout(
+    classes: Classes,
+    n_known: Known,
+    n_unknown: Unknown,
+    repeats: Repeats = None,
+    seed: Seed = 0,
+    root: Root = None,
+    out: Out = None,
+) -> None:
+    """Draw known and unknown classes from one data set."""
+    universe = _classes(classes, root)
+    _deliver(protocols.holdout(universe, n_known, n_unknown, repeats, seed), out)
+
+
+@app.command("outlier")
+def outlier(
+    known_set: Classes,
+    unknown_set: Annotated[
+        str, typer.Argument(metavar="OTHER", help="Where unknown classes come from.")
+    ],
+    n_known: Annotated[
+        int | None, typer.Option("--known", help="Number of known classes [all].")
+    ] = None,
+    n_unknown: Annotated[
+        int | None, typer.Option("--unknown", help="Number of unknown classes [all].")
+    ] = None,
+    repeats: Repeats = None,
+    seed: Seed = 0,
+    root: Root = None,
+    out: Out = None,
+) -> None:
+    """Draw known classes from one data set and unknown ones from another."""
+    sets = _classes(known_set, root), _classes(unknown_set, root)
+    _deliver(
+        protocols.outlier(*sets, n_known, n_unknown, repeats=repeats, rng=seed), out
+    )
+
+
+@app.command("operational")
+def operational(
+    classes: Classes,
+    n_known: Known,
+    n_surrogate: Annotated[
+        int, typer.Option("--surrogate", help="Number of surrogate classes.")
+    ],
+    n_unknown: Unknown,
+    validation: Annotated[
+        float, typer.Option(help="Share of known training samples set aside.")
+    ] = 0.2,
+    n_tests: Annotated[
+        int, typer.Option("--tests", help="Number of disjoint test splits.")
+    ] = 5,
+    unknowns: Annotated[
+        str, typer.Option(help="Unknown samples: dealt over the splits, or shared.")
+    ] = "dealt",
+    repeats: Repeats = None,
+    seed: Seed = 0,
+    root: Root = None,
+    out: Out = None,
+) -> None:
+    """Draw a problem with validation and surrogate parts, for a threshold."""
+    drawn = protocols.operational(
+        _classes(classes, root),
+        n_known,
+        n_surrogate,
+        n_unknown,
+        repeats=repeats,
+        rng=seed,
+        validation=validation,
+        n_tests=n_tests,
+        unknowns=unknowns,
+    )
+    _deliver(drawn, out)
+
+
+def _classes(text: str, root: Path | None) -> Any:
+    """Read a count, a list of names, or the name of a data set."""
+    if text.isdecimal():
+        return int(text)
+    if "," in text:
+        return [name.strip() for name in text.split(",") if name.strip()]
+    return datasets.load(text, root)
+
+
+def _deliver(drawn: Protocol | Draws, out: Path | None) -> None:
+    if out is None:
+        typer.echo(drawn.to_json())
+        return
+    drawn.save(out)
+    shown = _table_of_draws(drawn) if isinstance(drawn, Draws) else _table_of_one(drawn)
+    OUT.print(shown)
+    OUT.print(f"wrote {out}")
+
+
+def _table_of_draws(draws: Draws) -> Table:
+    table = plain_table(f"{len(draws)} protocols, {draws.n_distinct} distinct")
+    table.add_column("", justify="right", style="dim")
+    table.add_column("known")
+    table.add_column("unknown")
+    table.add_column("openness", justify="right")
+    table.add_column("hash", no_wrap=True, style="dim")
+    for i, p in enumerate(draws):
+        known, unknown = few(p.known, 10), few(p.unknown, 10)
+        table.add_row(str(i), known, unknown, f"{p.openness:.3f}", p.hash[:8])
+    return table
+
+
+def _table_of_one(protocol: Protocol) -> Table:
+    table = plain_table(protocol.name or "protocol")
+    table.add_column("part")
+    table.add_column("n", justify="right")
+    table.add_column("from")
+    table.add_column("classes")
+    for part in ("known", "negative", "surrogate", "unknown"):
+        classes = getattr(protocol, part)
+        if classes:
+            source = protocol.source_of(part)
+            table.add_row(part, str(len(classes)), source, few(classes, 40))
+    if protocol.unused:
+        unused = protocol.unused
+        table.add_row("unused", str(len(unused)), protocol.source, few(unused, 40))
+    table.add_section()
+    table.add_row("openness", "", "", f"{protocol.openness:.3f}")
+    if protocol.validation:
+        table.add_row("validation", "", "", f"{protocol.validation:.0%} of each class")
+    if protocol.n_tests > 1:
+        splits = f"{protocol.n_tests}, unknown samples {protocol.unknowns}"
+        table.add_row("test splits", "", "", splits)
+    table.add_row("seed", "", "", str(protocol.seed))
+    table.add_row("hash", "", "", protocol.hash[:16])
+    return table
+
+
+def _span(values: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(values))
+    return distinct[0] if len(distinct) == 1 else ", ".join(distinct)

@@ -1,0 +1,304 @@
+"""What is known of each data set before it is read."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from openset.datasets import _binary, _folders, _packaged, _tables, _text
+from openset.datasets._dataset import Dataset
+from openset.datasets._fetch import File
+from openset.datasets._packaged import Packaged
+from openset.datasets._place import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """What is known of a data set before it is read."""
+
+    name: str
+    kind: str
+    n_classes: int
+    n_samples: int
+    about: str
+    read: Callable[[Place], Dataset] | None = None
+    files: tuple[File, ...] = ()
+    marker: str = ""
+    packaged: Packaged | None = None
+
+    @property
+    def how(self) -> str:
+        """How one gets it: "always there", "download", or which file to bring."""
+        if self.name == "digits":
+            return "always there"
+        if self.files and all(file.urls for file in self.files):
+            return "download"
+        if self.read is None and self.packaged is not None:
+            return f"bring {self.packaged.file.name}"
+        if not self.files:
+            return f"bring {self.marker}"
+        return f"bring {self.files[0].name}" + (", …" if len(self.files) > 1 else "")
+
+    def is_here(self, place: Place) -> bool:
+        """Tell whether the official files, or the unpacked folder, are there."""
+        if self.marker:
+            if (place.folder / self.marker).exists():
+                return True
+            if not self.files:
+                return False
+            if place.find(self.marker) is not None:
+                return True
+        return bool(self.files) and all(place.find(f.name) for f in self.files)
+
+
+def _pack(name: str, sha256: str, read: Callable[[str, Path], Dataset]) -> Packaged:
+    return Packaged(File(name, f"sha256:{sha256}"), read)
+
+
+_TABULAR = _pack(
+    "tabular.npz.xz",
+    "8290b1c7405f08e1f98bda18e2d8ca374454a8911c88da89f6191fdbaea93ddc",
+    _tables.packaged_table,
+)
+_OMNIGLOT = "136e85bb70e43e09ddb0bc084f031ef131baa3921ea20d32fe40ae563feb9e19"
+
+_SOURCES = (
+    Source(
+        name="digits",
+        kind="table",
+        n_classes=10,
+        n_samples=1_797,
+        about="8 x 8 digits of scikit-learn; always there",
+        read=_tables.digits,
+    ),
+    Source(
+        name="mnist",
+        kind="image",
+        n_classes=10,
+        n_samples=70_000,
+        about="handwritten digits, 28 x 28 grey",
+        read=_binary.mnist,
+        files=_binary.MNIST,
+        packaged=_pack(
+            "mnist.npz.xz",
+            "00e207057d9f6afc7faf2dc85adebac1abe3cc1d46694a4914dd93588b963744",
+            _packaged.mnist,
+        ),
+    ),
+    Source(
+        name="notmnist",
+        kind="image",
+        n_classes=10,
+        n_samples=10_000,
+        about="letters A to J in many fonts, 28 x 28 grey; test part only",
+        packaged=_pack(
+            "notmnist_test.npz.xz",
+            "dc340e00c76035b77a3dee8c621551068a872a5ea97aedd5376a2f61538892ed",
+            _packaged.notmnist,
+        ),
+    ),
+    Source(
+        name="omniglot",
+        kind="image",
+        n_classes=1623,
+        n_samples=32_460,
+        about="characters of 50 alphabets, 105 x 105; test classes differ from train",
+        read=_folders.omniglot,
+        files=_folders.OMNIGLOT,
+        marker="images_background",
+        packaged=_pack("omniglot.npz.xz", _OMNIGLOT, _packaged.omniglot),
+    ),
+    Source(
+        name="omniglot28",
+        kind="image",
+        n_classes=1623,
+        n_samples=32_460,
+        about="Omniglot at the size of MNIST, 28 x 28",
+        packaged=_pack("omniglot.npz.xz", _OMNIGLOT, _packaged.omniglot28),
+    ),
+    Source(
+        name="svhn",
+        kind="image",
+        n_classes=10,
+        n_samples=99_289,
+        about="house-number digits, 32 x 32 RGB, without the extra part",
+        read=_binary.svhn,
+        files=_binary.SVHN,
+        packaged=_pack(
+            "svhn_webp.npz",
+            "217cd90c6f86dfec69462bbcfcb28612bf1a837a795d851455cfc2aa95bbcef2",
+            _packaged.svhn,
+        ),
+    ),
+    Source(
+        name="cifar10",
+        kind="image",
+        n_classes=10,
+        n_samples=60_000,
+        about="objects and animals, 32 x 32 RGB",
+        read=_binary.cifar10,
+        files=_binary.CIFAR10,
+        packaged=_pack(
+            "cifar10_webp.npz",
+            "2768b962551277afaa2148b7ee51bdcdfbcb6b4858859b324ddeb875c3bbdbc3",
+            _packaged.cifar10,
+        ),
+    ),
+    Source(
+        name="cifar100",
+        kind="image",
+        n_classes=100,
+        n_samples=60_000,
+        about="objects and animals with fine labels, 32 x 32 RGB",
+        read=_binary.cifar100,
+        files=_binary.CIFAR100,
+    ),
+    Source(
+        name="tinyimagenet",
+        kind="image",
+        n_classes=200,
+        n_samples=110_000,
+        about="ImageNet at 64 x 64; the official validation images are the test part",
+        read=_folders.tinyimagenet,
+        files=_folders.TINYIMAGENET,
+        marker="tiny-imagenet-200",
+    ),
+    Source(
+        name="tinyimagenet32_val",
+        kind="image",
+        n_classes=200,
+        n_samples=10_000,
+        about="validation images of TinyImageNet at 32 x 32; test part only",
+        packaged=_pack(
+            "tinyimagenet32_val_webp.npz",
+            "653d60b117efc7e63d555769e8902c31ab906a0f7c6ab4f6c4280063076a6788",
+            _packaged.tinyimagenet,
+        ),
+    ),
+    Source(
+        name="cub",
+        kind="image",
+        n_classes=200,
+        n_samples=11_788,
+        about="bird species (CUB-200-2011)",
+        read=_folders.cub,
+        files=_folders.CUB,
+        marker="CUB_200_2011",
+    ),
+    Source(
+        name="fgvc-aircraft",
+        kind="image",
+        n_classes=100,
+        n_samples=10_000,
+        about="aircraft variants; trainval is the training part",
+        read=_folders.aircraft,
+        files=_folders.AIRCRAFT,
+        marker="fgvc-aircraft-2013b",
+    ),
+    Source(
+        name="stanford-cars",
+        kind="image",
+        n_classes=196,
+        n_samples=16_185,
+        about="car models; files to be brought along",
+        read=_folders.cars,
+        files=_folders.CARS,
+        marker="cars_train",
+    ),
+    Source(
+        name="dtd",
+        kind="image",
+        n_classes=47,
+        n_samples=5_640,
+        about="describable textures, first official partition",
+        read=_folders.dtd,
+        files=_folders.DTD,
+        marker="dtd",
+    ),
+    Source(
+        name="places365",
+        kind="image",
+        n_classes=365,
+        n_samples=36_500,
+        about="scenes; the validation images as test part",
+        read=_folders.places365,
+        files=_folders.PLACES365,
+        marker="val_256",
+    ),
+    Source(
+        name="sun397",
+        kind="image",
+        n_classes=397,
+        n_samples=108_754,
+        about="scenes, all images, no parts",
+        read=_folders.sun397,
+        files=_folders.SUN397,
+        marker="SUN397",
+    ),
+    Source(
+        name="imagenet",
+        kind="image",
+        n_classes=1000,
+        n_samples=1_331_167,
+        about="ILSVRC2012 from folders per WordNet id; to be brought along",
+        read=_folders.imagenet,
+        marker="val",
+    ),
+    Source(
+        name="imagenette",
+        kind="image",
+        n_classes=10,
+        n_samples=13_394,
+        about="ten easy ImageNet classes, full size",
+        read=_folders.imagenette,
+        files=_folders.IMAGENETTE,
+        marker="imagenette2",
+    ),
+    Source(
+        name="clinc150",
+        kind="text",
+        n_classes=150,
+        n_samples=23_700,
+        about="intents, with out-of-scope texts ('oos')",
+        read=_text.clinc150,
+        marker=_text.CLINC150,
+        packaged=_pack(
+            "clinc150.json.xz",
+            "7be39b5d1dcfeebb2e7d6ce9fd96da4b7a7f4e2d68a6662433989d922cccbbb4",
+            _text.packaged_clinc150,
+        ),
+    ),
+    Source(
+        name="banking77",
+        kind="text",
+        n_classes=77,
+        n_samples=13_083,
+        about="banking intents",
+        read=_text.banking77,
+        marker=_text.BANKING77[0],
+        packaged=_pack(
+            "banking77.json.xz",
+            "d03cf84d32c813096e0f40869e82c78d84db2f921b829b817913c91706c7d139",
+            _text.packaged_banking77,
+        ),
+    ),
+    *(
+        Source(
+            name=name,
+            kind="table",
+            n_classes=n_classes,
+            n_samples=n_samples,
+            about=about,
+            packaged=_TABULAR,
+        )
+        for name, n_classes, n_samples, about in (
+            ("letter", 26, 20_000, "UCI letter recognition, 16 columns"),
+            ("penbased", 10, 10_992, "pen strokes of digits, 16 columns"),
+            ("optdigits", 10, 5_620, "scanned digits, 64 columns"),
+            ("satimage", 6, 6_435, "soil types from a satellite, 36 columns"),
+            ("texture", 11, 5_500, "textures, 40 columns"),
+            ("vowel", 11, 990, "spoken vowels, 10 columns"),
+            ("segment", 7, 2_310, "outdoor image regions, 19 columns"),
+        )
+    ),
+)
+REGISTRY: dict[str, Source] = {source.name: source for source in _SOURCES}

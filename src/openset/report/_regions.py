@@ -1,0 +1,97 @@
+"""One confusion matrix, four regions: Inner, Outer, Halfpoint and Overall."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io
+from openset.metrics import confusion
+from openset.scores import Scores
+
+Ints = NDArray[np.int64]
+
+REGIONS = ("inner", "outer", "halfpoint", "overall")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Regions:
+    """The four matrices behind the four scores; true class by row, decision by column.
+
+    `inner` (K, K) names every known sample, rejected or not; `outer` (2, 2) is known
+    and unknown; `halfpoint` (K+1, K+1) has an empty last row; `overall` (K+1, K+1) is
+    the confusion matrix itself, unknown last.
+    """
+
+    classes: Ints
+    inner: Ints
+    outer: Ints
+    halfpoint: Ints
+    overall: Ints
+
+    def score(self, region: str) -> float:
+        """Balanced accuracy of a region: the mean recall of the rows with samples."""
+        matrix = self._matrix("Regions.score", region)
+        support = matrix.sum(axis=1)
+        rows = support > 0
+        return float((np.diag(matrix)[rows] / support[rows]).mean())
+
+    def frame(self, region: str = "overall") -> Any:
+        """Return a region as a pandas table with named rows and columns."""
+        pd = _io.optional("Regions.frame", "pandas", name="tables")
+        matrix = self._matrix("Regions.frame", region)
+        names = self.names(region)
+        return pd.DataFrame(matrix, index=names, columns=names)
+
+    def names(self, region: str) -> list[str]:
+        """Return the names of a region's rows and columns."""
+        if region == "outer":
+            return ["known", "unknown"]
+        classes = [str(c) for c in self.classes.tolist()]
+        return classes if region == "inner" else [*classes, "unknown"]
+
+    def _matrix(self, caller: str, region: str) -> Ints:
+        _check.one_of(caller, "region", region, REGIONS)
+        return getattr(self, region)
+
+
+def confusion_regions(scores: Scores, threshold: float) -> Regions:
+    """Cut a confusion matrix into the regions of the four scores.
+
+    References
+    ----------
+    Komorniczak and Ksieniewicz, "Taking class imbalance into account in open set
+    recognition evaluation", 2024, figures 3 and 4.
+
+    Examples
+    --------
+    >>> made = confusion_regions(
+    ...     Scores(labels=[0, 1, 1, -1], predicted=[0, 1, 0, 1], known=[4, 1, 3, 2]), 2
+    ... )
+    >>> made.overall
+    array([[1, 0, 0],
+           [1, 0, 1],
+           [0, 1, 0]])
+    >>> made.inner.tolist(), made.outer.tolist()
+    ([[1, 0], [1, 1]], [[2, 1], [1, 0]])
+    >>> made.score("halfpoint")
+    0.5
+    """
+    overall = confusion(scores, threshold)
+    matrix = overall.matrix
+    halfpoint = matrix.copy()
+    halfpoint[-1] = 0
+    return Regions(
+        classes=overall.classes,
+        # Accepting everybody asks for the closed-set answer of each sample.
+        inner=confusion(scores, -np.inf).matrix[:-1, :-1],
+        outer=np.array(
+            [
+                [matrix[:-1, :-1].sum(), matrix[:-1, -1].sum()],
+                [matrix[-1, :-1].sum(), matrix[-1, -1]],
+            ]
+        ),
+        halfpoint=halfpoint,
+        overall=matrix,
+    )

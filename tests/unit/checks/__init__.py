@@ -1,0 +1,1 @@
+"""The evaluation checks, one file each."""

@@ -1,0 +1,59 @@
+"""`openset datasets`."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from openset import datasets
+from openset.cli import app
+
+RUNNER = CliRunner()
+
+
+def run(*words):
+    result = RUNNER.invoke(app, ["datasets", *map(str, words)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_every_data_set_is_listed_with_kind_size_and_how_to_get_it(tmp_path):
+    text = run("--root", tmp_path)
+    lines = {line.split()[0]: line for line in text.splitlines() if line.split()}
+    for name, source in datasets.REGISTRY.items():
+        assert source.kind in lines[name]
+        assert f"{source.n_samples:,}" in lines[name]
+    assert "here" in lines["digits"]
+    assert "download" in lines["mnist"]
+    assert "bring tabular.npz.xz" in lines["letter"]
+    assert "1 of 27 here" in text
+
+
+def test_what_lies_in_root_is_here(tmp_path):
+    (tmp_path / "tabular.npz.xz").write_bytes(b"")
+    text = run("--root", tmp_path)
+    assert "8 of 27 here" in text
+
+
+def test_the_list_can_be_json(tmp_path):
+    records = json.loads(run("--root", tmp_path, "--json"))
+    assert [r["name"] for r in records] == datasets.names()
+    assert [r["name"] for r in records if r["here"]] == ["digits"]
+
+
+@pytest.mark.parametrize("name", datasets.names())
+def test_one_data_set_says_which_file_goes_where(name, tmp_path):
+    text = run(name, "--root", tmp_path)
+    assert text.startswith(f"{name}: ")
+    source = datasets.REGISTRY[name]
+    for file in source.files:
+        assert str(tmp_path / name / file.name) in text
+    if source.packaged is not None:
+        assert source.packaged.file.name in text
+    assert name == "digits" or str(tmp_path) in text
+
+
+def test_an_unknown_name_lists_the_known_ones():
+    result = RUNNER.invoke(app, ["datasets", "imagenot"])
+    assert isinstance(result.exception, ValueError)
+    assert "name must be one of 'digits'" in str(result.exception)

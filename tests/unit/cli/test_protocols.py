@@ -1,0 +1,99 @@
+"""`openset protocols`."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from openset import protocols
+from openset.cli import app
+from openset.protocols import Draws, Protocol
+
+RUNNER = CliRunner()
+
+
+def run(*words):
+    result = RUNNER.invoke(app, ["protocols", *map(str, words)])
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("words", [(), ("list",)])
+def test_all_published_protocols_are_listed(words):
+    text = run(*words)
+    for name in protocols.names():
+        assert name in text
+    assert "4 of 5" in text  # SVHN repeats a problem
+
+
+def test_a_published_protocol_is_shown_with_its_classes():
+    text = run("show", "cifar10", "0")
+    assert "0, 6, 4, 9, 1, 7" in text
+    assert "0.134" in text
+
+
+def test_the_first_split_is_shown_if_none_is_named():
+    assert "cub/Easy" in run("show", "cub")
+
+
+def test_long_lists_are_shortened():
+    text = run("show", "imagenet-21k-p", "hard")
+    assert "… (991)" in " ".join(text.split())
+
+
+def test_a_protocol_can_be_shown_as_json():
+    text = run("show", "cub", "Hard", "--json")
+    assert Protocol.from_json(text) == protocols.published("cub", "Hard")
+
+
+def test_holdout_prints_the_protocol_the_library_draws():
+    text = run("holdout", 10, "--known", 6, "--unknown", 4, "--seed", 3)
+    assert Protocol.from_json(text) == protocols.holdout(10, 6, 4, rng=3)
+
+
+def test_holdout_writes_several_draws(tmp_path):
+    path = tmp_path / "draws.json"
+    text = run(
+        "holdout", "a,b, c", "--known", 2, "--unknown", 1, "--repeats", 4, "--out", path
+    )
+    assert Draws.load(path) == protocols.holdout(["a", "b", "c"], 2, 1, repeats=4)
+    assert "4 protocols" in text
+    assert "wrote" in text
+    assert "4 protocols" in run("show", path)
+
+
+def test_a_data_set_lends_its_classes():
+    drawn = Protocol.from_json(run("holdout", "digits", "--known", 6, "--unknown", 4))
+    assert drawn.source == "digits"
+    assert drawn.is_complete
+
+
+def test_outlier_takes_all_classes_unless_told():
+    drawn = Protocol.from_json(run("outlier", 5, "x,y", "--known", 3))
+    assert (drawn.n_known, drawn.n_unknown) == (3, 2)
+    assert drawn == protocols.outlier(5, ["x", "y"], 3)
+
+
+def test_operational_writes_one_protocol(tmp_path):
+    path = tmp_path / "protocol.json"
+    counts = ("--known", 5, "--surrogate", 2, "--unknown", 3, "--tests", 2)
+    text = run("operational", 10, *counts, "--out", path)
+    assert protocols.load(path) == protocols.operational(10, 5, 2, 3, n_tests=2)
+    assert "surrogate" in text
+    assert "20% of each class" in text
+
+
+def test_json_on_the_screen_is_only_json():
+    assert json.loads(run("holdout", 4, "--known", 2, "--unknown", 2))
+
+
+def test_bad_counts_say_what_is_wrong():
+    result = RUNNER.invoke(
+        app, ["protocols", "holdout", "4", "--known", "3", "--unknown", "2"]
+    )
+    assert isinstance(result.exception, ValueError)
+    assert "at most 4, the number of classes" in str(result.exception)
+
+
+def test_help_shows_examples():
+    assert "openset protocols show cifar10 0" in run("--help")

@@ -1,0 +1,1 @@
+"""Figures: their data, and that they can be drawn."""

@@ -1,0 +1,55 @@
+"""Drawing: only that every figure comes out, with what it must show."""
+
+import importlib.util
+
+import pytest
+
+from openset import MissingExtraError, Scores
+from openset.report import confusion_regions, draw, random_scores, sample_counts
+
+HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
+needs_matplotlib = pytest.mark.skipif(
+    not HAS_MATPLOTLIB, reason="matplotlib (extra report) is not installed"
+)
+
+
+def regions():
+    scores = Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 2, 1])
+    return confusion_regions(scores, 2)
+
+
+@needs_matplotlib
+def test_figure_one_draws_both_sides():
+    figure = draw(sample_counts([10] * 5))
+    assert len(figure.axes[0].collections) == 2
+
+
+@needs_matplotlib
+def test_figure_two_draws_one_panel_per_configuration():
+    figure = draw(random_scores([2, 3], [2, 3, 4], repeats=20))
+    assert len(figure.axes) == 12
+
+
+@needs_matplotlib
+def test_the_matrices_show_their_scores():
+    titles = [axes.get_title() for axes in draw(regions()).axes]
+    assert titles == ["inner 1.000", "outer 1.000", "halfpoint 1.000", "overall 1.000"]
+
+
+@needs_matplotlib
+@pytest.mark.parametrize("ending", ["svg", "png", "pdf"])
+def test_a_figure_is_written_whole(tmp_path, ending):
+    draw(regions(), tmp_path / f"figure.{ending}")
+    assert (tmp_path / f"figure.{ending}").stat().st_size > 1000
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(HAS_MATPLOTLIB, reason="matplotlib is installed")
+def test_without_matplotlib_the_extra_is_named():
+    with pytest.raises(MissingExtraError, match=r"openset\[report\]"):
+        draw(regions())
+
+
+def test_other_data_are_refused():
+    with pytest.raises(TypeError, match="data must be one of SampleCounts"):
+        draw([1, 2, 3])

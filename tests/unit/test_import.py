@@ -1,0 +1,38 @@
+"""The package itself: what it offers, and what it does not import."""
+
+import subprocess
+import sys
+
+import pytest
+
+import openset
+
+HEAVY = ("numpy", "scipy", "sklearn", "pandas", "torch", "matplotlib", "rich", "PIL")
+
+
+def loaded_after(code):
+    program = f"{code}\nimport sys\nprint(*[m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(  # noqa: S603  # our own interpreter and program
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    assert loaded_after("import openset") == set()
+
+
+def test_protocols_and_data_sets_need_numpy_only():
+    code = "import openset; openset.protocols, openset.datasets, openset.Scores"
+    assert loaded_after(code) == {"numpy"}
+
+
+@pytest.mark.parametrize("name", openset.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(openset, name) is not None
+    assert name in dir(openset)
+
+
+def test_other_names_are_refused_as_usual():
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        openset.nothing  # noqa: B018

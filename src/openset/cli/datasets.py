@@ -52,9 +52,9 @@ def command(
     table = plain_table(f"Data sets, {len(here)} of {len(datasets.names())} here")
     table.add_column("name", no_wrap=True)
     table.add_column("kind")
-    table.add_column("classes", justify="right")
-    table.add_column("samples", justify="right")
-    table.add_column("how to get it", no_wrap=True)
+    table.add_column("classes", justify="right", no_wrap=True)
+    table.add_column("samples", justify="right", no_wrap=True)
+    table.add_column("how to get it")
     for source in datasets.REGISTRY.values():
         is_here = source.name in here
         table.add_row(

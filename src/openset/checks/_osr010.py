@@ -34,14 +34,16 @@ def look(study: Study) -> Outcome:
         f"{metric}: {claim.difference:g} claimed, {LEVEL:.0%} interval of the "
         f"difference {interval.low:.4f} to {interval.high:.4f} ({interval.method})"
     )
-    if margin >= claim.difference or 0.0 in interval:
+    # Which way is up differs between metrics; the claim is a size, and a rounded one.
+    least, most = sorted((abs(interval.low), abs(interval.high)))
+    is_beyond = 0.0 not in interval and least >= claim.difference
+    if not is_beyond and (margin >= claim.difference or 0.0 in interval):
         return found(
             seen,
             "Measure on more runs or samples, or say that the methods cannot be told "
             "apart",
         )
-    # Which way is up differs between metrics; the claim is a size, and a rounded one.
-    if claim.difference > 1.1 * max(abs(interval.low), abs(interval.high)):
+    if claim.difference > 1.1 * most:
         return found(f"{seen}: smaller than claimed", "Claim what was measured")
     return passed(seen)
 

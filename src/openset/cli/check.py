@@ -63,7 +63,7 @@ def _table(folder: Path, findings: Sequence[Finding]) -> Table:
     table.add_column("what was seen, and what to do")
     for finding in findings:
         style = _STYLES[finding.status]
-        text = f"{escape(finding.title)}: [default]{escape(finding.message)}[/default]"
+        text = f"[dim]{escape(finding.title)}:[/dim] {escape(finding.message)}"
         if finding.is_finding:
             text += f"\n→ {escape(finding.remedy)}\n[dim]{finding.link}[/dim]"
         table.add_row(finding.code, f"[{style}]{finding.status}[/{style}]", text)

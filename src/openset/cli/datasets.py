@@ -52,9 +52,10 @@ def command(
     table = plain_table(f"Data sets, {len(here)} of {len(datasets.names())} here")
     table.add_column("name", no_wrap=True)
     table.add_column("kind")
-    table.add_column("classes", justify="right", no_wrap=True)
-    table.add_column("samples", justify="right", no_wrap=True)
-    table.add_column("how to get it")
+    table.add_column("classes", justify="right")
+    table.add_column("samples", justify="right")
+    table.add_column("get it", no_wrap=True)
+    table.add_column("what it is", style="dim")
     for source in datasets.REGISTRY.values():
         is_here = source.name in here
         table.add_row(
@@ -62,10 +63,16 @@ def command(
             source.kind,
             f"{source.n_classes:,}",
             f"{source.n_samples:,}",
-            "[green]here[/green]" if is_here else source.how,
+            "[green]here[/green]" if is_here else _short(source.how),
+            source.about,
         )
     OUT.print(table)
     OUT.print(
         "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold]. "
-        "More on one: [bold]openset datasets NAME[/bold]"
+        "Which files go where: [bold]openset datasets NAME[/bold]"
     )
+
+
+def _short(how: str) -> str:
+    # File names would break a narrow table; `openset datasets NAME` has them whole.
+    return "by hand" if how.startswith("bring") else how

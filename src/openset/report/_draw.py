@@ -88,7 +88,7 @@ def _histograms(module: Any, data: RandomScores) -> Any:
     for axes, n in zip(grid[0], columns, strict=True):
         axes.set_title(f"{n} unknown")
     for axes, (is_informed, n) in zip(grid[:, 0], rows, strict=True):
-        axes.set_ylabel(f"{n} known" + (", informed" if is_informed else ""))
+        axes.set_ylabel(f"{n} known" + ("\ninformed" if is_informed else ""))
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center")
     return figure
 

@@ -38,6 +38,12 @@ def test_a_claim_beyond_what_was_measured_is_a_finding():
     assert finding.message.endswith("smaller than claimed")
 
 
+def test_a_modest_claim_about_a_large_difference_passes():
+    table = results(postmax=[0.80, 0.86, 0.78], msp=[0.50, 0.52, 0.51])
+    finding = look("OSR010", results=table, headline="openauc", claim=0.05)
+    assert finding.status == "passed"
+
+
 def test_the_methods_of_the_claim_are_compared():
     table = results(a=[0.9, 0.91], b=[0.5, 0.52], c=[0.9, 0.90])
     strong = Claim(0.4, better="a", worse="b", metric="openauc")

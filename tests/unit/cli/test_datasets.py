@@ -25,7 +25,7 @@ def test_every_data_set_is_listed_with_kind_size_and_how_to_get_it(tmp_path):
         assert f"{source.n_samples:,}" in lines[name]
     assert "here" in lines["digits"]
     assert "download" in lines["mnist"]
-    assert "bring tabular.npz.xz" in lines["letter"]
+    assert "by hand" in lines["letter"]
     assert "1 of 27 here" in text
 
 
@@ -39,6 +39,7 @@ def test_the_list_can_be_json(tmp_path):
     records = json.loads(run("--root", tmp_path, "--json"))
     assert [r["name"] for r in records] == datasets.names()
     assert [r["name"] for r in records if r["here"]] == ["digits"]
+    assert records[-1]["how"] == "bring tabular.npz.xz"
 
 
 @pytest.mark.parametrize("name", datasets.names())

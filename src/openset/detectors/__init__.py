@@ -3,6 +3,7 @@
 from openset.detectors import evt
 from openset.detectors._base import Batch, Detector, Fitted, score_all
 from openset.detectors._registry import REGISTRY, make, names
+from openset.detectors.combined import Combined, combine
 from openset.detectors.evm import EVM
 from openset.detectors.msp import MSP
 from openset.detectors.nno import NNO
@@ -21,10 +22,12 @@ __all__ = [
     "REGISTRY",
     "WSVM",
     "Batch",
+    "Combined",
     "Detector",
     "Fitted",
     "OpenMax",
     "PostMax",
+    "combine",
     "evt",
     "make",
     "names",

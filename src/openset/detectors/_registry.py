@@ -4,6 +4,7 @@ from typing import Any
 
 from openset import _check
 from openset.detectors._base import Detector
+from openset.detectors.combined import Combined
 from openset.detectors.evm import EVM
 from openset.detectors.msp import MSP
 from openset.detectors.nno import NNO
@@ -24,6 +25,7 @@ REGISTRY: dict[str, type[Detector]] = {
         NNO,
         WSVM,
         PISVM,
+        Combined,
     )
 }
 

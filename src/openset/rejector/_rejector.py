@@ -1,6 +1,6 @@
 """`Rejector`: a classifier's outputs to a class, or to "unknown"."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +14,19 @@ from openset._types import UNKNOWN, Array
 from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.rejector import _artefact
-from openset.rejector._objectives import Objective, threshold_by
 from openset.scores import Scores
-from openset.thresholds import Threshold
+from openset.thresholds import (
+    KINDS,
+    Choice,
+    Objective,
+    Operation,
+    Report,
+    Threshold,
+    choose_by,
+    operate,
+    report,
+    synthetic,
+)
 
 Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
 
@@ -81,13 +91,13 @@ class Rejector:
         *,
         classes: tuple[str, ...] = (),
         reference: Reference | Callable[[], Reference],
-        report: Mapping[str, Any] | None = None,
+        report: Report,
     ) -> None:
         self._fitted = fitted
         self._reference = reference
         self.threshold = threshold
         self.classes = tuple(classes)
-        self.report = dict(report or {})
+        self.report = report
 
     @cached_property
     def fitted(self) -> Fitted:
@@ -100,11 +110,11 @@ class Rejector:
     @classmethod
     def calibrate(
         cls,
-        fitted: Fitted,
+        fitted: Fitted | Choice,
         *,
         known: Outputs,
-        surrogate: Outputs | None = None,
-        objective: Objective = "osa",
+        surrogate: Outputs | str | Sequence[Outputs | str] | None = None,
+        objective: Objective | None = None,
         alpha: float | None = None,
         batch_size: int | None = None,
         **options: Any,
@@ -114,30 +124,46 @@ class Rejector:
         Parameters
         ----------
         fitted
-            A fitted detector.
+            A fitted detector, or what :func:`openset.thresholds.choose` chose.
         known
             Labelled outputs the detector was not fitted on. Samples labelled -1 among
             them count as surrogate.
         surrogate
-            Outputs of unknowns: labels -1, or none. Left out for objectives that need
-            knowns only.
+            Outputs of unknowns (labels -1, or none), one set or several; ``"mixup"``,
+            ``"noise"`` or ``"left-out"`` makes them from `known`
+            (:func:`openset.thresholds.synthetic`), and the report says so. Left out
+            for objectives that need knowns only.
         objective
-            Name of a function of :mod:`openset.thresholds` (``"osa"``, ``"at_fpr"``,
-            ``"at_tpr"``, ...), or any function from scores to a threshold.
+            Name of a function of :mod:`openset.thresholds` (``"osa"``,
+            ``"worst_group"``, ``"per_class"``, ``"by_cost"``, ``"at_fpr"``,
+            ``"at_tpr"``, ``"conformal"``), or any function from scores to a threshold.
+            By default that of the choice, else ``"osa"``.
         alpha
-            Weight of the known side, for the objectives that have one.
+            Weight of the known side, for the objectives that have one. By default that
+            of the choice, else the share of knowns in the calibration data.
         batch_size
             Samples scored at a time.
         **options
             Passed to the objective, e.g. ``fpr=0.01``.
         """
+        if isinstance(fitted, Choice):
+            objective = fitted.objective if objective is None else objective
+            alpha = fitted.alpha if alpha is None else alpha
+            fitted = fitted.fitted
         scores = _calibration_scores(fitted, known, surrogate, batch_size)
-        threshold = threshold_by(objective, scores, alpha, options)
+        threshold = choose_by(
+            "osa" if objective is None else objective,
+            scores,
+            caller="Rejector.calibrate",
+            alpha=alpha,
+            options=options,
+        )
         return cls(
             fitted,
             threshold,
             classes=known.classes,
             reference=_reference(scores),
+            report=report(scores, threshold),
         )
 
     def decide(
@@ -171,6 +197,21 @@ class Rejector:
         for new knowns uniformly spread, for unknowns near 0.
         """
         return self._share_below(self.known(outputs, batch_size=batch_size))
+
+    def operate(
+        self,
+        outputs: Outputs,
+        *,
+        alpha: float | None = None,
+        batch_size: int | None = None,
+    ) -> Operation:
+        """Report operational open-set accuracy on a labelled test set.
+
+        Samples the threshold was chosen on are refused. `alpha` is the weight of the
+        known side to report with; by default the test set's own share.
+        """
+        scores = self.fitted.score(outputs, batch_size=batch_size)
+        return operate(self.threshold, scores, alpha_test=alpha)
 
     def explain(self, outputs: Outputs, i: int, *, top: int = 5) -> Explanation:
         """Say why sample `i` was accepted or rejected."""
@@ -238,7 +279,7 @@ class Rejector:
             threshold=self.threshold,
             classes=self.classes,
             reference=self.reference,
-            report=self.report,
+            report=self.report.to_dict(),
         )
 
     @classmethod
@@ -254,7 +295,7 @@ class Rejector:
             opened.threshold,
             classes=opened.classes,
             reference=opened.reference,
-            report=opened.report,
+            report=Report.from_dict(opened.report, opened.threshold),
         )
 
     def _scores(self, outputs: Outputs, batch_size: int | None) -> Scores:
@@ -272,7 +313,7 @@ class Rejector:
 def _calibration_scores(
     fitted: Fitted,
     known: Outputs,
-    surrogate: Outputs | None,
+    surrogate: Outputs | str | Sequence[Outputs | str] | None,
     batch_size: int | None,
 ) -> Scores:
     if known.labels is None:
@@ -284,23 +325,40 @@ def _calibration_scores(
             remedy="Give Outputs(labels=...), the true classes",
         )
         raise ValueError(msg)
-    parts = [fitted.score(known, batch_size=batch_size)]
+    sets: Sequence[Outputs | str] = ()
     if surrogate is not None:
-        labels = surrogate.labels
-        if labels is None:
-            surrogate = surrogate._with(labels=np.full(len(surrogate), UNKNOWN))
-        elif int(labels.max()) != UNKNOWN:
-            n_known = int(np.count_nonzero(labels != UNKNOWN))
-            msg = _check.must(
-                "unknown samples only (label -1, or no labels)",
-                caller="Rejector.calibrate",
-                name="surrogate",
-                got=f"{n_known} samples of known classes",
-                remedy="Move them to known, or relabel classes the network never saw",
-            )
-            raise ValueError(msg)
-        parts.append(fitted.score(surrogate, batch_size=batch_size))
-    return _joined(parts)
+        is_one = isinstance(surrogate, Outputs | str)
+        sets = [surrogate] if is_one else surrogate  # type: ignore[assignment, list-item]
+    parts = [known, *(_unknowns(one, known) for one in sets)]
+    return _joined([fitted.score(part, batch_size=batch_size) for part in parts])
+
+
+def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
+    if isinstance(surrogate, str):
+        _check.one_of("Rejector.calibrate", "surrogate", surrogate, KINDS)
+        made = synthetic(known, surrogate)
+        like = known.logits if known.logits is not None else known.features
+        if isinstance(like, np.ndarray):
+            return made
+        names = ("logits", "features", "weight", "bias")
+        arrays = {name: getattr(made, name) for name in names}
+        return made._with(
+            **{n: _xp.moved(a, like) for n, a in arrays.items() if a is not None}
+        )
+    labels = surrogate.labels
+    if labels is None:
+        return surrogate._with(labels=np.full(len(surrogate), UNKNOWN))
+    if int(labels.max()) != UNKNOWN:
+        n_known = int(np.count_nonzero(labels != UNKNOWN))
+        msg = _check.must(
+            "unknown samples only (label -1, or no labels)",
+            caller="Rejector.calibrate",
+            name="surrogate",
+            got=f"{n_known} samples of known classes",
+            remedy="Move them to known, or relabel classes the network never saw",
+        )
+        raise ValueError(msg)
+    return surrogate
 
 
 def _joined(parts: list[Scores]) -> Scores:

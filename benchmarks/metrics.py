@@ -147,9 +147,9 @@ def table(cells: dict[str, dict[int, dict[str, float]]], sizes: list[int]) -> st
         + " calls, each case in a fresh process. `evaluate` gives accuracy, "
         "inner score, AUROC, AUPR both ways, FPR@95 both ways, detection error, "
         "CCR@FPR, OpenAUC under three tie rules, partial OpenAUC, the OSA optimum, "
-        "four intervals and the OSCR curve; the peers compute what their row says. Memory "
-        f"is the peak above the start at n = {largest:.0e}, in units of the scores "
-        "array.",
+        "four intervals and the OSCR curve; the peers compute what their row says. "
+        f"Memory is the peak above the start at n = {largest:.0e}, in units of the "
+        "scores array.",
         "",
         "| | "
         + " | ".join(f"n = {n:.0e}" for n in sizes)

@@ -7,7 +7,7 @@ import typer
 
 import openset
 from openset._types import ArtefactError, MissingExtraError
-from openset.cli import demo, evaluate
+from openset.cli import calibrate, demo, evaluate, predict
 from openset.cli._tables import ERRORS
 
 app = typer.Typer(
@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 app.command("demo")(demo.command)
 app.command("evaluate", epilog=evaluate.EPILOG)(evaluate.command)
+app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.command)
+app.command("predict", epilog=predict.EPILOG)(predict.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

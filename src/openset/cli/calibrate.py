@@ -118,10 +118,10 @@ def command(
         **options,
     )
     _print_report(rejector)
-    if test is not None:
-        _print_operation(rejector.operate(Outputs.load(test), alpha=alpha))
     rejector.save(out)
     OUT.print(f"wrote {out}", highlight=False)
+    if test is not None:
+        _print_operation(rejector.operate(Outputs.load(test), alpha=alpha))
 
 
 def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:

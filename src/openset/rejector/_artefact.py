@@ -24,7 +24,7 @@ from openset import _check, _io, _xp, detectors
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted
-from openset.thresholds import Threshold
+from openset.thresholds import Report, Threshold
 
 KIND = "openset.Rejector"
 SCHEMA = 1
@@ -40,8 +40,7 @@ class Opened:
     reference: Callable[[], dict[str, NDArray[Any]]]
     threshold: Threshold
     classes: tuple[str, ...]
-    report: dict[str, Any]
-    versions: dict[str, str]
+    report: Report
 
 
 def write(
@@ -51,7 +50,7 @@ def write(
     threshold: Threshold,
     classes: tuple[str, ...],
     reference: Mapping[str, NDArray[Any]],
-    report: Mapping[str, Any],
+    report: Report,
 ) -> Path:
     """Write the folder at once: it is complete, or it is what it was before."""
     if folder.exists() and not (folder / MANIFEST).exists():
@@ -77,7 +76,7 @@ def write(
             },
             "threshold": threshold.to_dict(),
             "classes": list(classes),
-            "report": dict(report),
+            "report": report.to_dict(),
             "files": {
                 STATE: {
                     "bytes": len(content),
@@ -100,8 +99,15 @@ def read(folder: Path) -> Opened:
     """Check an artefact and open it; arrays are read when they are asked for."""
     manifest = _manifest(folder)
     state = folder / STATE
-    _check_file(state, manifest)
-    detector = manifest["detector"]
+    try:
+        _check_file(state, manifest["files"][STATE])
+        detector = {n: manifest["detector"][n] for n in ("name", "params", "widths")}
+        threshold = Threshold.from_dict(manifest["threshold"])
+        opened = Report.from_dict(manifest["report"], threshold)
+        classes = tuple(str(name) for name in manifest["classes"])
+    except (KeyError, TypeError) as error:
+        msg = f"{_CALLER}: {folder / MANIFEST} is damaged: {error!r}"
+        raise ArtefactError(msg) from error
 
     def arrays(prefix: str) -> dict[str, NDArray[Any]]:
         found = _io.read_npz(_CALLER, state)
@@ -127,10 +133,9 @@ def read(folder: Path) -> Opened:
     return Opened(
         fitted=fitted,
         reference=lambda: arrays("reference."),
-        threshold=Threshold.from_dict(manifest["threshold"]),
-        classes=tuple(manifest["classes"]),
-        report=manifest["report"],
-        versions=manifest["versions"],
+        threshold=threshold,
+        classes=classes,
+        report=opened,
     )
 
 
@@ -177,8 +182,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _check_file(path: Path, manifest: dict[str, Any]) -> None:
-    written = manifest["files"][path.name]
+def _check_file(path: Path, written: Mapping[str, Any]) -> None:
     if not path.exists():
         msg = f"{_CALLER}: {path} is missing. Restore it, or calibrate again"
         raise ArtefactError(msg)

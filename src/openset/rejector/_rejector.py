@@ -279,7 +279,7 @@ class Rejector:
             threshold=self.threshold,
             classes=self.classes,
             reference=self.reference,
-            report=self.report.to_dict(),
+            report=self.report,
         )
 
     @classmethod
@@ -295,7 +295,7 @@ class Rejector:
             opened.threshold,
             classes=opened.classes,
             reference=opened.reference,
-            report=Report.from_dict(opened.report, opened.threshold),
+            report=opened.report,
         )
 
     def _scores(self, outputs: Outputs, batch_size: int | None) -> Scores:
@@ -343,7 +343,11 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
         names = ("logits", "features", "weight", "bias")
         arrays = {name: getattr(made, name) for name in names}
         return made._with(
-            **{n: _xp.moved(a, like) for n, a in arrays.items() if a is not None}
+            **{
+                n: _xp.moved(np.array(a), like)
+                for n, a in arrays.items()
+                if a is not None
+            }
         )
     labels = surrogate.labels
     if labels is None:

@@ -11,7 +11,7 @@ from openset.scores import Scores
 _KEPT = 256  # hashes kept: 4 kB as text, and a share known to about 3 points
 _LOOKED_AT = 1 << 16  # rows whose twins are counted
 _FEWEST = 16  # fewer rows in common prove nothing
-_SHARED = 0.25  # share in common, beyond chance, that is no accident
+_SHARED = 0.3  # share in common, beyond chance, that is no accident
 _ALL = 2**64 - 1
 
 
@@ -22,7 +22,9 @@ class Fingerprint:
     Each row is hashed to 64 bits; the `hashes` are the smallest distinct ones, up to
     `limit`. They are a fair draw of the rows, and the same rows of another set of
     samples fall under the same limit: what two sets share can be read off. `twins` is
-    the share of rows that occur more than once, as saturated or rounded scores do.
+    the share of rows that occur more than once, as rounded scores do; rows that more
+    than 1 % of the samples share (saturated scores) are left out of it, for they are
+    few among distinct rows.
 
     Scores enter with 20 bits (six digits), so that another batch size or device, which
     moves the last digits, does not hide a sample.
@@ -54,17 +56,18 @@ class Fingerprint:
     def shared(self, scores: Scores) -> float:
         """Estimate the share of rows in common beyond chance, from 0 to 1.
 
-        The share is of the smaller set. Chance is the share of rows that have a twin in
-        their own set: for coarse scores strangers meet as often as that.
+        The share is of the distinct rows of the smaller set. Chance is the share of
+        rows that have a twin in their own set: for coarse scores strangers meet as
+        often as that.
         """
         distinct, twins = _under(_row_hashes(scores), self.limit)
         mine = np.array(self.hashes, dtype=np.uint64)
         both = np.intersect1d(mine, distinct, assume_unique=True).size
         smaller = min(mine.size, distinct.size)
         chance = max(twins, self.twins)
-        if both < _FEWEST or chance >= 1:
+        if both < _FEWEST:
             return 0.0
-        return max(0.0, (both / smaller - chance) / (1 - chance))
+        return max(0.0, both / smaller - chance)
 
     def is_of(self, scores: Scores) -> bool:
         """Tell whether so many rows are in common that it is no accident."""
@@ -110,7 +113,10 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 def _under(rows: NDArray[np.uint64], limit: int) -> tuple[NDArray[np.uint64], float]:
     """Distinct hashes up to the limit, and the share of rows that have a twin."""
+    n = rows.size
     rows = rows[rows <= np.uint64(limit)]
     distinct, counts = np.unique(rows, return_counts=True)
-    twinned = int(counts[counts > 1].sum())
-    return distinct, twinned / rows.size if rows.size else 0.0
+    light = counts[counts <= max(n // 100, 4)]
+    if light.size == 0:
+        return distinct, 1.0
+    return distinct, float(light[light > 1].sum() / light.sum())

@@ -172,7 +172,7 @@ def operate(
 
 
 def _applied(threshold: Threshold, test: Scores, alpha: float) -> Operation:
-    cut = threshold.apply(test)
+    cut, value = threshold.cut(test)
     accepted = threshold.accepts(test)
     hits = int(np.count_nonzero(accepted & test.is_correct))
     rejected = int(np.count_nonzero(~accepted & test.is_unknown))
@@ -192,7 +192,7 @@ def _applied(threshold: Threshold, test: Scores, alpha: float) -> Operation:
         alpha_test=alpha,
         ccr=ccr,
         urr=urr,
-        operational=Point(urr, oosa, threshold.value),
+        operational=Point(urr, oosa, value),
         best=Point(float(best_rejected / test.n_unknown), best.value, best.threshold),
         curve=osa_curve(cut, alpha=alpha),
         groups=_groups(cut, accepted, alpha, ccr),

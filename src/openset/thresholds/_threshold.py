@@ -131,33 +131,33 @@ class Threshold:
         """Return the predicted class where accepted, else -1."""
         return np.where(self.accepts(scores), scores.predicted, UNKNOWN)
 
-    def apply(self, scores: Scores) -> Scores:
-        """Return scores that are to be cut at `value`, whatever the predicted class.
+    def cut(self, scores: Scores) -> tuple[Scores, float]:
+        """Return scores and one number to cut them at, whatever the predicted class.
 
-        Without thresholds per class these are the scores themselves. With them, a
-        knownness becomes `value` plus its margin to the threshold of its class, so
-        that every metric at a threshold can be taken at `value`.
+        Without thresholds per class these are the scores themselves and `value`. With
+        them, a knownness becomes its margin to the threshold of its class, to be cut
+        at 0, so that every metric at a threshold can be taken.
         """
         if not self.per_class:
-            return scores
-        # Adding a margin rounds; the decision itself must not.
+            return scores, self.value
         accepted = self.accepts(scores)
-        with np.errstate(invalid="ignore"):
-            margin = np.nan_to_num(scores.known - self.of(scores.predicted), nan=0.0)
-        centre = self.value if math.isfinite(self.value) else 0.0
-        moved = centre + margin
-        below = np.nextafter(centre, -np.inf)
-        moved = np.where(accepted, np.maximum(moved, centre), np.minimum(moved, below))
-        if math.isfinite(self.value):
-            return scores.with_known(moved)
-        return scores.with_known(np.where(accepted, np.inf, -np.inf))
+        with np.errstate(invalid="ignore"):  # inf - inf: at the threshold
+            margin = np.nan_to_num(
+                scores.known - self.of(scores.predicted),
+                nan=0.0,
+                posinf=np.inf,
+                neginf=-np.inf,
+            )
+        # A margin may round to 0; the decision must not move with it.
+        below = np.minimum(margin, -np.finfo(float).tiny)
+        return scores.with_known(np.where(accepted, margin, below)), 0.0
 
     def check_disjoint(self, scores: Scores, *, caller: str = "Threshold") -> None:
         """Refuse scores of the very samples the threshold was chosen on.
 
         Samples are recognised by (label, predicted class, knownness). Equal rows occur
         by accident when scores saturate or are rounded, so only an overlap far beyond
-        what either set shows within itself is refused (more than a quarter of the
+        what either set shows within itself is refused (more than 30 % of the
         smaller set, and at least 16 rows). Scores so coarse that most samples have a
         twin, and other detectors on the same samples, cannot be told apart this way.
         """

@@ -21,8 +21,9 @@ class Combined(Detector):
 
     .. math:: s(x) = \sum_d w_d\, R_d(s_d(x))
 
-    where :math:`R_d` is the share of reference scores of detector d below the score,
-    linear between `knots` and flat outside. Ranks put scores of any scale on one.
+    where :math:`R_d` is the rank of the score among reference scores of detector d,
+    from 0 to 1, linear between `knots` and flat outside; tied knots share the middle of
+    their ranks. Ranks put scores of any scale on one.
 
     :meth:`fit` fits every part on the training split and takes its own scores there as
     reference, all parts weighing the same. :func:`combine` makes one from detectors
@@ -201,17 +202,22 @@ def rank(scores: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[Any
 def _rank(scores: Array, knots: Array) -> Array:
     xp = _xp.array_namespace(knots)
     last = knots.shape[0] - 1
-    if last == 0:
-        return xp.astype(scores >= knots[0], knots.dtype)
     s = xp.astype(scores, knots.dtype)
-    s = xp.where(s < knots[0], knots[0], s)
-    s = xp.where(s > knots[last], knots[last], s)
-    above = xp.searchsorted(knots, s, side="right")
-    above = xp.where(above > last, xp.full_like(above, last), above)
-    low, high = xp.take(knots, above - 1), xp.take(knots, above)
-    width = xp.where(high > low, high - low, xp.ones_like(low))
-    part = xp.where(high > low, (s - low) / width, xp.ones_like(low))
-    return (xp.astype(above, knots.dtype) - 1 + part) / last
+    left = xp.searchsorted(knots, s, side="left")
+    right = xp.searchsorted(knots, s, side="right")
+    # Knots equal to the score: the middle of their places.
+    tied = xp.astype(left + right - 1, knots.dtype) / 2
+    # Else between two knots (or before the first, or after the last).
+    under = xp.take(knots, xp.where(left > 0, left - 1, xp.zeros_like(left)))
+    over = xp.take(knots, xp.where(left > last, xp.full_like(left, last), left))
+    is_between = over > under
+    width = xp.where(is_between, over - under, xp.ones_like(over))
+    inside = xp.where(is_between, s - under, xp.zeros_like(over)) / width
+    between = xp.astype(left, knots.dtype) - 1 + inside
+    place = xp.where(right > left, tied, between)
+    place = xp.where(left > last, xp.full_like(place, last), place)
+    place = xp.where(right == 0, xp.zeros_like(place), place)
+    return place / max(last, 1)
 
 
 def _part(state: Mapping[str, Array], i: int) -> dict[str, Array]:

@@ -254,7 +254,8 @@ class Rejector:
     def reference(self) -> Reference:
         """Quantiles of the calibration scores, evenly spaced, smallest first.
 
-        Keys ``"known"`` and, if there were unknowns, ``"unknown"``.
+        At most 1025 on each side. Keys ``"known"`` and, if there were unknowns,
+        ``"unknown"``.
         """
         return self._reference() if callable(self._reference) else self._reference
 
@@ -386,10 +387,11 @@ def _with_groups(part: Scores) -> Scores:
 
 def _reference(scores: Scores) -> Reference:
     sides = {"known": ~scores.is_unknown, "unknown": scores.is_unknown}
-    grid = np.linspace(0, 1, _QUANTILES)
-    return {
-        # A score of the data, not a mean of two: ±inf must stay what they are.
-        side: np.quantile(scores.known[mask], grid, method="higher")
-        for side, mask in sides.items()
-        if mask.any()
-    }
+    found: dict[str, NDArray[np.float64]] = {}
+    for side, mask in sides.items():
+        values = scores.known[mask]
+        if values.size:
+            grid = np.linspace(0, 1, min(values.size, _QUANTILES))
+            # A score of the data, not a mean of two: ±inf must stay what they are.
+            found[side] = np.quantile(values, grid, method="higher")
+    return found

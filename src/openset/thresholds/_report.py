@@ -22,6 +22,7 @@ _EDGE = 0.005  # share of scores beyond a threshold that sits at the edge
 _ALMOST = 0.95  # "almost all" of one side
 _DISAGREE = 0.05  # points of accuracy one kind of unknowns may cost another
 _FEW = 50
+_KINDS = 3  # kinds of unknowns that begin to speak for kinds not seen
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Caution:
 
     CAL001 the threshold sits at the edge of the scores; CAL002 almost all of one side
     is accepted or rejected; CAL003 the groups of unknowns want different thresholds;
-    CAL004 few samples; CAL005 the surrogate is synthetic; CAL006 one kind of unknowns
-    only, so CAL003 could not be checked.
+    CAL004 few samples; CAL005 the surrogate is synthetic; CAL006 one or two kinds of
+    unknowns only, which say little about a third.
     """
 
     code: str
@@ -127,7 +128,7 @@ def report(scores: Scores, threshold: Threshold) -> Report:
     ... )
     >>> found = report(scores, thresholds.osa(scores))
     >>> found.osa, found.worst_group, found.codes
-    (1.0, 'far', ())
+    (1.0, 'far', ('CAL006',))
     """
     accepted = threshold.accepts(scores)
     is_known = ~scores.is_unknown
@@ -283,10 +284,12 @@ def _cautions(
             f"the surrogate is synthetic ({kinds}): made from known data, it shows how "
             f"the threshold behaves, not how your unknowns do",
         )
-    if scores.n_unknown and len(group_of_unknowns(scores)[0]) == 1:
+    n_kinds = len(group_of_unknowns(scores)[0])
+    if scores.n_unknown and n_kinds < _KINDS:
         add(
             "CAL006",
-            "one kind of unknowns only: nothing tells how the threshold does on "
-            "another kind. Give groups",
+            f"{'one kind' if n_kinds == 1 else 'two kinds'} of unknowns only: that "
+            f"says little about how the threshold does on another. Give groups, or "
+            f"more kinds",
         )
     return found

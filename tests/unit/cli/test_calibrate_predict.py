@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from openset import Outputs, Rejector
-from openset.cli import app
+from openset.cli import app, main
 from tests.unit.rejector.test_rejector import drawn
 
 
@@ -108,15 +108,15 @@ def test_unknowns_in_the_validation_file_are_the_surrogate(data, tmp_path):
     assert Rejector.load(tmp_path / "r").threshold.n == (80, 80)
 
 
-def test_mistakes_are_one_line(data, tmp_path):
+def test_mistakes_are_one_line(data, monkeypatch, capsys):
+    monkeypatch.chdir(data)
+
     def fails(*words):
-        command = [sys.executable, "-c", "from openset.cli import main; main()", *words]
-        done = subprocess.run(  # noqa: S603
-            command, capture_output=True, text=True, cwd=data, check=False
-        )
-        assert done.returncode == 2
-        assert "Traceback" not in done.stderr
-        return " ".join(done.stderr.split())
+        monkeypatch.setattr("sys.argv", ["openset", *words])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == 2
+        return " ".join(capsys.readouterr().err.split())
 
     base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--out", "r")
     assert "undefined without unknown" in fails(*base)
@@ -127,6 +127,20 @@ def test_mistakes_are_one_line(data, tmp_path):
     assert "no such file" in fails(*base, "--surrogate", "gone.npz")
     assert "no such folder: nowhere" in fails("predict", "nowhere", "new.npz")
     assert not (data / "r").exists()
+
+
+def test_the_installed_command_ends_with_status_two_and_no_traceback(data):
+    command = [sys.executable, "-c", "from openset.cli import main; main()"]
+    done = subprocess.run(  # noqa: S603
+        [*command, "predict", "nowhere", "new.npz"],
+        capture_output=True,
+        text=True,
+        cwd=data,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: Rejector.load: no such folder")
+    assert "Traceback" not in done.stderr
 
 
 def test_help_shows_examples(data):

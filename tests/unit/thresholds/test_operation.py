@@ -130,7 +130,14 @@ def test_the_surrogate_sweep_shows_what_an_easy_surrogate_does():
 def test_a_sound_calibration_raises_no_caution():
     scores = drawn(0, near=-1.0)
     found = thresholds.report(scores, thresholds.osa(scores))
-    assert found.codes == ()
+    assert found.codes == ("CAL006",)  # two kinds are few
+    three = Scores(
+        labels=scores.labels,
+        predicted=scores.predicted,
+        known=scores.known,
+        groups=np.where(np.arange(len(scores)) % 2, scores.groups, "third"),
+    )
+    assert thresholds.report(three, thresholds.osa(three)).codes == ()
     assert found.osa == approx(metrics.osa(scores, found.threshold.value))
     assert 0 < found.flat_share < 0.5
     assert found.flat.low < found.threshold.value <= found.flat.high

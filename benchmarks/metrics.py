@@ -146,10 +146,10 @@ def table(cells: dict[str, dict[int, dict[str, float]]], sizes: list[int]) -> st
         + " / ".join(str(REPEATS[n]) for n in sizes)
         + " calls, each case in a fresh process. `evaluate` gives accuracy, "
         "inner score, AUROC, AUPR both ways, FPR@95 both ways, detection error, "
-        "CCR@FPR, OpenAUC under three tie rules, partial OpenAUC, OSA optimum, "
-        "four intervals and the OSCR curve; peers compute what their row says. Memory "
-        f"is the peak above the start at n = {largest:.0e}, in units of the scores "
-        "array.",
+        "CCR@FPR, OpenAUC under three tie rules, partial OpenAUC, the OSA optimum, "
+        "four intervals and the OSCR curve; the peers compute what their row says. "
+        f"Memory is the peak above the start at n = {largest:.0e}, in units of the "
+        "scores array.",
         "",
         "| | "
         + " | ".join(f"n = {n:.0e}" for n in sizes)

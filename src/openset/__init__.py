@@ -9,21 +9,31 @@ from openset._types import (
     MissingExtraError,
     UndefinedMetricError,
 )
+from openset._version import __version__
 
 if TYPE_CHECKING:
-    from openset import checks, datasets, detectors, metrics, protocols, report, stats
+    from openset import (
+        checks,
+        datasets,
+        detectors,
+        metrics,
+        protocols,
+        report,
+        stats,
+        thresholds,
+    )
     from openset.metrics import evaluate
     from openset.outputs import Outputs
     from openset.protocols import openness
+    from openset.rejector import Rejector
     from openset.scores import Scores
-
-__version__ = "0.1.0"
 
 __all__ = [
     "UNKNOWN",
     "ArtefactError",
     "MissingExtraError",
     "Outputs",
+    "Rejector",
     "Scores",
     "UndefinedMetricError",
     "__version__",
@@ -36,6 +46,7 @@ __all__ = [
     "protocols",
     "report",
     "stats",
+    "thresholds",
 ]
 
 # Read when first asked for: SciPy and scikit-learn take a second to import, which a
@@ -45,6 +56,7 @@ _HOMES = {
     "Scores": "openset.scores",
     "evaluate": "openset.metrics",
     "openness": "openset.protocols",
+    "Rejector": "openset.rejector",
 }
 
 

@@ -8,12 +8,14 @@ import typer
 import openset
 from openset._types import ArtefactError, MissingExtraError
 from openset.cli import (
+    calibrate,
     check,
     compare,
     datasets,
     demo,
     detectors,
     evaluate,
+    predict,
     protocols,
     score,
 )
@@ -36,6 +38,8 @@ app.command("compare", epilog=compare.EPILOG)(compare.command)
 app.add_typer(protocols.app, name="protocols")
 app.command("datasets", epilog=datasets.EPILOG)(datasets.command)
 app.command("check", epilog=check.EPILOG)(check.command)
+app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.command)
+app.command("predict", epilog=predict.EPILOG)(predict.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

@@ -4,6 +4,7 @@ from openset.detectors import evt
 from openset.detectors._base import Batch, Detector, Fitted, score_all
 from openset.detectors._registry import REGISTRY, make, names
 from openset.detectors.ash import ASH
+from openset.detectors.combined import Combined, combine
 from openset.detectors.energy import Energy
 from openset.detectors.evm import EVM
 from openset.detectors.fdbd import FDBD
@@ -41,6 +42,7 @@ __all__ = [
     "SCALE",
     "WSVM",
     "Batch",
+    "Combined",
     "Detector",
     "Energy",
     "Fitted",
@@ -51,6 +53,7 @@ __all__ = [
     "PostMax",
     "ReAct",
     "ViM",
+    "combine",
     "evt",
     "make",
     "names",

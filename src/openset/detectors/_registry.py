@@ -5,6 +5,7 @@ from typing import Any
 from openset import _check
 from openset.detectors._base import Detector
 from openset.detectors.ash import ASH
+from openset.detectors.combined import Combined
 from openset.detectors.energy import Energy
 from openset.detectors.evm import EVM
 from openset.detectors.fdbd import FDBD
@@ -53,6 +54,9 @@ REGISTRY: dict[str, type[Detector]] = {
     )
 }
 
+# Made from fitted detectors, never from a name and training data; only files name it.
+_MADE_OF_OTHERS: dict[str, type[Detector]] = {Combined.name: Combined}
+
 
 def names() -> list[str]:
     """Return the names of all detectors."""
@@ -61,5 +65,7 @@ def names() -> list[str]:
 
 def make(name: str, **params: Any) -> Detector:
     """Build a detector from its name, e.g. ``make("nnguide", k=5)``."""
-    _check.one_of("detectors.make", "name", name, names())
-    return REGISTRY[name](**params)
+    kinds = REGISTRY | _MADE_OF_OTHERS
+    if name not in kinds:
+        _check.one_of("detectors.make", "name", name, names())
+    return kinds[name](**params)

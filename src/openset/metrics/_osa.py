@@ -172,11 +172,9 @@ def optimum(
 ) -> Optimum:
     """Find the best level."""
     weight = _alpha("osa_optimum", alpha, table.n_known, table.n_unknown)
-    gain = _gain(table, weight)
-    # With a score of +inf no threshold rejects all: entry 0 is then out of reach.
-    first = 1 if table.values[1] == np.inf else 0
-    best = np.flatnonzero(gain[first:] == gain[first:].max()) + first
-    at, start, stop = _choose(table.values, best, ties)
+    at, start, stop, n_optimal = best_level(
+        table.values, _gain(table, weight), ties=ties
+    )
     correct, unknown = int(table.correct[at]), int(table.unknown[at])
     value = weight * Fraction(correct, table.n_known)
     value += (1 - weight) * (1 - Fraction(unknown, table.n_unknown))
@@ -186,7 +184,7 @@ def optimum(
         low=float(table.values[stop]) if stop < table.values.size else -np.inf,
         high=float(table.values[start]),
         alpha=float(weight),
-        n_optimal=best.size,
+        n_optimal=n_optimal,
     )
 
 
@@ -256,13 +254,17 @@ def _gain(table: Levels, weight: Fraction) -> NDArray[Any]:
     return float(for_known) * table.correct - float(for_unknown) * table.unknown
 
 
-def _choose(
-    values: NDArray[np.float64], best: NDArray[np.intp], ties: Ties
-) -> tuple[int, int, int]:
-    """Pick an optimal level, and the run of optimal levels ``start..stop-1`` it is in.
+def best_level(
+    values: NDArray[np.float64], gain: NDArray[Any], *, ties: Ties = "smallest"
+) -> tuple[int, int, int, int]:
+    """Pick the level with the largest gain: its index, its run, how many are as good.
 
-    Runs are intervals of thresholds that are all optimal, `values` falling.
+    `values` fall from +inf (reject all). The run ``start..stop-1`` of optimal levels
+    around the pick is an interval of thresholds that are all optimal.
     """
+    # With a score of +inf no threshold rejects all: entry 0 is then out of reach.
+    first = 1 if values.size > 1 and values[1] == np.inf else 0
+    best = np.flatnonzero(gain[first:] == gain[first:].max()) + first
     breaks = np.flatnonzero(np.diff(best) > 1) + 1
     runs = np.split(best, breaks)
     if ties == "highest":
@@ -278,4 +280,4 @@ def _choose(
         width[is_finite] = highs[is_finite] - lows[is_finite]
         run = runs[int(np.argmax(width))]
     at = run[-1] if ties == "smallest" else run[0]
-    return int(at), int(run[0]), int(run[-1]) + 1
+    return int(at), int(run[0]), int(run[-1]) + 1, best.size

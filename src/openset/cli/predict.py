@@ -1,0 +1,121 @@
+"""`openset predict`."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich import box
+from rich.table import Table
+
+from openset import _check, _io
+from openset._types import UNKNOWN
+from openset.cli._tables import OUT
+from openset.outputs import Outputs
+from openset.rejector import Rejector
+from openset.scores import Scores
+
+EPILOG = """[bold]Examples[/bold]
+
+openset predict rejector/ new.npz
+
+openset predict rejector/ new.npz --csv
+
+openset predict rejector/ new.npz --out decisions.csv
+
+openset predict rejector/ new.npz --out decisions.npz"""
+
+_SHOWN = 10
+
+
+def command(
+    rejector: Annotated[
+        Path, typer.Argument(help="Folder written by openset calibrate.")
+    ],
+    new: Annotated[
+        Path,
+        typer.Argument(metavar="OUTPUTS", help="Outputs to decide: .npz or a folder."),
+    ],
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write to this .csv or .npz file.")
+    ] = None,
+) -> None:
+    """Give every sample a class, or -1 for unknown."""
+    opened, outputs = Rejector.load(rejector), Outputs.load(new)
+    decisions, scores = opened.decide(outputs)
+    if out is not None:
+        _check.one_of(
+            "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
+        )
+        if out.suffix == ".npz":
+            arrays: dict[str, NDArray[Any]] = {
+                "decisions": decisions,
+                "predicted": scores.predicted,
+                "known": scores.known,
+                "margin": _margin(opened, scores),
+            }
+            _io.write_npz(out, arrays)
+        else:
+            text = _csv(opened, decisions, scores)
+            _io.write(out, lambda stream: stream.write(text.encode()))
+        OUT.print(f"wrote {out}", highlight=False)
+    elif as_csv:
+        typer.echo(_csv(opened, decisions, scores), nl=False)
+    else:
+        _print(opened, decisions, scores)
+
+
+def _margin(rejector: Rejector, scores: Scores) -> NDArray[np.float64]:
+    threshold = rejector.threshold.of(scores.predicted)
+    same = scores.known == threshold  # inf - inf is no number
+    with np.errstate(invalid="ignore"):
+        return np.where(same, 0.0, scores.known - threshold)
+
+
+def _csv(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row", "decision", "name", "predicted", "known", "margin"])
+    names = {int(c): rejector.name_of(int(c)) for c in np.unique(decisions)}
+    columns = zip(
+        decisions.tolist(),
+        scores.predicted.tolist(),
+        scores.known.tolist(),
+        _margin(rejector, scores).tolist(),
+        strict=True,
+    )
+    writer.writerows(
+        [row, decision, names[decision], *rest]
+        for row, (decision, *rest) in enumerate(columns)
+    )
+    return text.getvalue()
+
+
+def _print(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> None:
+    n_unknown = int(np.count_nonzero(decisions == UNKNOWN))
+    title = (
+        f"{n_unknown} of {decisions.size} samples unknown "
+        f"({n_unknown / decisions.size:.1%})"
+    )
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    for column in ("row", "decision", "name", "knownness", "margin"):
+        table.add_column(column, justify="left" if column == "name" else "right")
+    margin = _margin(rejector, scores)
+    for row in range(min(_SHOWN, decisions.size)):
+        table.add_row(
+            str(row),
+            str(decisions[row]),
+            rejector.name_of(int(decisions[row])),
+            f"{scores.known[row]:.4g}",
+            f"{margin[row]:+.4g}",
+            style="yellow" if decisions[row] == UNKNOWN else None,
+        )
+    OUT.print(table)
+    if decisions.size > _SHOWN:
+        OUT.print(f"... and {decisions.size - _SHOWN} more: use --csv or --out")

@@ -1,0 +1,460 @@
+"""Which detector, and how to cut it: judged on a kind of unknowns left out."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+
+from openset import _check
+from openset._types import UNKNOWN
+from openset.detectors import Fitted, combine, score_all
+from openset.detectors.combined import knots_of, rank
+from openset.outputs import Outputs
+from openset.scores import Scores
+from openset.thresholds._groups import group_of_unknowns
+from openset.thresholds._objectives import OBJECTIVES, choose_by
+from openset.thresholds._shares import of_sum
+from openset.thresholds._table import Table
+
+Criterion = Literal["both", "mean", "worst"]
+
+RANK, STACKING = "rank average", "stacking"
+"""Names of the two combinations among the candidates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The detector and the objective that did best on unknowns they were not given.
+
+    `fitted` and `objective` go to :meth:`openset.Rejector.calibrate`, or the choice
+    itself does. `ranking` has one row per candidate and objective, best first; `cells`
+    one per left-out group as well. `left_out` says what was left out in turn:
+    ``"groups"``, or ``"samples"`` where the surrogate has one kind only and nothing
+    can be learnt about other kinds.
+    """
+
+    name: str
+    fitted: Fitted
+    objective: str
+    alpha: float
+    by: str
+    left_out: str
+    weights: Mapping[str, float]
+    ranking: Table = field(repr=False)
+    cells: Table = field(repr=False)
+
+    @property
+    def is_combined(self) -> bool:
+        """Whether several detectors were combined."""
+        return self.name in {RANK, STACKING}
+
+    def __str__(self) -> str:
+        best = self.ranking[0]
+        return (
+            f"{self.name} cut by {self.objective}: {best['mean']:.3f} on average and "
+            f"{best['worst']:.3f} at worst ({best['worst_group']}) on {self.left_out} "
+            f"left out"
+        )
+
+
+def choose(
+    fitted: Mapping[str, Fitted] | Sequence[Fitted],
+    *,
+    known: Outputs,
+    surrogate: Outputs,
+    objectives: Sequence[str] = ("osa", "worst_group"),
+    alpha: float = 0.5,
+    by: Criterion = "both",
+    combined: bool = True,
+    min_gain: float = 0.005,
+    folds: int = 5,
+    batch_size: int | None = None,
+    rng: np.random.Generator | int = 0,
+) -> Choice:
+    r"""Pick detector and objective by what they reach on a kind of unknowns left out.
+
+    For every group of the surrogate in turn, thresholds are chosen without it and the
+    open-set accuracy is taken on it; knowns are cut into folds, so none is judged by a
+    threshold it helped to choose. Combinations of all detectors (average of ranks;
+    logistic regression on ranks) are made anew in each turn from the calibration part
+    alone, and win only if they beat the best single detector by `min_gain`.
+
+    Parameters
+    ----------
+    fitted
+        Fitted detectors, two or more; a mapping gives them names.
+    known
+        Labelled outputs the detectors were not fitted on.
+    surrogate
+        Outputs of unknowns, with `groups` that say what kind each is.
+    objectives
+        Names of ways to choose a threshold.
+    alpha
+        Weight of the known side, to choose and to judge. Not by counts: how many
+        surrogates you collected says nothing about operation.
+    by
+        Rank by the ``"mean"`` over left-out groups, by the ``"worst"`` of them, or by
+        the mean of the two (``"both"``).
+    combined
+        Also try the combinations.
+    min_gain
+        What a combination must gain over a single detector.
+    folds
+        Parts of the knowns.
+    batch_size
+        Samples scored at a time.
+    rng
+        Seed or generator: cuts the knowns.
+
+    Notes
+    -----
+    Intervals cover the drawing of samples, not of kinds of unknowns: with three groups
+    the fourth may still surprise.
+    """
+    caller = "thresholds.choose"
+    named = _named(caller, fitted)
+    share = float(_check.rate(caller, "alpha", alpha))
+    _check.one_of(caller, "by", by, ["both", "mean", "worst"])
+    for objective in objectives:
+        _check.one_of(caller, "objectives", objective, list(OBJECTIVES))
+    _check.number(caller, "min_gain", min_gain, low=0)
+    data = _Data.of(caller, named, known, surrogate, batch_size)
+    generator = np.random.default_rng(rng)
+    turns = _turns(caller, data, folds, generator)
+    candidates = list(named)
+    if combined and len(named) > 1:
+        candidates += [RANK, STACKING]
+    cells = [
+        row
+        for candidate in candidates
+        for row in _judged(data, turns, candidate, objectives, share)
+    ]
+    ranking = _ranked(cells, data, share, by)
+    best = _winner(ranking, set(named), min_gain)
+    weights = {best["detector"]: 1.0}
+    winner = named.get(best["detector"])
+    if winner is None:
+        knots, found = data.combination(
+            best["detector"], np.arange(data.n_known), np.arange(data.n_unknown)
+        )
+        weights = dict(zip(named, found.tolist(), strict=True))
+        winner = combine(
+            list(named.values()),
+            knots=knots,
+            weights=found,
+            method="rank" if best["detector"] == RANK else "stacking",
+        )
+    others = [row for row in ranking if row is not best]
+    return Choice(
+        name=best["detector"],
+        fitted=winner,
+        objective=best["objective"],
+        alpha=share,
+        by=by,
+        left_out="groups" if turns.by_groups else "samples",
+        weights=weights,
+        ranking=Table((best, *others)),
+        cells=Table(tuple(cells)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Scores of all detectors on knowns and unknowns: one column each."""
+
+    names: tuple[str, ...]
+    known: NDArray[np.float64]  # (n_known, d)
+    unknown: NDArray[np.float64]
+    labels: NDArray[np.int64]
+    predicted: NDArray[np.int64]  # (n_known, d)
+    predicted_unknown: NDArray[np.int64]
+    groups: tuple[str, ...]
+    place: NDArray[np.intp]
+
+    @classmethod
+    def of(
+        cls,
+        caller: str,
+        named: Mapping[str, Fitted],
+        known: Outputs,
+        surrogate: Outputs,
+        batch_size: int | None,
+    ) -> "_Data":
+        if known.labels is None or int(known.labels.min()) == UNKNOWN:
+            msg = _check.must(
+                "labelled samples of known classes",
+                caller=caller,
+                name="known",
+                got="none or unknown ones",
+            )
+            raise ValueError(msg)
+        if surrogate.labels is None:
+            surrogate = surrogate._with(labels=np.full(len(surrogate), UNKNOWN))
+        elif int(surrogate.labels.max()) != UNKNOWN:
+            msg = _check.must(
+                "unknown samples only",
+                caller=caller,
+                name="surrogate",
+                got="samples of known classes among them",
+            )
+            raise ValueError(msg)
+        scored = [
+            list(score_all(named, part, batch_size=batch_size).values())
+            for part in (known, surrogate)
+        ]
+        groups, place = group_of_unknowns(scored[1][0])
+        return cls(
+            names=tuple(named),
+            known=np.column_stack([one.known for one in scored[0]]),
+            unknown=np.column_stack([one.known for one in scored[1]]),
+            labels=known.labels,
+            predicted=np.column_stack([one.predicted for one in scored[0]]),
+            predicted_unknown=np.column_stack([one.predicted for one in scored[1]]),
+            groups=groups,
+            place=place,
+        )
+
+    @property
+    def n_known(self) -> int:
+        return len(self.known)
+
+    @property
+    def n_unknown(self) -> int:
+        return len(self.unknown)
+
+    def combination(
+        self, kind: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Knots and weights of a combination, from these rows only."""
+        knots = np.stack(
+            [
+                knots_of(self.known[known, d], self.unknown[unknown, d])
+                for d in range(len(self.names))
+            ]
+        )
+        if kind == RANK:
+            return knots, np.full(len(self.names), 1 / len(self.names))
+        # A wrongly named known gains nothing by being accepted: it teaches nothing.
+        right = known[self.labels[known] == self.predicted[known, 0]]
+        ranks = np.concatenate(
+            [_ranks(self.known[right], knots), _ranks(self.unknown[unknown], knots)]
+        )
+        is_known = np.repeat([1, 0], [right.size, unknown.size])
+        # Knowns weigh as much as unknowns, and every kind of unknowns the same.
+        of_group = self.place[unknown]
+        kinds = np.unique(of_group).size
+        each = 1 / (2 * kinds * np.bincount(of_group)[of_group])
+        weight = np.concatenate([np.full(right.size, 0.5 / right.size), each])
+        return knots, _stacked(ranks, is_known, weight * weight.size)
+
+    def columns(
+        self, candidate: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+        """Scores of all samples, combinations learnt from these rows only."""
+        if candidate in self.names:
+            d = self.names.index(candidate)
+            return self.known[:, d], self.unknown[:, d], d
+        knots, weights = self.combination(candidate, known, unknown)
+        of_known = _ranks(self.known, knots) @ weights
+        return of_known, _ranks(self.unknown, knots) @ weights, 0
+
+    def scores(
+        self,
+        columns: tuple[NDArray[np.float64], NDArray[np.float64], int],
+        known: NDArray[np.intp],
+        unknown: NDArray[np.intp],
+    ) -> Scores:
+        of_known, of_unknown, d = columns
+        names = np.array(["", *self.groups])
+        return Scores(
+            labels=np.concatenate([self.labels[known], np.full(unknown.size, UNKNOWN)]),
+            predicted=np.concatenate(
+                [self.predicted[known, d], self.predicted_unknown[unknown, d]]
+            ),
+            known=np.concatenate([of_known[known], of_unknown[unknown]]),
+            groups=names[
+                np.concatenate([np.zeros(known.size, int), self.place[unknown] + 1])
+            ],
+        )
+
+
+def _ranks(
+    scores: NDArray[np.float64], knots: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    return np.column_stack([rank(scores[:, d], knots[d]) for d in range(len(knots))])
+
+
+def _stacked(
+    ranks: NDArray[np.float64],
+    is_known: NDArray[np.int64],
+    weight: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Logistic weights, none negative: a detector turned upside down fits its noise."""
+    used = np.arange(ranks.shape[1])
+    weights = np.zeros(ranks.shape[1])
+    while used.size:
+        model = LogisticRegression(max_iter=1000)
+        model.fit(ranks[:, used], is_known, sample_weight=weight)
+        slopes = model.coef_[0]
+        if (slopes > 0).all():
+            weights[used] = slopes / slopes.sum()
+            return weights
+        used = used[slopes > 0]
+    return np.full(ranks.shape[1], 1 / ranks.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class _Turns:
+    """Which unknowns are left out in which turn, and the folds of the knowns."""
+
+    names: tuple[str, ...]
+    place: NDArray[np.intp]
+    fold: NDArray[np.intp]
+    folds: int
+    by_groups: bool
+
+
+def _turns(caller: str, data: _Data, folds: int, rng: np.random.Generator) -> _Turns:
+    if _check.positive_int(caller, "folds", folds) < 2 or folds > data.n_known:
+        rule = f"from 2 to {data.n_known}, the number of knowns"
+        raise ValueError(_check.must(rule, caller=caller, name="folds", got=folds))
+    fold = rng.permutation(data.n_known) % folds
+    if len(data.groups) > 1:
+        return _Turns(data.groups, data.place, fold, folds, by_groups=True)
+    if data.n_unknown < folds:
+        rule = f"at least {folds} samples, or two groups"
+        got = f"{data.n_unknown} of one group"
+        raise ValueError(_check.must(rule, caller=caller, name="surrogate", got=got))
+    place = rng.permutation(data.n_unknown) % folds
+    names = tuple(f"part {i + 1}" for i in range(folds))
+    return _Turns(names, place, fold, folds, by_groups=False)
+
+
+def _judged(
+    data: _Data,
+    turns: _Turns,
+    candidate: str,
+    objectives: Sequence[str],
+    alpha: float,
+) -> list[dict[str, Any]]:
+    """Judge one candidate under every objective on every left-out group."""
+    rows = []
+    for g, name in enumerate(turns.names):
+        out = np.flatnonzero(turns.place == g)
+        rest = np.flatnonzero(turns.place != g)
+        hits = dict.fromkeys(objectives, 0)
+        rejected = dict.fromkeys(objectives, 0)
+        for k in range(turns.folds):
+            kept = np.flatnonzero(turns.fold != k)
+            held = np.flatnonzero(turns.fold == k)
+            columns = data.columns(candidate, kept, rest)
+            calibration = data.scores(columns, kept, rest)
+            test = data.scores(columns, held, out)
+            for objective in objectives:
+                threshold = choose_by(
+                    objective, calibration, caller="thresholds.choose", alpha=alpha
+                )
+                accepted = threshold.accepts(test)
+                hits[objective] += int((accepted & test.is_correct).sum())
+                rejected[objective] += int((~accepted & test.is_unknown).sum())
+        for objective in objectives:
+            # every unknown was judged once per fold; it is one sample nevertheless
+            gone = rejected[objective] / turns.folds
+            parts = [
+                (alpha, hits[objective], data.n_known),
+                (1 - alpha, round(gone), out.size),
+            ]
+            ccr, urr = hits[objective] / data.n_known, gone / out.size
+            interval = of_sum(parts)
+            rows.append(
+                {
+                    "detector": candidate,
+                    "objective": objective,
+                    "group": name,
+                    "n": int(out.size),
+                    "ccr": ccr,
+                    "urr": urr,
+                    "oosa": alpha * ccr + (1 - alpha) * urr,
+                    "low": interval.low,
+                    "high": interval.high,
+                }
+            )
+    return rows
+
+
+def _ranked(
+    cells: list[dict[str, Any]], data: _Data, alpha: float, by: Criterion
+) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for cell in cells:
+        groups.setdefault((cell["detector"], cell["objective"]), []).append(cell)
+    rows = []
+    for (detector, objective), mine in groups.items():
+        mean = float(np.mean([cell["oosa"] for cell in mine]))
+        worst = min(mine, key=lambda cell: cell["oosa"])
+        # One set of knowns for all groups: their mean rate is one share, not many.
+        ccr = np.mean([cell["ccr"] for cell in mine])
+        share = (1 - alpha) / len(mine)
+        interval = of_sum(
+            [
+                (alpha, round(ccr * data.n_known), data.n_known),
+                *((share, round(c["urr"] * c["n"]), c["n"]) for c in mine),
+            ]
+        )
+        value = {
+            "mean": mean,
+            "worst": worst["oosa"],
+            "both": (mean + worst["oosa"]) / 2,
+        }
+        rows.append(
+            {
+                "detector": detector,
+                "objective": objective,
+                "mean": mean,
+                "mean_low": interval.low,
+                "mean_high": interval.high,
+                "worst": worst["oosa"],
+                "worst_low": worst["low"],
+                "worst_high": worst["high"],
+                "worst_group": worst["group"],
+                "value": value[by],
+            }
+        )
+    return sorted(rows, key=lambda row: -row["value"])  # stable: first listed wins
+
+
+def _winner(
+    ranking: list[dict[str, Any]], single: set[str], min_gain: float
+) -> dict[str, Any]:
+    best_single = next(row for row in ranking if row["detector"] in single)
+    gain = ranking[0]["value"] - best_single["value"]
+    return ranking[0] if gain > min_gain else best_single
+
+
+def _named(
+    caller: str, fitted: Mapping[str, Fitted] | Sequence[Fitted]
+) -> dict[str, Fitted]:
+    if not isinstance(fitted, Mapping):
+        listed = list(fitted)
+        fitted = {one.detector.name: one for one in listed}
+        if len(fitted) != len(listed):
+            msg = _check.must(
+                "of different names",
+                caller=caller,
+                name="fitted",
+                got="two of one kind",
+                remedy="Pass a mapping from your own names to them",
+            )
+            raise ValueError(msg)
+    if not fitted:
+        msg = _check.must("non-empty", caller=caller, name="fitted", got="none")
+        raise ValueError(msg)
+    taken = {RANK, STACKING} & set(fitted)
+    if taken:
+        got = ", ".join(sorted(taken))
+        rule = f"other than {RANK!r} and {STACKING!r}"
+        raise ValueError(_check.must(rule, caller=caller, name="names", got=got))
+    return dict(fitted)

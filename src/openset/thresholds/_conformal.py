@@ -1,0 +1,95 @@
+"""A bound on false unknowns that needs no unknowns."""
+
+from math import floor
+
+import numpy as np
+from scipy.stats import beta
+
+from openset import _check
+from openset.metrics import Interval
+from openset.scores import Scores
+from openset.thresholds._fingerprint import Fingerprint
+from openset.thresholds._shares import LEVEL
+from openset.thresholds._threshold import Count, Rate, Span, Threshold
+
+
+def conformal(
+    scores: Scores, level: float = 0.05, *, confidence: float | None = None
+) -> Threshold:
+    r"""Threshold that rejects a new known with probability at most `level`.
+
+    .. math:: \theta = k_{(r)}, \quad r = \lfloor \ell\,(n + 1) \rfloor
+              \quad\Rightarrow\quad P(k_{n+1} < \theta) \le \frac{r}{n + 1} \le \ell
+
+    where :math:`k_{(r)}` is the r-th smallest of n known calibration scores. The bound
+    holds for every n and every distribution, as long as the new known and the
+    calibration knowns are exchangeable; unknowns are not used. With too few knowns
+    (r = 0) nothing can be promised but accepting all: the threshold is -inf.
+
+    Parameters
+    ----------
+    scores
+        Calibration scores; only the knowns count.
+    level
+        Largest share of knowns to call unknown, at most 0.5.
+    confidence
+        The bound above is for the average over calibration sets. Given a confidence,
+        the rate of *this* threshold is at most `level` with that probability over
+        calibration sets: r is the largest with
+        :math:`P(\mathrm{Beta}(r, n + 1 - r) \le \ell) \ge` confidence.
+
+    References
+    ----------
+    Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005; Vovk,
+    "Conditional validity of inductive conformal predictors", ACML 2012.
+
+    Examples
+    --------
+    With 19 knowns, one in twenty may be lost: the smallest score is the threshold.
+
+    >>> known = np.arange(1.0, 20.0)
+    >>> scores = Scores(labels=[0] * 19, predicted=[0] * 19, known=known)
+    >>> conformal(scores, 0.05).value, conformal(scores, 0.1).value
+    (1.0, 2.0)
+    >>> conformal(scores, 0.01).value
+    -inf
+    """
+    caller = "thresholds.conformal"
+    # 0.95 would be read as "95 % accepted" by half of us: refuse to guess.
+    _check.number(caller, "level", level, low=0, high=0.5)
+    _check.some_known(caller, scores.n_known)
+    ordered = np.sort(scores.known[~scores.is_unknown])
+    n = ordered.size
+    if confidence is None:
+        rank = floor(_check.rate(caller, "level", level) * (n + 1))
+    else:
+        _check.number(
+            caller,
+            "confidence",
+            confidence,
+            low=0,
+            high=1,
+            open_low=True,
+            open_high=True,
+        )
+        ranks = np.arange(1, n + 1)
+        # The probability falls with the rank: count those that still hold.
+        holds = beta.cdf(level, ranks, n + 1 - ranks) >= confidence
+        rank = int(np.count_nonzero(holds))
+    value = float(ordered[rank - 1]) if rank else -np.inf
+    below = ordered[ordered < value]
+    low = float(below[-1]) if below.size else -np.inf
+    interval = None
+    if rank:
+        ends = beta.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], rank, n + 1 - rank)
+        interval = Interval(float(ends[0]), float(ends[1]), LEVEL, "Beta")
+    return Threshold(
+        value=value,
+        method="conformal",
+        target=float(level),
+        n=Count(scores.n_known, scores.n_unknown),
+        interval=Span(low, value),
+        # What a new known meets on average (ties only lower it).
+        rate=Rate("false_unknown", rank / (n + 1), interval),
+        fingerprint=Fingerprint.of(scores),
+    )

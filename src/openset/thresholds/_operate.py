@@ -1,0 +1,329 @@
+"""Operational open-set accuracy, from calibration to the test set."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openset import _check
+from openset.metrics import Interval, OSACurve, osa_curve, osa_optimum
+from openset.scores import Scores
+from openset.thresholds._groups import group_of_unknowns
+from openset.thresholds._objectives import Objective, choose_by
+from openset.thresholds._report import ALPHAS
+from openset.thresholds._shares import of_sum
+from openset.thresholds._table import Table
+from openset.thresholds._threshold import Threshold
+
+
+@dataclass(frozen=True)
+class Point:
+    """A place on the curve of open-set accuracy over unknown rejection rate."""
+
+    urr: float
+    osa: float
+    threshold: float
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """A threshold in operation: what it reaches on a test set it has not seen.
+
+    `oosa` with its interval; `oracle`, the best any threshold could reach on these very
+    test samples; `gap`, the difference. `alpha_calibration` and `alpha_test` are the
+    weights of the known side used to choose and to report. `groups` has one row per
+    kind of unknowns. For a figure: `curve` (plot ``osa`` over ``urr``), the star
+    `operational` and the diamond `best`.
+    """
+
+    threshold: Threshold
+    oosa: float
+    interval: Interval
+    oracle: float
+    gap: float
+    alpha_calibration: float | None
+    alpha_test: float
+    ccr: float
+    urr: float
+    operational: Point
+    best: Point
+    curve: OSACurve
+    groups: Table
+
+    def __repr__(self) -> str:
+        return (
+            f"Operation(oosa={self.oosa:.4f}, oracle={self.oracle:.4f}, "
+            f"gap={self.gap:.4f}, alpha {self.alpha_calibration} to choose and "
+            f"{self.alpha_test:g} to report, threshold {self.threshold})"
+        )
+
+    def figure(self) -> Table:
+        """Return the points of OSA over URR: ``kind`` is curve, operational or best.
+
+        Thresholds per class have no single curve; theirs is that of margins.
+        """
+        rows: list[dict[str, Any]] = [
+            {"kind": "curve", "threshold": t, "urr": u, "osa": o}
+            for t, u, o in zip(
+                self.curve.thresholds.tolist(),
+                self.curve.urr.tolist(),
+                self.curve.osa.tolist(),
+                strict=True,
+            )
+        ]
+        for kind, point in (("operational", self.operational), ("best", self.best)):
+            rows.append(
+                {
+                    "kind": kind,
+                    "threshold": point.threshold,
+                    "urr": point.urr,
+                    "osa": point.osa,
+                }
+            )
+        return Table(tuple(rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers, without the curve."""
+        return {
+            "oosa": self.oosa,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "oracle": self.oracle,
+            "gap": self.gap,
+            "alpha_calibration": self.alpha_calibration,
+            "alpha_test": self.alpha_test,
+            "ccr": self.ccr,
+            "urr": self.urr,
+            "threshold": self.threshold.value,
+            "groups": list(self.groups),
+        }
+
+
+def operate(
+    calibration: Scores | Threshold,
+    test: Scores,
+    *,
+    objective: Objective = "osa",
+    alpha: float | None = None,
+    alpha_test: float | None = None,
+    **options: Any,
+) -> Operation:
+    r"""Choose a threshold on calibration scores and apply it to the test scores.
+
+    .. math:: \mathrm{OOSA} = \mathrm{OSA}_{\text{test}}(\theta^*_{\text{calibration}})
+
+    Test samples the threshold was chosen on are refused
+    (:meth:`Threshold.check_disjoint`).
+
+    Parameters
+    ----------
+    calibration
+        Validation knowns and surrogate unknowns, or a threshold chosen on them.
+    test
+        Scores of the same detector on other samples.
+    objective
+        Name of a way to choose the threshold, or a function of scores.
+    alpha
+        Weight of the known side, to choose and to report. By default each set's own
+        share of knowns.
+    alpha_test
+        Weight to report with, where it differs from `alpha`.
+    **options
+        Passed to the objective.
+
+    References
+    ----------
+    Cruz et al., "Operational open-set recognition and PostMax refinement", ECCV 2024.
+
+    Examples
+    --------
+    >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
+    >>> test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3.0, 1.5, 1.0])
+    >>> done = operate(calibration, test)
+    >>> round(done.oosa, 4), done.oracle, round(done.gap, 4)
+    (0.6667, 1.0, 0.3333)
+    """
+    caller = "thresholds.operate"
+    if calibration is test:
+        msg = _check.must(
+            "other samples than test",
+            caller=caller,
+            name="calibration",
+            got="the same object",
+            remedy="A threshold chosen on the test set gives the oracle: "
+            "metrics.osa_optimum",
+        )
+        raise ValueError(msg)
+    _check.both_sides(caller, test.n_known, test.n_unknown)
+    threshold = (
+        calibration
+        if isinstance(calibration, Threshold)
+        else choose_by(
+            objective, calibration, caller=caller, alpha=alpha, options=options
+        )
+    )
+    threshold.check_disjoint(test, caller=caller)
+    weight = alpha if alpha_test is None else alpha_test
+    if weight is None:
+        weight = test.n_known / len(test)
+    _check.rate(caller, "alpha", weight)
+    return _applied(threshold, test, float(weight))
+
+
+def _applied(threshold: Threshold, test: Scores, alpha: float) -> Operation:
+    cut, value = threshold.cut(test)
+    accepted = threshold.accepts(test)
+    hits = int(np.count_nonzero(accepted & test.is_correct))
+    rejected = int(np.count_nonzero(~accepted & test.is_unknown))
+    ccr, urr = hits / test.n_known, rejected / test.n_unknown
+    oosa = alpha * ccr + (1 - alpha) * urr
+    parts = [(alpha, hits, test.n_known), (1 - alpha, rejected, test.n_unknown)]
+    best = osa_optimum(cut, alpha=alpha)
+    best_rejected = np.count_nonzero(cut.is_unknown & (cut.known < best.threshold))
+    return Operation(
+        threshold=threshold,
+        oosa=oosa,
+        interval=of_sum(parts),
+        oracle=best.value,
+        # rounding in the last digit must not make the oracle lose
+        gap=max(best.value - oosa, 0.0),
+        alpha_calibration=threshold.alpha,
+        alpha_test=alpha,
+        ccr=ccr,
+        urr=urr,
+        operational=Point(urr, oosa, value),
+        best=Point(float(best_rejected / test.n_unknown), best.value, best.threshold),
+        curve=osa_curve(cut, alpha=alpha),
+        groups=_groups(cut, accepted, alpha, ccr),
+    )
+
+
+def _groups(cut: Scores, accepted: Any, alpha: float, ccr: float) -> Table:
+    names, place = group_of_unknowns(cut)
+    rows_of_unknowns = np.flatnonzero(cut.is_unknown)
+    known = np.flatnonzero(~cut.is_unknown)
+    rows = []
+    for i, name in enumerate(names):
+        mine = rows_of_unknowns[place == i]
+        rejected = int(np.count_nonzero(~accepted[mine]))
+        urr = rejected / mine.size
+        oosa = alpha * ccr + (1 - alpha) * urr
+        hits = round(ccr * known.size)
+        interval = of_sum([(alpha, hits, known.size), (1 - alpha, rejected, mine.size)])
+        best = osa_optimum(cut.take(np.concatenate([known, mine])), alpha=alpha)
+        rows.append(
+            {
+                "group": name,
+                "n": int(mine.size),
+                "urr": urr,
+                "oosa": oosa,
+                "low": interval.low,
+                "high": interval.high,
+                "oracle": best.value,
+                "gap": max(best.value - oosa, 0.0),
+            }
+        )
+    return Table(tuple(rows))
+
+
+def sweep_alpha(
+    calibration: Scores,
+    test: Scores,
+    *,
+    alphas: Sequence[float] = ALPHAS,
+    alpha_test: float | None = None,
+    objective: Objective = "osa",
+    **options: Any,
+) -> Table:
+    """Report how much a wrong guess of the share of knowns costs.
+
+    The threshold is chosen with each weight in turn; what it reaches is always reported
+    with the same `alpha_test` (by default the test set's own share of knowns).
+
+    Examples
+    --------
+    >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[1.0, 2.0])
+    >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[1.1, 1.9])
+    >>> table = sweep_alpha(calibration, test, alphas=(0.1, 0.9))
+    >>> table.column("threshold").tolist(), table.column("urr").tolist()
+    ([inf, 1.0], [1.0, 0.0])
+    """
+    weight = test.n_known / len(test) if alpha_test is None else alpha_test
+    rows = []
+    for alpha in alphas:
+        done = operate(
+            calibration,
+            test,
+            objective=objective,
+            alpha=float(alpha),
+            alpha_test=weight,
+            **options,
+        )
+        rows.append({"alpha": float(alpha), **_summary(done)})
+    return Table(tuple(rows))
+
+
+def sweep_surrogate(
+    known: Scores,
+    surrogates: Scores | Mapping[str, Scores],
+    test: Scores,
+    *,
+    alpha: float | None = None,
+    objective: Objective = "osa",
+    **options: Any,
+) -> Table:
+    """Report how the choice of surrogate moves the result.
+
+    One row per surrogate alone, and one for all of them together; each is calibrated
+    with `known` and applied to the same test set. An easy surrogate shows as a low
+    threshold and a large gap.
+
+    Parameters
+    ----------
+    known
+        Validation knowns.
+    surrogates
+        Unknowns with groups (each group is a surrogate), or named sets of unknowns.
+    test
+        Scores to report on.
+    alpha, objective, **options
+        As in :func:`operate`.
+    """
+    if isinstance(surrogates, Scores):
+        names, place = group_of_unknowns(surrogates)
+        unknowns = surrogates.take(surrogates.is_unknown)
+        surrogates = {n: unknowns.take(place == i) for i, n in enumerate(names)}
+    sets = {name: _grouped(part, name) for name, part in surrogates.items()}
+    if len(sets) > 1:
+        sets["together"] = Scores.concat(list(sets.values()))
+    rows = []
+    for name, unknown in sets.items():
+        calibration = Scores.concat([_grouped(known, ""), unknown])
+        done = operate(calibration, test, objective=objective, alpha=alpha, **options)
+        rows.append({"surrogate": name, "n": unknown.n_unknown, **_summary(done)})
+    return Table(tuple(rows))
+
+
+def _grouped(scores: Scores, name: str) -> Scores:
+    return Scores(
+        labels=scores.labels,
+        predicted=scores.predicted,
+        known=scores.known,
+        groups=np.full(len(scores), name),
+        n_classes=scores.n_classes,
+    )
+
+
+def _summary(done: Operation) -> dict[str, Any]:
+    return {
+        "alpha_calibration": done.alpha_calibration,
+        "threshold": done.threshold.value,
+        "ccr": done.ccr,
+        "urr": done.urr,
+        "oosa": done.oosa,
+        "low": done.interval.low,
+        "high": done.interval.high,
+        "oracle": done.oracle,
+        "gap": done.gap,
+    }

@@ -1,0 +1,113 @@
+"""One threshold per predicted class, steadied by all of them."""
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.metrics._levels import levels
+from openset.metrics._osa import best_level
+from openset.scores import Scores
+from openset.thresholds._fingerprint import Fingerprint
+from openset.thresholds._osa import osa
+from openset.thresholds._shares import of_sum
+from openset.thresholds._threshold import Count, Rate, Threshold
+
+
+def per_class(
+    scores: Scores, alpha: float | None = None, *, strength: float = 100.0
+) -> Threshold:
+    r"""Threshold of each predicted class, drawn to the global one where it is small.
+
+    .. math:: \theta_c = \arg\max_\theta\; n\,\mathrm{OSA}_c(\theta)
+              + k\,\mathrm{OSA}(\theta)
+
+    where :math:`\mathrm{OSA}_c` counts only the samples predicted as class c (so that
+    :math:`\sum_c \mathrm{OSA}_c = \mathrm{OSA}`) and k, the `strength`, is the number
+    of samples that the set as a whole counts for. A class with few samples gets the
+    global threshold, one with many its own. Only the order of scores matters.
+
+    Parameters
+    ----------
+    scores
+        Validation knowns and surrogate unknowns.
+    alpha
+        Weight of the known side, as in :func:`osa`.
+    strength
+        Pseudo-samples of the whole set in each class; 0 for thresholds that stand
+        alone, inf for one threshold.
+
+    Examples
+    --------
+    Class 1 is scored one higher than class 0:
+
+    >>> scores = Scores(
+    ...     labels=[0, 0, -1, 1, 1, -1],
+    ...     predicted=[0, 0, 0, 1, 1, 1],
+    ...     known=[3, 2, 1, 4, 3, 2],
+    ... )
+    >>> per_class(scores, strength=0).per_class
+    (2.0, 3.0)
+    >>> per_class(scores, strength=np.inf).per_class
+    (2.0, 2.0)
+    """
+    caller = "thresholds.per_class"
+    _check.number(caller, "strength", strength, low=0)
+    overall = osa(scores, alpha)
+    share = (
+        Fraction(scores.n_known, len(scores))
+        if alpha is None
+        else _check.rate(caller, "alpha", alpha)
+    )
+    n_classes = int(scores.classes.max()) + 1
+    thresholds = np.full(n_classes, overall.value)
+    if not np.isinf(strength):
+        table = levels(scores)
+        hit = float(share / scores.n_known)
+        miss = float((1 - share) / scores.n_unknown)
+        whole = strength / len(scores) * (hit * table.correct - miss * table.unknown)
+        steps = np.where(scores.is_correct, hit, 0.0) - miss * scores.is_unknown
+        order = np.lexsort((-scores.known, scores.predicted))
+        bounds = np.searchsorted(scores.predicted[order], np.arange(n_classes + 1))
+        for c in range(n_classes):
+            rows = order[bounds[c] : bounds[c + 1]]
+            if rows.size:
+                own = _gain(table.values, scores.known[rows], steps[rows])
+                gain = np.round(own + whole, 12)
+                level = best_level(table.values, gain)[0]
+                thresholds[c] = table.values[level]
+    chosen = Threshold(
+        value=overall.value,
+        method="per_class",
+        target=float(strength),
+        n=Count(scores.n_known, scores.n_unknown),
+        interval=overall.interval,
+        rate=overall.rate,
+        alpha=overall.alpha,
+        per_class=tuple(thresholds.tolist()),
+        fingerprint=Fingerprint.of(scores),
+    )
+    return _with_rate(chosen, scores, float(share))
+
+
+def _gain(
+    values: NDArray[np.float64],
+    known: NDArray[np.float64],
+    steps: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Gain of accepting some samples (best first) at each level of the whole set."""
+    total = np.concatenate([[0.0], np.cumsum(steps)])
+    upto = np.searchsorted(-known, -values, side="right")
+    upto[0] = 0  # "reject all"
+    return total[upto]
+
+
+def _with_rate(chosen: Threshold, scores: Scores, share: float) -> Threshold:
+    accepted = chosen.accepts(scores)
+    hits = int(np.count_nonzero(accepted & scores.is_correct))
+    rejected = int(np.count_nonzero(~accepted & scores.is_unknown))
+    parts = [(share, hits, scores.n_known), (1 - share, rejected, scores.n_unknown)]
+    value = sum(weight * count / n for weight, count, n in parts)
+    rate = Rate("osa", float(value), of_sum(parts))
+    return Threshold(**{**vars(chosen), "rate": rate})

@@ -1,0 +1,250 @@
+"""Surrogate unknowns made from known data, for those who have no others."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset._types import UNKNOWN
+from openset.outputs import Outputs
+from openset.scores import Scores
+from openset.thresholds._report import SYNTHETIC
+
+if TYPE_CHECKING:
+    from openset.detectors import Detector
+
+KINDS = ("mixup", "noise", "left-out")
+
+
+def synthetic(
+    known: Outputs,
+    kind: str = "mixup",
+    *,
+    n: int | None = None,
+    rng: np.random.Generator | int = 0,
+) -> Outputs:
+    r"""Make unknowns from the outputs of known samples.
+
+    They are labelled -1 and their group says ``synthetic:`` and how they were made, so
+    that every result built on them says so too. They show how a threshold behaves; real
+    unknowns are better.
+
+    Parameters
+    ----------
+    known
+        Labelled outputs that no detector was fitted on; they are brought to NumPy.
+    kind
+        ``"mixup"``: :math:`\lambda x + (1 - \lambda) x'` of two samples of different
+        classes, :math:`\lambda` uniform in [0.3, 0.7], features and logits alike (the
+        last layer is linear, so its logits are the mix of theirs). ``"noise"``: each
+        feature drawn from another sample, which keeps how every feature is spread and
+        breaks how they go together; needs features and the head. ``"left-out"``: the
+        samples themselves, their own class struck out of the logits (set to the lowest
+        other logit), as if it had never been learnt; features stay, so detectors that
+        look at features alone need :func:`leave_classes_out`.
+    n
+        How many; by default as many as there are known samples (``"left-out"``: at
+        most).
+    rng
+        Seed or generator.
+
+    References
+    ----------
+    Zhang et al., "mixup: beyond empirical risk minimization", ICLR 2018.
+
+    Examples
+    --------
+    >>> known = Outputs(logits=[[3.0, 1.0, 0.0], [0.0, 4.0, 1.0]], labels=[0, 1])
+    >>> made = synthetic(known, "left-out")
+    >>> made.logits.tolist(), made.groups[0].item()
+    ([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], 'synthetic:left-out')
+    """
+    caller = "thresholds.synthetic"
+    _check.one_of(caller, "kind", kind, KINDS)
+    known = _known_part(caller, known)
+    size = len(known) if n is None else _check.positive_int(caller, "n", n)
+    generator = np.random.default_rng(rng)
+    make = {"mixup": _mixup, "noise": _noise, "left-out": _left_out}[kind]
+    arrays = make(known, size, generator)
+    made = next(array for array in arrays.values() if array is not None)
+    return Outputs(
+        **arrays,
+        labels=np.full(len(made), UNKNOWN),
+        groups=np.full(len(made), SYNTHETIC + kind),
+        classes=known.classes,
+        weight=known.weight,
+        bias=known.bias,
+    )
+
+
+def leave_classes_out(
+    detector: "Detector",
+    train: Outputs,
+    known: Outputs,
+    *,
+    folds: int = 5,
+    rng: np.random.Generator | int = 0,
+) -> Scores:
+    """Score knowns and unknowns with part of the classes taken away in turn.
+
+    In each fold a share of the classes is struck from logits, head and training data,
+    the detector is fitted anew to the rest, and the samples of `known` are scored:
+    those of struck classes as unknowns (group ``synthetic:left-out``). Every sample of
+    `known` is an unknown once; as a known it comes from one other fold. The network
+    itself still has seen the classes, so these unknowns are nearer than real ones.
+
+    Parameters
+    ----------
+    detector
+        The recipe.
+    train, known
+        Labelled outputs to fit and to score, with logits.
+    folds
+        Number of parts the classes are cut into; at least two classes must remain.
+    rng
+        Seed or generator: cuts the classes.
+    """
+    caller = "thresholds.leave_classes_out"
+    train, known = _known_part(caller, train), _known_part(caller, known)
+    n_classes = known.n_classes
+    if known.logits is None or train.logits is None or n_classes is None:
+        msg = _check.must("given", caller=caller, name="logits", got=None)
+        raise ValueError(msg)
+    seen = np.unique(known.labels)  # type: ignore[arg-type]
+    if not 2 <= folds <= seen.size or seen.size - -(-seen.size // folds) < 2:
+        msg = _check.must(
+            "between 2 and the number of classes, leaving at least two classes",
+            caller=caller,
+            name="folds",
+            got=f"{folds} for {seen.size} classes",
+        )
+        raise ValueError(msg)
+    parts = np.array_split(np.random.default_rng(rng).permutation(seen), folds)
+    scored = []
+    for i, struck in enumerate(parts):
+        keep = np.setdiff1d(np.arange(n_classes), struck)
+        fitted = detector.fit(_without(train, keep, known_only=True))
+        # As knowns, this fold takes the samples of the next fold's classes.
+        both = np.isin(np.asarray(known.labels), [*struck, *parts[(i + 1) % folds]])
+        one = fitted.score(_without(known.take(both), keep, known_only=False))
+        names = np.where(one.is_unknown, f"{SYNTHETIC}left-out", "")
+        scored.append(
+            Scores(
+                labels=_renumbered(one.labels, keep),
+                predicted=keep[one.predicted],
+                known=one.known,
+                groups=names,
+                n_classes=n_classes,
+            )
+        )
+    return Scores.concat(scored)
+
+
+def _known_part(caller: str, outputs: Outputs) -> Outputs:
+    if outputs.labels is None or not (outputs.labels != UNKNOWN).any():
+        msg = _check.must(
+            "labelled, with samples of known classes",
+            caller=caller,
+            name="known",
+            got=repr(outputs),
+        )
+        raise ValueError(msg)
+    outputs = outputs.to("numpy")
+    if int(outputs.labels.min()) == UNKNOWN:  # type: ignore[union-attr]
+        outputs = outputs.take(outputs.labels != UNKNOWN)
+    return outputs
+
+
+def _mixup(
+    known: Outputs, n: int, rng: np.random.Generator
+) -> dict[str, NDArray[Any] | None]:
+    labels = np.asarray(known.labels)
+    if np.unique(labels).size < 2:
+        msg = _check.must(
+            "of at least two classes",
+            caller="thresholds.synthetic",
+            name="known",
+            got="one class",
+        )
+        raise ValueError(msg)
+    first = rng.integers(0, labels.size, n)
+    # Sorted by class, the samples of other classes are all but one run: draw a place
+    # among them and step over the run.
+    order = np.argsort(labels, kind="stable")
+    start = np.searchsorted(labels[order], labels[first], side="left")
+    stop = np.searchsorted(labels[order], labels[first], side="right")
+    place = rng.integers(0, labels.size - (stop - start))
+    second = order[np.where(place >= start, place + (stop - start), place)]
+    share = rng.uniform(0.3, 0.7, n)[:, None]
+    mixed: dict[str, NDArray[Any] | None] = {}
+    for name in ("logits", "features"):
+        array = getattr(known, name)
+        mixed[name] = (
+            None
+            if array is None
+            else (share * array[first] + (1 - share) * array[second]).astype(
+                array.dtype
+            )
+        )
+    return mixed
+
+
+def _noise(
+    known: Outputs, n: int, rng: np.random.Generator
+) -> dict[str, NDArray[Any] | None]:
+    if known.features is None or known.weight is None or known.bias is None:
+        msg = _check.must(
+            "given for kind='noise'",
+            caller="thresholds.synthetic",
+            name="features, weight and bias",
+            got="not all of them",
+            remedy="The logits of made-up features come from the last layer",
+        )
+        raise ValueError(msg)
+    rows = rng.integers(0, len(known), size=(n, known.features.shape[1]))
+    features = np.take_along_axis(np.asarray(known.features), rows, axis=0)
+    return {"features": features, "logits": features @ known.weight.T + known.bias}
+
+
+def _left_out(
+    known: Outputs, n: int, rng: np.random.Generator
+) -> dict[str, NDArray[Any] | None]:
+    if known.logits is None or known.logits.shape[1] < 2:
+        msg = _check.must(
+            "given for two or more classes for kind='left-out'",
+            caller="thresholds.synthetic",
+            name="logits",
+            got="none" if known.logits is None else "one class",
+        )
+        raise ValueError(msg)
+    if n < len(known):
+        known = known.take(np.sort(rng.choice(len(known), n, replace=False)))
+    logits = np.array(known.logits)
+    rows = np.arange(len(logits))
+    own = np.asarray(known.labels)
+    logits[rows, own] = np.inf
+    logits[rows, own] = logits.min(axis=1)
+    return {"logits": logits, "features": known.features}
+
+
+def _without(outputs: Outputs, keep: NDArray[np.intp], *, known_only: bool) -> Outputs:
+    labels = np.full(outputs.n_classes or 0, UNKNOWN)
+    labels[keep] = np.arange(keep.size)
+    labels = labels[outputs.labels]
+    names: Sequence[str] = [outputs.classes[c] for c in keep] if outputs.classes else ()
+    rest = Outputs(
+        logits=outputs.logits[:, keep],  # type: ignore[index]
+        features=outputs.features,
+        labels=labels,
+        classes=names,
+        weight=None if outputs.weight is None else outputs.weight[keep],
+        bias=None if outputs.bias is None else outputs.bias[keep],
+    )
+    return rest.take(labels != UNKNOWN) if known_only else rest
+
+
+def _renumbered(labels: NDArray[np.int64], keep: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Give classes their old numbers back; unknowns stay -1."""
+    return np.where(labels == UNKNOWN, UNKNOWN, keep[labels])

@@ -1,0 +1,90 @@
+"""The threshold that the worst-off kind of unknowns can live with."""
+
+from typing import Literal
+
+import numpy as np
+
+from openset import _check
+from openset.metrics._osa import Ties, best_level
+from openset.scores import Scores
+from openset.thresholds._fingerprint import Fingerprint
+from openset.thresholds._groups import by_group
+from openset.thresholds._osa import AT
+from openset.thresholds._shares import of_sum
+from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+
+
+def worst_group(
+    scores: Scores,
+    alpha: float | None = None,
+    *,
+    criterion: Literal["regret", "osa"] = "regret",
+    ties: Ties = "smallest",
+    at: At = "score",
+) -> Threshold:
+    r"""Threshold that is best for the group of unknowns it suits least.
+
+    .. math:: \min_\theta \max_g \bigl(\max_t \mathrm{OSA}_g(t)
+              - \mathrm{OSA}_g(\theta)\bigr)
+              \quad\text{or}\quad \max_\theta \min_g \mathrm{OSA}_g(\theta)
+
+    where :math:`\mathrm{OSA}_g` is the open-set accuracy of all knowns against group g
+    alone. The threshold of :func:`osa` serves the mixture of unknowns you happen to
+    have; this one hedges against meeting any one kind only.
+
+    Parameters
+    ----------
+    scores
+        Validation knowns and surrogate unknowns, with groups.
+    alpha
+        Weight of the known side, the same for all groups; by default the share of
+        knowns among all samples.
+    criterion
+        ``"regret"``: least loss against each group's own best. ``"osa"``: largest
+        accuracy on the hardest group, which listens to that group only.
+    ties, at
+        As in :func:`osa`.
+
+    Examples
+    --------
+    >>> scores = Scores(
+    ...     labels=[0, 0, 0, -1, -1],
+    ...     predicted=[0] * 5,
+    ...     known=[5, 4, 2, 3, 1],
+    ...     groups=["", "", "", "near", "far"],
+    ... )
+    >>> worst_group(scores, 0.5).value
+    4.0
+    """
+    caller = "thresholds.worst_group"
+    _check.one_of(caller, "criterion", criterion, ["regret", "osa"])
+    _check.one_of(caller, "ties", ties, ["smallest", "highest", "widest"])
+    _check.one_of(caller, "at", at, AT)
+    table = by_group(caller, scores, alpha)
+    worst = (
+        -table.regret.max(axis=0) if criterion == "regret" else table.osa.min(axis=0)
+    )
+    # Sums of shares round: a trillionth is no difference.
+    level, start, stop, _ = best_level(table.values, np.round(worst, 12), ties=ties)
+    values = np.append(table.values, -np.inf)
+    span = Span(float(values[stop]), float(values[start]))
+    hardest = int(table.osa[:, level].argmin())
+    n_hardest = int(table.n[hardest])
+    parts = [
+        (table.alpha, round(table.ccr[level] * scores.n_known), scores.n_known),
+        (1 - table.alpha, round(table.urr[hardest, level] * n_hardest), n_hardest),
+    ]
+    return Threshold(
+        value=inside(span, float(values[level]), at),
+        method="worst_group",
+        target=alpha,
+        n=Count(scores.n_known, scores.n_unknown),
+        interval=span,
+        rate=Rate(
+            "osa of the hardest group",
+            float(table.osa[hardest, level]),
+            of_sum(parts),
+        ),
+        alpha=table.alpha,
+        fingerprint=Fingerprint.of(scores),
+    )

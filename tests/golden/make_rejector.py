@@ -1,0 +1,57 @@
+"""Write the golden rejector of the schema in use. Never run it on a released schema.
+
+``python -m tests.golden.make_rejector`` makes ``tests/golden/rejector-<schema>``, with
+the outputs to decide and the decisions beside the artefact.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+from openset import Outputs, Rejector, _io, detectors
+from openset.rejector import _artefact
+
+
+def main() -> None:
+    """Calibrate a small rejector on drawn data and keep what it decides."""
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(3, 5)).round(2)
+
+    def drawn(n, *, unknown=False):
+        labels = rng.integers(0, 3, n)
+        features = rng.normal(size=(n, 5)) + (0 if unknown else 2) * weight[labels]
+        features = features.round(3)
+        return Outputs(
+            features=features,
+            logits=(features @ weight.T).round(4),
+            labels=np.full(n, -1) if unknown else labels,
+            groups=np.full(n, "noise" if unknown else "known"),
+            classes=("cat", "dog", "Äpfel"),
+        )
+
+    fitted = detectors.PostMax().fit(drawn(80))
+    rejector = Rejector.calibrate(
+        fitted,
+        known=drawn(60),
+        surrogate=drawn(60, unknown=True),
+        objective="per_class",
+        strength=20.0,
+    )
+    folder = Path(__file__).with_name(f"rejector-{_artefact.SCHEMA}")
+    rejector.save(folder / "rejector")
+    new = drawn(40)
+    decisions, scores = rejector.decide(new)
+    _io.write_npz(
+        folder / "expected.npz",
+        {
+            "logits": new.logits,
+            "features": new.features,
+            "decisions": decisions,
+            "known": scores.known,
+            "typical": rejector.typical(new),
+        },
+    )
+
+
+if __name__ == "__main__":
+    main()

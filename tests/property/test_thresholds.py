@@ -1,0 +1,204 @@
+"""Thresholds against a slow search over every candidate, on tied and infinite data."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from openset import Scores, metrics, thresholds
+from openset.thresholds import Threshold
+from tests.property.strategies import scores
+
+RATES = st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.3, 0.5, 0.9, 0.95, 1.0])
+
+
+def candidates(made):
+    """All thresholds that decide differently: every score, and "reject all"."""
+    values = np.unique(made.known).tolist()
+    if values[-1] != np.inf:
+        values.append(np.inf)
+    return values
+
+
+def rate(made, mask, value):
+    return Fraction(int((mask & (made.known >= value)).sum()), int(mask.sum()))
+
+
+def osa_of(made, value, alpha):
+    ccr = Fraction(int((made.is_correct & (made.known >= value)).sum()), made.n_known)
+    return alpha * ccr + (1 - alpha) * (1 - rate(made, made.is_unknown, value))
+
+
+@given(scores(), st.one_of(st.none(), RATES))
+def test_osa_is_the_best_of_all_candidates_and_its_interval_is_all_of_it(made, alpha):
+    weight = (
+        Fraction(made.n_known, len(made)) if alpha is None else Fraction(str(alpha))
+    )
+    values = {v: osa_of(made, v, weight) for v in candidates(made)}
+    best = max(values.values())
+    for ties in ("smallest", "highest", "widest"):
+        for at in ("score", "middle"):
+            found = thresholds.osa(made, alpha, ties=ties, at=at)
+            assert osa_of(made, found.value, weight) == best
+            assert found.interval.low < found.value <= found.interval.high or (
+                found.value == found.interval.low == -np.inf
+            )
+            assert found.rate.value == pytest.approx(float(best))
+    optimal = [v for v, value in values.items() if value == best]
+    assert thresholds.osa(made, alpha).value == min(optimal)
+    assert thresholds.osa(made, alpha, ties="highest").value == max(optimal)
+
+
+@given(scores(), RATES)
+def test_at_fpr_is_the_smallest_candidate_that_keeps_the_rate(made, fpr):
+    good = [
+        v
+        for v in candidates(made)
+        if rate(made, made.is_unknown, v) <= Fraction(str(fpr))
+    ]
+    if not good:  # an unknown is +inf: nothing rejects it
+        with pytest.raises(ValueError, match="fpr must be at least"):
+            thresholds.at_fpr(made, fpr)
+        return
+    found = thresholds.at_fpr(made, fpr)
+    assert found.value == min(good)
+    assert found.rate.value == float(rate(made, made.is_unknown, found.value))
+    middle = thresholds.at_fpr(made, fpr, at="middle")
+    np.testing.assert_array_equal(middle.accepts(made), found.accepts(made))
+
+
+@given(scores(), RATES.filter(bool))
+def test_at_tpr_is_the_largest_candidate_that_keeps_the_rate(made, tpr):
+    good = [
+        v
+        for v in candidates(made)
+        if rate(made, ~made.is_unknown, v) >= Fraction(str(tpr))
+    ]
+    found = thresholds.at_tpr(made, tpr)
+    assert found.value == max(good)
+    assert found.rate.value == float(rate(made, ~made.is_unknown, found.value))
+    middle = thresholds.at_tpr(made, tpr, at="middle")
+    np.testing.assert_array_equal(middle.accepts(made), found.accepts(made))
+
+
+COST = st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 5.0, 1 / 3])
+
+
+@st.composite
+def scores_and_costs(draw):
+    made = draw(scores())
+    size = int(made.classes.max()) + 2
+    flat = draw(st.lists(COST, min_size=size**2, max_size=size**2))
+    return made, np.reshape(flat, (size, size))
+
+
+@given(scores_and_costs(), st.one_of(st.none(), RATES))
+def test_by_cost_equals_an_exhaustive_search(drawn, alpha):
+    made, matrix = drawn
+
+    def cost(value):
+        total = {True: Fraction(0), False: Fraction(0)}
+        for label, predicted, known in zip(
+            made.labels.tolist(), made.predicted.tolist(), made.known, strict=True
+        ):
+            column = predicted if known >= value else -1
+            total[label == -1] += Fraction(str(matrix[label, column]))
+        if alpha is None:
+            return sum(total.values()) / len(made)
+        share = Fraction(str(alpha))
+        known_side = share * total[False] / made.n_known
+        return known_side + (1 - share) * total[True] / made.n_unknown
+
+    costs = {v: cost(v) for v in candidates(made)}
+    least = min(costs.values())
+    for ties in ("smallest", "highest", "widest"):
+        found = thresholds.by_cost(made, matrix, alpha=alpha, ties=ties)
+        assert float(cost(found.value)) == pytest.approx(float(least), abs=1e-12)
+        assert found.rate.value == pytest.approx(float(least), abs=1e-9)
+    optimal = [v for v, value in costs.items() if value == least]
+    assert thresholds.by_cost(made, matrix, alpha=alpha).value == min(optimal)
+
+
+@given(scores(), st.one_of(st.none(), RATES))
+def test_equal_costs_give_the_threshold_of_open_set_accuracy(made, alpha):
+    by_cost = thresholds.by_cost(made, alpha=alpha)
+    assert by_cost.value == thresholds.osa(made, alpha).value
+    best = metrics.osa_optimum(made, alpha=alpha).value
+    assert by_cost.rate.value == pytest.approx(1 - best)
+
+
+@st.composite
+def grouped(draw):
+    made = draw(scores())
+    names = draw(
+        st.lists(st.sampled_from("ab"), min_size=len(made), max_size=len(made))
+    )
+    return Scores(
+        labels=made.labels, predicted=made.predicted, known=made.known, groups=names
+    )
+
+
+@given(grouped(), RATES, st.sampled_from(["regret", "osa"]))
+def test_worst_group_equals_an_exhaustive_search(made, alpha, criterion):
+    weight = Fraction(str(alpha))
+    parts = [
+        made.take(~made.is_unknown | (made.groups == name))
+        for name in np.unique(made.groups[made.is_unknown])
+    ]
+    table = {v: [osa_of(part, v, weight) for part in parts] for v in candidates(made)}
+    best_of = [max(column) for column in zip(*table.values(), strict=True)]
+
+    def value(v):
+        if criterion == "osa":
+            return min(table[v])
+        return -max(b - x for b, x in zip(best_of, table[v], strict=True))
+
+    found = thresholds.worst_group(made, alpha, criterion=criterion)
+    assert float(value(found.value)) == pytest.approx(float(max(map(value, table))))
+
+
+@given(scores(), st.one_of(st.none(), RATES))
+def test_thresholds_per_class_that_stand_alone_are_best_for_each_class(made, alpha):
+    weight = (
+        Fraction(made.n_known, len(made)) if alpha is None else Fraction(str(alpha))
+    )
+    found = thresholds.per_class(made, alpha, strength=0)
+
+    def gain(c, value):
+        mine = (made.predicted == c) & (made.known >= value)
+        hits = Fraction(int((mine & made.is_correct).sum()), made.n_known)
+        missed = Fraction(int((mine & made.is_unknown).sum()), made.n_unknown)
+        return weight * hits - (1 - weight) * missed
+
+    for c in np.unique(made.predicted).tolist():
+        best = max(gain(c, v) for v in candidates(made))
+        assert float(gain(c, found.per_class[c])) == pytest.approx(float(best))
+    one = thresholds.osa(made, alpha)
+    assert found.rate.value >= one.rate.value - 1e-12
+    total = thresholds.per_class(made, alpha, strength=np.inf)
+    assert set(total.per_class) == {one.value}
+
+
+@given(scores())
+def test_a_threshold_per_class_decides_the_same_as_a_cut_of_margins(made):
+    found = thresholds.per_class(made, strength=1)
+    cut, value = found.cut(made)
+    np.testing.assert_array_equal(cut.decided(value), found.decide(made))
+
+
+@given(scores(), st.sampled_from(["osa", "at_tpr", "per_class", "conformal"]))
+def test_json_gives_back_the_same_threshold(made, name):
+    found = thresholds.OBJECTIVES[name](made)
+    assert Threshold.from_json(found.to_json()) == found
+
+
+@given(scores(max_side=40), st.sampled_from([0.01, 0.05, 0.1, 0.5]))
+def test_conformal_is_the_largest_threshold_whose_bound_holds(made, level):
+    n = made.n_known
+    known = np.sort(made.known[~made.is_unknown])
+    found = thresholds.conformal(made, level)
+    allowed = [r for r in range(n + 1) if Fraction(r, n + 1) <= Fraction(str(level))]
+    expected = known[max(allowed) - 1] if max(allowed) else -np.inf
+    assert found.value == expected

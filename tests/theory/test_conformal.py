@@ -1,0 +1,54 @@
+"""The conformal bound on false unknowns, by simulation at the stated level."""
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binomtest, norm
+
+from openset import Scores, thresholds
+
+REPEATS = 4000
+
+
+def knowns(values):
+    zeros = np.zeros(values.size, dtype=int)
+    return Scores(labels=zeros, predicted=zeros, known=values)
+
+
+@pytest.mark.parametrize("decimals", [None, 0])
+@pytest.mark.parametrize(("n", "level"), [(19, 0.05), (50, 0.1), (333, 0.05)])
+def test_a_new_known_is_rejected_at_most_as_often_as_stated(n, level, decimals):
+    rng = np.random.default_rng(n)
+    rejected = 0
+    for _ in range(REPEATS):
+        drawn = rng.standard_t(3, n + 1)
+        drawn = drawn if decimals is None else drawn.round(decimals)
+        found = thresholds.conformal(knowns(drawn[:-1]), level)
+        rejected += drawn[-1] < found.value
+    test = binomtest(int(rejected), REPEATS, level)
+    assert test.proportion_ci(0.999).low <= level
+    if decimals is None:  # without ties the bound is nearly reached: not idle
+        exact = np.floor(level * (n + 1) + 1e-9) / (n + 1)
+        assert binomtest(int(rejected), REPEATS, exact).pvalue > 1e-3
+
+
+@pytest.mark.parametrize(("n", "level"), [(100, 0.1), (400, 0.05)])
+def test_with_confidence_this_threshold_keeps_the_level(n, level):
+    rng = np.random.default_rng(1)
+    held = 0
+    for _ in range(REPEATS):
+        found = thresholds.conformal(knowns(rng.normal(size=n)), level, confidence=0.9)
+        held += norm.cdf(found.value) <= level
+    assert binomtest(int(held), REPEATS, 0.9).proportion_ci(0.999).high >= 0.9
+    # and one sample more would break it: the rank is the largest allowed
+    rank = round(found.rate.value * (n + 1))
+    assert beta.cdf(level, rank, n + 1 - rank) >= 0.9
+    assert beta.cdf(level, rank + 1, n - rank) < 0.9
+
+
+def test_the_interval_of_the_rate_covers_the_true_rate():
+    rng = np.random.default_rng(2)
+    covered = 0
+    for _ in range(REPEATS):
+        found = thresholds.conformal(knowns(rng.normal(size=80)), 0.1)
+        covered += norm.cdf(found.value) in found.rate.interval
+    assert binomtest(covered, REPEATS, 0.95).pvalue > 1e-3

@@ -1,0 +1,150 @@
+"""`openset calibrate` and `openset predict`, as a user runs them."""
+
+import csv
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from openset import Outputs, Rejector
+from openset.cli import app, main
+from tests.unit.rejector.test_rejector import drawn
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    drawn(300, seed=1).save(folder / "train.npz")
+    drawn(200, seed=2).save(folder / "val.npz")
+    near, far = (drawn(100, seed=s, unknown=True) for s in (3, 4))
+    near.save(folder / "near.npz")
+    Outputs(
+        logits=far.logits,
+        features=far.features,
+        labels=far.labels,
+        groups=np.repeat(["far", "further"], 50),
+    ).save(folder / "far.npz")
+    drawn(40, seed=5, labelled=False).save(folder / "new.npz")
+    test = Outputs.concat([drawn(80, seed=6), drawn(80, seed=7, unknown=True)])
+    test.save(folder / "test.npz")
+    return folder
+
+
+def run(data, *words):
+    """Run a command in the folder of the data; errors surface as they are."""
+    words = [
+        str(data / w) if w.endswith(".npz") and (data / w).exists() else w
+        for w in words
+    ]
+    return CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+def test_calibrate_then_predict(data, tmp_path):
+    out = tmp_path / "rejector"
+    done = run(
+        data, "calibrate", "--train", "train.npz", "--detector", "postmax",
+        "--known", "val.npz", "--surrogate", "far.npz", "--out", str(out),
+    )  # fmt: skip
+    assert done.exit_code == 0
+    for word in ("postmax, threshold", "further", "(worst)", "wrote"):
+        assert word in done.stdout
+    rejector = Rejector.load(out)
+    assert rejector.threshold.n == (200, 100)
+    expected = rejector.predict(Outputs.load(data / "new.npz"))
+
+    shown = run(data, "predict", str(out), "new.npz")
+    n_unknown = int((expected == -1).sum())
+    assert f"{n_unknown} of 40 samples unknown" in shown.stdout
+    assert "and 30 more" in shown.stdout
+
+    table = list(
+        csv.DictReader(
+            io.StringIO(run(data, "predict", str(out), "new.npz", "--csv").stdout)
+        )
+    )
+    assert [int(row["decision"]) for row in table] == expected.tolist()
+    assert all((row["name"] == "unknown") == (row["decision"] == "-1") for row in table)
+    assert all((float(r["margin"]) >= 0) == (r["decision"] != "-1") for r in table)
+
+    for name in ("decisions.csv", "decisions.npz"):
+        assert run(data, "predict", str(out), "new.npz", "--out", str(tmp_path / name))
+    assert (tmp_path / "decisions.csv").read_text().count("\n") == 41
+    with np.load(tmp_path / "decisions.npz") as arrays:
+        np.testing.assert_array_equal(arrays["decisions"], expected)
+
+
+def test_several_detectors_are_compared_and_the_test_set_reported(data, tmp_path):
+    done = run(
+        data, "calibrate", "--train", "train.npz", "--detector", "msp",
+        "--detector", "postmax", "--known", "val.npz", "--surrogate", "near.npz",
+        "--surrogate", "far.npz", "--test", "test.npz", "--out", str(tmp_path / "r"),
+    )  # fmt: skip
+    assert done.exit_code == 0
+    for word in ("groups left out", "stacking", "chosen:", "OOSA", "oracle", "near"):
+        assert word in done.stdout
+    assert Rejector.load(tmp_path / "r").threshold.alpha == 0.5
+
+
+def test_without_unknowns_there_is_conformal_and_there_is_mixup(data, tmp_path):
+    base = ["calibrate", "--train", "train.npz", "--known", "val.npz", "--out"]
+    done = run(
+        data, *base, str(tmp_path / "a"), "--objective", "conformal", "--target", "0.1"
+    )
+    assert done.exit_code == 0
+    assert Rejector.load(tmp_path / "a").threshold.target == 0.1
+    done = run(data, *base, str(tmp_path / "b"), "--surrogate", "mixup")
+    assert "CAL005 the surrogate is synthetic (mixup)" in " ".join(done.stdout.split())
+
+
+def test_unknowns_in_the_validation_file_are_the_surrogate(data, tmp_path):
+    done = run(
+        data, "calibrate", "--train", "train.npz", "--known", "test.npz",
+        "--detector", "msp", "--detector", "postmax", "--out", str(tmp_path / "r"),
+    )  # fmt: skip
+    assert done.exit_code == 0
+    assert Rejector.load(tmp_path / "r").threshold.n == (80, 80)
+
+
+def test_mistakes_are_one_line(data, monkeypatch, capsys):
+    monkeypatch.chdir(data)
+
+    def fails(*words):
+        monkeypatch.setattr("sys.argv", ["openset", *words])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code == 2
+        return " ".join(capsys.readouterr().err.split())
+
+    base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--out", "r")
+    assert "undefined without unknown" in fails(*base)
+    assert "--target goes with" in fails(*base, "--target", "0.1")
+    assert "--surrogate must be given" in fails(
+        *base, "--detector", "msp", "--detector", "postmax"
+    )
+    assert "no such file" in fails(*base, "--surrogate", "gone.npz")
+    assert "no such folder: nowhere" in fails("predict", "nowhere", "new.npz")
+    assert not (data / "r").exists()
+
+
+def test_the_installed_command_ends_with_status_two_and_no_traceback(data):
+    command = [sys.executable, "-c", "from openset.cli import main; main()"]
+    done = subprocess.run(  # noqa: S603
+        [*command, "predict", "nowhere", "new.npz"],
+        capture_output=True,
+        text=True,
+        cwd=data,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: Rejector.load: no such folder")
+    assert "Traceback" not in done.stderr
+
+
+def test_help_shows_examples(data):
+    for name in ("calibrate", "predict"):
+        text = run(data, name, "--help").stdout
+        assert "Examples" in text
+        assert f"openset {name}" in text

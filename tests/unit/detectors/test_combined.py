@@ -1,0 +1,120 @@
+"""Several detectors as one."""
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+from scipy.stats import rankdata
+
+from openset import Outputs, detectors
+from openset.detectors import Combined, Fitted, combine
+from openset.detectors.combined import knots_of, rank
+
+WEIGHT = np.random.default_rng(0).normal(size=(4, 8))
+
+
+def drawn(n, *, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, n)
+    features = rng.normal(size=(n, 8)) + 1.5 * WEIGHT[labels]
+    return Outputs(features=features, logits=features @ WEIGHT.T, labels=labels)
+
+
+def test_ranks_of_the_reference_are_its_ranks():
+    values = np.random.default_rng(0).normal(size=100)
+    ranks = rank(values, knots_of(values))
+    np.testing.assert_allclose(ranks, (rankdata(values) - 1) / 99)
+    beyond = rank(np.array([-np.inf, -9.0, 9.0, np.inf]), knots_of(values))
+    assert beyond.tolist() == [0, 0, 1, 1]
+
+
+def test_ranks_never_fall_where_scores_rise_even_with_ties():
+    rng = np.random.default_rng(1)
+    reference = rng.integers(0, 5, 400).astype(float)
+    reference[:20] = -np.inf
+    at = np.linspace(-9, 9, 400)
+    for knots in (knots_of(reference), knots_of(reference, rng.normal(size=50))):
+        ranks = rank(np.append(at, np.inf), knots)
+        assert (np.diff(ranks) >= 0).all()
+        assert ranks[0] == 0
+        assert ranks[-1] == 1
+
+
+def test_tied_knots_share_the_middle_of_their_ranks():
+    knots = np.array([0.0, 1.0, 1.0, 1.0, 3.0])
+    ranks = rank(np.array([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0]), knots)
+    assert ranks.tolist() == [0, 0, 0.125, 0.5, 0.875, 1, 1]
+
+
+def test_a_combination_is_the_weighed_sum_of_ranks():
+    train, new = drawn(300, seed=1), drawn(50, seed=2)
+    parts = [detectors.make(name).fit(train) for name in ("msp", "postmax")]
+    reference = [one.known(train) for one in parts]
+    both = combine(parts, reference=reference, weights=[0.2, 0.8])
+    expected = sum(
+        w * rank(one.known(new), knots_of(r))
+        for w, one, r in zip((0.2, 0.8), parts, reference, strict=True)
+    )
+    np.testing.assert_allclose(both.known(new), expected)
+
+
+def test_fitting_the_recipe_is_fitting_and_combining_its_parts():
+    train, new = drawn(300, seed=1), drawn(50, seed=2)
+    fitted = Combined(parts=["msp", ("postmax", {"norm": "l1"})]).fit(train)
+    parts = [
+        detectors.MSP().fit(train),
+        detectors.PostMax(norm="l1").fit(train),
+    ]
+    by_hand = combine(parts, reference=[one.known(train) for one in parts])
+    np.testing.assert_array_equal(fitted.known(new), by_hand.known(new))
+
+
+def test_it_needs_what_its_parts_need():
+    assert Combined(parts=["msp"]).score_needs == ("logits",)
+    assert Combined().score_needs == ("logits", "features")
+    with pytest.raises(ValueError, match="outputs must have features"):
+        Combined().fit(Outputs(logits=[[1.0, 2.0]], labels=[0]))
+
+
+def test_it_is_saved_without_pickle(tmp_path):
+    train, new = drawn(300, seed=1), drawn(50, seed=2)
+    fitted = Combined(parts=["msp", ("postmax", {"norm": "l1"})]).fit(train)
+    again = Fitted.load(fitted.save(tmp_path / "both.npz"))
+    assert again.detector == fitted.detector
+    np.testing.assert_array_equal(again.known(new), fitted.known(new))
+
+
+@pytest.mark.parametrize("asarray", [torch.asarray, array_api_strict.asarray])
+def test_it_runs_on_other_array_libraries(asarray):
+    def moved(outputs):
+        return Outputs(
+            logits=asarray(np.array(outputs.logits)),
+            features=asarray(np.array(outputs.features)),
+            labels=outputs.labels,
+        )
+
+    train, new = drawn(200, seed=1), drawn(50, seed=2)
+    expected = Combined().fit(train).known(new)
+    np.testing.assert_allclose(Combined().fit(moved(train)).known(moved(new)), expected)
+    there = Combined().fit(train).to(moved(new).logits)
+    np.testing.assert_allclose(there.known(moved(new)), expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Combined(parts=[]), "parts must be a non-empty list"),
+        (lambda: Combined(parts="msp"), "parts must be a non-empty list"),
+        (lambda: Combined(parts=["magic"]), "name must be one of"),
+        (lambda: Combined(method="vote"), "method must be one of"),
+        (lambda: combine([]), "fitted must be non-empty"),
+        (lambda: combine([detectors.MSP().fit(drawn(9))]), "reference or knots"),
+        (
+            lambda: combine([detectors.MSP().fit(drawn(9))], reference=[[np.inf]]),
+            "scores must be partly finite",
+        ),
+    ],
+)
+def test_bad_parts_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

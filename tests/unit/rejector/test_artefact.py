@@ -1,0 +1,242 @@
+"""The folder a rejector is saved to: round trips, damage, tampering."""
+
+import hashlib
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from openset import ArtefactError, Outputs, Rejector, detectors, thresholds
+from openset.rejector import _artefact
+from tests.unit.rejector.test_rejector import drawn
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    fitted = detectors.PostMax().fit(drawn(300, seed=1))
+    rejector = Rejector.calibrate(
+        fitted,
+        known=drawn(200, seed=2),
+        surrogate=[drawn(200, seed=3, unknown=True), "mixup"],
+    )
+    return rejector, rejector.save(tmp_path_factory.mktemp("artefact") / "rejector")
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """Give a copy to spoil."""
+    return shutil.copytree(saved[1], tmp_path / "rejector")
+
+
+def rewritten(folder, change):
+    """Change the manifest and hash it anew, as a newer version or a forger would."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    manifest.pop("sha256")
+    manifest["sha256"] = _artefact._digest(manifest)
+    path.write_text(json.dumps(manifest))
+
+
+def test_what_is_loaded_is_what_was_saved(saved):
+    rejector, folder = saved
+    again = Rejector.load(folder)
+    new = drawn(100, seed=4, labelled=False)
+    np.testing.assert_array_equal(again.predict(new), rejector.predict(new))
+    np.testing.assert_array_equal(again.known(new), rejector.known(new))
+    np.testing.assert_array_equal(again.typical(new), rejector.typical(new))
+    assert again.threshold == rejector.threshold
+    assert again.classes == rejector.classes == tuple("abcd")
+    assert again.report.to_dict() == rejector.report.to_dict()
+    assert again.fitted.detector == rejector.fitted.detector
+    assert "CAL005" in again.report.codes
+    assert again.explain(new, 3) == rejector.explain(new, 3)
+
+
+@pytest.mark.parametrize("name", ["msp", "openmax", "osnn", "nno", "combined"])
+def test_detectors_of_every_make_survive(name, tmp_path):
+    fitted = detectors.make(name).fit(drawn(300, seed=1))
+    rejector = Rejector.calibrate(
+        fitted,
+        known=drawn(80, seed=2),
+        surrogate=drawn(80, seed=3, unknown=True),
+        objective="per_class",
+    )
+    again = Rejector.load(rejector.save(tmp_path / name))
+    new = drawn(50, seed=4, labelled=False)
+    np.testing.assert_array_equal(again.predict(new), rejector.predict(new))
+    assert again.threshold.per_class == rejector.threshold.per_class
+
+
+def test_infinite_thresholds_survive(tmp_path):
+    fitted = detectors.MSP().fit(drawn(30, seed=1))
+    for value in (np.inf, -np.inf):
+        chosen = thresholds.Threshold(
+            value=value,
+            method="mine",
+            target=None,
+            n=thresholds.Count(80, 80),
+            interval=thresholds.Span(-np.inf, np.inf),
+            rate=thresholds.Rate("none", 0.0, None),
+        )
+        rejector = Rejector.calibrate(
+            fitted,
+            known=drawn(80, seed=2),
+            surrogate=drawn(80, seed=3, unknown=True),
+            objective=lambda _, chosen=chosen: chosen,
+        )
+        again = Rejector.load(rejector.save(tmp_path / "r"))
+        assert again.threshold.value == value
+        accepted = again.predict(drawn(10, seed=5)) != -1
+        assert accepted.all() == (value < 0)
+
+
+def test_the_folder_says_what_it_is(saved):
+    _, folder = saved
+    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "state.npz"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["kind"], manifest["schema"]) == ("openset.Rejector", 1)
+    assert manifest["detector"]["name"] == "postmax"
+    assert manifest["threshold"]["n"] == {"known": 200, "unknown": 400}
+    assert set(manifest["versions"]) == {"openset", "numpy", "python"}
+    state = (folder / "state.npz").read_bytes()
+    digest = manifest["files"]["state.npz"]["sha256"]
+    assert digest == hashlib.sha256(state).hexdigest()
+
+
+def test_arrays_are_read_when_they_are_needed(folder):
+    rejector = Rejector.load(folder)
+    (folder / "state.npz").unlink()
+    assert rejector.threshold.method == "osa"
+    with pytest.raises(FileNotFoundError, match=r"state\.npz"):
+        rejector.predict(drawn(3))
+
+
+def test_saving_again_replaces_and_leaves_nothing_behind(saved, folder):
+    saved[0].save(folder)
+    assert [p.name for p in folder.parent.iterdir()] == ["rejector"]
+    assert Rejector.load(folder).threshold == saved[0].threshold
+
+
+def test_a_failed_save_leaves_the_old_one(saved, folder, monkeypatch):
+    def fail(*_):
+        msg = "disk full"
+        raise OSError(msg)
+
+    before = (folder / "manifest.json").read_text()
+    monkeypatch.setattr(_artefact._io, "write_npz", fail)
+    with pytest.raises(OSError, match="disk full"):
+        saved[0].save(folder)
+    assert (folder / "manifest.json").read_text() == before
+    assert [p.name for p in folder.parent.iterdir()] == ["rejector"]
+
+
+def test_a_folder_of_something_else_is_not_overwritten(saved, tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.txt").write_text("meow")
+    with pytest.raises(ValueError, match="folder must be new, or a folder with"):
+        saved[0].save(tmp_path / "photos")
+    assert (tmp_path / "photos" / "cat.txt").read_text() == "meow"
+
+
+def test_a_missing_folder_or_manifest_is_said(tmp_path, folder):
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        Rejector.load(tmp_path / "nothing")
+    (folder / "manifest.json").unlink()
+    with pytest.raises(ArtefactError, match=r"not a rejector: it has no manifest"):
+        Rejector.load(folder)
+
+
+@pytest.mark.parametrize("keep", [0, 10, 500])
+def test_a_truncated_manifest_is_said(folder, keep):
+    path = folder / "manifest.json"
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(ArtefactError, match="damaged or truncated"):
+        Rejector.load(folder)
+
+
+def test_a_manifest_that_is_no_text_is_said(folder):
+    (folder / "manifest.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ArtefactError, match="damaged or truncated"):
+        Rejector.load(folder)
+
+
+def test_a_changed_threshold_is_noticed(folder):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["threshold"]["value"] = -1e9  # accept everything
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ArtefactError, match="changed after it was written"):
+        Rejector.load(folder)
+
+
+def test_a_newer_schema_asks_for_an_upgrade(folder):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["schema"] = 2
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ArtefactError, match=r"schema 2, newer than 1.*Upgrade openset"):
+        Rejector.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.update(kind="openset.Outputs"), "must be of kind openset.Rej"),
+        (lambda m: m.update(schema="one"), "must have a schema number"),
+        (lambda m: m.update(schema=True), "must have a schema number"),
+        (lambda m: m.pop("threshold"), "lacks threshold"),
+        (lambda m: m["threshold"].pop("value"), "not a threshold"),
+        (lambda m: m["report"].pop("ccr"), "manifest.json is damaged"),
+        (lambda m: m["files"].clear(), "manifest.json is damaged"),
+    ],
+)
+def test_a_wrong_manifest_is_said_even_with_a_right_hash(folder, change, message):
+    rewritten(folder, change)
+    with pytest.raises(ArtefactError, match=message):
+        Rejector.load(folder)
+
+
+def test_a_detector_nobody_knows_is_said(folder):
+    rewritten(folder, lambda m: m["detector"].update(name="newest"))
+    with pytest.raises(ArtefactError, match="names a detector this version"):
+        Rejector.load(folder).predict(drawn(3))
+
+
+def test_truncated_arrays_are_said(folder):
+    path = folder / "state.npz"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ArtefactError, match=r"state\.npz is truncated"):
+        Rejector.load(folder)
+
+
+def test_a_flipped_bit_in_the_arrays_is_noticed(folder):
+    path = folder / "state.npz"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    with pytest.raises(ArtefactError, match=r"state\.npz was changed after"):
+        Rejector.load(folder)
+
+
+def test_missing_arrays_are_said(folder):
+    (folder / "state.npz").unlink()
+    with pytest.raises(ArtefactError, match=r"state\.npz is missing"):
+        Rejector.load(folder)
+
+
+def test_pickled_arrays_are_never_loaded(folder):
+    path = folder / "state.npz"
+    np.savez(path, **{"state.shape": np.array([{"evil": 1}], dtype=object)})
+    content = path.read_bytes()
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    rewritten(folder, lambda m: m["files"].update({"state.npz": entry}))
+    with pytest.raises(ArtefactError, match="pickled objects, which are never loaded"):
+        Rejector.load(folder).predict(drawn(3))
+
+
+def test_outputs_of_another_network_are_refused(saved):
+    other = Outputs(logits=np.ones((3, 7)), features=np.ones((3, 8)))
+    with pytest.raises(ValueError, match="n_classes must be 4"):
+        Rejector.load(saved[1]).predict(other)

@@ -1,0 +1,174 @@
+"""The rejector: deciding, explaining, and objectives by name."""
+
+import numpy as np
+import pytest
+import torch
+
+from openset import Outputs, Rejector, detectors, thresholds
+
+RNG = np.random.default_rng(0)
+WEIGHT = RNG.normal(size=(4, 8))
+
+
+def drawn(n=120, *, seed=0, unknown=False, labelled=True, classes=tuple("abcd")):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, n)
+    features = rng.normal(size=(n, 8)) + (0 if unknown else 1.5) * WEIGHT[labels]
+    truth = np.full(n, -1) if unknown else labels
+    return Outputs(
+        features=features,
+        logits=features @ WEIGHT.T,
+        labels=truth if labelled else None,
+        classes=classes,
+    )
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return detectors.PostMax().fit(drawn(300, seed=1))
+
+
+@pytest.fixture(scope="module")
+def rejector(fitted):
+    return Rejector.calibrate(
+        fitted, known=drawn(200, seed=2), surrogate=drawn(200, seed=3, unknown=True)
+    )
+
+
+def test_decisions_are_the_class_or_minus_one(rejector, fitted):
+    new = drawn(50, seed=4, labelled=False)
+    known = fitted.known(new)
+    expected = np.where(
+        known >= rejector.threshold.value, new.logits.argmax(axis=1), -1
+    )
+    found = rejector.predict(new)
+    assert found.dtype == np.int64
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(rejector.known(new), known)
+    np.testing.assert_array_equal(rejector.predict(new, batch_size=7), expected)
+    assert 0 < (found == -1).sum() < 50
+
+
+def test_labels_of_new_data_change_nothing(rejector):
+    new = drawn(50, seed=4)
+    bare = drawn(50, seed=4, labelled=False)
+    np.testing.assert_array_equal(rejector.predict(new), rejector.predict(bare))
+
+
+def test_typical_is_uniform_for_knowns_and_small_for_unknowns(rejector):
+    known = rejector.typical(drawn(2000, seed=5))
+    unknown = rejector.typical(drawn(2000, seed=6, unknown=True))
+    assert 0 <= known.min() <= known.max() <= 1
+    assert known.mean() == pytest.approx(0.5, abs=0.06)
+    assert unknown.mean() < 0.3
+
+
+def test_an_explanation_adds_up(rejector):
+    new = drawn(30, seed=4)
+    decisions = rejector.predict(new)
+    for i in (0, 7, -1):
+        why = rejector.explain(new, i, top=3)
+        assert why.decision == decisions[i]
+        assert why.margin == pytest.approx(why.known - why.threshold)
+        assert (why.margin >= 0) == (why.decision != -1)
+        best = [index for index, _, _ in why.top]
+        assert best == np.argsort(-new.logits[i])[:3].tolist()
+        assert why.name == "abcd"[why.predicted] == why.top[0][1]
+        assert why.to_dict()["known"] == why.known
+    rejected = int(np.flatnonzero(decisions == -1)[0])
+    assert str(rejector.explain(new, rejected)).startswith("unknown: knownness")
+    with pytest.raises(ValueError, match="i must be in"):
+        rejector.explain(new, 30)
+
+
+def test_names_fall_back_to_numbers(rejector):
+    assert [rejector.name_of(c) for c in (-1, 2, 9)] == ["unknown", "c", "9"]
+
+
+@pytest.mark.parametrize(
+    ("objective", "options"),
+    [
+        ("at_fpr", {"fpr": 0.2}),
+        ("at_tpr", {"tpr": 0.8, "at": "middle"}),
+        ("by_cost", {"missed_unknown": 5}),
+        ("per_class", {"strength": 10}),
+        ("conformal", {"level": 0.1}),
+        ("worst_group", {"alpha": 0.5}),
+    ],
+)
+def test_every_objective_has_a_name(fitted, objective, options):
+    known, surrogate = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
+    made = Rejector.calibrate(
+        fitted, known=known, surrogate=surrogate, objective=objective, **options
+    )
+    scores = fitted.score(Outputs.concat([known, surrogate]))
+    expected = thresholds.OBJECTIVES[objective](scores, **options)
+    assert made.threshold == expected
+    np.testing.assert_array_equal(
+        made.predict(surrogate), expected.decide(fitted.score(surrogate))
+    )
+
+
+def test_unknowns_among_the_known_count_as_surrogate(fitted):
+    known, surrogate = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
+    together = Rejector.calibrate(fitted, known=Outputs.concat([known, surrogate]))
+    apart = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+    assert together.threshold == apart.threshold
+
+
+def test_surrogates_need_no_labels_and_may_be_several(fitted):
+    known = drawn(200, seed=2)
+    bare = drawn(200, seed=3, unknown=True, labelled=False)
+    halves = [bare.take(slice(0, 80)), bare.take(slice(80, 200))]
+    one = Rejector.calibrate(fitted, known=known, surrogate=bare)
+    two = Rejector.calibrate(fitted, known=known, surrogate=halves)
+    assert one.threshold == two.threshold
+
+
+def test_a_knowns_only_objective_needs_no_surrogate(fitted):
+    made = Rejector.calibrate(
+        fitted, known=drawn(200, seed=2), objective="conformal", level=0.05
+    )
+    rejected = (made.predict(drawn(3000, seed=9)) == -1).mean()
+    assert rejected == pytest.approx(0.05, abs=0.04)
+    assert "unknown" not in made.reference
+
+
+def test_operation_on_calibration_samples_is_refused(rejector):
+    test = Outputs.concat([drawn(150, seed=7), drawn(150, seed=8, unknown=True)])
+    done = rejector.operate(test, alpha=0.5)
+    assert 0 <= done.gap < 0.1
+    with pytest.raises(ValueError, match="other samples than those the threshold"):
+        rejector.operate(
+            Outputs.concat([drawn(200, seed=2), drawn(150, seed=8, unknown=True)])
+        )
+
+
+def test_it_moves_to_torch_and_decides_the_same(rejector):
+    new = drawn(50, seed=4)
+    tensors = Outputs(
+        logits=torch.as_tensor(np.array(new.logits)),
+        features=torch.as_tensor(np.array(new.features)),
+    )
+    with pytest.raises(ValueError, match="must live where the fitted arrays do"):
+        rejector.predict(tensors)
+    moved = rejector.to(tensors.logits)
+    np.testing.assert_array_equal(moved.predict(tensors), rejector.predict(new))
+
+
+def test_bad_calibration_data_are_named(fitted):
+    known, unknown = drawn(50, seed=2), drawn(50, seed=3, unknown=True)
+    for arguments, message in (
+        ({"known": drawn(50, labelled=False)}, "known must be labelled"),
+        ({"known": known, "surrogate": known}, "surrogate must be unknown samples"),
+        ({"known": known, "surrogate": "magic"}, "surrogate must be one of 'mixup'"),
+        ({"known": known}, "undefined without unknown"),
+        (
+            {"known": known, "surrogate": unknown, "objective": "x"},
+            "objective must be one of",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Rejector.calibrate(fitted, **arguments)
+    with pytest.raises(TypeError, match="an option must be one of alpha"):
+        Rejector.calibrate(fitted, known=known, surrogate=unknown, fpr=0.1)

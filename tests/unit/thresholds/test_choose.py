@@ -1,0 +1,158 @@
+"""Choosing among detectors on data where the best one is known."""
+
+import numpy as np
+import pytest
+
+from openset import Outputs, Rejector, detectors, thresholds
+from openset.detectors import Detector, Fitted
+from openset.thresholds._choose import RANK, STACKING
+
+
+class Column(Detector):
+    """Knownness is one column of the features: what it is worth is up to the data."""
+
+    name = "column"
+    score_needs = ("features",)
+    score_cost = "1"
+    paper = "-"
+
+    def __init__(self, place):
+        object.__setattr__(self, "place", place)
+
+    def params(self):
+        """Return the place."""
+        return {"place": self.place}
+
+    def _score(self, state, batch):
+        return batch.features[:, self.place]
+
+
+@pytest.fixture
+def column(monkeypatch):
+    monkeypatch.setitem(detectors.REGISTRY, "column", Column)
+    return lambda place: Fitted(detector=Column(place=place), state={})
+
+
+def drawn(shifts, seed=0, n=300):
+    """Knowns at 0 in every column; group g is shifted by ``-shifts[g]``."""
+    rng = np.random.default_rng(seed)
+    width = len(next(iter(shifts.values())))
+
+    def part(shift, labels, name):
+        return Outputs(
+            features=rng.normal(size=(n, width)) - np.asarray(shift, float),
+            logits=np.eye(3)[np.maximum(labels, 0)] * 5,
+            labels=labels,
+            groups=np.full(n, name),
+        )
+
+    known = part([0] * width, rng.integers(0, 3, n), "known")
+    unknown = [part(s, np.full(n, -1), g) for g, s in shifts.items()]
+    return known, Outputs.concat(unknown)
+
+
+def test_the_detector_that_sees_every_kind_is_chosen(column):
+    # column 0 is blind to birds, column 1 sees all a little, column 2 nothing
+    shifts = {"birds": (0, 2, 0), "textures": (4, 2, 0), "digits": (4, 2, 0)}
+    known, surrogate = drawn(shifts)
+    fitted = {name: column(i) for i, name in enumerate(["sharp", "steady", "blind"])}
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, combined=False)
+    assert choice.name == "steady"
+    assert (choice.left_out, choice.is_combined) == ("groups", False)
+    assert choice.fitted is fitted["steady"]
+    worst = {row["detector"]: row["worst"] for row in choice.ranking[::-1]}
+    assert worst["steady"] > worst["sharp"] + 0.1 > worst["blind"]
+    cells = [r for r in choice.cells if r["detector"] == "sharp"]
+    assert min(cells, key=lambda r: r["oosa"])["group"] == "birds"
+    assert all(r["low"] <= r["oosa"] <= r["high"] for r in choice.cells)
+    assert "steady" in str(choice)
+
+
+def test_by_mean_and_by_worst_can_differ(column):
+    shifts = {"a": (0.4, 2), "b": (6, 2), "c": (6, 2)}
+    known, surrogate = drawn(shifts)
+    fitted = {"sharp": column(0), "steady": column(1)}
+
+    def best(by):
+        return thresholds.choose(
+            fitted, known=known, surrogate=surrogate, by=by, combined=False
+        ).ranking[0]
+
+    assert best("worst")["worst"] >= best("mean")["worst"]
+    assert best("mean")["mean"] >= best("worst")["mean"]
+
+
+def test_detectors_that_complete_each_other_are_combined(column, tmp_path):
+    # every kind shows a little in both columns, by independent noise
+    shifts = {"a": (2, 2, 0), "b": (2, 2, 0), "c": (2, 2, 0)}
+    known, surrogate = drawn(shifts)
+    fitted = {name: column(i) for i, name in enumerate(["one", "two", "noise"])}
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    assert choice.name == STACKING
+    assert choice.weights["noise"] < 0.1 < choice.weights["one"]
+    assert sum(choice.weights.values()) == pytest.approx(1)
+    rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
+    assert rejector.threshold.method == choice.objective
+    assert rejector.threshold.alpha == choice.alpha
+    new, strange = drawn(shifts, seed=1)
+    test = Outputs.concat([new, strange])
+    done = rejector.operate(test, alpha=0.5)
+    single = [
+        Rejector.calibrate(one, known=known, surrogate=surrogate, alpha=0.5)
+        .operate(test, alpha=0.5)
+        .oosa
+        for one in fitted.values()
+    ]
+    assert done.oosa > max(single) + 0.02
+    rejector.save(tmp_path / "r")
+    again = Rejector.load(tmp_path / "r")
+    np.testing.assert_array_equal(again.predict(test), rejector.predict(test))
+
+
+def test_a_combination_that_gains_nothing_is_not_chosen(column):
+    shifts = {"a": (3, 0, 0), "b": (3, 0, 0)}
+    known, surrogate = drawn(shifts)
+    fitted = {name: column(i) for i, name in enumerate(["good", "x", "y"])}
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    assert choice.name == "good"
+    names = {row["detector"] for row in choice.ranking}
+    assert names == {"good", "x", "y", RANK, STACKING}
+
+
+def test_with_one_kind_of_unknowns_samples_are_left_out(column):
+    known, surrogate = drawn({"a": (3, 0)})
+    fitted = {"good": column(0), "bad": column(1)}
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    assert (choice.name, choice.left_out) == ("good", "samples")
+    assert {row["group"] for row in choice.cells} == {f"part {i}" for i in range(1, 6)}
+
+
+def test_the_choice_does_not_depend_on_the_order_of_samples(column):
+    shifts = {"a": (2, 3), "b": (3, 1)}
+    known, surrogate = drawn(shifts)
+    fitted = {"one": column(0), "two": column(1)}
+    first = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    order = np.random.default_rng(3).permutation(len(surrogate))
+    second = thresholds.choose(fitted, known=known, surrogate=surrogate.take(order))
+    assert first.name == second.name
+    assert first.ranking[0]["mean"] == pytest.approx(second.ranking[0]["mean"])
+
+
+def test_what_cannot_be_chosen_from_is_refused(column):
+    known, surrogate = drawn({"a": (3, 0)})
+    both = {"one": column(0), "two": column(1)}
+    for bad, message in (
+        ({"fitted": {}}, "fitted must be non-empty"),
+        ({"fitted": [column(0), column(1)]}, "fitted must be of different names"),
+        ({"fitted": {"stacking": column(0)}}, "names must be other than"),
+        ({"known": surrogate}, "known must be labelled samples of known classes"),
+        ({"surrogate": known}, "surrogate must be unknown samples only"),
+        ({"folds": 1}, "folds must be from 2"),
+        ({"objectives": ["best"]}, "objectives must be one of"),
+        ({"by": "luck"}, "by must be one of"),
+        ({"alpha": 2}, "alpha must be"),
+        ({"surrogate": surrogate.take(slice(0, 3))}, "surrogate must be at least 5"),
+    ):
+        arguments = {"fitted": both, "known": known, "surrogate": surrogate} | bad
+        with pytest.raises(ValueError, match=message):
+            thresholds.choose(arguments.pop("fitted"), **arguments)

@@ -30,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.command)
+app.command("demo", epilog=demo.EPILOG)(demo.command)
 app.command("evaluate", epilog=evaluate.EPILOG)(evaluate.command)
 app.command("detectors", epilog=detectors.EPILOG)(detectors.command)
 app.command("score", epilog=score.EPILOG)(score.command)

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import openset
-from openset import Scores, evaluate
+from openset import Outputs, Rejector, Scores, evaluate
 from openset.cli import app
 
 
@@ -110,6 +110,10 @@ def test_version_and_help():
     assert "Examples" in run("evaluate", "--help")
 
 
-def test_the_demo_runs():
-    text = run("demo")
-    assert "OpenAUC" in text
+def test_the_demo_ends_with_a_rejector_that_works(tmp_path):
+    text = " ".join(run("demo", "--out", tmp_path).split())
+    for words in ("OpenAUC", "postmax", "Operational open-set accuracy"):
+        assert words in text
+    rejector = Rejector.load(tmp_path / "rejector")
+    unknown = Outputs(logits=np.zeros((1, 6)), features=np.ones((1, 64)))
+    assert rejector.predict(unknown).tolist() == [-1]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from openset import _check, _io
+from openset.report._operation import OperatingCurves
 from openset.report._regions import REGIONS, Regions
 from openset.report.imbalance import METRICS, RandomScores, SampleCounts
 
@@ -20,7 +21,8 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
     ----------
     data
         `SampleCounts` (figure 1 of the class-imbalance paper), `RandomScores`
-        (figure 2) or `Regions` (figures 3 and 4).
+        (figure 2), `Regions` (figures 3 and 4), or `OperatingCurves` (figure 1 of the
+        PostMax paper).
     path
         Also write the figure there: ``.pdf``, ``.svg``, ``.png``.
     """
@@ -28,6 +30,7 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
         SampleCounts: _dots,
         RandomScores: _histograms,
         Regions: _matrices,
+        OperatingCurves: _operation,
     }
     if type(data) not in drawers:
         rule = "one of " + ", ".join(kind.__name__ for kind in drawers)
@@ -106,4 +109,30 @@ def _matrices(module: Any, data: Regions) -> Any:
         axes.set_yticks(range(len(names)), names)
         axes.set(title=f"{region} {data.score(region):.3f}", xlabel="decision")
     figure.axes[0].set_ylabel("true class")
+    return figure
+
+
+def _operation(module: Any, data: OperatingCurves) -> Any:
+    figure = module.Figure(figsize=(6.4, 4.4), layout="constrained")
+    axes = figure.subplots()
+    for i, (name, curve) in enumerate(data.methods.items()):
+        colour = f"C{i}"
+        axes.plot(curve.urr, curve.osa, color=colour, label=name, linewidth=1.2)
+        for point, marker, size in (
+            (curve.best, "D", 45),
+            (curve.operational, "*", 150),
+        ):
+            axes.scatter(
+                *point, marker=marker, s=size, c=colour, edgecolors="black", zorder=3
+            )
+    axes.scatter([], [], marker="*", s=150, c="white", edgecolors="black",
+                 label="threshold from calibration")  # fmt: skip
+    axes.scatter([], [], marker="D", s=45, c="white", edgecolors="black",
+                 label="best in hindsight")  # fmt: skip
+    axes.set(
+        xlabel="unknown rejection rate",
+        ylabel=f"open-set accuracy, α = {data.alpha:.2f}",
+    )
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small", loc="lower center", ncols=2)
     return figure

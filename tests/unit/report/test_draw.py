@@ -4,8 +4,14 @@ import importlib.util
 
 import pytest
 
-from openset import MissingExtraError, Scores
-from openset.report import confusion_regions, draw, random_scores, sample_counts
+from openset import MissingExtraError, Scores, thresholds
+from openset.report import (
+    confusion_regions,
+    draw,
+    operating_curves,
+    random_scores,
+    sample_counts,
+)
 
 HAS_MATPLOTLIB = importlib.util.find_spec("matplotlib") is not None
 needs_matplotlib = pytest.mark.skipif(
@@ -34,6 +40,32 @@ def test_figure_two_draws_one_panel_per_configuration():
 def test_the_matrices_show_their_scores():
     titles = [axes.get_title() for axes in draw(regions()).axes]
     assert titles == ["inner 1.000", "outer 1.000", "halfpoint 1.000", "overall 1.000"]
+
+
+def operations(alpha=0.5):
+    test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3.0, 1.5, 1.0])
+    calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
+    return {"msp": thresholds.operate(calibration, test, alpha=alpha)}
+
+
+@needs_matplotlib
+def test_operating_curves_have_a_star_and_a_diamond():
+    figure = draw(operating_curves(operations()))
+    names = figure.axes[0].get_legend_handles_labels()[1]
+    assert names == ["msp", "threshold from calibration", "best in hindsight"]
+
+
+def test_operating_curves_hold_every_point_and_one_alpha():
+    data = operating_curves(operations())
+    frame = data.frame()
+    assert frame.groupby("kind").size().to_dict() == {
+        "best": 1,
+        "curve": 4,
+        "operational": 1,
+    }
+    mixed = operations() | {"other": operations(0.25)["msp"]}
+    with pytest.raises(ValueError, match="one weight of the known side, got 0.25, 0.5"):
+        operating_curves(mixed)
 
 
 @needs_matplotlib

@@ -64,7 +64,9 @@ def test_operating_curves_hold_every_point_and_one_alpha():
         "operational": 1,
     }
     mixed = operations() | {"other": operations(0.25)["msp"]}
-    with pytest.raises(ValueError, match="one weight of the known side, got 0.25, 0.5"):
+    with pytest.raises(
+        ValueError, match=r"one weight of the known side, got 0\.25, 0\.5"
+    ):
         operating_curves(mixed)
 
 

@@ -464,30 +464,36 @@ def score_all(
         raise ValueError(msg)
     for one in fitted.values():
         one._check(outputs)
-    n = len(outputs)
     states = {name: one._ready(outputs) for name, one in fitted.items()}
-    known = {name: np.empty(n) for name in fitted}
-    predicted = np.empty(n, dtype=np.int64)
-    own: dict[str, NDArray[np.int64]] = {}  # classes, where there are no logits
-    for rows, batch in _batches(outputs, batch_size, progress=progress):
+    # Columns stay where they are computed until the last batch: on an accelerator a
+    # transfer per batch costs more than the scores.
+    known: dict[str, list[Array]] = {name: [] for name in fitted}
+    predicted: dict[str, list[Array]] = {name: [] for name in fitted}
+    top_classes: list[Array] = []
+    for _, batch in _batches(outputs, batch_size, progress=progress):
         if outputs.logits is not None:
-            predicted[rows] = _xp.to_numpy(batch.top_class)
+            top_classes.append(batch.top_class)
         for name, one in fitted.items():
-            values = one.detector._score(states[name], batch)
-            known[name][rows] = _xp.to_numpy(values)
+            known[name].append(one.detector._score(states[name], batch))
             if outputs.logits is None:
-                classes = _own_classes(one, states[name], batch)
-                own.setdefault(name, np.empty(n, dtype=np.int64))[rows] = classes
+                predicted[name].append(_own_classes(one, states[name], batch))
+    shared = _column(top_classes, np.int64) if top_classes else None
     return {
         name: Scores(
             labels=outputs.labels,
-            predicted=own.get(name, predicted),
-            known=known[name],
+            predicted=_column(predicted[name], np.int64) if shared is None else shared,
+            known=_column(known.pop(name), np.float64),
             groups=outputs.groups,
             n_classes=outputs.n_classes,
         )
         for name in fitted
     }
+
+
+def _column(parts: list[Array], dtype: type) -> NDArray[Any]:
+    """Put the batches' parts together, then bring them to NumPy at once."""
+    whole = parts[0] if len(parts) == 1 else _xp.array_namespace(*parts).concat(parts)
+    return _xp.to_numpy(whole).astype(dtype, copy=False)
 
 
 def _batches(
@@ -506,7 +512,7 @@ def _batches(
         yield rows, Batch(outputs, rows)
 
 
-def _own_classes(one: Fitted, state: State, batch: Batch) -> NDArray[Any]:
+def _own_classes(one: Fitted, state: State, batch: Batch) -> Array:
     classes = one.detector._predict(state, batch)
     if classes is None:
         msg = (
@@ -514,7 +520,7 @@ def _own_classes(one: Fitted, state: State, batch: Batch) -> NDArray[Any]:
             f"features only. The predicted class is the argmax of the logits"
         )
         raise ValueError(msg)
-    return _xp.to_numpy(classes)
+    return classes
 
 
 def _first(outputs: Outputs) -> Array:

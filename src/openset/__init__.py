@@ -1,5 +1,8 @@
 """Open-set recognition: classifiers that also know when they do not know."""
 
+from importlib import import_module
+from types import ModuleType
+
 from openset import datasets, detectors, metrics, protocols, stats, thresholds
 from openset._types import (
     UNKNOWN,
@@ -32,3 +35,13 @@ __all__ = [
     "stats",
     "thresholds",
 ]
+
+# They import frameworks that not everybody has: on first use only.
+_ON_FIRST_USE = ("integrations", "train")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _ON_FIRST_USE:
+        return import_module(f"openset.{name}")
+    msg = f"module 'openset' has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -29,7 +29,7 @@ def optional(caller: str, module: str, *, name: str) -> ModuleType:
 
 
 @contextmanager
-def extra(caller: str, name: str) -> Iterator[None]:
+def importing(caller: str, name: str) -> Iterator[None]:
     """Guard the imports of a module that is there for one extra: say which it is."""
     try:
         yield

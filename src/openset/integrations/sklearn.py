@@ -48,8 +48,10 @@ def _delegate(name: str) -> Callable[["OpenSetClassifier"], bool]:
     return has
 
 
-class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
-    ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+class OpenSetClassifier(
+    ClassifierMixin,  # type: ignore[misc]  # scikit-learn is not typed
+    MetaEstimatorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """A classifier that answers `unknown_label` for samples of no class it knows.
 
@@ -105,7 +107,8 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
     --------
     >>> from sklearn.datasets import make_blobs
     >>> from sklearn.linear_model import LogisticRegression
-    >>> X, y = make_blobs([20, 20, 20], centers=[[0, 0], [9, 0], [0, 9]], random_state=0)
+    >>> centres = [[0, 0], [9, 0], [0, 9]]
+    >>> X, y = make_blobs(60, centers=centres, random_state=0)
     >>> names = np.array(["ant", "bee", "cat"])[y]
     >>> model = OpenSetClassifier(
     ...     LogisticRegression(), detector="mahalanobis", unknown_label="unknown")
@@ -143,10 +146,10 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
         tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  # scikit-learn's name
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit on samples `X` with labels `y`, some of which may be `unknown_label`."""
         recipe = self._recipe()
-        (X,) = indexable(X)  # noqa: N806
+        (X,) = indexable(X)
         labels = self._labels(X, y)
         self._unknown, is_unknown = self._find_unknown(labels)
         knowns = _safe_indexing(X, np.flatnonzero(~is_unknown))
@@ -181,7 +184,7 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
         )
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each sample, or `unknown_label`."""
         outputs = self._outputs_of(X)
         decided = self.rejector_.predict(outputs)
@@ -202,19 +205,19 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
         dtype = np.result_type(found.dtype, np.asarray(self._unknown).dtype)
         return np.where(is_rejected, np.asarray(self._unknown, dtype), found)
 
-    def knownness(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+    def knownness(self, X: Any) -> NDArray[np.float64]:
         """Return how known each sample is; accepted iff at least the threshold."""
         outputs = self._outputs_of(X)
         return self.rejector_.known(outputs)
 
     @available_if(_delegate("decision_function"))  # type: ignore[untyped-decorator]
-    def decision_function(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the classifier's own decision values, for the known classes."""
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
     @available_if(_delegate("predict_proba"))  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> NDArray[Any]:  # noqa: N803
+    def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the classifier's own probabilities, *given* that a class is known."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
@@ -224,7 +227,7 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
             return self.detector
         return detectors.make(self.detector)
 
-    def _labels(self, X: Any, y: Any) -> NDArray[Any]:  # noqa: N803
+    def _labels(self, X: Any, y: Any) -> NDArray[Any]:
         if y is None:
             # The words scikit-learn's own checks look for.
             msg = f"{_CALLER} requires y to be passed, but the target y is None"
@@ -246,7 +249,7 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
     def _held_out(
         self,
         recipe: Detector,
-        X: Any,  # noqa: N803
+        X: Any,
         labels: NDArray[Any],
         owner: NDArray[np.intp],
     ) -> Iterator[tuple[Callable[[Any, Any], Scores], Scores]]:
@@ -270,7 +273,7 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
     def _left_out(
         self,
         recipe: Detector,
-        X: Any,  # noqa: N803
+        X: Any,
         labels: NDArray[Any],
     ) -> Iterator[Scores]:
         """Scores of each class, from a classifier that has never seen it."""
@@ -296,7 +299,7 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
     def _scorer(
         self, recipe: Detector, model: Any, fitted: Fitted
     ) -> Callable[[Any, Any], Scores]:
-        def score(X: Any, owner: Any) -> Scores:  # noqa: N803
+        def score(X: Any, owner: Any) -> Scores:
             unknown = np.full(_num_samples(X), UNKNOWN)
             labels = unknown if owner is None else owner
             found = fitted.score(self._outputs(recipe, model, X, labels=labels))
@@ -309,7 +312,7 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
 
     def _splits(
         self,
-        X: Any,  # noqa: N803
+        X: Any,
         labels: NDArray[Any],
         owner: NDArray[np.intp],
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -359,7 +362,7 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
         _check.one_of(_CALLER, "objective", objective, names)
         return getattr(thresholds, objective)(scores, **options)
 
-    def _outputs_of(self, X: Any) -> Outputs:  # noqa: N803
+    def _outputs_of(self, X: Any) -> Outputs:
         check_is_fitted(self)
         return self._outputs(self._recipe(), self.estimator_, X)
 
@@ -367,11 +370,11 @@ class OpenSetClassifier(  # type: ignore[misc]  # scikit-learn is not typed
         self,
         recipe: Detector,
         model: Any,
-        X: Any,  # noqa: N803
+        X: Any,
         *,
         labels: NDArray[np.intp] | None = None,
     ) -> Outputs:
-        """What the classifier says about samples, as outputs of a network."""
+        """Return what the classifier says, as outputs of a network."""
         logits = _logits(model, X)
         features = _features(model, X) if _looks_at_features(recipe) else None
         head: dict[str, Any] = {}
@@ -404,7 +407,7 @@ def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
     return unknown
 
 
-def _logits(model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
+def _logits(model: Any, X: Any) -> NDArray[np.float64]:
     """Return one score per class: decision values, else log-probabilities."""
     n_classes = len(model.classes_)
     params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
@@ -434,10 +437,10 @@ def _logits(model: Any, X: Any) -> NDArray[np.float64]:  # noqa: N803
     raise TypeError(msg)
 
 
-def _features(model: Any, X: Any) -> NDArray[Any]:  # noqa: N803
+def _features(model: Any, X: Any) -> NDArray[Any]:
     """Return the inputs of the classifier: of a pipeline, those of its last step."""
     if isinstance(model, Pipeline) and len(model) > 1:
-        X = model[:-1].transform(X)  # noqa: N806
+        X = model[:-1].transform(X)
     if hasattr(X, "toarray"):
         msg = _check.must(
             "dense for a detector that looks at features",

@@ -4,14 +4,14 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from openset import _check, _io, _xp
+from openset import _check, _io
 from openset._types import UNKNOWN
 from openset.detectors import Batch, Detector
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.train import _head
 
-with _io.extra("openset.integrations.torch", "torch"):
+with _io.importing("openset.integrations.torch", "torch"):
     import torch
     from torch import Tensor, nn
 
@@ -35,10 +35,11 @@ class OpenSetModule(nn.Module):
     """A classifier and its rejector as one module.
 
     The input of the last linear layer is captured as features, its output as logits;
-    what the model itself returns is not used. The rejector's arrays are buffers: they
-    move with ``.to(device)`` and are saved in the state dict, and ``.half()`` leaves
-    them as they are. It runs without gradients. ``torch.compile`` compiles the network; the score, small beside
-    it, runs as it is.
+    what the model itself returns is not used. It runs without gradients.
+
+    The rejector's arrays are buffers: they move with ``.to(device)`` and are saved in
+    the state dict, and ``.half()`` leaves them as they are. ``torch.compile`` compiles
+    the network; the score, small beside it, runs as it is.
 
     Parameters
     ----------
@@ -126,6 +127,8 @@ class OpenSetModule(nn.Module):
 class _Score(nn.Module):
     """Detector and threshold, with their arrays as buffers."""
 
+    threshold: Tensor
+
     def __init__(self, detector: Detector, rejector: Rejector, like: Tensor) -> None:
         super().__init__()
         self._detector = detector
@@ -155,7 +158,7 @@ class _Score(nn.Module):
         held = {name: getattr(self, f"state_{name}") for name in self._names}
         state = self._detector._ready(held, batch.logits.dtype)
         known = self._detector._score(state, batch)
-        limits: Tensor = self.threshold
+        limits = self.threshold
         # The entry at the end is for classes without one of their own.
         limit = limits[batch.top_class.clamp(max=limits.numel() - 1)]
         # In float64 on both sides, as the rejector compares; NaN is not accepted.

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from openset import _check, _io, metrics
 from openset.scores import Scores
 
-with _io.extra("openset.integrations.torchmetrics", "torchmetrics"):
+with _io.importing("openset.integrations.torchmetrics", "torchmetrics"):
     import torch
     from torch import Tensor
     from torchmetrics import Metric

@@ -7,7 +7,7 @@ from typing import Any
 
 from openset import _check, _io
 
-with _io.extra("openset.train", "torch"):
+with _io.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 
@@ -38,7 +38,9 @@ def named(caller: str, model: nn.Module, head: str | nn.Module) -> Head:
         names = [name for name, module in model.named_modules() if module is head]
         if not names:
             got = f"a {type(head).__name__} that is no part of it"
-            msg = _check.must("a layer of the model", caller=caller, name="head", got=got)
+            msg = _check.must(
+                "a layer of the model", caller=caller, name="head", got=got
+            )
             raise ValueError(msg)
         return _linear(caller, names[0], head)
     try:
@@ -192,7 +194,7 @@ def listening(head: Head) -> Iterator[list[tuple[Tensor, Tensor]]]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; every module's own mode comes back."""
+    """Turn on evaluation mode without gradients; give every module its own back."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -205,5 +207,6 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 def _listed(layers: list[tuple[str, nn.Linear]]) -> str:
     return ", ".join(
-        f"{name} ({layer.in_features} to {layer.out_features})" for name, layer in layers
+        f"{name} ({layer.in_features} to {layer.out_features})"
+        for name, layer in layers
     )

@@ -89,7 +89,9 @@ class Files:
             n = array.shape[0]
             if self._shapes.setdefault(name, shape) != shape:
                 was, now = self._shapes[name], shape
-                msg = f"extract: {name} must keep dtype and width, got {now} after {was}"
+                msg = (
+                    f"extract: {name} must keep dtype and width, got {now} after {was}"
+                )
                 raise ValueError(msg)
             with self._path(name).open("ab") as stream:
                 if stream.tell() == 0:

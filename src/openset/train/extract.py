@@ -19,7 +19,7 @@ from openset.train import _head
 from openset.train._head import Head
 from openset.train._rows import Files, Memory
 
-with _io.extra("openset.train.extract", "torch"):
+with _io.importing("openset.train.extract", "torch"):
     import torch
     from torch import Tensor, nn
     from torch.utils.data import DataLoader

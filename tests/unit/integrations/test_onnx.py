@@ -83,7 +83,7 @@ def run(path, outputs, **more):
 
 
 def agree(rejector, path, outputs):
-    """Same knownness to 1e-5, and the same decision wherever that can tell."""
+    """Check knownness to 1e-5, and the decision wherever that can tell."""
     classes, known = run(path, outputs)
     wanted = rejector.known(outputs)
     assert_allclose(known, wanted, rtol=1e-5, atol=1e-5)
@@ -270,7 +270,9 @@ def onnx_network(opset, *, gemm=True, softmax=False, names=("logits",)):
     else:
         nodes.append(helper.make_node("MatMul", ["f", "W"], ["m"]))
         nodes.append(helper.make_node("Add", ["b", "m"], ["z"]))
-    nodes.append(helper.make_node("Softmax" if softmax else "Identity", ["z"], names[:1]))
+    nodes.append(
+        helper.make_node("Softmax" if softmax else "Identity", ["z"], names[:1])
+    )
     nodes.extend(helper.make_node("Identity", ["h"], [name]) for name in names[1:])
     graph = helper.make_graph(
         nodes,
@@ -309,9 +311,9 @@ def test_tensors_of_a_network_are_found_or_named(tmp_path):
     model, _ = onnx_network(18, names=("a", "b2"))
     with pytest.raises(ValueError, match=r"logits must be the name of .*\(a, b2\)"):
         export(rejector, tmp_path / "x.onnx", model)
-    with pytest.raises(ValueError, match="logits must be the name of .* got 'c'"):
+    with pytest.raises(ValueError, match=r"logits must be the name of .* got 'c'"):
         export(rejector, tmp_path / "x.onnx", model, logits="c")
-    with pytest.raises(ValueError, match="features must be the name of .* got 'c'"):
+    with pytest.raises(ValueError, match=r"features must be the name of .* got 'c'"):
         export(rejector, tmp_path / "x.onnx", model, logits="a", features="c")
     export(rejector, tmp_path / "x.onnx", model, logits="a")
     x = np.ones((2, 6), dtype=np.float32)
@@ -331,7 +333,7 @@ def test_a_network_that_ends_in_a_softmax_is_refused(tmp_path):
 def test_a_network_with_our_names_is_refused(tmp_path):
     rejector = calibrated(detectors.MSP())
     model, _ = onnx_network(18, names=("logits", "class"))
-    with pytest.raises(ValueError, match="free of tensors named class, .* got class"):
+    with pytest.raises(ValueError, match=r"free of tensors named class, .* got class"):
         export(rejector, tmp_path / "x.onnx", model)
 
 
@@ -374,5 +376,7 @@ def test_a_detector_that_has_no_graph_is_refused_with_the_list(tmp_path):
     rejector = calibrated(detectors.MSP())
     fitted = detectors.Fitted(detector=Odd(), state={})
     other = Rejector(fitted, rejector.threshold, reference=rejector.reference)
-    with pytest.raises(ValueError, match="detector must be one of 'msp', .* got 'odd'"):
+    with pytest.raises(
+        ValueError, match=r"detector must be one of 'msp', .* got 'odd'"
+    ):
         export(other, tmp_path / "x.onnx")

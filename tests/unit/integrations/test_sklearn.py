@@ -35,7 +35,7 @@ def blobs(n=90, seed=0):
 
 
 def elsewhere(n=30, seed=1):
-    """Samples of no class."""
+    """Return samples of no class."""
     return make_blobs(n, centers=[[12.0, 12.0]], random_state=seed)[0]
 
 
@@ -164,7 +164,7 @@ def test_labels_and_the_unknown_label_must_be_of_one_kind():
     with pytest.raises(ValueError, match="must be a number where classes are int64"):
         model.fit(X, y)
     model = OpenSetClassifier(LogisticRegression())
-    with pytest.raises(ValueError, match="must be of their kind .* bool"):
+    with pytest.raises(ValueError, match=r"must be of their kind .* bool"):
         model.fit(X, y == 0)
 
 
@@ -248,7 +248,7 @@ def test_objectives_by_name_with_options_and_by_function():
     assert model.fit(X, y).threshold_.target == 0.7
     model.set_params(objective="at_tpr", objective_params={"tpr": 0.8})
     assert model.fit(X, y).threshold_.target == 0.8
-    with pytest.raises(ValueError, match="objective must be one of .*'osa'"):
+    with pytest.raises(ValueError, match=r"objective must be one of .*'osa'"):
         model.set_params(objective="best").fit(both, labels)
 
 
@@ -257,9 +257,7 @@ def test_the_rejector_is_an_artefact_like_any_other(tmp_path):
     model = OpenSetClassifier(LogisticRegression(), detector="msp").fit(X, NAMES[y])
     loaded = Rejector.load(model.rejector_.save(tmp_path / "rejector"))
     logits = model.decision_function(X)
-    assert_array_equal(
-        NAMES[loaded.predict(Outputs(logits=logits))], model.predict(X)
-    )
+    assert_array_equal(NAMES[loaded.predict(Outputs(logits=logits))], model.predict(X))
 
 
 def test_a_class_of_one_sample_stays_in_every_fit():
@@ -282,7 +280,7 @@ def test_a_splitter_may_be_given():
         def split(self, X, y):
             yield np.flatnonzero(y != 0), np.flatnonzero(y == 0)
 
-    with pytest.raises(ValueError, match="samples of every class .* with 2 of 3"):
+    with pytest.raises(ValueError, match=r"samples of every class .* with 2 of 3"):
         OpenSetClassifier(LogisticRegression(), cv=ByClass()).fit(X, y)
     with pytest.raises(ValueError, match="cv must be at least 2 folds"):
         OpenSetClassifier(LogisticRegression(), cv=1).fit(X, y)

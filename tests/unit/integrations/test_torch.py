@@ -236,7 +236,9 @@ def test_two_layers_of_one_size_are_ambiguous(test):
     model = nn.Sequential(
         nn.Linear(WIDTH, N_CLASSES), nn.ReLU(), nn.Linear(N_CLASSES, N_CLASSES)
     )
-    with pytest.raises(ValueError, match="the only linear layer with 4 outputs, got 2: 0"):
+    with pytest.raises(
+        ValueError, match="the only linear layer with 4 outputs, got 2: 0"
+    ):
         OpenSetModule(model, _wide(rejector))
     assert OpenSetModule(model, _wide(rejector), head="2").head == "2"
     example = torch.zeros(1, WIDTH)
@@ -260,7 +262,7 @@ def test_a_wrong_head_is_named():
         OpenSetModule(model, rejector, head="0")
     with pytest.raises(ValueError, match="head must be the name of a linear layer"):
         OpenSetModule(model, rejector, head="fc")
-    with pytest.raises(TypeError, match="head must be an nn.Linear, got ''"):
+    with pytest.raises(TypeError, match=r"head must be an nn.Linear, got ''"):
         OpenSetModule(model, rejector, head="")
     with pytest.raises(ValueError, match="head must be a layer of the model"):
         OpenSetModule(model, rejector, head=nn.Linear(2, 2))

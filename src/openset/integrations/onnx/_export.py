@@ -14,7 +14,7 @@ from openset.integrations.onnx import _network, _scores
 from openset.integrations.onnx._graph import Graph, Var, where
 from openset.rejector import Rejector
 
-with _io.extra("openset.integrations.onnx", "onnx"):
+with _io.importing("openset.integrations.onnx", "onnx"):
     import onnx
     from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -165,9 +165,7 @@ def _behind(
     return network
 
 
-def _write(
-    graph: Graph, rejector: Rejector, logits: Var, features: Var | None
-) -> None:
+def _write(graph: Graph, rejector: Rejector, logits: Var, features: Var | None) -> None:
     """Add the nodes from logits and features to class and knownness."""
     sample = _scores.Sample(graph, rejector.fitted, logits, features)
     known = _scores.known(sample, rejector.fitted.detector)

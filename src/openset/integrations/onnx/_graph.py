@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _io
 
-with _io.extra("openset.integrations.onnx", "onnx"):
+with _io.importing("openset.integrations.onnx", "onnx"):
     from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 

@@ -11,7 +11,7 @@ from openset import _check, _io
 from openset._types import ArtefactError
 from openset.integrations.onnx._scores import CALLER
 
-with _io.extra("openset.integrations.onnx", "onnx"):
+with _io.importing("openset.integrations.onnx", "onnx"):
     import onnx
     from google.protobuf.message import DecodeError
     from onnx import ModelProto, NodeProto, version_converter
@@ -139,9 +139,7 @@ def _refuse_name(what: str, got: str | None, names: Sequence[str]) -> None:
     raise ValueError(msg)
 
 
-def _input_of_head(
-    logits: str, makers: dict[str, NodeProto], model: ModelProto
-) -> str:
+def _input_of_head(logits: str, makers: dict[str, NodeProto], model: ModelProto) -> str:
     """Walk back from the logits to the last linear layer; return what enters it."""
     node = makers.get(logits)
     weights = {entry.name for entry in model.graph.initializer}
@@ -169,11 +167,7 @@ def check_names(model: ModelProto, names: Sequence[str]) -> None:
     graph = model.graph
     used = {name for node in graph.node for name in (*node.input, *node.output)}
     used |= {entry.name for entry in (*graph.input, *graph.output)}
-    taken = [
-        name
-        for name in used
-        if name in names or name.startswith("openset_")
-    ]
+    taken = [name for name in used if name in names or name.startswith("openset_")]
     if taken:
         msg = _check.must(
             f"free of tensors named {', '.join(names)}",

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
         checks,
         datasets,
         detectors,
+        integrations,
         metrics,
         protocols,
         report,
         stats,
         thresholds,
+        train,
     )
     from openset.metrics import evaluate
     from openset.outputs import Outputs
@@ -41,12 +43,14 @@ __all__ = [
     "datasets",
     "detectors",
     "evaluate",
+    "integrations",
     "metrics",
     "openness",
     "protocols",
     "report",
     "stats",
     "thresholds",
+    "train",
 ]
 
 # Read when first asked for: SciPy and scikit-learn take a second to import, which a

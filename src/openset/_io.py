@@ -29,6 +29,19 @@ def optional(caller: str, module: str, *, name: str) -> ModuleType:
 
 
 @contextmanager
+def importing(caller: str, name: str) -> Iterator[None]:
+    """Guard the imports of a module that is there for one extra: say which it is."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        msg = (
+            f"{caller}: needs {error.name}; install it with: "
+            f"pip install 'openset[{name}]'"
+        )
+        raise MissingExtraError(msg) from error
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary file beside `path` that takes its name when all went well."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,16 +75,21 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         yield temporary
-        temporary.chmod(0o755)  # mkdtemp folders are private
-        if not path.exists():
-            temporary.rename(path)
-            return
-        old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-        path.rename(old / path.name)
-        temporary.rename(path)
-        shutil.rmtree(old)
+        rename_folder(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def rename_folder(folder: Path, path: Path) -> None:
+    """Give a complete folder the name `path`; what bore it before is removed."""
+    folder.chmod(0o755)  # mkdtemp folders are private
+    if not path.exists():
+        folder.rename(path)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+    path.rename(old / path.name)
+    folder.rename(path)
+    shutil.rmtree(old)
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

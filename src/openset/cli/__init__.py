@@ -15,6 +15,7 @@ from openset.cli import (
     demo,
     detectors,
     evaluate,
+    export,
     predict,
     protocols,
     score,
@@ -40,6 +41,7 @@ app.command("datasets", epilog=datasets.EPILOG)(datasets.command)
 app.command("check", epilog=check.EPILOG)(check.command)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.command)
 app.command("predict", epilog=predict.EPILOG)(predict.command)
+app.command("export", epilog=export.EPILOG)(export.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

@@ -98,9 +98,11 @@ def decisions(state: State, batch: Batch) -> Array:
     """Decision value of every machine for every sample, shape (n, machines)."""
     rows = centred(batch, state["centre"])
     xp = _xp.array_namespace(rows)
-    vectors, dual, intercept = (
-        xp.astype(state[name], rows.dtype, copy=False)
-        for name in ("vectors", "dual", "intercept")
+    # In float64: the laws behind are steep, and a kernel of float32 differences leaves
+    # them four digits.
+    rows, vectors, dual, intercept = (
+        xp.astype(array, xp.float64, copy=False)
+        for array in (rows, *(state[n] for n in ("vectors", "dual", "intercept")))
     )
     return _decide(rows, vectors, dual, intercept, float(state["gamma"]))
 

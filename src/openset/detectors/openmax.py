@@ -162,14 +162,20 @@ class OpenMax(Detector):
         rows = fit_weibull_rows(np.maximum(z, floor), is_member=is_law)
         return rows.shape, rows.scale, loc
 
-    def _distances(self, rows: Array, centres: Array) -> Array:
-        """Distance of each row to the centre in the same place, shape (n,)."""
+    def _distances(
+        self, rows: Array, centres: Array, lengths: Array | None = None
+    ) -> Array:
+        """Distance of each row to the centre in the same place, shape (n,).
+
+        `lengths` are the products of their lengths, where they are known already.
+        """
         if self.distance != "cosine":
             euclidean = _xp.row_norms(rows - centres)
         if self.distance == "euclidean":
             return euclidean
         xp = _xp.array_namespace(rows)
-        lengths = _xp.row_norms(rows) * _xp.row_norms(centres)
+        if lengths is None:
+            lengths = _xp.row_norms(rows) * _xp.row_norms(centres)
         lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
         cosine = 1 - xp.sum(rows * centres, axis=1) / lengths
         if self.distance == "cosine":
@@ -182,7 +188,11 @@ class OpenMax(Detector):
         xp = _xp.array_namespace(logits)
         n_classes = logits.shape[1]
         alpha = min(self.alpha, n_classes)
-        means = xp.astype(state["means"], logits.dtype, copy=False)
+        # In float64: the laws are so steep that the last digit of a float32 cosine is
+        # among the first ones of the revised logit.
+        rows = xp.astype(logits, xp.float64, copy=False)
+        means = xp.astype(state["means"], xp.float64, copy=False)
+        row_lengths, mean_lengths = _xp.row_norms(rows), _xp.row_norms(means)
         columns = xp.arange(n_classes, device=_xp.device(logits))[None, :]
         nothing = xp.full_like(logits, -math.inf)
         revised, left = logits, logits
@@ -195,7 +205,11 @@ class OpenMax(Detector):
                 xp.take(state[name], top, axis=0)
                 for name in ("shape", "scale", "loc", "revised")
             )
-            distances = self._distances(logits, xp.take(means, top, axis=0))
+            distances = self._distances(
+                rows,
+                xp.take(means, top, axis=0),
+                row_lengths * xp.take(mean_lengths, top, axis=0),
+            )
             cdf = weibull_cdf(log_exponent(distances, shape, scale, loc))
             weight = (alpha + 1 - rank) / alpha * is_law * cdf
             lost = value * xp.astype(weight, logits.dtype, copy=False)

@@ -1,0 +1,16 @@
+"""Where users already are: scikit-learn, PyTorch, ONNX, torchmetrics.
+
+Each module needs its own framework and imports it: nothing is imported here.
+"""
+
+from importlib import import_module
+from types import ModuleType
+
+_MODULES = ("onnx", "sklearn", "torch", "torchmetrics")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _MODULES:
+        return import_module(f"openset.integrations.{name}")
+    msg = f"module 'openset.integrations' has no attribute {name!r}"
+    raise AttributeError(msg)

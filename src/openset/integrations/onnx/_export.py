@@ -1,0 +1,224 @@
+"""Writing a rejector as an ONNX file."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openset import _check, _io
+from openset._types import UNKNOWN
+from openset._version import __version__
+from openset.integrations.onnx import _network, _scores
+from openset.integrations.onnx._graph import Graph, Var, where
+from openset.rejector import Rejector
+
+with _io.importing("openset.integrations.onnx", "onnx"):
+    import onnx
+    from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+OPSET = 18
+"""The ONNX operator set graphs are written in."""
+
+_IR_VERSION = 8  # that of operator set 18; older runtimes read it
+_CALLER = _scores.CALLER
+_CLASS, _KNOWN, _THRESHOLD = "class", "knownness", "threshold"
+
+
+def exportable() -> list[str]:
+    """Return the names of the detectors that can be written as a graph."""
+    return list(_scores.WRITERS)
+
+
+def export(
+    rejector: Rejector,
+    path: str | Path,
+    model: Any = None,
+    *,
+    example: Any = None,
+    logits: str | None = None,
+    features: str | None = None,
+) -> Path:
+    """Write an ONNX file that answers a class or -1, and the knownness.
+
+    Without `model` its inputs are ``logits`` (n, C) and, if the detector looks at them,
+    ``features`` (n, d), float32. With it, the graph is put behind the network: its
+    inputs and outputs stay, and two outputs are added.
+
+    Added outputs: ``class`` (int64, -1 for unknown) and ``knownness`` (float32). The
+    threshold is an optional input with the calibrated value for default; with
+    thresholds per class it has one entry for each, and one for all others. A sample
+    with NaN in it has knownness NaN and class -1. The batch axis is dynamic, the
+    operator set is 18 (`OPSET`), or the network's own if that is newer.
+
+    Parameters
+    ----------
+    rejector
+        A calibrated rejector, with one of the detectors :func:`exportable` lists.
+    path
+        File to write; it appears when it is complete and checked.
+    model
+        The network: an ONNX file, or a torch module (exported first; this needs
+        `example`).
+    example
+        Inputs of the torch module: a tensor, or a tuple of them. The first axis is the
+        batch.
+    logits
+        Name of the network's output that holds the logits, if it has several.
+    features
+        Name of the tensor that enters its last linear layer; found, if left out.
+
+    Examples
+    --------
+    >>> import tempfile, onnxruntime
+    >>> from openset import Outputs, detectors
+    >>> known = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+    >>> rejector = Rejector.calibrate(
+    ...     detectors.MSP().fit(known), known=known, objective="at_tpr", tpr=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = export(rejector, Path(folder) / "rejector.onnx")
+    ...     session = onnxruntime.InferenceSession(file)
+    >>> batch = np.array([[5, 0], [0, 3]], dtype=np.float32)
+    >>> [values.tolist() for values in session.run(None, {"logits": batch})]
+    [[0, -1], [5.0, 3.0]]
+    >>> lower = {"logits": batch, "threshold": np.float32([2])}
+    >>> session.run(["class"], lower)[0].tolist()
+    [0, 1]
+    """
+    path = Path(path)
+    detector = rejector.fitted.detector
+    _check.one_of(_CALLER, "detector", detector.name, exportable())
+    if getattr(detector, "backend", None) == "faiss":
+        rule, got = "'matmul' (the same numbers)", "'faiss'"
+        msg = _check.must(rule, caller=_CALLER, name="backend", got=got)
+        raise ValueError(msg)
+    needs_features = "features" in detector.score_needs
+    if model is None:
+        built = _alone(rejector, needs_features=needs_features)
+    else:
+        network = _network.load(model, example)
+        built = _behind(
+            rejector,
+            network,
+            logits=logits,
+            features=features,
+            needs_features=needs_features,
+        )
+    _describe(built, rejector)
+    onnx.checker.check_model(built, full_check=True)
+    _io.write(path, lambda stream: stream.write(built.SerializeToString()))
+    return path
+
+
+def _alone(rejector: Rejector, *, needs_features: bool) -> ModelProto:
+    graph = Graph()
+    widths = rejector.fitted.widths
+    inputs = [_rows("logits", widths.get("n_classes") or "C")]
+    if needs_features:
+        inputs.append(_rows("features", widths.get("n_features") or "d"))
+    features = Var(graph, "features") if needs_features else None
+    _write(graph, rejector, Var(graph, "logits"), features)
+    default = _default(rejector)
+    made = helper.make_graph(
+        graph.nodes,
+        "openset rejector",
+        [*inputs, _described(default)],
+        _outputs(),
+        initializer=[default, *graph.constants],
+    )
+    return helper.make_model(
+        made,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="openset",
+        producer_version=__version__,
+    )
+
+
+def _behind(
+    rejector: Rejector,
+    network: ModelProto,
+    *,
+    logits: str | None,
+    features: str | None,
+    needs_features: bool,
+) -> ModelProto:
+    network = _network.at_least(network, OPSET)
+    found = _network.tensors(
+        network,
+        logits,
+        features,
+        needs_features=needs_features,
+    )
+    _network.check_names(network, [_CLASS, _KNOWN, _THRESHOLD])
+    graph = Graph(prefix="openset_")
+    seen, inner = (
+        None if name is None else Var(graph, name).cast(np.float32) for name in found
+    )
+    _write(graph, rejector, seen, inner)  # type: ignore[arg-type]  # logits are there
+    default = _default(rejector)
+    network.graph.node.extend(graph.nodes)
+    network.graph.initializer.extend([default, *graph.constants])
+    network.graph.input.append(_described(default))
+    network.graph.output.extend(_outputs())
+    return network
+
+
+def _write(graph: Graph, rejector: Rejector, logits: Var, features: Var | None) -> None:
+    """Add the nodes from logits and features to class and knownness."""
+    sample = _scores.Sample(graph, rejector.fitted, logits, features)
+    known = _scores.known(sample, rejector.fitted.detector)
+    limits = Var(graph, _THRESHOLD)
+    n_own = len(rejector.threshold.per_class)
+    last = graph.constant(n_own, np.int64)
+    # The entry at the end is for classes without one of their own.
+    place = graph.op("Min", sample.top_class, last)
+    accepted = known >= limits.entries(place)
+    decided = where(accepted, sample.top_class, graph.constant(UNKNOWN, np.int64))
+    for value, name in ((decided, _CLASS), (known, _KNOWN)):
+        axes = graph.constant([1], np.int64)
+        graph.nodes.append(
+            helper.make_node("Squeeze", [value.name, axes.name], [name], name=name)
+        )
+
+
+def _default(rejector: Rejector) -> TensorProto:
+    threshold = rejector.threshold
+    limits = np.array([*threshold.per_class, threshold.value], dtype=np.float64)
+    return numpy_helper.from_array(_scores.table_of(limits), _THRESHOLD)
+
+
+def _described(default: TensorProto) -> Any:
+    return helper.make_tensor_value_info(
+        default.name, default.data_type, list(default.dims)
+    )
+
+
+def _rows(name: str, width: int | str) -> Any:
+    shape: Sequence[int | str] = ["n", width]
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def _outputs() -> list[Any]:
+    return [
+        helper.make_tensor_value_info(_CLASS, TensorProto.INT64, ["n"]),
+        helper.make_tensor_value_info(_KNOWN, TensorProto.FLOAT, ["n"]),
+    ]
+
+
+def _describe(model: ModelProto, rejector: Rejector) -> None:
+    """Say in the file where it comes from."""
+    facts = {
+        "openset.version": __version__,
+        "openset.detector": json.dumps(
+            {
+                "name": rejector.fitted.detector.name,
+                "params": rejector.fitted.detector.params(),
+            }
+        ),
+        "openset.threshold": rejector.threshold.to_json(),
+        "openset.classes": json.dumps(list(rejector.classes)),
+    }
+    own = {entry.key: entry.value for entry in model.metadata_props}
+    helper.set_model_props(model, own | facts)

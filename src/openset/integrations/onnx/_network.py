@@ -1,0 +1,179 @@
+"""The user's network: read or exported, and where its logits and features are."""
+
+import logging
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from openset import _check, _io
+from openset._types import ArtefactError
+from openset.integrations.onnx._scores import CALLER
+
+with _io.importing("openset.integrations.onnx", "onnx"):
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx import ModelProto, NodeProto, version_converter
+
+# What a network may do to the output of its last layer without changing its numbers.
+_SAME = ("Identity", "Cast", "Flatten", "Reshape", "Squeeze", "Dropout")
+
+
+def load(model: Any, example: Any) -> ModelProto:
+    """Read an ONNX file, or export a torch module."""
+    if isinstance(model, str | Path):
+        path = Path(model)
+        if not path.exists():
+            msg = f"{CALLER}: no such file: {path}"
+            raise FileNotFoundError(msg)
+        try:
+            read = onnx.load(path)
+            onnx.checker.check_model(read)
+        except (DecodeError, onnx.checker.ValidationError) as error:
+            msg = f"{CALLER}: {path} is damaged or not an ONNX model ({error})"
+            raise ArtefactError(msg) from error
+        return read
+    if isinstance(model, ModelProto):
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        return copy
+    return _from_torch(model, example)
+
+
+def _from_torch(model: Any, example: Any) -> ModelProto:
+    torch = _io.optional(CALLER, "torch", name="torch")
+    if not isinstance(model, torch.nn.Module):
+        msg = _check.must(
+            "an ONNX file or a torch module",
+            caller=CALLER,
+            name="model",
+            got=type(model).__name__,
+        )
+        raise TypeError(msg)
+    if example is None:
+        rule = "an input of the module, to trace it with"
+        msg = _check.must(rule, caller=CALLER, name="example", got="none")
+        raise ValueError(msg)
+    inputs = example if isinstance(example, tuple) else (example,)
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with tempfile.TemporaryDirectory() as folder, _quiet():
+            file = Path(folder) / "model.onnx"
+            # By position: names of the forward's arguments are the model's own.
+            axes = tuple({0: torch.export.Dim("n")} for _ in inputs)
+            program = torch.onnx.export(
+                model, inputs, dynamo=True, dynamic_shapes=axes, verbose=False
+            )
+            program.save(file)
+            return onnx.load(file)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+class _quiet:  # noqa: N801  # used like a function
+    """Keep the exporter's own notices to itself; its errors come through."""
+
+    def __enter__(self) -> None:
+        self._warnings = warnings.catch_warnings()
+        self._warnings.__enter__()
+        warnings.simplefilter("ignore")
+        self._level = logging.root.manager.disable
+        logging.disable(logging.WARNING)
+
+    def __exit__(self, *error: object) -> None:
+        logging.disable(self._level)
+        self._warnings.__exit__(None, None, None)
+
+
+def at_least(model: ModelProto, opset: int) -> ModelProto:
+    """Raise the operator set of a model where it is older than ours."""
+    version = {entry.domain: entry.version for entry in model.opset_import}.get("", 1)
+    if version >= opset:
+        return model
+    try:
+        return version_converter.convert_version(model, opset)
+    except RuntimeError as error:
+        msg = (
+            f"{CALLER}: model must have operator set {opset} or newer, got {version}, "
+            f"and cannot be converted ({error}). Export it again with a newer one"
+        )
+        raise ValueError(msg) from error
+
+
+def tensors(
+    model: ModelProto, logits: str | None, features: str | None, *, needs_features: bool
+) -> tuple[str, str | None]:
+    """Return the names of the tensors that hold logits and features."""
+    outputs = [output.name for output in model.graph.output]
+    makers = {name: node for node in model.graph.node for name in node.output}
+    if logits is None:
+        if len(outputs) == 1:
+            [logits] = outputs
+        elif "logits" in outputs:
+            logits = "logits"
+        else:
+            _refuse_name("logits", None, outputs)
+    elif logits not in makers:
+        _refuse_name("logits", logits, outputs)
+    assert logits is not None  # noqa: S101  # for the type checker: set, or refused
+    if not needs_features:
+        return logits, None
+    if features is None:
+        features = _input_of_head(logits, makers, model)
+    elif features not in makers and features not in _inputs(model):
+        _refuse_name("features", features, list(makers))
+    return logits, features
+
+
+def _inputs(model: ModelProto) -> list[str]:
+    return [entry.name for entry in model.graph.input]
+
+
+def _refuse_name(what: str, got: str | None, names: Sequence[str]) -> None:
+    some = ", ".join(names[-12:])
+    rule = f"the name of one of its tensors ({some})"
+    msg = _check.must(rule, caller=CALLER, name=what, got=repr(got))
+    raise ValueError(msg)
+
+
+def _input_of_head(logits: str, makers: dict[str, NodeProto], model: ModelProto) -> str:
+    """Walk back from the logits to the last linear layer; return what enters it."""
+    node = makers.get(logits)
+    weights = {entry.name for entry in model.graph.initializer}
+    while node is not None and node.op_type in _SAME:
+        node = makers.get(node.input[0])
+    if node is not None and node.op_type == "Add":
+        # x W + b, the bias on either side.
+        before = [makers.get(name) for name in node.input if name not in weights]
+        node = before[0] if len(before) == 1 else None
+    if node is None or node.op_type not in ("Gemm", "MatMul"):
+        got = "nothing" if node is None else f"a {node.op_type}"
+        msg = _check.must(
+            "the input of its last linear layer",
+            caller=CALLER,
+            name="features",
+            got=f"none found: {got} makes {logits!r}",
+            remedy="Name the tensor: features=...",
+        )
+        raise ValueError(msg)
+    return node.input[0]
+
+
+def check_names(model: ModelProto, names: Sequence[str]) -> None:
+    """Refuse a network that uses our names already."""
+    graph = model.graph
+    used = {name for node in graph.node for name in (*node.input, *node.output)}
+    used |= {entry.name for entry in (*graph.input, *graph.output)}
+    taken = [name for name in used if name in names or name.startswith("openset_")]
+    if taken:
+        msg = _check.must(
+            f"free of tensors named {', '.join(names)}",
+            caller=CALLER,
+            name="model",
+            got=", ".join(sorted(taken)[:5]),
+            remedy="Rename them, or export the plain network",
+        )
+        raise ValueError(msg)

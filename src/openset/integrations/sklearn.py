@@ -1,0 +1,482 @@
+"""Any scikit-learn classifier, with an answer for what it does not know."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import (
+    _safe_indexing,
+    assert_all_finite,
+    get_tags,
+    indexable,
+)
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+)
+
+from openset import _check, detectors, thresholds
+from openset._types import UNKNOWN
+from openset.detectors import Detector, Fitted
+from openset.outputs import Outputs
+from openset.rejector import Rejector
+from openset.scores import Scores
+from openset.thresholds import Span, Threshold
+
+__all__ = ["OpenSetClassifier"]
+
+_CALLER = "OpenSetClassifier"
+_KNOWNS_ALONE = ("at_tpr", "conformal")  # objectives that need no unknowns
+_QUANTILES = 1025
+
+
+def _delegate(name: str) -> Callable[["OpenSetClassifier"], bool]:
+    """Offer a method iff the wrapped classifier has it."""
+
+    def has(self: "OpenSetClassifier") -> bool:
+        getattr(getattr(self, "estimator_", self.estimator), name)
+        return True
+
+    return has
+
+
+class OpenSetClassifier(
+    ClassifierMixin,  # type: ignore[misc]  # scikit-learn is not typed
+    MetaEstimatorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """A classifier that answers `unknown_label` for samples of no class it knows.
+
+    The classifier's scores are taken for logits (decision values as they are, else
+    the logarithm of its probabilities), its inputs for features (of a pipeline: the
+    inputs of the last step). A detector turns them into one knownness per sample, and
+    a threshold decides. The threshold is chosen on samples the classifier was *not*
+    fitted on, by cross-validation; then classifier and detector are fitted on all.
+
+    Samples whose label in `fit` is `unknown_label` are examples of unknowns: the
+    classifier never sees them, the threshold is chosen with them. Without any, and
+    without `surrogate`, the threshold accepts the share `tpr` of held-out samples.
+
+    Parameters
+    ----------
+    estimator
+        A classifier with ``decision_function`` or ``predict_proba``, or a pipeline.
+    detector
+        Name of a detector (see :func:`openset.detectors.names`), or a detector.
+    objective
+        How the threshold is chosen where there are unknowns: a function of
+        :mod:`openset.thresholds` by name, or any function from scores to a threshold.
+        ``"at_tpr"`` and ``"conformal"``, which need no unknowns, are used without them.
+    objective_params
+        Options of the objective, e.g. ``{"fpr": 0.05}``.
+    tpr
+        Without unknowns, and with an objective that needs them: the share of held-out
+        samples to accept; the literature often has 0.95. The default, 1, rejects only
+        what is less known than every sample of the training set, held out or not.
+    unknown_label
+        What unknown samples are called, in `fit` and by `predict`; not a class. It
+        takes the kind of the labels: with strings for classes -1 becomes ``"-1"``.
+        Labels that are just -1 and another are two classes, scikit-learn's usual code;
+        then `predict` needs another `unknown_label` to reject with, and says so.
+    surrogate
+        ``"classes"``: with no unknowns in `fit`, make some by leaving out every class
+        once (at least three classes). None: do not.
+    cv
+        Number of folds, or a splitter with ``split(X, y)``.
+
+    Attributes
+    ----------
+    classes_
+        The known classes.
+    estimator_
+        The classifier, fitted on all known samples.
+    rejector_
+        The :class:`openset.Rejector`: it can be saved, served and exported.
+    threshold_
+        Its :class:`openset.thresholds.Threshold`, with method and calibration counts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_blobs
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> centres = [[0, 0], [9, 0], [0, 9]]
+    >>> X, y = make_blobs(60, centers=centres, random_state=0)
+    >>> names = np.array(["ant", "bee", "cat"])[y]
+    >>> model = OpenSetClassifier(
+    ...     LogisticRegression(), detector="mahalanobis", unknown_label="unknown")
+    >>> model.fit(X, names).predict([[0, 0], [9, 1], [40, 40]])
+    array(['ant', 'bee', 'unknown'], dtype='<U7')
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        detector: str | Detector = "msp",
+        objective: str | Callable[[Scores], Threshold] = "osa",
+        objective_params: Mapping[str, Any] | None = None,
+        tpr: float = 1.0,
+        unknown_label: Any = -1,
+        surrogate: str | None = None,
+        cv: Any = 5,
+    ) -> None:
+        self.estimator = estimator
+        self.detector = detector
+        self.objective = objective
+        self.objective_params = objective_params
+        self.tpr = tpr
+        self.unknown_label = unknown_label
+        self.surrogate = surrogate
+        self.cv = cv
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags = inner.input_tags
+        if _looks_at_features(self._recipe()):
+            tags.input_tags.sparse = False
+        tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit on samples `X` with labels `y`, some of which may be `unknown_label`."""
+        recipe = self._recipe()
+        (X,) = indexable(X)
+        labels = self._labels(X, y)
+        self._unknown, is_unknown = self._find_unknown(labels)
+        knowns = _safe_indexing(X, np.flatnonzero(~is_unknown))
+        known_labels = labels[~is_unknown]
+        self.classes_, owner = np.unique(known_labels, return_inverse=True)
+        parts = list(self._held_out(recipe, knowns, known_labels, owner))
+        folds = [scorer for scorer, _ in parts]
+        scores = [one for _, one in parts]
+        if is_unknown.any():
+            unknowns = np.flatnonzero(is_unknown)
+            for place, scorer in enumerate(folds):
+                # Each unknown once, as each known: by one of the classifiers.
+                mine = unknowns[place :: len(folds)]
+                if mine.size:
+                    scores.append(scorer(_safe_indexing(X, mine), None))
+        elif self.surrogate is not None:
+            _check.one_of(_CALLER, "surrogate", self.surrogate, ["classes"])
+            scores.extend(self._left_out(recipe, knowns, known_labels))
+        pooled = Scores.concat(scores)
+        self.estimator_ = clone(self.estimator).fit(knowns, known_labels)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        outputs = self._outputs(recipe, self.estimator_, knowns, labels=owner)
+        fitted = recipe.fit(outputs)
+        self.threshold_ = self._choose(pooled, fitted.score(outputs))
+        self.rejector_ = Rejector(
+            fitted,
+            self.threshold_,
+            classes=tuple(str(name) for name in self.classes_),
+            reference=_reference(pooled),
+            report=thresholds.report(pooled, self.threshold_),
+        )
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class of each sample, or `unknown_label`."""
+        outputs = self._outputs_of(X)
+        decided = self.rejector_.predict(outputs)
+        is_rejected = decided == UNKNOWN
+        found = self.classes_[np.where(is_rejected, 0, decided)]
+        if self._unknown is None:
+            if is_rejected.any():
+                msg = _check.must(
+                    "none of the classes",
+                    caller=f"{_CALLER}.predict",
+                    name="unknown_label",
+                    got=f"{self.unknown_label!r}, which is one",
+                    remedy="Choose another one to reject samples with",
+                )
+                raise ValueError(msg)
+            return found
+        # Wide enough for the label too: a string must not be cut off.
+        dtype = np.result_type(found.dtype, np.asarray(self._unknown).dtype)
+        return np.where(is_rejected, np.asarray(self._unknown, dtype), found)
+
+    def knownness(self, X: Any) -> NDArray[np.float64]:
+        """Return how known each sample is; accepted iff at least the threshold."""
+        outputs = self._outputs_of(X)
+        return self.rejector_.known(outputs)
+
+    @available_if(_delegate("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return the classifier's own decision values, for the known classes."""
+        check_is_fitted(self)
+        return self.estimator_.decision_function(X)
+
+    @available_if(_delegate("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the classifier's own probabilities, *given* that a class is known."""
+        check_is_fitted(self)
+        return self.estimator_.predict_proba(X)
+
+    def _recipe(self) -> Detector:
+        if isinstance(self.detector, Detector):
+            return self.detector
+        return detectors.make(self.detector)
+
+    def _labels(self, X: Any, y: Any) -> NDArray[Any]:
+        if y is None:
+            # The words scikit-learn's own checks look for.
+            msg = f"{_CALLER} requires y to be passed, but the target y is None"
+            raise ValueError(msg)
+        labels = column_or_1d(y, warn=True)
+        check_consistent_length(X, labels)
+        assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        return labels
+
+    def _find_unknown(self, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool_]]:
+        """Return the label in the kind of the classes, and who has it."""
+        unknown = _in_kind(self.unknown_label, labels)
+        is_unknown = labels == unknown
+        if is_unknown.any() and np.unique(labels).size == 2:
+            return None, np.zeros(labels.size, dtype=bool)
+        return unknown, is_unknown
+
+    def _held_out(
+        self,
+        recipe: Detector,
+        X: Any,
+        labels: NDArray[Any],
+        owner: NDArray[np.intp],
+    ) -> Iterator[tuple[Callable[[Any, Any], Scores], Scores]]:
+        """Fit without each fold; yield what scores with it, and the fold's scores."""
+        for train, test in self._splits(X, labels, owner):
+            model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
+            if len(model.classes_) != self.classes_.size:
+                msg = _check.must(
+                    "one that leaves samples of every class to fit on",
+                    caller=_CALLER,
+                    name="cv",
+                    got=f"a split with {len(model.classes_)} of {self.classes_.size}",
+                )
+                raise ValueError(msg)
+            outputs = self._outputs(
+                recipe, model, _safe_indexing(X, train), labels=owner[train]
+            )
+            scorer = self._scorer(recipe, model, recipe.fit(outputs))
+            yield scorer, scorer(_safe_indexing(X, test), owner[test])
+
+    def _left_out(
+        self,
+        recipe: Detector,
+        X: Any,
+        labels: NDArray[Any],
+    ) -> Iterator[Scores]:
+        """Scores of each class, from a classifier that has never seen it."""
+        if self.classes_.size < 3:
+            msg = _check.must(
+                "None for fewer than three classes",
+                caller=_CALLER,
+                name="surrogate",
+                got="'classes'",
+                remedy="With one of two left out there is nothing to tell apart",
+            )
+            raise ValueError(msg)
+        for name in self.classes_:
+            rest, mine = np.flatnonzero(labels != name), np.flatnonzero(labels == name)
+            model = clone(self.estimator).fit(_safe_indexing(X, rest), labels[rest])
+            owner = np.unique(labels[rest], return_inverse=True)[1]
+            outputs = self._outputs(
+                recipe, model, _safe_indexing(X, rest), labels=owner
+            )
+            scorer = self._scorer(recipe, model, recipe.fit(outputs))
+            yield scorer(_safe_indexing(X, mine), None)
+
+    def _scorer(
+        self, recipe: Detector, model: Any, fitted: Fitted
+    ) -> Callable[[Any, Any], Scores]:
+        def score(X: Any, owner: Any) -> Scores:
+            unknown = np.full(_num_samples(X), UNKNOWN)
+            labels = unknown if owner is None else owner
+            found = fitted.score(self._outputs(recipe, model, X, labels=labels))
+            # Those of left-out classes have one class less: the count is not kept.
+            return Scores(
+                labels=found.labels, predicted=found.predicted, known=found.known
+            )
+
+        return score
+
+    def _splits(
+        self,
+        X: Any,
+        labels: NDArray[Any],
+        owner: NDArray[np.intp],
+    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        if hasattr(self.cv, "split"):
+            yield from self.cv.split(X, labels)
+            return
+        n_folds = _check.positive_int(_CALLER, "cv", self.cv)
+        if n_folds == 1:
+            msg = _check.must("at least 2 folds", caller=_CALLER, name="cv", got=1)
+            raise ValueError(msg)
+        counts = np.bincount(owner)
+        if counts.max() < 2:
+            msg = _check.must(
+                "two or more of at least one class",
+                caller=f"{_CALLER}.fit",
+                name="samples",
+                got=f"1 sample of each of {counts.size} classes",
+                remedy="The threshold is chosen on samples held out of the fit",
+            )
+            raise ValueError(msg)
+        order = np.argsort(owner, kind="stable")
+        place = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        folds = np.empty(owner.size, dtype=np.int64)
+        # Every class is dealt out over the folds; one that has a single sample keeps
+        # it in every fit.
+        folds[order] = np.where(counts[owner[order]] > 1, place % n_folds, -1)
+        for fold in range(min(n_folds, int(counts.max()))):
+            yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+
+    def _choose(self, scores: Scores, own: Scores) -> Threshold:
+        """Choose the threshold on held-out `scores`; `own` are those of the fit."""
+        options = dict(self.objective_params or {})
+        objective: Any = self.objective
+        if callable(objective):
+            return objective(scores, **options)
+        if scores.n_unknown == 0 and objective not in _KNOWNS_ALONE:
+            threshold = thresholds.at_tpr(scores, self.tpr)
+            if self.tpr < 1:
+                return threshold
+            # All means all: the classifier fitted last may know a sample less well
+            # than the one that had not seen it.
+            least = min(threshold.value, float(own.known.min()))
+            return replace(threshold, value=least, interval=Span(-np.inf, least))
+        names = [
+            n for n in thresholds.__all__ if n.islower() and hasattr(thresholds, n)
+        ]
+        _check.one_of(_CALLER, "objective", objective, names)
+        return getattr(thresholds, objective)(scores, **options)
+
+    def _outputs_of(self, X: Any) -> Outputs:
+        check_is_fitted(self)
+        return self._outputs(self._recipe(), self.estimator_, X)
+
+    def _outputs(
+        self,
+        recipe: Detector,
+        model: Any,
+        X: Any,
+        *,
+        labels: NDArray[np.intp] | None = None,
+    ) -> Outputs:
+        """Return what the classifier says, as outputs of a network."""
+        logits = _logits(model, X)
+        features = _features(model, X) if _looks_at_features(recipe) else None
+        head: dict[str, Any] = {}
+        if "head" in recipe.fit_needs:
+            head = _linear_head(model, logits, features)
+        return Outputs(logits=logits, features=features, labels=labels, **head)
+
+
+def _looks_at_features(recipe: Detector) -> bool:
+    return bool({*recipe.fit_needs, *recipe.score_needs} & {"features", "head"})
+
+
+def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
+    """Return the unknown label in the kind of the others, or say it cannot be."""
+    is_text = labels.dtype.kind in "US" or (
+        labels.dtype.kind == "O" and any(isinstance(label, str) for label in labels)
+    )
+    if is_text:
+        return str(unknown)
+    if isinstance(unknown, str) or labels.dtype.kind == "b":
+        kind = "a number" if isinstance(unknown, str) else "of their kind"
+        msg = _check.must(
+            f"{kind} where classes are {labels.dtype}",
+            caller=_CALLER,
+            name="unknown_label",
+            got=repr(unknown),
+            remedy="Make the labels strings, or the unknown label a number",
+        )
+        raise ValueError(msg)
+    return unknown
+
+
+def _logits(model: Any, X: Any) -> NDArray[np.float64]:
+    """Return one score per class: decision values, else log-probabilities."""
+    n_classes = len(model.classes_)
+    params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
+    one_to_one = [k for k in params if k.endswith("decision_function_shape")]
+    if hasattr(model, "decision_function") and not any(
+        params[k] == "ovo" for k in one_to_one
+    ):
+        values = np.asarray(model.decision_function(X), dtype=np.float64)
+        if values.ndim == 1:
+            # Half to each side: the log-odds are the decision value, and the largest
+            # logit does not depend on which class is called the second.
+            return np.stack([-values / 2, values / 2], axis=1)
+        if values.shape[1] == n_classes:
+            return values
+    if hasattr(model, "predict_proba"):
+        values = np.asarray(model.predict_proba(X), dtype=np.float64)
+        # A forest's 0 means "no tree", not "impossible": keep logits finite.
+        return np.log(np.maximum(values, np.finfo(np.float64).tiny))
+    msg = _check.must(
+        "a classifier with predict_proba, or a decision_function of one column per "
+        "class",
+        caller=_CALLER,
+        name="estimator",
+        got=type(model).__name__,
+        remedy="SVC: decision_function_shape='ovr'",
+    )
+    raise TypeError(msg)
+
+
+def _features(model: Any, X: Any) -> NDArray[Any]:
+    """Return the inputs of the classifier: of a pipeline, those of its last step."""
+    if isinstance(model, Pipeline) and len(model) > 1:
+        X = model[:-1].transform(X)
+    if hasattr(X, "toarray"):
+        msg = _check.must(
+            "dense for a detector that looks at features",
+            caller=_CALLER,
+            name="X",
+            got="a sparse matrix",
+            remedy="Use a detector of logits alone (msp, energy, ...), or reduce the "
+            "dimension first",
+        )
+        raise TypeError(msg)
+    return np.asarray(X, dtype=np.float64)
+
+
+def _linear_head(
+    model: Any, logits: NDArray[Any], features: NDArray[Any] | None
+) -> dict[str, NDArray[Any]]:
+    """Return weight and bias of a linear classifier, where it is one."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    weight = np.atleast_2d(np.asarray(getattr(last, "coef_", np.nan), np.float64))
+    bias = np.atleast_1d(np.asarray(getattr(last, "intercept_", 0.0), np.float64))
+    if weight.shape[0] == 1 and logits.shape[1] == 2:
+        weight = np.concatenate([-weight / 2, weight / 2])
+        bias = np.concatenate([-bias / 2, bias / 2])
+    if features is None or weight.shape != (logits.shape[1], features.shape[1]):
+        return {}  # the detector says that it needs a head
+    bias = np.broadcast_to(bias, logits.shape[1:])
+    return {"weight": weight, "bias": bias}
+
+
+def _reference(scores: Scores) -> dict[str, NDArray[np.float64]]:
+    """Quantiles of the calibration scores, by side."""
+    sides = {"known": ~scores.is_unknown, "unknown": scores.is_unknown}
+    grid = np.linspace(0, 1, _QUANTILES)
+    return {
+        side: np.quantile(scores.known[mask], grid, method="higher")
+        for side, mask in sides.items()
+        if mask.any()
+    }

@@ -1,0 +1,196 @@
+"""A network that answers -1 where it does not know: `OpenSetModule`."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+from openset import _check, _io
+from openset._types import UNKNOWN
+from openset.detectors import Batch, Detector
+from openset.outputs import Outputs
+from openset.rejector import Rejector
+from openset.train import _head
+
+with _io.importing("openset.integrations.torch", "torch"):
+    import torch
+    from torch import Tensor, nn
+
+__all__ = ["OpenSetModule", "OpenSetResult"]
+
+_CALLER = "OpenSetModule"
+
+
+class OpenSetResult(NamedTuple):
+    """What an `OpenSetModule` returns, one row per sample."""
+
+    classes: Tensor
+    """Class, or -1 for unknown, shape (n,)."""
+    known: Tensor
+    """Knownness, larger = more known, shape (n,)."""
+    logits: Tensor
+    """Output of the last layer, shape (n, C)."""
+
+
+class OpenSetModule(nn.Module):
+    """A classifier and its rejector as one module.
+
+    The input of the last linear layer is captured as features, its output as logits;
+    what the model itself returns is not used. It runs without gradients.
+
+    The rejector's arrays are buffers: they move with ``.to(device)`` and are saved in
+    the state dict, and ``.half()`` leaves them as they are. ``torch.compile`` compiles
+    the network; the score, small beside it, runs as it is.
+
+    Parameters
+    ----------
+    model
+        The classifier whose outputs the rejector was calibrated on.
+    rejector
+        A calibrated rejector.
+    head
+        The last linear layer, or its name. Left out, it is the only one that has as
+        many inputs and outputs as the rejector has features and classes.
+    example
+        Inputs to find the layer with where sizes do not tell: the model runs once, and
+        the layer whose output is the model's output is the head.
+
+    Examples
+    --------
+    >>> from openset import detectors
+    >>> logits = [[4.0, 0.0], [0.0, 4.0], [0.5, 0.0]]
+    >>> known = Outputs(logits=logits[:2], labels=[0, 1])
+    >>> rejector = Rejector.calibrate(
+    ...     detectors.MSP().fit(known), known=known,
+    ...     surrogate=Outputs(logits=logits[2:], labels=[-1]))
+    >>> model = nn.Linear(2, 2)
+    >>> _ = model.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    >>> OpenSetModule(model, rejector)(torch.tensor(logits)).classes
+    tensor([ 0,  1, -1])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        rejector: Rejector,
+        head: str | nn.Module | None = None,
+        *,
+        example: Any = None,
+    ) -> None:
+        super().__init__()
+        detector = rejector.fitted.detector
+        if getattr(detector, "backend", None) == "faiss":
+            rule, got = "one that runs on torch", "a detector with backend='faiss'"
+            msg = _check.must(rule, caller=_CALLER, name="rejector", got=got)
+            raise ValueError(msg)
+        widths = rejector.fitted.widths
+        if head is not None:
+            found = _head.named(_CALLER, model, head)
+        elif example is not None:
+            with _head.evaluating(model):
+                found = _head.by_running(_CALLER, model, lambda: model(example))
+        else:
+            found = _head.by_shape(_CALLER, model, **widths)
+        _check_sizes(found, widths)
+        self.model = model
+        self.head = found.name
+        self.classes = rejector.classes
+        self.score = _Score(detector, rejector, found.layer.weight)
+        self._head = [found]  # in a list: not a second child of the same name
+        self._heard: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        found.layer.register_forward_hook(self._hear)
+
+    @torch.no_grad()
+    def forward(self, *args: Any, **kwargs: Any) -> OpenSetResult:
+        """Run the model on its own arguments; return classes, knownness and logits.
+
+        A sample whose knownness is NaN (NaN in the inputs, say) is unknown.
+        """
+        me = _who()
+        self._heard[me] = []
+        try:
+            self.model(*args, **kwargs)
+        finally:
+            heard = self._heard.pop(me)
+        features, logits = _head.check_heard(_CALLER, self._head[0], heard)
+        classes, known = self.score(logits, features)
+        return OpenSetResult(classes=classes, known=known, logits=logits)
+
+    def _hear(
+        self, _module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor
+    ) -> None:
+        # The model may also be run on its own: then nobody listens.
+        heard = self._heard.get(_who())
+        if heard is not None:
+            heard.append((inputs[0], output))
+
+
+class _Score(nn.Module):
+    """Detector and threshold, with their arrays as buffers."""
+
+    threshold: Tensor
+
+    def __init__(self, detector: Detector, rejector: Rejector, like: Tensor) -> None:
+        super().__init__()
+        self._detector = detector
+        dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
+        state = rejector.fitted.to(torch.empty(0, device=like.device)).state
+        self._names = list(state)
+        for name, array in detector._ready(state, dtype).items():
+            self.register_buffer(f"state_{name}", array)
+        limits = [*rejector.threshold.per_class, rejector.threshold.value]
+        self.register_buffer(
+            "threshold", torch.tensor(limits, dtype=torch.float64, device=like.device)
+        )
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def forward(self, logits: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return classes (or -1) and knownness."""
+        outputs = object.__new__(Outputs)._with(
+            logits=logits,
+            features=features,
+            labels=None,
+            groups=None,
+            classes=(),
+            weight=None,
+            bias=None,
+        )
+        batch = Batch(outputs)
+        held = {name: getattr(self, f"state_{name}") for name in self._names}
+        state = self._detector._ready(held, batch.logits.dtype)
+        known = self._detector._score(state, batch)
+        limits = self.threshold
+        # The entry at the end is for classes without one of their own.
+        limit = limits[batch.top_class.clamp(max=limits.numel() - 1)]
+        # In float64 on both sides, as the rejector compares; NaN is not accepted.
+        accepted = known.to(torch.float64) >= limit
+        return torch.where(accepted, batch.top_class, UNKNOWN), known
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002  # torch calls it so
+        # Follow to another device, but never to another precision.
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = buffer.to(fn(buffer).device)
+        return self
+
+
+def _check_sizes(head: _head.Head, widths: Any) -> None:
+    sizes = {
+        "n_classes": head.layer.out_features,
+        "n_features": head.layer.in_features,
+    }
+    for name, found in sizes.items():
+        wanted = widths.get(name)
+        if wanted is not None and wanted != found:
+            msg = _check.must(
+                f"{wanted}, as in the rejector",
+                caller=_CALLER,
+                name=f"{name} of head {head.name!r}",
+                got=found,
+            )
+            raise ValueError(msg)
+
+
+def _who() -> int:
+    """Key of the calling thread: two of them may run one module at a time."""
+    # A compiled forward keeps what it hears in its own graph.
+    return 0 if torch.compiler.is_compiling() else threading.get_ident()

@@ -1,0 +1,224 @@
+"""Open-set metrics as torchmetrics: gathered over processes, exact, never squashed."""
+
+from typing import Any, NamedTuple
+
+from openset import _check, _io, metrics
+from openset.scores import Scores
+
+with _io.importing("openset.integrations.torchmetrics", "torchmetrics"):
+    import torch
+    from torch import Tensor
+    from torchmetrics import Metric
+    from torchmetrics.utilities import dim_zero_cat
+
+__all__ = ["OSA", "OSCR", "OSCRPoints", "OpenAUC"]
+
+_LARGEST_ID = 1 << 53  # all integers up to here are float64 numbers
+
+
+class OSCRPoints(NamedTuple):
+    """The points of an OSCR curve, strictest threshold first."""
+
+    fpr: Tensor
+    ccr: Tensor
+    thresholds: Tensor
+
+
+class _OpenSetMetric(Metric):
+    """Keeps every sample: (knownness, predicted class, label[, id])."""
+
+    is_differentiable = False
+    full_state_update = False
+    labels: list[Tensor]
+    predicted: list[Tensor]
+    known: list[Tensor]
+    ids: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        # One dtype for all states: a process without samples contributes an empty
+        # tensor of it, and gathers mix no dtypes. It holds float32 scores exactly.
+        self.set_dtype(torch.float64)
+        for name in ("labels", "predicted", "known", "ids"):
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+
+    def update(
+        self,
+        known: Tensor,
+        predicted: Tensor,
+        labels: Tensor,
+        ids: Tensor | None = None,
+    ) -> None:
+        """Take a batch.
+
+        Parameters
+        ----------
+        known
+            Knownness, any real numbers, larger = more known. Shape (n,).
+        predicted
+            Argmax of the logits, shape (n,).
+        labels
+            True classes, -1 for unknown. Shape (n,).
+        ids
+            Number of each sample in its data set. Given, a sample that several
+            processes have seen (the padding of a distributed sampler) counts once.
+        """
+        caller = type(self).__name__
+        batch = {"known": known, "predicted": predicted, "labels": labels}
+        if ids is not None:
+            batch["ids"] = ids
+        for name, values in batch.items():
+            if values.ndim != 1:
+                got = f"shape {tuple(values.shape)}"
+                rule = "one-dimensional"
+                raise ValueError(_check.must(rule, caller=caller, name=name, got=got))
+            if name != "known" and values.is_floating_point():
+                got = f"dtype {str(values.dtype).removeprefix('torch.')}"
+                msg = _check.must("integers", caller=caller, name=name, got=got)
+                raise TypeError(msg)
+        _check.same_length(caller, {n: v.shape[0] for n, v in batch.items()})
+        if ids is not None and ids.numel() and int(ids.abs().max()) > _LARGEST_ID:
+            rule, got = f"at most {_LARGEST_ID}", str(int(ids.abs().max()))
+            raise ValueError(_check.must(rule, caller=caller, name="ids", got=got))
+        for name, values in batch.items():
+            getattr(self, name).append(values.detach().to(torch.float64))
+
+    def scores(self) -> Scores:
+        """Return what was gathered, as :class:`openset.Scores`."""
+        caller = type(self).__name__
+        names = ("labels", "predicted", "known", "ids")
+        columns = {name: _column(getattr(self, name)) for name in names}
+        if columns["labels"].numel() == 0:
+            msg = _check.must("updated", caller=caller, name="metric", got="no samples")
+            raise ValueError(msg)
+        ids = columns.pop("ids")
+        if ids.numel():
+            _check.same_length(
+                caller, {"labels": columns["labels"].numel(), "ids": ids.numel()}
+            )
+            order = torch.argsort(ids, stable=True)
+            ids = ids[order]
+            is_first = torch.ones_like(ids, dtype=torch.bool)
+            is_first[1:] = ids[1:] != ids[:-1]
+            columns = {n: c[order][is_first] for n, c in columns.items()}
+        arrays = {name: column.cpu().numpy() for name, column in columns.items()}
+        return Scores(
+            labels=arrays["labels"].astype("int64"),
+            predicted=arrays["predicted"].astype("int64"),
+            known=arrays["known"],
+        )
+
+    def _result(self, value: Any) -> Tensor:
+        return torch.as_tensor(value, dtype=torch.float64, device=self.device)
+
+
+def _column(state: list[Tensor] | Tensor) -> Tensor:
+    """Join a state: a list before gathering, a tensor after it."""
+    if isinstance(state, list) and not state:
+        return torch.empty(0, dtype=torch.float64)
+    return dim_zero_cat(state)
+
+
+class OpenAUC(_OpenSetMetric):
+    """Share of (known, unknown) pairs named and ordered rightly.
+
+    Equals :func:`openset.metrics.openauc` of all samples of all processes.
+
+    Parameters
+    ----------
+    ties
+        Credit of a tied pair: ``"half"``, ``"strict"`` or ``"optimistic"``.
+    **kwargs
+        Passed to :class:`torchmetrics.Metric`.
+
+    Examples
+    --------
+    >>> metric = OpenAUC()
+    >>> metric.update(
+    ...     known=torch.tensor([900.0, 400.0, 800.0, 400.0]),
+    ...     predicted=torch.tensor([0, 1, 0, 0]), labels=torch.tensor([0, 1, 1, -1]))
+    >>> metric.compute()
+    tensor(0.5000, dtype=torch.float64)
+    """
+
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    def __init__(self, *, ties: Any = "half", **kwargs: Any) -> None:
+        _check.one_of("OpenAUC", "ties", ties, ["half", "strict", "optimistic"])
+        super().__init__(**kwargs)
+        self.ties = ties
+
+    def compute(self) -> Tensor:
+        """Return the metric over everything seen."""
+        return self._result(metrics.openauc(self.scores(), ties=self.ties))
+
+
+class OSCR(_OpenSetMetric):
+    """Correct classification rate over false positive rate, at every threshold.
+
+    Equals :func:`openset.metrics.oscr_curve` of all samples of all processes.
+
+    Examples
+    --------
+    >>> metric = OSCR()
+    >>> metric.update(known=torch.tensor([0.9, 0.1, 0.5]),
+    ...     predicted=torch.tensor([0, 0, 0]), labels=torch.tensor([0, 0, -1]))
+    >>> metric.compute().ccr
+    tensor([0.0000, 0.5000, 0.5000, 1.0000], dtype=torch.float64)
+    """
+
+    higher_is_better = None
+
+    def compute(self) -> OSCRPoints:
+        """Return the curve over everything seen."""
+        curve = metrics.oscr_curve(self.scores())
+        return OSCRPoints(
+            fpr=self._result(curve.fpr),
+            ccr=self._result(curve.ccr),
+            thresholds=self._result(curve.thresholds),
+        )
+
+
+class OSA(_OpenSetMetric):
+    """Open-set accuracy at a threshold chosen beforehand.
+
+    Equals :func:`openset.metrics.osa` of all samples of all processes.
+
+    Parameters
+    ----------
+    threshold
+        A sample is accepted iff its knownness is at least this.
+    alpha
+        Weight of the known side; by default their share of the samples.
+    **kwargs
+        Passed to :class:`torchmetrics.Metric`.
+
+    Examples
+    --------
+    >>> metric = OSA(threshold=2.0, alpha=0.5)
+    >>> metric.update(known=torch.tensor([3.0, 2.0, 1.0]),
+    ...     predicted=torch.tensor([0, 1, 0]), labels=torch.tensor([0, 0, -1]))
+    >>> metric.compute()
+    tensor(0.7500, dtype=torch.float64)
+    """
+
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    def __init__(
+        self, threshold: float, *, alpha: float | None = None, **kwargs: Any
+    ) -> None:
+        self.threshold = _check.threshold("OSA", threshold)
+        if alpha is not None:
+            _check.number("OSA", "alpha", alpha, low=0, high=1)
+        super().__init__(**kwargs)
+        self.alpha = alpha
+
+    def compute(self) -> Tensor:
+        """Return the metric over everything seen."""
+        return self._result(
+            metrics.osa(self.scores(), self.threshold, alpha=self.alpha)
+        )

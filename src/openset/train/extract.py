@@ -1,0 +1,317 @@
+"""Outputs of a network: logits and features of every sample of a loader."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+
+from openset import _check, _io
+from openset.outputs import Outputs
+from openset.train import _head
+from openset.train._head import Head
+from openset.train._rows import Files, Memory
+
+with _io.importing("openset.train.extract", "torch"):
+    import torch
+    from torch import Tensor, nn
+    from torch.utils.data import DataLoader
+    from torch.utils.data.distributed import DistributedSampler
+
+_CALLER = "extract"
+_LABELS = ("labels", "label", "targets", "target")
+
+
+def extract(
+    model: nn.Module,
+    loader: Iterable[Any],
+    head: str | nn.Module | None = None,
+    out: str | Path | None = None,
+    *,
+    device: Any = None,
+    classes: Iterable[str] = (),
+    resume: bool = False,
+    progress: bool = True,
+) -> Outputs:
+    """Run a classifier over a loader and keep its logits, features and labels.
+
+    Features are the input of the last linear layer, logits its output; its weight and
+    bias are kept with them (a bias of zeros, if it has none). The model runs in
+    evaluation mode without gradients; afterwards every module has its own mode again.
+
+    Parameters
+    ----------
+    model
+        A classifier: anything whose forward ends in an ``nn.Linear``.
+    loader
+        Gives batches: ``(inputs, labels)``, inputs alone, or a mapping with ``labels``
+        whose other entries are passed by keyword. Labels are ``0..C-1``, or -1.
+    head
+        The last linear layer, or its name. Left out, it is found on the first batch:
+        the layer whose output is the model's output.
+    out
+        Folder to write to, batch by batch, so that memory does not grow with the data;
+        the result is mapped, not read. It appears when it is complete.
+    device
+        Where to run: the inputs are moved there. Default: where the model is.
+    classes
+        Names of the classes.
+    resume
+        Keep an interrupted run (as ``.NAME.partial`` beside `out`) and go on from the
+        last complete batch next time. The loader must give the same samples in the
+        same order; weights, first batch and labels are compared.
+    progress
+        Show a progress bar, if there is a terminal to show it in.
+
+    Returns
+    -------
+    Outputs
+        NumPy arrays, in the order of the loader.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> batches = [(torch.ones(5, 4), torch.zeros(5, dtype=torch.int64))]
+    >>> outputs = extract(model, batches)
+    >>> outputs
+    Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
+    """
+    _check_loader(loader)
+    names = tuple(classes)
+    given = None if head is None else _head.named(_CALLER, model, head)
+    place = _place(model) if device is None else device
+    if out is None:
+        if resume:
+            rule = "a folder to keep an interrupted run in (resume=True)"
+            msg = _check.must(rule, caller=_CALLER, name="out", got=None)
+            raise ValueError(msg)
+        rows = Memory()
+        found = _run(model, loader, given, place, rows, progress=progress)
+        return Outputs(**rows.arrays(), **_layer(found), classes=names)
+    path = Path(out)
+    if path.suffix:
+        got = repr(str(out))
+        msg = _check.must("the name of a folder", caller=_CALLER, name="out", got=got)
+        raise ValueError(msg)
+    birth = {"weights": _digest_of(model)} if resume else {}
+    with _folder(path, resume=resume) as folder:
+        files = Files.reopen(folder) or Files(folder, birth)
+        if resume and files.birth.get("weights") != birth["weights"]:
+            msg = (
+                f"extract: model must be the one the interrupted run {folder} was made "
+                f"with, got other weights. Delete that folder to start anew"
+            )
+            raise ValueError(msg)
+        found = _run(model, loader, given, place, files, progress=progress)
+        files.close()
+        for name, array in _layer(found).items():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        meta = {
+            "kind": "openset.Outputs",
+            "schema": 1,
+            "classes": names,
+            "head": found.name,
+        }
+        (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+        Outputs.load(folder)  # what is refused there must not take the name
+    return Outputs.load(path)
+
+
+def _run(
+    model: nn.Module,
+    loader: Iterable[Any],
+    head: Head | None,
+    place: Any,
+    rows: Memory | Files,
+    *,
+    progress: bool,
+) -> Head:
+    """Send every batch through the model, into `rows`; return the last layer."""
+    console = Console(stderr=True)
+    batches = track(
+        loader,
+        description="extracting",
+        total=_length(loader),
+        console=console,
+        transient=True,
+        disable=not (progress and console.is_terminal),
+    )
+    seen = done = 0
+    with _head.evaluating(model):
+        for number, batch in enumerate(batches):
+            arguments, keywords, labels = _parts(batch, place)
+            if head is None:
+                once = partial(model, *arguments, **keywords)
+                head = _head.by_running(_CALLER, model, once)
+            if isinstance(rows, Files):
+                if number == 0:
+                    _same_start(rows, arguments, keywords)
+                if number < rows.batches:
+                    done = _same_labels(rows, done, labels)
+                    seen += 1
+                    continue
+            with _head.listening(head) as heard:
+                model(*arguments, **keywords)
+            features, logits = _head.check_heard(_CALLER, head, heard)
+            arrays = {"logits": _numpy(logits), "features": _numpy(features)}
+            if labels is not None:
+                arrays["labels"] = _label_array(labels, logits.shape[0])
+            rows.append(arrays)
+            seen += 1
+    if seen == 0 or head is None:
+        msg = _check.must("non-empty", caller=_CALLER, name="loader", got="no batch")
+        raise ValueError(msg)
+    return head
+
+
+def _check_loader(loader: Iterable[Any]) -> None:
+    """Refuse loaders that would lose samples, or give some of them twice."""
+    if not isinstance(loader, DataLoader):
+        return
+    if loader.drop_last:
+        msg = _check.must(
+            "one that keeps the last batch",
+            caller=_CALLER,
+            name="loader",
+            got="drop_last=True",
+            remedy="Samples that are not extracted are missing from every metric",
+        )
+        raise ValueError(msg)
+    sampler = loader.sampler
+    if isinstance(sampler, DistributedSampler):
+        n = len(sampler.dataset)  # type: ignore[arg-type]
+        if n != sampler.total_size:
+            msg = _check.must(
+                "free of padding",
+                caller=_CALLER,
+                name="loader",
+                got=f"a DistributedSampler that makes {sampler.total_size} of {n}",
+                remedy="Give every process a torch.utils.data.Subset of its own",
+            )
+            raise ValueError(msg)
+
+
+def _parts(
+    batch: Any, place: Any
+) -> tuple[tuple[Any, ...], dict[str, Any], Tensor | None]:
+    """Split a batch into the model's arguments, on its device, and labels."""
+    if isinstance(batch, Mapping):
+        names = [name for name in _LABELS if name in batch]
+        labels = batch[names[0]] if names else None
+        keywords = {k: _moved(v, place) for k, v in batch.items() if k not in _LABELS}
+        return (), keywords, labels
+    if isinstance(batch, tuple | list):
+        if len(batch) not in (1, 2):
+            msg = _check.must(
+                "(inputs, labels), inputs, or a mapping",
+                caller=_CALLER,
+                name="a batch",
+                got=f"{len(batch)} parts",
+            )
+            raise ValueError(msg)
+        labels = batch[1] if len(batch) == 2 else None
+        return (_moved(batch[0], place),), {}, labels
+    return (_moved(batch, place),), {}, None
+
+
+def _moved(value: Any, place: Any) -> Any:
+    return value.to(place, non_blocking=True) if isinstance(value, Tensor) else value
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    if tensor.dtype == torch.bfloat16:  # NumPy has none; float32 holds all of them
+        tensor = tensor.float()
+    return tensor.detach().cpu().numpy()
+
+
+def _label_array(labels: Any, n: int) -> NDArray[np.int64]:
+    values = _numpy(labels) if isinstance(labels, Tensor) else np.asarray(labels)
+    values = _check.labels(_CALLER, "labels", values, lowest=-1)
+    _check.same_length(_CALLER, {"inputs": n, "labels": values.size})
+    return values
+
+
+def _layer(head: Head) -> dict[str, NDArray[Any]]:
+    return {"weight": _numpy(head.weight()), "bias": _numpy(head.bias())}
+
+
+def _place(model: nn.Module) -> torch.device:
+    for tensor in (*model.parameters(), *model.buffers()):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def _length(loader: Iterable[Any]) -> int | None:
+    try:
+        return len(loader)  # type: ignore[arg-type]
+    except TypeError:  # a generator, or the loader of a stream
+        return None
+
+
+@contextmanager
+def _folder(path: Path, *, resume: bool) -> Iterator[Path]:
+    """Give the folder to write in; it takes its name when all went well."""
+    if not resume:
+        with _io.replacing_folder(path) as temporary:
+            yield temporary
+        return
+    unfinished = path.parent / f".{path.name}.partial"
+    unfinished.mkdir(parents=True, exist_ok=True)
+    yield unfinished
+    _io.rename_folder(unfinished, path)
+
+
+def _digest_of(model: nn.Module) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(_bytes(tensor))
+    return digest.hexdigest()
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def _same_start(
+    files: Files, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    """Compare the first inputs with those of the interrupted run, or note them."""
+    digest = hashlib.sha256()
+    for value in (*arguments, *keywords.values()):
+        if isinstance(value, Tensor):
+            digest.update(_bytes(value))
+    if files.batches and files.birth.get("inputs") != digest.hexdigest():
+        msg = (
+            "extract: loader must begin as in the interrupted run, got other inputs. "
+            "Turn off shuffling and random augmentation, or start with resume=False"
+        )
+        raise ValueError(msg)
+    files.birth["inputs"] = digest.hexdigest()
+
+
+def _same_labels(files: Files, done: int, labels: Any) -> int:
+    """Compare labels of a batch that is written already; return the rows passed."""
+    if labels is None or not files.has("labels"):
+        return done
+    found = _label_array(labels, len(labels))
+    rows = slice(done, done + found.size)
+    if rows.stop > files.rows or not np.array_equal(
+        files.stored("labels", rows), found
+    ):
+        msg = (
+            f"extract: loader must give samples in the order of the interrupted run, "
+            f"got other labels in rows {rows.start} to {rows.stop - 1}. Turn off "
+            f"shuffling, or start with resume=False"
+        )
+        raise ValueError(msg)
+    return rows.stop

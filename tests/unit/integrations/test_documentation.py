@@ -1,0 +1,27 @@
+"""The blocks of docs/integrations.md, run one after the other as a reader would."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PAGE = Path(__file__).parents[3] / "docs" / "integrations.md"
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
+    if not PAGE.exists():
+        pytest.skip("the documentation is not part of this installation")
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 4
+    names = {}
+    for block in blocks:
+        exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102  # our own page
+    result = names["result"]
+    np.testing.assert_array_equal(names["classes"], result.classes)
+    np.testing.assert_allclose(names["known"], result.known, atol=1e-4)
+    assert names["model"].score(names["X"][1::2], names["y"][1::2]) > 0.8
+    assert names["openauc"].compute() > 0.7
+    assert names["osa"].compute() > 0.7

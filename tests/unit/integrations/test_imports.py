@@ -1,0 +1,56 @@
+"""What is imported when, and what is said when it is not there."""
+
+import subprocess
+import sys
+
+import pytest
+
+import openset
+
+BLOCKED = {
+    "openset.integrations.torch": ("torch", "torch"),
+    "openset.integrations.torchmetrics": ("torchmetrics", "torchmetrics"),
+    "openset.integrations.onnx": ("onnx", "onnx"),
+    "openset.train": ("torch", "torch"),
+}
+
+
+# As on a machine without it; an entry None in sys.modules would confuse others.
+BLOCK = """
+import sys
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name == {0!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Block())
+import {1}
+"""
+
+
+def python(code):
+    return subprocess.run(  # noqa: S603  # our own interpreter
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+
+
+def test_openset_imports_no_framework():
+    heavy = ("torch", "onnx", "onnxruntime", "torchmetrics", "torchvision", "timm")
+    code = f"import sys, openset.cli; print([m for m in {heavy} if m in sys.modules])"
+    assert python(code).stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("module", BLOCKED)
+def test_a_missing_framework_is_named_with_its_extra(module):
+    framework, extra = BLOCKED[module]
+    error = python(BLOCK.format(framework, module)).stderr
+    assert "MissingExtraError" in error
+    assert f"pip install 'openset[{extra}]'" in error
+
+
+def test_modules_are_there_on_first_use():
+    assert openset.train.extract.__name__ == "extract"
+    assert openset.integrations.sklearn.OpenSetClassifier
+    assert openset.integrations.torch.OpenSetModule
+    for module in (openset, openset.integrations):
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            module.nothing  # noqa: B018  # the access is the test

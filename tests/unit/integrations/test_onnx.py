@@ -1,0 +1,395 @@
+"""Rejectors as ONNX graphs, run by onnxruntime."""
+
+import copy
+import json
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from onnx import TensorProto, helper, numpy_helper
+from torch import nn
+
+from openset import ArtefactError, Outputs, Rejector, detectors
+from openset.integrations.onnx import OPSET, export, exportable
+from tests.unit.detectors.synthetic import N_CLASSES, WIDTH, split
+
+RECIPES = {
+    **{name: detectors.make(name) for name in exportable()},
+    "knn": detectors.KNN(k=5),
+    "knn, a bank of 50": detectors.KNN(k=3, bank=50),
+    "msp, T = 2": detectors.MSP(temperature=2.0),
+    "energy, T = 3": detectors.Energy(temperature=3.0),
+    "gen, top 2": detectors.GEN(top=2),
+    "gen, top 1": detectors.GEN(top=1),
+    "gen, gamma = 1": detectors.GEN(gamma=1.0),
+    "postmax, l1": detectors.PostMax(norm="l1"),
+    "postmax, none": detectors.PostMax(norm="none"),
+    "scale, 50 %": detectors.SCALE(percentile=50),
+    "scale, relu": detectors.SCALE(relu=True),
+    "ash, prune": detectors.ASH(variant="p", percentile=65),
+    "ash, binarise": detectors.ASH(variant="b", percentile=65),
+    "ash, relu": detectors.ASH(relu=True),
+    "vim, 5": detectors.ViM(dim=5),
+    "mahalanobis++": detectors.Mahalanobis(normalize=True),
+    "rmds, unit": detectors.RMDS(normalize=True),
+    "fdbd, zero": detectors.FDBD(origin="zero"),
+    "nci, 0.1": detectors.NCI(alpha=0.1),
+    "nno, tau": detectors.NNO(tau=3.0),
+    "openmax, all": detectors.OpenMax(alpha=4),
+    "openmax, cosine": detectors.OpenMax(distance="cosine", translate=None),
+    "openmax, euclidean": detectors.OpenMax(distance="euclidean", translate=1.0),
+}
+
+
+def session(path):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # that the threshold is an input is meant
+    return onnxruntime.InferenceSession(
+        path, options, providers=["CPUExecutionProvider"]
+    )
+
+
+def calibrated(recipe, *, dtype=np.float32, **options):
+    fitted = recipe.fit(split(160, seed=1, dtype=dtype))
+    return Rejector.calibrate(
+        fitted,
+        known=split(80, seed=2, dtype=np.float32),
+        surrogate=split(40, seed=3, unknown=1.0, dtype=np.float32),
+        **options,
+    )
+
+
+@pytest.fixture(scope="module")
+def test():
+    return split(60, seed=4, unknown=0.4, dtype=np.float32)
+
+
+def feeds(running, outputs):
+    arrays = {"logits": outputs.logits, "features": outputs.features}
+    wanted = {entry.name for entry in running.get_inputs()}
+    return {name: a for name, a in arrays.items() if name in wanted}
+
+
+def run(path, outputs, **more):
+    running = session(path)
+    classes, known = running.run(
+        ["class", "knownness"], {**feeds(running, outputs), **more}
+    )
+    assert (classes.dtype, known.dtype) == (np.int64, np.float32)
+    return classes, known
+
+
+def agree(rejector, path, outputs):
+    """Check knownness to 1e-5, and the decision wherever that can tell."""
+    classes, known = run(path, outputs)
+    wanted = rejector.known(outputs)
+    assert_allclose(known, wanted, rtol=1e-5, atol=1e-5)
+    limit = rejector.threshold.of(np.argmax(outputs.logits, axis=1))
+    with np.errstate(invalid="ignore"):
+        is_clear = ~(np.abs(wanted - limit) <= 2e-5 * np.maximum(1, np.abs(limit)))
+    assert is_clear.mean() > 0.9
+    assert_array_equal(classes[is_clear], rejector.predict(outputs)[is_clear])
+    return classes
+
+
+def test_every_detector_of_the_registry_is_exportable():
+    assert set(exportable()) == set(detectors.names())
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_graph_says_what_the_rejector_says(name, test, tmp_path):
+    rejector = calibrated(RECIPES[name])
+    path = export(rejector, tmp_path / "rejector.onnx")
+    classes = agree(rejector, path, test)
+    assert {-1, 0, 1, 2, 3} == set(classes.tolist())
+    # The batch axis is dynamic: one sample at a time gives the same.
+    assert_array_equal(run(path, test.take([59]))[0], classes[59:])
+
+
+@pytest.mark.parametrize("name", exportable())
+def test_a_detector_fitted_in_float64_is_exported_in_float32(name, test, tmp_path):
+    rejector = calibrated(RECIPES[name], dtype=np.float64)
+    agree(rejector, export(rejector, tmp_path / "rejector.onnx"), test)
+
+
+@pytest.mark.parametrize("name", ["msp", "maxlogit", "energy", "gen", "postmax"])
+def test_large_logits_neither_overflow_nor_underflow(name, test, tmp_path):
+    rejector = calibrated(RECIPES[name])
+    path = export(rejector, tmp_path / "rejector.onnx")
+    large = Outputs(logits=test.logits * np.float32(100), features=test.features)
+    known = run(path, large)[1]
+    assert np.isfinite(known).all()
+    assert_allclose(known, rejector.known(large), rtol=1e-5, atol=1e-5)
+
+
+def test_ties_and_zero_features_are_treated_alike(tmp_path):
+    zeros = Outputs(
+        logits=np.float32([[2, 2, 0, 0], [0, 0, 0, 0]]),
+        features=np.zeros((2, WIDTH), dtype=np.float32),
+    )
+    for name in exportable():
+        rejector = calibrated(RECIPES[name])
+        path = export(rejector, tmp_path / f"{name}.onnx")
+        assert_allclose(
+            run(path, zeros)[1], rejector.known(zeros), rtol=1e-5, atol=2e-5
+        )
+
+
+@pytest.mark.parametrize("name", exportable())
+def test_a_sample_with_nan_is_unknown_and_harms_no_other(name, test, tmp_path):
+    path = export(calibrated(RECIPES[name]), tmp_path / "rejector.onnx")
+    classes, known = run(path, test)
+    logits, features = np.array(test.logits), np.array(test.features)
+    logits[-1, 1] = features[-1, 1] = np.nan
+    broken = Outputs._with(test, logits=logits, features=features)
+    with_nan = run(path, broken)
+    assert with_nan[0][-1] == -1
+    assert np.isnan(with_nan[1][-1])
+    assert_array_equal(with_nan[0][:-1], classes[:-1])
+    assert_array_equal(with_nan[1][:-1], known[:-1])
+
+
+@pytest.mark.parametrize("name", ["scale", "ash"])
+def test_what_raises_in_python_is_unknown_in_the_graph(name, test, tmp_path):
+    rejector = calibrated(RECIPES[name])
+    path = export(rejector, tmp_path / "rejector.onnx")
+    negative = Outputs(logits=test.logits, features=-np.array(test.features) - 1)
+    with pytest.raises(ValueError, match="non-negative"):
+        rejector.known(negative)
+    classes, known = run(path, negative)
+    assert np.isnan(known).all()
+    assert_array_equal(classes, -1)
+
+
+def test_the_threshold_is_an_input_with_the_calibrated_default(test, tmp_path):
+    rejector = calibrated(detectors.MaxLogit())
+    path = export(rejector, tmp_path / "rejector.onnx")
+    known = rejector.known(test)
+    for value in (-np.inf, np.median(known), np.inf):
+        classes, _ = run(path, test, threshold=np.float32([value]))
+        assert_array_equal(classes >= 0, known >= value)
+    [entry] = session(path).get_overridable_initializers()
+    assert (entry.name, entry.shape) == ("threshold", [1])
+
+
+def test_a_threshold_between_two_float32_numbers_is_rounded_up(test, tmp_path):
+    rejector = calibrated(detectors.MaxLogit())
+    score = np.float32(rejector.known(test)[-1])
+    for value in (score, np.nextafter(np.float64(score), np.inf)):
+        threshold = copy.copy(rejector.threshold)
+        object.__setattr__(threshold, "value", float(value))
+        moved = Rejector(
+            rejector.fitted,
+            threshold,
+            reference=rejector.reference,
+            report=rejector.report,
+        )
+        path = export(moved, tmp_path / "rejector.onnx")
+        assert_array_equal(run(path, test)[0], moved.predict(test))
+
+
+def test_thresholds_per_class_are_exported(test, tmp_path):
+    rejector = calibrated(detectors.MSP())
+    threshold = copy.copy(rejector.threshold)
+    object.__setattr__(threshold, "per_class", (-np.inf, np.inf, 1.0))
+    rejector = Rejector(
+        rejector.fitted, threshold, reference=rejector.reference, report=rejector.report
+    )
+    path = export(rejector, tmp_path / "rejector.onnx")
+    classes, _ = run(path, test)
+    assert_array_equal(classes, rejector.predict(test))
+    assert 1 not in classes
+
+
+def test_one_class_alone(tmp_path):
+    logits = np.float32([[1.0], [-2.0]])
+    known = Outputs(logits=logits, labels=[0, 0])
+    for recipe in (detectors.MSP(), detectors.GEN(), detectors.Energy()):
+        fitted = recipe.fit(known)
+        rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=1.0)
+        path = export(rejector, tmp_path / "rejector.onnx")
+        assert_array_equal(run(path, known)[1], rejector.known(known))
+
+
+def test_the_file_states_its_birth_and_operator_set(tmp_path):
+    rejector = calibrated(detectors.KNN(k=5))
+    model = onnx.load(export(rejector, tmp_path / "deep" / "rejector.onnx"))
+    assert [entry.version for entry in model.opset_import] == [OPSET]
+    facts = {entry.key: entry.value for entry in model.metadata_props}
+    assert json.loads(facts["openset.detector"])["params"]["k"] == 5
+    assert json.loads(facts["openset.threshold"])["method"] == "osa"
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["rejector.onnx"]
+
+
+def network():
+    outputs = split(4)
+    model = nn.Sequential(
+        nn.Linear(6, WIDTH), nn.ReLU(), nn.Linear(WIDTH, N_CLASSES)
+    ).eval()
+    with torch.no_grad():
+        model[2].weight.copy_(torch.tensor(outputs.weight))
+        model[2].bias.copy_(torch.tensor(outputs.bias))
+    return model
+
+
+def outputs_of(model, inputs):
+    with torch.no_grad():
+        features = model[:2](inputs)
+        return Outputs(logits=model[2](features).numpy(), features=features.numpy())
+
+
+@pytest.mark.parametrize("name", ["msp", "knn"])
+def test_a_torch_module_is_exported_with_its_rejector(name, tmp_path):
+    torch.manual_seed(0)
+    model, inputs = network().train(), torch.randn(20, 6) * 3
+    rejector = calibrated(RECIPES[name])
+    path = export(rejector, tmp_path / "net.onnx", model, example=inputs[:2])
+    assert model.training
+    running = session(path)
+    [name] = [entry.name for entry in running.get_inputs()]
+    for rows in (slice(0, 20), slice(0, 1)):
+        batch = inputs[rows]
+        outputs = outputs_of(model, batch)
+        logits, classes, known = running.run(None, {name: batch.numpy()})
+        assert_allclose(logits, outputs.logits, atol=1e-5)
+        assert_allclose(known, rejector.known(outputs), rtol=1e-4, atol=1e-5)
+        assert_array_equal(classes, rejector.predict(outputs))
+
+
+def onnx_network(opset, *, gemm=True, softmax=False, names=("logits",)):
+    """Write x -> relu(x A) -> logits by hand, in an operator set."""
+    rng = np.random.default_rng(0)
+    outputs = split(4, dtype=np.float32)
+    arrays = {
+        "A": rng.normal(size=(6, WIDTH)).astype(np.float32),
+        "W": np.array(outputs.weight.T),
+        "b": np.array(outputs.bias),
+    }
+    nodes = [
+        helper.make_node("MatMul", ["x", "A"], ["h"]),
+        helper.make_node("Relu", ["h"], ["f"]),
+    ]
+    if gemm:
+        nodes.append(helper.make_node("Gemm", ["f", "W", "b"], ["z"]))
+    else:
+        nodes.append(helper.make_node("MatMul", ["f", "W"], ["m"]))
+        nodes.append(helper.make_node("Add", ["b", "m"], ["z"]))
+    nodes.append(
+        helper.make_node("Softmax" if softmax else "Identity", ["z"], names[:1])
+    )
+    nodes.extend(helper.make_node("Identity", ["h"], [name]) for name in names[1:])
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 6])],
+        [
+            helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", None])
+            for n in names
+        ],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    return model, arrays
+
+
+@pytest.mark.parametrize("opset", [13, 18, 20])
+@pytest.mark.parametrize("gemm", [True, False])
+def test_an_onnx_file_gets_two_more_outputs(opset, gemm, tmp_path):
+    model, arrays = onnx_network(opset, gemm=gemm)
+    onnx.save(model, tmp_path / "network.onnx")
+    rejector = calibrated(detectors.Mahalanobis())
+    path = export(rejector, tmp_path / "both.onnx", tmp_path / "network.onnx")
+    x = np.random.default_rng(1).normal(size=(9, 6)).astype(np.float32)
+    features = np.maximum(x @ arrays["A"], 0)
+    outputs = Outputs(logits=features @ arrays["W"] + arrays["b"], features=features)
+    logits, classes, known = session(path).run(None, {"x": x})
+    assert_allclose(logits, outputs.logits, rtol=1e-5)
+    assert_allclose(known, rejector.known(outputs), rtol=1e-4)
+    assert_array_equal(classes, rejector.predict(outputs))
+    assert onnx.load(path).opset_import[0].version == max(opset, OPSET)
+
+
+def test_tensors_of_a_network_are_found_or_named(tmp_path):
+    rejector = calibrated(detectors.Mahalanobis())
+    model, _ = onnx_network(18, names=("a", "b2"))
+    with pytest.raises(ValueError, match=r"logits must be the name of .*\(a, b2\)"):
+        export(rejector, tmp_path / "x.onnx", model)
+    with pytest.raises(ValueError, match=r"logits must be the name of .* got 'c'"):
+        export(rejector, tmp_path / "x.onnx", model, logits="c")
+    with pytest.raises(ValueError, match=r"features must be the name of .* got 'c'"):
+        export(rejector, tmp_path / "x.onnx", model, logits="a", features="c")
+    export(rejector, tmp_path / "x.onnx", model, logits="a")
+    x = np.ones((2, 6), dtype=np.float32)
+    found = session(tmp_path / "x.onnx").run(["knownness"], {"x": x})
+    export(rejector, tmp_path / "x.onnx", model, logits="z", features="f")
+    named = session(tmp_path / "x.onnx").run(["knownness"], {"x": x})
+    assert_array_equal(found, named)
+
+
+def test_a_network_that_ends_in_a_softmax_is_refused(tmp_path):
+    model, _ = onnx_network(18, softmax=True)
+    with pytest.raises(ValueError, match="none found: a Softmax makes 'logits'"):
+        export(calibrated(detectors.KNN(k=5)), tmp_path / "x.onnx", model)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_with_our_names_is_refused(tmp_path):
+    rejector = calibrated(detectors.MSP())
+    model, _ = onnx_network(18, names=("logits", "class"))
+    with pytest.raises(ValueError, match=r"free of tensors named class, .* got class"):
+        export(rejector, tmp_path / "x.onnx", model)
+
+
+def test_bad_requests_are_named(tmp_path):
+    rejector = calibrated(detectors.MSP())
+    path = tmp_path / "x.onnx"
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        export(rejector, path, tmp_path / "missing.onnx")
+    (tmp_path / "damaged.onnx").write_bytes(b"not a model at all")
+    with pytest.raises(ArtefactError, match="damaged or not an ONNX model"):
+        export(rejector, path, tmp_path / "damaged.onnx")
+    with pytest.raises(TypeError, match="an ONNX file or a torch module, got int"):
+        export(rejector, path, 3)
+    with pytest.raises(ValueError, match="example must be an input of the module"):
+        export(rejector, path, network())
+    fitted = detectors.Fitted(
+        detector=detectors.KNN(k=2, backend="faiss"), state={}, widths={}
+    )
+    other = Rejector(
+        fitted, rejector.threshold, reference=rejector.reference, report=rejector.report
+    )
+    with pytest.raises(ValueError, match="backend must be 'matmul'"):
+        export(other, path)
+    head = split(4).take([0])
+    alone = detectors.SCALE().fit(
+        Outputs(logits=head.logits, weight=head.weight, bias=head.bias)
+    )
+    other = Rejector(
+        alone, rejector.threshold, reference=rejector.reference, report=rejector.report
+    )
+    with pytest.raises(ValueError, match="fitted on outputs with features"):
+        export(other, path)
+    assert not path.exists()
+
+
+def test_a_detector_that_has_no_graph_is_refused_with_the_list(tmp_path):
+    class Odd(detectors.Detector):
+        name = "odd"
+        score_needs = ("logits",)
+
+        def _score(self, state, batch):
+            return batch.top_logit
+
+    rejector = calibrated(detectors.MSP())
+    fitted = detectors.Fitted(detector=Odd(), state={})
+    other = Rejector(
+        fitted, rejector.threshold, reference=rejector.reference, report=rejector.report
+    )
+    with pytest.raises(
+        ValueError, match=r"detector must be one of 'msp', .* got 'odd'"
+    ):
+        export(other, tmp_path / "x.onnx")

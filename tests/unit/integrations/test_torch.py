@@ -1,0 +1,284 @@
+"""A network and its rejector as one module."""
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from openset import Outputs, Rejector, detectors
+from openset.integrations.torch import OpenSetModule
+from openset.train import extract
+from tests.unit.detectors.synthetic import N_CLASSES, WIDTH, split
+
+# Small parameters for those whose defaults ask for more samples than a test has.
+PARAMS = {"knn": {"k": 5}}
+# Steep laws of kernel sums: the last digit of a float32 is one of the first of these.
+STEEP = ("wsvm", "pisvm")
+
+
+def linear_model(outputs):
+    """Return a one-layer network with the head of made-up outputs."""
+    model = nn.Sequential(nn.Identity(), nn.Linear(WIDTH, N_CLASSES))
+    with torch.no_grad():
+        model[1].weight.copy_(torch.tensor(outputs.weight))
+        model[1].bias.copy_(torch.tensor(outputs.bias))
+    return model.eval()
+
+
+def rejector_of(name, *, objective="osa", **options):
+    train = split(160, seed=1, dtype=np.float32)
+    known = split(80, seed=2, dtype=np.float32)
+    surrogate = split(40, seed=3, unknown=1.0, dtype=np.float32)
+    fitted = detectors.make(name, **PARAMS.get(name, {})).fit(train)
+    return Rejector.calibrate(
+        fitted, known=known, surrogate=surrogate, objective=objective, **options
+    )
+
+
+@pytest.fixture(scope="module")
+def test():
+    return split(60, seed=4, unknown=0.4, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def inputs(test):
+    return torch.tensor(np.array(test.features))
+
+
+@pytest.mark.parametrize("name", detectors.names())
+def test_the_module_decides_as_the_rejector_does(name, test, inputs):
+    rejector = rejector_of(name)
+    module = OpenSetModule(linear_model(test), rejector)
+    result = module(inputs)
+    outputs = Outputs(
+        logits=result.logits.detach().numpy(), features=np.array(test.features)
+    )
+    rtol = 1e-3 if name in STEEP else 1e-5
+    assert_allclose(result.known, rejector.known(outputs), rtol=rtol, atol=rtol)
+    assert_array_equal(result.classes, rejector.predict(outputs))
+    assert {-1, 0} <= set(result.classes.tolist())
+
+
+@pytest.mark.parametrize("name", detectors.names())
+def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):
+    module = OpenSetModule(linear_model(test), rejector_of(name))
+    torch._dynamo.reset()
+    compiled = torch.compile(module, backend="aot_eager")
+    plain = module(inputs)
+    for _ in range(2):
+        result = compiled(inputs)
+        assert_allclose(result.known, plain.known, rtol=1e-5)
+        assert_array_equal(result.classes, plain.classes)
+    assert not module._heard
+
+
+def torchvision_model(name, **options):
+    models = pytest.importorskip(
+        "torchvision.models", reason="networks to wrap", exc_type=ImportError
+    )
+    torch.manual_seed(0)
+    return getattr(models, name)(num_classes=5, **options)
+
+
+def timm_model(name):
+    timm = pytest.importorskip("timm", reason="networks to wrap", exc_type=ImportError)
+    torch.manual_seed(0)
+    return timm.create_model(name, pretrained=False, num_classes=5)
+
+
+class HubModel(nn.Module):
+    """Like the models of a hub: keyword inputs, an output with ``logits``."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 8), nn.GELU())
+        self.pooler = nn.Linear(8, 8)
+        self.classifier = nn.Linear(8, 5)
+
+    def forward(self, pixel_values):
+        """Return a mapping, as these models do."""
+        hidden = torch.tanh(self.pooler(self.encoder(pixel_values)))
+        return {"logits": self.classifier(hidden), "hidden": hidden}
+
+
+NETWORKS = {
+    "torchvision resnet18": (lambda: torchvision_model("resnet18"), "fc"),
+    "torchvision mobilenet": (
+        lambda: torchvision_model("mobilenet_v3_small"),
+        "classifier.3",
+    ),
+    "torchvision vit": (
+        lambda: torchvision_model(
+            "VisionTransformer",
+            image_size=32,
+            patch_size=16,
+            num_layers=1,
+            num_heads=2,
+            hidden_dim=16,
+            mlp_dim=32,
+        ),
+        "heads.head",
+    ),
+    "timm resnet": (lambda: timm_model("test_resnet"), "fc"),
+    "timm convnext": (lambda: timm_model("test_convnext"), "head.fc"),
+    "hub": (HubModel, "classifier"),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_are_wrapped_and_run(name, rng):
+    make, head = NETWORKS[name]
+    model = make()
+    images = torch.tensor(rng.normal(size=(24, 3, 32, 32)), dtype=torch.float32)
+    labels = torch.arange(24) % 5
+    outputs = extract(model, [(images, labels)])
+    fitted = detectors.KNN(k=3).fit(outputs)
+    rejector = Rejector.calibrate(fitted, known=outputs, objective="at_tpr", tpr=0.5)
+    module = OpenSetModule(model, rejector).eval()
+    assert module.head == head
+    assert OpenSetModule(model, rejector, example=images[:2]).head == head
+    result = module(images)
+    assert_allclose(result.known, rejector.known(outputs), atol=1e-3)
+    # A random network's knownness is crowded: only clear cases must agree.
+    clear = np.abs(rejector.known(outputs) - rejector.threshold.value) > 1e-3
+    assert_array_equal(result.classes[clear], rejector.predict(outputs)[clear])
+    model(images)  # on its own: nobody listens, nothing is kept
+    assert not module._heard
+
+
+def test_a_compiled_network_is_listened_to(rng):
+    model = timm_model("test_resnet")
+    images = torch.tensor(rng.normal(size=(8, 3, 32, 32)), dtype=torch.float32)
+    outputs = extract(model, [(images, torch.arange(8) % 5)])
+    fitted = detectors.KNN(k=2).fit(outputs)
+    rejector = Rejector.calibrate(fitted, known=outputs, objective="at_tpr", tpr=0.5)
+    module = OpenSetModule(model, rejector).eval()
+    torch._dynamo.reset()
+    result = torch.compile(module, backend="eager")(images)
+    assert_allclose(result.known, module(images).known, atol=1e-5)
+
+
+def test_thresholds_per_class_are_applied(test, inputs):
+    rejector = rejector_of("msp")
+    scores = rejector.decide(test)[1]
+    limits = (-np.inf, np.inf, 1.0)  # the last class has none: the common one
+    threshold = copy.copy(rejector.threshold)
+    object.__setattr__(threshold, "per_class", limits)
+    strict = Rejector(
+        rejector.fitted, threshold, reference=rejector.reference, report=rejector.report
+    )
+    result = OpenSetModule(linear_model(test), strict)(inputs)
+    assert_array_equal(result.classes, threshold.decide(scores))
+    assert 0 in result.classes
+    assert 1 not in result.classes
+
+
+def test_half_precision_leaves_the_detector_alone(test, inputs):
+    module = OpenSetModule(linear_model(test), rejector_of("knn"))
+    before = {name: b.clone() for name, b in module.score.named_buffers()}
+    assert before
+    module.to(torch.bfloat16)
+    assert module.model[1].weight.dtype == torch.bfloat16
+    for name, buffer in module.score.named_buffers():
+        assert torch.equal(buffer, before[name])
+    assert module(inputs.to(torch.bfloat16)).known.dtype == torch.float32
+
+
+def test_buffers_move_with_the_module(test):
+    module = OpenSetModule(linear_model(test), rejector_of("vim")).to("meta")
+    assert {b.device.type for b in module.buffers()} == {"meta"}
+
+
+def test_the_state_dict_carries_the_rejector(test, inputs):
+    module = OpenSetModule(linear_model(test), rejector_of("mahalanobis"))
+    other = OpenSetModule(
+        linear_model(test), rejector_of("mahalanobis", objective="at_tpr", tpr=0.5)
+    )
+    assert not torch.equal(other(inputs).classes, module(inputs).classes)
+    other.load_state_dict(module.state_dict())
+    assert torch.equal(other(inputs).classes, module(inputs).classes)
+    twin = copy.deepcopy(module)
+    assert torch.equal(twin(inputs).classes, module(inputs).classes)
+
+
+def test_a_sample_with_nan_is_unknown(test, inputs):
+    module = OpenSetModule(linear_model(test), rejector_of("maxlogit"))
+    broken = inputs.clone()
+    broken[-1, 0] = torch.nan
+    result = module(broken)
+    assert result.classes[-1] == -1
+    assert torch.isnan(result.known[-1])
+    assert torch.equal(result.classes[:-1], module(inputs).classes[:-1])
+
+
+def test_threads_do_not_hear_each_other(test, inputs):
+    module = OpenSetModule(linear_model(test), rejector_of("energy"))
+    expected = [module(inputs[i : i + 3]).known for i in range(0, 60, 3)]
+    found = [None] * 20
+
+    def work(place):
+        for _ in range(20):
+            found[place] = module(inputs[3 * place : 3 * place + 3]).known
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_two_layers_of_one_size_are_ambiguous(test):
+    rejector = rejector_of("msp")
+    model = nn.Sequential(
+        nn.Linear(WIDTH, N_CLASSES), nn.ReLU(), nn.Linear(N_CLASSES, N_CLASSES)
+    )
+    with pytest.raises(
+        ValueError, match="the only linear layer with 4 outputs, got 2: 0"
+    ):
+        OpenSetModule(model, _wide(rejector))
+    assert OpenSetModule(model, _wide(rejector), head="2").head == "2"
+    example = torch.zeros(1, WIDTH)
+    assert OpenSetModule(model, _wide(rejector), example=example).head == "2"
+
+
+def _wide(rejector):
+    """Forget the number of features: a detector of logits alone does not need it."""
+    fitted = detectors.Fitted(
+        detector=rejector.fitted.detector, state={}, widths={"n_classes": N_CLASSES}
+    )
+    return Rejector(
+        fitted, rejector.threshold, reference=rejector.reference, report=rejector.report
+    )
+
+
+def test_a_wrong_head_is_named():
+    rejector = rejector_of("msp")
+    model = nn.Sequential(nn.Linear(WIDTH, 7))
+    with pytest.raises(ValueError, match="none among 0"):
+        OpenSetModule(model, rejector)
+    with pytest.raises(ValueError, match="n_classes of head '0' must be 4"):
+        OpenSetModule(model, rejector, head="0")
+    with pytest.raises(ValueError, match="head must be the name of a linear layer"):
+        OpenSetModule(model, rejector, head="fc")
+    with pytest.raises(TypeError, match=r"head must be an nn.Linear, got ''"):
+        OpenSetModule(model, rejector, head="")
+    with pytest.raises(ValueError, match="head must be a layer of the model"):
+        OpenSetModule(model, rejector, head=nn.Linear(2, 2))
+
+
+def test_a_head_behind_a_softmax_is_not_the_output(test):
+    model = nn.Sequential(nn.Linear(WIDTH, N_CLASSES), nn.Softmax(dim=1))
+    with pytest.raises(ValueError, match="whose output is the model's, got none"):
+        OpenSetModule(model, rejector_of("msp"), example=torch.zeros(1, WIDTH))
+
+
+def test_tokens_are_refused(test):
+    module = OpenSetModule(linear_model(test), rejector_of("msp"))
+    with pytest.raises(ValueError, match=r"of shape \(n, d\), got shape \(2, 3, 32\)"):
+        module(torch.zeros(2, 3, WIDTH))

@@ -1,0 +1,175 @@
+"""Open-set metrics as torchmetrics."""
+
+import socket
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from torch import multiprocessing
+from torchmetrics import MetricCollection
+
+from openset import Scores, UndefinedMetricError, metrics
+from openset.integrations.torchmetrics import OSA, OSCR, OpenAUC
+from tests.unit.integrations.two_processes import worker
+
+N = 101
+
+
+def samples(seed=0, dtype=torch.float32):
+    """Return distance-like scores: far outside [0, 1], with ties."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(-1, 4, N)
+    predicted = np.where(rng.random(N) < 0.7, np.maximum(labels, 0), 2)
+    known = np.round(40 + 10 * (labels >= 0) + 8 * rng.normal(size=N))
+    return (
+        torch.tensor(known, dtype=dtype),
+        torch.tensor(predicted),
+        torch.tensor(labels),
+    )
+
+
+def as_scores(known, predicted, labels):
+    return Scores(
+        labels=labels.numpy(), predicted=predicted.numpy(), known=known.numpy()
+    )
+
+
+def expected(scores):
+    curve = metrics.oscr_curve(scores)
+    return {
+        "OpenAUC": metrics.openauc(scores),
+        "strict": metrics.openauc(scores, ties="strict"),
+        "OSA": metrics.osa(scores, 45.0),
+        "weighed": metrics.osa(scores, 45.0, alpha=0.3),
+        "OSCR": np.stack([curve.fpr, curve.ccr, curve.thresholds]),
+    }
+
+
+def everything():
+    return {
+        "OpenAUC": OpenAUC(),
+        "strict": OpenAUC(ties="strict"),
+        "OSA": OSA(45.0),
+        "weighed": OSA(45.0, alpha=0.3),
+        "OSCR": OSCR(),
+    }
+
+
+def values(metric):
+    found = metric.compute()
+    if isinstance(found, tuple):
+        return np.stack([part.numpy() for part in found])
+    return found.item()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("size", [1, 7, N])
+def test_batches_give_exactly_what_the_functions_give(size, dtype):
+    parts = samples(dtype=dtype)
+    wanted = expected(as_scores(*parts))
+    for name, metric in everything().items():
+        for start in range(0, N, size):
+            metric.update(*(part[start : start + size] for part in parts))
+        assert_array_equal(values(metric), wanted[name])
+
+
+def test_forward_gives_the_batch_and_keeps_the_whole():
+    parts, other = samples(0), samples(1)
+    metric = OpenAUC()
+    assert metric(*parts).item() == metrics.openauc(as_scores(*parts))
+    assert metric(*other).item() == metrics.openauc(as_scores(*other))
+    both = [torch.cat(pair) for pair in zip(parts, other, strict=True)]
+    assert metric.compute().item() == metrics.openauc(as_scores(*both))
+    metric.reset()
+    assert metric(*parts).item() == metrics.openauc(as_scores(*parts))
+
+
+def test_a_collection_shares_the_samples():
+    parts = samples()
+    collection = MetricCollection({"a": OpenAUC(), "b": OSA(45.0)})
+    collection.update(known=parts[0], predicted=parts[1], labels=parts[2])
+    found = collection.compute()
+    assert found["a"].item() == metrics.openauc(as_scores(*parts))
+    assert found["b"].item() == metrics.osa(as_scores(*parts), 45.0)
+
+
+def test_scores_that_a_sigmoid_would_tie_keep_their_order():
+    known = torch.tensor([1002.0, 1001.0, 1000.0])
+    metric = OpenAUC()
+    metric.update(known, torch.tensor([0, 0, 0]), torch.tensor([0, 0, -1]))
+    assert metric.compute().item() == 1.0
+
+
+def test_a_sample_seen_twice_counts_once_when_ids_tell():
+    known, predicted, labels = samples()
+    metric = OSA(45.0)
+    ids = torch.arange(N)
+    for rows in (slice(0, 60), slice(40, N)):
+        metric.update(known[rows], predicted[rows], labels[rows], ids[rows])
+    assert metric.compute().item() == metrics.osa(
+        as_scores(known, predicted, labels), 45.0
+    )
+
+
+def test_two_processes_give_exactly_what_one_does():
+    splits = [(70, 31), (N, 0)]  # uneven, and one without any sample
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    workers = [
+        context.Process(target=worker, args=(rank, port, splits, queue))
+        for rank in range(2)
+    ]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join(timeout=120)
+    assert [one.exitcode for one in workers] == [0, 0]
+    results = dict(queue.get(timeout=10) for _ in workers)
+    wanted = expected(as_scores(*samples()))
+    for rank in range(2):
+        for found in results[rank]:
+            for name, value in wanted.items():
+                assert_array_equal(found[name], value)
+
+
+def test_bad_batches_are_named():
+    known, predicted, labels = samples()
+    with pytest.raises(ValueError, match="OpenAUC: known must be one-dimensional"):
+        OpenAUC().update(known[:, None], predicted, labels)
+    with pytest.raises(TypeError, match="labels must be integers, got dtype float32"):
+        OpenAUC().update(known, predicted, labels.float())
+    with pytest.raises(ValueError, match="must have the same length, got 101, 101, 3"):
+        OpenAUC().update(known, predicted, labels[:3])
+    with pytest.raises(ValueError, match="ids must be at most"):
+        OpenAUC().update(known, predicted, labels, torch.arange(N) + (1 << 60))
+    with pytest.raises(ValueError, match="ties must be one of"):
+        OpenAUC(ties="coin")
+    with pytest.raises(ValueError, match="threshold must be a number"):
+        OSA(float("nan"))
+    with pytest.raises(ValueError, match="alpha must be a number in"):
+        OSA(0.0, alpha=2)
+
+
+def test_nan_and_undefined_metrics_raise():
+    known, predicted, labels = samples()
+    metric = OpenAUC()
+    metric.update(known.fill_(torch.nan), predicted, labels)
+    with pytest.raises(ValueError, match="NaN"):
+        metric.compute()
+    alone = OpenAUC()
+    alone.update(torch.ones(2), torch.zeros(2).long(), torch.zeros(2).long())
+    with pytest.raises(UndefinedMetricError, match="without unknown samples"):
+        alone.compute()
+
+
+def test_ids_must_come_with_every_batch():
+    parts = samples()
+    metric = OpenAUC()
+    metric.update(*parts, torch.arange(N))
+    metric.update(*parts)
+    with pytest.raises(ValueError, match="labels and ids must have the same length"):
+        metric.compute()

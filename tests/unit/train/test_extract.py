@@ -1,0 +1,238 @@
+"""Taking the outputs of a network."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+from openset import Outputs
+from openset.train import extract
+
+N, BATCH = 23, 5
+
+
+def network(*, bias=True, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 4, bias=bias)
+    )
+
+
+def dataset(seed=1):
+    torch.manual_seed(seed)
+    return TensorDataset(torch.randn(N, 6), torch.arange(N) % 5 - 1)
+
+
+def loader(**options):
+    return DataLoader(dataset(), batch_size=BATCH, **options)
+
+
+def by_hand(model):
+    """Return logits and features of all samples at once: the slow, obvious way."""
+    inputs, labels = dataset().tensors
+    model.eval()
+    with torch.no_grad():
+        features = model[:-1](inputs)
+        return model[-1](features).numpy(), features.numpy(), labels.numpy()
+
+
+def check(outputs, model):
+    logits, features, labels = by_hand(model)
+    assert_allclose(outputs.logits, logits, atol=1e-6)
+    assert_allclose(outputs.features, features, atol=1e-6)
+    assert_array_equal(outputs.labels, labels)
+    assert_array_equal(outputs.weight, model[-1].weight.detach())
+    again = outputs.features @ outputs.weight.T + outputs.bias
+    assert_allclose(again, outputs.logits, atol=1e-5)
+
+
+def test_outputs_are_those_of_the_network_in_order_and_without_padding():
+    model = network()
+    outputs = extract(model, loader())
+    assert len(outputs) == N
+    check(outputs, model)
+
+
+def test_a_folder_holds_the_same_and_is_mapped(tmp_path):
+    model = network()
+    outputs = extract(model, loader(), out=tmp_path / "test", classes=list("abcd"))
+    assert isinstance(outputs.logits, np.memmap)
+    check(outputs, model)
+    assert outputs.classes == ("a", "b", "c", "d")
+    assert_array_equal(Outputs.load(tmp_path / "test").logits, outputs.logits)
+    assert [path.name for path in tmp_path.iterdir()] == ["test"]
+    assert json.loads((tmp_path / "test" / "meta.json").read_text())["head"] == "3"
+
+
+def test_modes_and_gradients_are_as_before():
+    model = network().train()
+    model[1].eval()  # one frozen layer among training ones
+    extract(model, loader())
+    assert [module.training for module in model] == [True, False, True, True]
+    assert torch.is_grad_enabled()
+    assert not model[-1]._forward_hooks
+
+
+def test_a_missing_bias_is_zeros():
+    outputs = extract(network(bias=False), loader())
+    assert_array_equal(outputs.bias, np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        lambda x, y: {"input": x, "labels": y},
+        lambda x, y: [x, y],
+        lambda x, y: (x, y.tolist()),
+    ],
+)
+def test_batches_come_in_several_shapes(batch):
+    class Named(nn.Sequential):
+        def forward(self, input):  # noqa: A002  # the loader's name for it
+            return {"logits": super().forward(input)}
+
+    model = Named(*network())
+    outputs = extract(model, (batch(x, y) for x, y in loader()))
+    check(outputs, nn.Sequential(*model))
+
+
+def test_unlabelled_batches_give_unlabelled_outputs():
+    outputs = extract(network(), [x for x, _ in loader()])
+    assert outputs.labels is None
+    assert len(outputs) == N
+
+
+def test_half_precision_is_kept_and_bfloat16_widened():
+    assert extract(network().half(), [torch.ones(2, 6).half()]).logits.dtype == "f2"
+    outputs = extract(network().bfloat16(), [torch.ones(2, 6).bfloat16()])
+    assert outputs.logits.dtype == "f4"
+
+
+class Failing(nn.Sequential):
+    """A network whose machine breaks down on the third batch."""
+
+    calls, breaks = 0, True
+
+    def forward(self, inputs):
+        """Fail once."""
+        type(self).calls += 1
+        if self.breaks and self.calls == 4:  # the first batch runs twice
+            msg = "broken"
+            raise RuntimeError(msg)
+        return super().forward(inputs)
+
+
+@pytest.fixture
+def failing():
+    Failing.calls, Failing.breaks = 0, True
+    return Failing(*network())
+
+
+def test_an_interrupted_run_leaves_nothing_behind(failing, tmp_path):
+    with pytest.raises(RuntimeError, match="broken"):
+        extract(failing, loader(), out=tmp_path / "test")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_result_survives_an_interrupted_run(failing, tmp_path):
+    extract(network(seed=5), loader(), out=tmp_path / "test")
+    with pytest.raises(RuntimeError, match="broken"):
+        extract(failing, loader(), out=tmp_path / "test")
+    check(Outputs.load(tmp_path / "test"), network(seed=5))
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(failing, tmp_path):
+    out = tmp_path / "test"
+    with pytest.raises(RuntimeError, match="broken"):
+        extract(failing, loader(), out=out, resume=True)
+    assert not out.exists()
+    [partial] = tmp_path.iterdir()
+    # A half-written batch, as a killed process leaves it, is cut off.
+    with (partial / "logits.npy").open("ab") as stream:
+        stream.write(b"\x00" * 7)
+    Failing.calls, Failing.breaks = 0, False
+    outputs = extract(failing, loader(), out=out, resume=True)
+    assert Failing.calls == 1 + 3  # one to find the head, three batches of five left
+    assert [path.name for path in tmp_path.iterdir()] == ["test"]
+    check(outputs, nn.Sequential(*failing))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda model: model[-1].bias.data.add_(1), "got other weights"),
+        (lambda _: None, "got other inputs"),
+    ],
+)
+def test_another_run_is_not_continued(failing, tmp_path, change, message):
+    with pytest.raises(RuntimeError, match="broken"):
+        extract(failing, loader(), out=tmp_path / "test", resume=True)
+    change(failing)
+    Failing.breaks = False
+    other = DataLoader(dataset(), batch_size=BATCH, sampler=range(N - 1, -1, -1))
+    with pytest.raises(ValueError, match=message):
+        extract(failing, other, out=tmp_path / "test", resume=True)
+
+
+def test_other_labels_are_not_continued(failing, tmp_path):
+    with pytest.raises(RuntimeError, match="broken"):
+        extract(failing, loader(), out=tmp_path / "test", resume=True)
+    Failing.breaks = False
+    inputs, labels = dataset().tensors
+    other = DataLoader(TensorDataset(inputs, labels.flip(0)), batch_size=BATCH)
+    with pytest.raises(ValueError, match="got other labels in rows 0 to 4"):
+        extract(failing, other, out=tmp_path / "test", resume=True)
+
+
+def test_rows_without_their_count_are_started_anew(failing, tmp_path):
+    out = tmp_path / "test"
+    with pytest.raises(RuntimeError, match="broken"):
+        extract(failing, loader(), out=out, resume=True)
+    (tmp_path / ".test.partial" / "progress.json").unlink()
+    Failing.breaks = False
+    check(extract(failing, loader(), out=out, resume=True), nn.Sequential(*failing))
+
+
+def test_loaders_that_lose_or_repeat_samples_are_refused():
+    with pytest.raises(ValueError, match="keeps the last batch, got drop_last=True"):
+        extract(network(), loader(drop_last=True))
+    sampler = DistributedSampler(dataset(), num_replicas=2, rank=0, shuffle=False)
+    with pytest.raises(ValueError, match=r"free of padding, got a .* 24 of 23"):
+        extract(network(), loader(sampler=sampler))
+
+
+def test_what_cannot_be_extracted_is_named(tmp_path):
+    x = torch.ones(2, 6)
+    with pytest.raises(ValueError, match="loader must be non-empty"):
+        extract(network(), [])
+    with pytest.raises(ValueError, match=r"\(inputs, labels\).*got 3 parts"):
+        extract(network(), [(x, x, x)])
+    with pytest.raises(ValueError, match="inputs and labels must have the same length"):
+        extract(network(), [(x, torch.zeros(3, dtype=torch.int64))])
+    with pytest.raises(TypeError, match="labels must be integers, got dtype float32"):
+        extract(network(), [(x, torch.zeros(2))])
+    with pytest.raises(ValueError, match="out must be the name of a folder"):
+        extract(network(), [x], out=tmp_path / "a.npz")
+    with pytest.raises(ValueError, match=r"a folder to keep .* \(resume=True\)"):
+        extract(network(), [x], resume=True)
+    with pytest.raises(ValueError, match="labels must be below 4"):
+        extract(network(), [(x, [0, 4])], out=tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_layer_used_twice_is_refused():
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(6, 6)
+
+        def forward(self, x):
+            return self.fc(self.fc(x))
+
+    with pytest.raises(ValueError, match="head 'fc' must be called once per pass"):
+        extract(Twice(), [torch.ones(2, 6)])

@@ -1,6 +1,7 @@
 """Files: written to a temporary name and renamed, read without unpickling."""
 
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -49,6 +50,28 @@ def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
     """Let `writer` fill a binary file that appears under `path` only when complete."""
     with replacing(path) as temporary, temporary.open("wb") as stream:
         writer(stream)
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder that takes the name `path` when all went well.
+
+    An old folder there survives until the new one is complete.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)  # mkdtemp folders are private
+        if not path.exists():
+            temporary.rename(path)
+            return
+        old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
+        path.rename(old / path.name)
+        temporary.rename(path)
+        shutil.rmtree(old)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:

@@ -1,8 +1,6 @@
 """`Outputs`: what a network said about one split, in the caller's array library."""
 
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -283,17 +281,11 @@ class Outputs:
                     rule, caller="Outputs.save", name="ending", got=repr(path.suffix)
                 )
             )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-        try:
+        with _io.replacing_folder(path) as temporary:
             for name, array in arrays.items():
                 np.save(temporary / f"{name}.npy", array, allow_pickle=False)
             meta = {"kind": "openset.Outputs", "schema": 1, "classes": self.classes}
             (temporary / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
-            temporary.chmod(0o755)
-            _replace_folder(temporary, path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
         return path
 
     @classmethod
@@ -336,17 +328,6 @@ class Outputs:
                 msg = f"Outputs.load: {meta_file} is damaged ({error!r})"
                 raise ArtefactError(msg) from error
         return cls(**arrays)
-
-
-def _replace_folder(new: Path, path: Path) -> None:
-    """Put folder `new` at `path`; an old one there survives until the new one is up."""
-    if not path.exists():
-        new.rename(path)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-    path.rename(old / path.name)
-    new.rename(path)
-    shutil.rmtree(old)
 
 
 def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:

@@ -1,0 +1,205 @@
+"""A rejector as a folder: ``manifest.json`` and ``state.npz``, hashed, no pickle.
+
+Schema 1::
+
+    manifest.json   kind, schema, detector {name, params, widths}, threshold,
+                    classes, report, files {state.npz: {bytes, sha256}}, versions,
+                    sha256 (of the manifest without this entry)
+    state.npz       state.<name> (what the detector learnt), reference.<side>
+                    (quantiles of the calibration scores)
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io, _xp, detectors
+from openset._types import ArtefactError
+from openset._version import __version__
+from openset.detectors import Fitted
+from openset.thresholds import Threshold
+
+KIND = "openset.Rejector"
+SCHEMA = 1
+MANIFEST, STATE = "manifest.json", "state.npz"
+_CALLER = "Rejector.load"
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """An artefact whose manifest and hashes are right; arrays are still on disk."""
+
+    fitted: Callable[[], Fitted]
+    reference: Callable[[], dict[str, NDArray[Any]]]
+    threshold: Threshold
+    classes: tuple[str, ...]
+    report: dict[str, Any]
+    versions: dict[str, str]
+
+
+def write(
+    folder: Path,
+    *,
+    fitted: Fitted,
+    threshold: Threshold,
+    classes: tuple[str, ...],
+    reference: Mapping[str, NDArray[Any]],
+    report: Mapping[str, Any],
+) -> Path:
+    """Write the folder at once: it is complete, or it is what it was before."""
+    if folder.exists() and not (folder / MANIFEST).exists():
+        msg = _check.must(
+            f"new, or a folder with {MANIFEST}",
+            caller="Rejector.save",
+            name="folder",
+            got=f"{folder}, which holds something else",
+        )
+        raise ValueError(msg)
+    arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in fitted.state.items()}
+    arrays |= {f"reference.{n}": a for n, a in reference.items()}
+    with _io.replacing_folder(folder) as temporary:
+        _io.write_npz(temporary / STATE, arrays)
+        content = (temporary / STATE).read_bytes()
+        manifest: dict[str, Any] = {
+            "kind": KIND,
+            "schema": SCHEMA,
+            "detector": {
+                "name": fitted.detector.name,
+                "params": fitted.detector.params(),
+                "widths": dict(fitted.widths),
+            },
+            "threshold": threshold.to_dict(),
+            "classes": list(classes),
+            "report": dict(report),
+            "files": {
+                STATE: {
+                    "bytes": len(content),
+                    "sha256": hashlib.sha256(content).hexdigest(),
+                }
+            },
+            "versions": {
+                "openset": __version__,
+                "numpy": np.__version__,
+                "python": platform.python_version(),
+            },
+        }
+        manifest["sha256"] = _digest(manifest)
+        text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+        (temporary / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    return folder
+
+
+def read(folder: Path) -> Opened:
+    """Check an artefact and open it; arrays are read when they are asked for."""
+    manifest = _manifest(folder)
+    state = folder / STATE
+    _check_file(state, manifest)
+    detector = manifest["detector"]
+
+    def arrays(prefix: str) -> dict[str, NDArray[Any]]:
+        found = _io.read_npz(_CALLER, state)
+        return {
+            name.removeprefix(prefix): array
+            for name, array in found.items()
+            if name.startswith(prefix)
+        }
+
+    def fitted() -> Fitted:
+        try:
+            recipe = detectors.make(detector["name"], **detector["params"])
+        except (ValueError, TypeError) as error:
+            msg = (
+                f"{_CALLER}: {folder / MANIFEST} names a detector this version of "
+                f"openset cannot make ({error})"
+            )
+            raise ArtefactError(msg) from error
+        return Fitted(
+            detector=recipe, state=arrays("state."), widths=detector["widths"]
+        )
+
+    return Opened(
+        fitted=fitted,
+        reference=lambda: arrays("reference."),
+        threshold=Threshold.from_dict(manifest["threshold"]),
+        classes=tuple(manifest["classes"]),
+        report=manifest["report"],
+        versions=manifest["versions"],
+    )
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST
+    if not folder.exists():
+        msg = f"{_CALLER}: no such folder: {folder}"
+        raise FileNotFoundError(msg)
+    if not path.exists():
+        msg = f"{_CALLER}: {folder} is not a rejector: it has no {MANIFEST}"
+        raise ArtefactError(msg)
+    try:
+        manifest = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        msg = f"{_CALLER}: {path} is damaged or truncated: not JSON ({error})"
+        raise ArtefactError(msg) from error
+    kind = manifest.get("kind") if isinstance(manifest, dict) else None
+    if kind != KIND:
+        msg = f"{_CALLER}: {path} must be of kind {KIND}, got {kind!r}"
+        raise ArtefactError(msg)
+    # Before the hash: a newer schema may hash otherwise, and "upgrade" is the answer.
+    schema = manifest.get("schema")
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        msg = f"{_CALLER}: {path} must have a schema number, got {schema!r}"
+        raise ArtefactError(msg)
+    if schema > SCHEMA:
+        msg = (
+            f"{_CALLER}: {path} is of schema {schema}, newer than {SCHEMA}, the newest "
+            f"this version of openset reads. Upgrade openset"
+        )
+        raise ArtefactError(msg)
+    stored = manifest.pop("sha256", None)
+    if stored != _digest(manifest):
+        msg = (
+            f"{_CALLER}: {path} was changed after it was written: its sha256 does not "
+            f"match its content. Calibrate again, or restore the file"
+        )
+        raise ArtefactError(msg)
+    wanted = {"detector", "threshold", "classes", "report", "files", "versions"}
+    missing = sorted(wanted - manifest.keys())
+    if missing:
+        msg = f"{_CALLER}: {path} lacks {', '.join(missing)}"
+        raise ArtefactError(msg)
+    return manifest
+
+
+def _check_file(path: Path, manifest: dict[str, Any]) -> None:
+    written = manifest["files"][path.name]
+    if not path.exists():
+        msg = f"{_CALLER}: {path} is missing. Restore it, or calibrate again"
+        raise ArtefactError(msg)
+    size = path.stat().st_size
+    if size != written["bytes"]:
+        what = "truncated" if size < written["bytes"] else "changed"
+        msg = (
+            f"{_CALLER}: {path} is {what}: {size} bytes where the manifest says "
+            f"{written['bytes']}. Restore it, or calibrate again"
+        )
+        raise ArtefactError(msg)
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    if found != written["sha256"]:
+        msg = (
+            f"{_CALLER}: {path} was changed after it was written: its sha256 is not "
+            f"that of the manifest. Restore it, or calibrate again"
+        )
+        raise ArtefactError(msg)
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,333 @@
+"""`Rejector`: a classifier's outputs to a class, or to "unknown"."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _xp
+from openset._types import UNKNOWN, Array
+from openset.detectors import Fitted
+from openset.outputs import Outputs
+from openset.rejector import _artefact
+from openset.rejector._objectives import Objective, threshold_by
+from openset.scores import Scores
+from openset.thresholds import Threshold
+
+Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
+
+_QUANTILES = 1025  # of the calibration scores, kept to compare later ones with
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why one sample was accepted or rejected.
+
+    `margin` is knownness minus threshold: accepted iff it is at least 0. `typical` is
+    the share of calibration knowns that are no more known than this sample. `top`
+    holds (class index, name, logit), best first; empty without logits.
+    """
+
+    decision: int
+    predicted: int
+    name: str
+    known: float
+    threshold: float
+    margin: float
+    typical: float
+    top: tuple[tuple[int, str, float], ...]
+
+    def __str__(self) -> str:
+        verdict = "unknown" if self.decision == UNKNOWN else self.name
+        sign = ">=" if self.decision != UNKNOWN else "<"
+        return (
+            f"{verdict}: knownness {self.known:.4g} {sign} threshold "
+            f"{self.threshold:.4g}, as known as {self.typical:.0%} of the calibration "
+            f"knowns; nearest class {self.name}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
+
+
+class Rejector:
+    """A fitted detector and the threshold it is cut at.
+
+    Made by :meth:`calibrate` or :meth:`load`; never changed afterwards.
+
+    Examples
+    --------
+    >>> from openset import detectors
+    >>> train = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+    >>> fitted = detectors.MSP().fit(train)
+    >>> known = Outputs(logits=[[3.0, 0.0], [0.0, 2.0]], labels=[0, 1])
+    >>> surrogate = Outputs(logits=[[1.0, 0.5], [0.1, 0.2]], labels=[-1, -1])
+    >>> rejector = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+    >>> rejector.threshold.value
+    2.0
+    >>> rejector.predict(Outputs(logits=[[0.0, 5.0], [1.0, 1.0]]))
+    array([ 1, -1])
+    """
+
+    def __init__(
+        self,
+        fitted: Fitted | Callable[[], Fitted],
+        threshold: Threshold,
+        *,
+        classes: tuple[str, ...] = (),
+        reference: Reference | Callable[[], Reference],
+        report: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._fitted = fitted
+        self._reference = reference
+        self.threshold = threshold
+        self.classes = tuple(classes)
+        self.report = dict(report or {})
+
+    @cached_property
+    def fitted(self) -> Fitted:
+        """The fitted detector; of a loaded rejector, read from disk on first use."""
+        return self._fitted if isinstance(self._fitted, Fitted) else self._fitted()
+
+    def __repr__(self) -> str:
+        return f"Rejector({self.fitted.detector!r}, threshold {self.threshold})"
+
+    @classmethod
+    def calibrate(
+        cls,
+        fitted: Fitted,
+        *,
+        known: Outputs,
+        surrogate: Outputs | None = None,
+        objective: Objective = "osa",
+        alpha: float | None = None,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Choose the threshold on validation knowns and surrogate unknowns.
+
+        Parameters
+        ----------
+        fitted
+            A fitted detector.
+        known
+            Labelled outputs the detector was not fitted on. Samples labelled -1 among
+            them count as surrogate.
+        surrogate
+            Outputs of unknowns: labels -1, or none. Left out for objectives that need
+            knowns only.
+        objective
+            Name of a function of :mod:`openset.thresholds` (``"osa"``, ``"at_fpr"``,
+            ``"at_tpr"``, ...), or any function from scores to a threshold.
+        alpha
+            Weight of the known side, for the objectives that have one.
+        batch_size
+            Samples scored at a time.
+        **options
+            Passed to the objective, e.g. ``fpr=0.01``.
+        """
+        scores = _calibration_scores(fitted, known, surrogate, batch_size)
+        threshold = threshold_by(objective, scores, alpha, options)
+        return cls(
+            fitted,
+            threshold,
+            classes=known.classes,
+            reference=_reference(scores),
+        )
+
+    def decide(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> tuple[NDArray[np.int64], Scores]:
+        """Return decisions (class or -1) and the scores they come from, in one pass.
+
+        Unlabelled outputs get the label -1 in these scores.
+        """
+        scores = self._scores(outputs, batch_size)
+        return self.threshold.decide(scores), scores
+
+    def predict(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[np.int64]:
+        """Return the class of each sample, or -1 for unknown."""
+        return self.decide(outputs, batch_size=batch_size)[0]
+
+    def known(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the knownness of each sample, larger = more known."""
+        return self.fitted.known(outputs, batch_size=batch_size)
+
+    def typical(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the knownness as a number in [0, 1], comparable over detectors.
+
+        It is the share of calibration knowns that are at most as known as the sample:
+        for new knowns uniformly spread, for unknowns near 0.
+        """
+        return self._share_below(self.known(outputs, batch_size=batch_size))
+
+    def explain(self, outputs: Outputs, i: int, *, top: int = 5) -> Explanation:
+        """Say why sample `i` was accepted or rejected."""
+        _check.positive_int("Rejector.explain", "top", top)
+        if not -len(outputs) <= i < len(outputs):
+            rule = f"in [{-len(outputs)}, {len(outputs) - 1}]"
+            msg = _check.must(rule, caller="Rejector.explain", name="i", got=i)
+            raise ValueError(msg)
+        one = outputs.take([i % len(outputs)])
+        decisions, scores = self.decide(one)
+        predicted = int(scores.predicted[0])
+        known = float(scores.known[0])
+        threshold = float(self.threshold.of(scores.predicted)[0])
+        best: tuple[tuple[int, str, float], ...] = ()
+        if one.logits is not None:
+            logits = _xp.to_numpy(one.logits)[0].astype(np.float64)
+            order = np.argsort(-logits, kind="stable")[:top]
+            best = tuple(
+                (int(c), self.name_of(int(c)), float(logits[c])) for c in order
+            )
+        return Explanation(
+            decision=int(decisions[0]),
+            predicted=predicted,
+            name=self.name_of(predicted),
+            known=known,
+            threshold=threshold,
+            # inf - inf is no number, but a tie with the threshold is a margin of 0
+            margin=0.0 if known == threshold else known - threshold,
+            typical=float(self._share_below(scores.known)[0]),
+            top=best,
+        )
+
+    def name_of(self, label: int) -> str:
+        """Return the name of a class; "unknown" for -1."""
+        if label == UNKNOWN:
+            return "unknown"
+        return self.classes[label] if label < len(self.classes) else str(label)
+
+    @cached_property
+    def reference(self) -> Reference:
+        """Quantiles of the calibration scores, evenly spaced, smallest first.
+
+        Keys ``"known"`` and, if there were unknowns, ``"unknown"``.
+        """
+        return self._reference() if callable(self._reference) else self._reference
+
+    def to(self, like: Array) -> "Rejector":
+        """Move the detector to the library and device of an array."""
+        return Rejector(
+            self.fitted.to(like),
+            self.threshold,
+            classes=self.classes,
+            reference=self.reference,
+            report=self.report,
+        )
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a folder with ``manifest.json`` and ``state.npz``. No pickle.
+
+        It appears complete or not at all, and replaces a rejector of that name.
+        """
+        return _artefact.write(
+            Path(folder),
+            fitted=self.fitted,
+            threshold=self.threshold,
+            classes=self.classes,
+            reference=self.reference,
+            report=self.report,
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Open what :meth:`save` wrote; the arrays are read on first use.
+
+        A folder that is damaged, truncated, changed since, or of a newer version
+        raises `ArtefactError`, which says which.
+        """
+        opened = _artefact.read(Path(folder))
+        return cls(
+            opened.fitted,
+            opened.threshold,
+            classes=opened.classes,
+            reference=opened.reference,
+            report=opened.report,
+        )
+
+    def _scores(self, outputs: Outputs, batch_size: int | None) -> Scores:
+        if outputs.labels is None:
+            # Labels only pass through scoring: the label of no class is a safe guest.
+            labels = np.full(len(outputs), UNKNOWN)
+            outputs = outputs._with(labels=labels)
+        return self.fitted.score(outputs, batch_size=batch_size)
+
+    def _share_below(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
+        grid = self.reference["known"]
+        return np.searchsorted(grid, known, side="right") / grid.size
+
+
+def _calibration_scores(
+    fitted: Fitted,
+    known: Outputs,
+    surrogate: Outputs | None,
+    batch_size: int | None,
+) -> Scores:
+    if known.labels is None:
+        msg = _check.must(
+            "labelled",
+            caller="Rejector.calibrate",
+            name="known",
+            got="outputs without labels",
+            remedy="Give Outputs(labels=...), the true classes",
+        )
+        raise ValueError(msg)
+    parts = [fitted.score(known, batch_size=batch_size)]
+    if surrogate is not None:
+        labels = surrogate.labels
+        if labels is None:
+            surrogate = surrogate._with(labels=np.full(len(surrogate), UNKNOWN))
+        elif int(labels.max()) != UNKNOWN:
+            n_known = int(np.count_nonzero(labels != UNKNOWN))
+            msg = _check.must(
+                "unknown samples only (label -1, or no labels)",
+                caller="Rejector.calibrate",
+                name="surrogate",
+                got=f"{n_known} samples of known classes",
+                remedy="Move them to known, or relabel classes the network never saw",
+            )
+            raise ValueError(msg)
+        parts.append(fitted.score(surrogate, batch_size=batch_size))
+    return _joined(parts)
+
+
+def _joined(parts: list[Scores]) -> Scores:
+    """Put scores together; a part without groups gets the empty one."""
+    if any(part.groups is not None for part in parts):
+        parts = [
+            part if part.groups is not None else _with_groups(part) for part in parts
+        ]
+    return Scores.concat(parts)
+
+
+def _with_groups(part: Scores) -> Scores:
+    return Scores(
+        labels=part.labels,
+        predicted=part.predicted,
+        known=part.known,
+        groups=np.full(len(part), ""),
+        n_classes=part.n_classes,
+    )
+
+
+def _reference(scores: Scores) -> Reference:
+    sides = {"known": ~scores.is_unknown, "unknown": scores.is_unknown}
+    grid = np.linspace(0, 1, _QUANTILES)
+    return {
+        # A score of the data, not a mean of two: ±inf must stay what they are.
+        side: np.quantile(scores.known[mask], grid, method="higher")
+        for side, mask in sides.items()
+        if mask.any()
+    }

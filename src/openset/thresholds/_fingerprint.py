@@ -1,0 +1,116 @@
+"""Fingerprints of samples, to find the calibration set in a test set."""
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset.scores import Scores
+
+_KEPT = 256  # hashes kept: 4 kB as text, and a share known to about 3 points
+_LOOKED_AT = 1 << 16  # rows whose twins are counted
+_FEWEST = 16  # fewer rows in common prove nothing
+_SHARED = 0.25  # share in common, beyond chance, that is no accident
+_ALL = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A sketch of the rows (label, predicted, known) of some scores.
+
+    Each row is hashed to 64 bits; the `hashes` are the smallest distinct ones, up to
+    `limit`. They are a fair draw of the rows, and the same rows of another set of
+    samples fall under the same limit: what two sets share can be read off. `twins` is
+    the share of rows that occur more than once, as saturated or rounded scores do.
+
+    Scores enter with 20 bits (six digits), so that another batch size or device, which
+    moves the last digits, does not hide a sample.
+    """
+
+    n: int
+    twins: float
+    limit: int
+    hashes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, scores: Scores) -> Self:
+        """Take the fingerprint of scores."""
+        rows = _row_hashes(scores)
+        limit = _ALL
+        if rows.size > _LOOKED_AT:  # a hash is a fair coin: look at a share of them
+            limit = _ALL * _LOOKED_AT // rows.size
+        distinct, twins = _under(rows, limit)
+        if distinct.size > _KEPT:
+            distinct = distinct[:_KEPT]
+            limit = int(distinct[-1])
+        return cls(
+            n=len(scores),
+            twins=twins,
+            limit=limit,
+            hashes=tuple(int(h) for h in distinct),
+        )
+
+    def shared(self, scores: Scores) -> float:
+        """Estimate the share of rows in common beyond chance, from 0 to 1.
+
+        The share is of the smaller set. Chance is the share of rows that have a twin in
+        their own set: for coarse scores strangers meet as often as that.
+        """
+        distinct, twins = _under(_row_hashes(scores), self.limit)
+        mine = np.array(self.hashes, dtype=np.uint64)
+        both = np.intersect1d(mine, distinct, assume_unique=True).size
+        smaller = min(mine.size, distinct.size)
+        chance = max(twins, self.twins)
+        if both < _FEWEST or chance >= 1:
+            return 0.0
+        return max(0.0, (both / smaller - chance) / (1 - chance))
+
+    def is_of(self, scores: Scores) -> bool:
+        """Tell whether so many rows are in common that it is no accident."""
+        return self.shared(scores) > _SHARED
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, hashes as one hexadecimal text."""
+        return {
+            "n": self.n,
+            "twins": self.twins,
+            "limit": f"{self.limit:016x}",
+            "hashes": "".join(f"{h:016x}" for h in self.hashes),
+        }
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        """Read what :meth:`to_dict` gave."""
+        text = document["hashes"]
+        return cls(
+            n=int(document["n"]),
+            twins=float(document["twins"]),
+            limit=int(document["limit"], 16),
+            hashes=tuple(int(text[i : i + 16], 16) for i in range(0, len(text), 16)),
+        )
+
+
+def _row_hashes(scores: Scores) -> NDArray[np.uint64]:
+    mantissa, exponent = np.frexp(scores.known)  # ±inf keep themselves as mantissa
+    coarse = np.ldexp(np.rint(np.ldexp(mantissa, 20)), exponent - 20)
+    coarse = np.where(np.isfinite(scores.known), coarse, scores.known) + 0.0  # no -0
+    hashed = _mixed(coarse.view(np.uint64))
+    hashed = _mixed(hashed ^ scores.labels.astype(np.uint64))
+    return _mixed(hashed ^ scores.predicted.astype(np.uint64))
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Finalise as SplitMix64 does (Steele et al. 2014): every bit moves every bit."""
+    z = values + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def _under(rows: NDArray[np.uint64], limit: int) -> tuple[NDArray[np.uint64], float]:
+    """Distinct hashes up to the limit, and the share of rows that have a twin."""
+    rows = rows[rows <= np.uint64(limit)]
+    distinct, counts = np.unique(rows, return_counts=True)
+    twinned = int(counts[counts > 1].sum())
+    return distinct, twinned / rows.size if rows.size else 0.0

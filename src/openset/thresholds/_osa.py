@@ -1,0 +1,73 @@
+"""The threshold with the largest open-set accuracy."""
+
+import numpy as np
+
+from openset import _check
+from openset.metrics import osa_optimum
+from openset.metrics._osa import Ties
+from openset.scores import Scores
+from openset.thresholds._fingerprint import Fingerprint
+from openset.thresholds._shares import of_sum
+from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+
+AT = ("score", "middle")
+
+
+def osa(
+    scores: Scores,
+    alpha: float | None = None,
+    *,
+    ties: Ties = "smallest",
+    at: At = "score",
+) -> Threshold:
+    r"""Threshold with the largest open-set accuracy on calibration scores.
+
+    .. math:: \theta^* = \arg\max_\theta\; \alpha\,\mathrm{CCR}(\theta)
+              + (1 - \alpha)\,\mathrm{URR}(\theta)
+
+    Candidates are all distinct scores and +inf (reject all).
+
+    Parameters
+    ----------
+    scores
+        Validation knowns together with *surrogate* unknowns, none of them in the test.
+    alpha
+        Weight of the known side; by default their share of the calibration samples.
+        That share is yours, not the world's: give the one you expect in operation.
+    ties
+        Which optimum to take when there are several: the ``"smallest"`` threshold,
+        the ``"highest"``, or the ``"widest"`` optimal interval.
+    at
+        A ``"score"`` of the data, as published, or the ``"middle"`` of the optimal
+        interval, which is further from the samples on both of its sides.
+
+    References
+    ----------
+    Cruz et al., "Operational open-set recognition and PostMax refinement", ECCV 2024.
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 3, 2, 1])
+    >>> osa(scores).value, osa(scores, at="middle").value
+    (3.0, 2.5)
+    """
+    _check.one_of("thresholds.osa", "at", at, AT)
+    best = osa_optimum(scores, alpha=alpha, ties=ties)
+    span = Span(best.low, best.high)
+    value = inside(span, best.threshold, at)
+    hits = int(np.count_nonzero(scores.is_correct & (scores.known >= value)))
+    rejected = int(np.count_nonzero(scores.is_unknown & (scores.known < value)))
+    parts = [
+        (best.alpha, hits, scores.n_known),
+        (1 - best.alpha, rejected, scores.n_unknown),
+    ]
+    return Threshold(
+        value=value,
+        method="osa",
+        target=alpha,
+        n=Count(scores.n_known, scores.n_unknown),
+        interval=span,
+        rate=Rate("osa", best.value, of_sum(parts)),
+        alpha=best.alpha,
+        fingerprint=Fingerprint.of(scores),
+    )

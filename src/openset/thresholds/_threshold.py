@@ -1,0 +1,259 @@
+"""`Threshold`: a number, and where it comes from."""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset._types import UNKNOWN, ArtefactError
+from openset.metrics import Interval
+from openset.scores import Scores
+from openset.thresholds._fingerprint import Fingerprint
+
+At = Literal["score", "middle"]
+
+
+class Count(NamedTuple):
+    """Calibration samples a threshold was chosen from."""
+
+    known: int
+    unknown: int
+
+
+class Span(NamedTuple):
+    """Thresholds in ``(low, high]`` treat the calibration samples equally well."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What the threshold reaches on the calibration samples themselves.
+
+    The interval is that of a threshold given beforehand. Where it was the best of many
+    on the same samples, expect a little less on new ones.
+    """
+
+    name: str
+    value: float
+    interval: Interval | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threshold:
+    """A sample is accepted iff its knownness is at least `value`.
+
+    Parameters
+    ----------
+    value
+        The threshold; ±inf reject and accept all.
+    method
+        The function of :mod:`openset.thresholds` that chose it.
+    target
+        What was asked of it: a rate, a level, or nothing.
+    n
+        Known and unknown samples it was chosen from.
+    interval
+        All thresholds in ``(low, high]`` are as good on the calibration samples.
+    rate
+        What is achieved there, with its confidence interval.
+    alpha
+        Weight of the known side, where the method has one.
+    per_class
+        One threshold per predicted class, where the method gives them; `value` is then
+        that of a class it has not seen.
+    fingerprint
+        Sketch of the calibration samples, for :meth:`check_disjoint`.
+
+    Examples
+    --------
+    >>> from openset import thresholds
+    >>> scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 3, 2, 1])
+    >>> chosen = thresholds.osa(scores)
+    >>> chosen.value, chosen.interval.low, chosen.rate.value
+    (3.0, 2.0, 1.0)
+    >>> Threshold.from_json(chosen.to_json()) == chosen
+    True
+    """
+
+    value: float
+    method: str
+    target: float | None
+    n: Count
+    interval: Span
+    rate: Rate
+    alpha: float | None = None
+    per_class: tuple[float, ...] = ()
+    fingerprint: Fingerprint | None = None
+
+    def __post_init__(self) -> None:
+        _check.threshold("Threshold", self.value)
+        for value in self.per_class:
+            _check.threshold("Threshold", value)
+
+    def __str__(self) -> str:
+        target = "" if self.target is None else f"({self.target:g})"
+        return (
+            f"{self.value:.6g} by {self.method}{target} from {self.n.known} known and "
+            f"{self.n.unknown} unknown samples"
+        )
+
+    @property
+    def n_known(self) -> int:
+        """Known samples it was chosen from."""
+        return self.n.known
+
+    @property
+    def n_unknown(self) -> int:
+        """Unknown samples it was chosen from."""
+        return self.n.unknown
+
+    def of(self, predicted: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the threshold of each sample, given its predicted class."""
+        if not self.per_class:
+            return np.full(np.shape(predicted), self.value)
+        # Classes without an entry read the one at the end: the global threshold.
+        table = np.array([*self.per_class, self.value])
+        return table[np.minimum(predicted, len(self.per_class))]
+
+    def accepts(self, scores: Scores) -> NDArray[np.bool_]:
+        """Tell which samples are accepted as known."""
+        if not self.per_class:
+            return scores.known >= self.value
+        return scores.known >= self.of(scores.predicted)
+
+    def decide(self, scores: Scores) -> NDArray[np.int64]:
+        """Return the predicted class where accepted, else -1."""
+        return np.where(self.accepts(scores), scores.predicted, UNKNOWN)
+
+    def apply(self, scores: Scores) -> Scores:
+        """Return scores that are to be cut at `value`, whatever the predicted class.
+
+        Without thresholds per class these are the scores themselves. With them, a
+        knownness becomes `value` plus its margin to the threshold of its class, so
+        that every metric at a threshold can be taken at `value`.
+        """
+        if not self.per_class:
+            return scores
+        # Adding a margin rounds; the decision itself must not.
+        accepted = self.accepts(scores)
+        with np.errstate(invalid="ignore"):
+            margin = np.nan_to_num(scores.known - self.of(scores.predicted), nan=0.0)
+        centre = self.value if math.isfinite(self.value) else 0.0
+        moved = centre + margin
+        below = np.nextafter(centre, -np.inf)
+        moved = np.where(accepted, np.maximum(moved, centre), np.minimum(moved, below))
+        if math.isfinite(self.value):
+            return scores.with_known(moved)
+        return scores.with_known(np.where(accepted, np.inf, -np.inf))
+
+    def check_disjoint(self, scores: Scores, *, caller: str = "Threshold") -> None:
+        """Refuse scores of the very samples the threshold was chosen on.
+
+        Samples are recognised by (label, predicted class, knownness). Equal rows occur
+        by accident when scores saturate or are rounded, so only an overlap far beyond
+        what either set shows within itself is refused (more than a quarter of the
+        smaller set, and at least 16 rows). Scores so coarse that most samples have a
+        twin, and other detectors on the same samples, cannot be told apart this way.
+        """
+        if self.fingerprint is None or not self.fingerprint.is_of(scores):
+            return
+        share = self.fingerprint.shared(scores)
+        msg = _check.must(
+            "other samples than those the threshold was chosen on",
+            caller=caller,
+            name="test scores",
+            got=f"about {share:.0%} of them in common",
+            remedy="Split the data first: a threshold chosen on the test set gives the "
+            "oracle, metrics.osa_optimum",
+        )
+        raise ValueError(msg)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; ±inf become text."""
+        interval = self.rate.interval
+        mark = self.fingerprint
+        return {
+            "value": _plain(self.value),
+            "method": self.method,
+            "target": _plain(self.target),
+            "n": {"known": self.n.known, "unknown": self.n.unknown},
+            "interval": {
+                "low": _plain(self.interval.low),
+                "high": _plain(self.interval.high),
+            },
+            "rate": {
+                "name": self.rate.name,
+                "value": _plain(self.rate.value),
+                "interval": None if interval is None else dict(vars(interval)),
+            },
+            "alpha": _plain(self.alpha),
+            "per_class": [_plain(value) for value in self.per_class],
+            "fingerprint": None if mark is None else mark.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        """Read what :meth:`to_dict` gave."""
+        try:
+            rate, span = document["rate"], document["interval"]
+            of_rate, mark = rate["interval"], document["fingerprint"]
+            return cls(
+                value=float(document["value"]),
+                method=str(document["method"]),
+                target=_number(document["target"]),
+                n=Count(int(document["n"]["known"]), int(document["n"]["unknown"])),
+                interval=Span(float(span["low"]), float(span["high"])),
+                rate=Rate(
+                    name=str(rate["name"]),
+                    value=float(rate["value"]),
+                    interval=None if of_rate is None else Interval(**of_rate),
+                ),
+                alpha=_number(document["alpha"]),
+                per_class=tuple(float(value) for value in document["per_class"]),
+                fingerprint=None if mark is None else Fingerprint.from_dict(mark),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"Threshold.from_dict: not a threshold ({error!r})"
+            raise ArtefactError(msg) from error
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what :meth:`to_json` wrote."""
+        try:
+            document = json.loads(text)
+        except ValueError as error:
+            msg = f"Threshold.from_json: not JSON ({error})"
+            raise ArtefactError(msg) from error
+        return cls.from_dict(document)
+
+
+def inside(span: Span, score: float, at: At) -> float:
+    """Place a threshold: at a `score` of the data, or in the middle of the interval.
+
+    An interval that reaches to infinity has no middle; the score stays.
+    """
+    if at == "score" or not (math.isfinite(span.low) and math.isfinite(span.high)):
+        return score
+    middle = span.low / 2 + span.high / 2  # the sum itself could overflow
+    # Between neighbouring numbers there is nothing: the low end itself is not inside.
+    return middle if span.low < middle <= span.high else span.high
+
+
+def _plain(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return str(value)
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)

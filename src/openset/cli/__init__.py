@@ -7,7 +7,7 @@ import typer
 
 import openset
 from openset._types import ArtefactError, MissingExtraError
-from openset.cli import compare, demo, detectors, evaluate, score
+from openset.cli import compare, demo, detectors, evaluate, score, serve, watch
 from openset.cli._tables import ERRORS
 
 app = typer.Typer(
@@ -24,6 +24,8 @@ app.command("evaluate", epilog=evaluate.EPILOG)(evaluate.command)
 app.command("detectors", epilog=detectors.EPILOG)(detectors.command)
 app.command("score", epilog=score.EPILOG)(score.command)
 app.command("compare", epilog=compare.EPILOG)(compare.command)
+app.command("serve", epilog=serve.EPILOG)(serve.command)
+app.command("watch", epilog=watch.EPILOG)(watch.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

@@ -134,7 +134,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     # As objects first: NumPy would make texts of numbers among texts, each as wide as
     # the longest, and a single long one would fill the memory.
     cells = np.array(values, dtype=object)
-    kinds = set(map(type, cells.flat))
+    kinds = set(map(type, cells.ravel()))
     if not kinds:
         refuse("non-empty", name=name, got="no numbers")
     strange = sorted(kind.__name__ for kind in kinds - {int, float})

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from openset.detectors import Detector
 from openset.serve._answer import Judge
 from openset.serve._body import BINARY, JSON
 
@@ -124,8 +125,11 @@ def needed(judge: Judge) -> tuple[str, ...]:
     """Return the arrays a request must hold."""
     if judge.model is not None:
         return judge.names
+    detector = judge.rejector.fitted.detector
+    if type(detector)._predict is not Detector._predict:
+        return detector.score_needs  # it names the class itself
     # Logits even for detectors that do not read them: the class is their argmax.
-    return ("logits", *judge.rejector.fitted.detector.score_needs)
+    return tuple(dict.fromkeys(("logits", *detector.score_needs)))
 
 
 def _example(judge: Judge, name: str) -> Any:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 import socket
+from contextlib import suppress
 from types import FrameType
 
 import uvicorn
@@ -41,11 +42,11 @@ class Server(uvicorn.Server):
             await asyncio.sleep(0)  # let connections in the making be made
         waiting = []
         for one in listening:
-            try:
+            with suppress(BlockingIOError):
                 while True:
                     waiting.append(one.accept()[0])
-            except (BlockingIOError, ConnectionError):
-                one.close()
+        for server in self.servers:
+            server.close()  # at once: whoever connects from here on is refused
         for connection in waiting:
             connection.settimeout(0)
             await loop.connect_accepted_socket(self._protocol, connection)

@@ -6,9 +6,9 @@ against reference samples, so that an alarm has a false-alarm rate that can be s
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from math import lgamma, log
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass
+from math import isinf, lgamma, log
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,13 @@ class Verdict:
     def is_alarm(self) -> bool:
         """Whether either test gives alarm."""
         return any(finding.is_alarm for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; ±inf become text."""
+        document = {"alarm": self.is_alarm, **asdict(self)}
+        for finding in ("unknown_rate", "knownness"):
+            document[finding] = {n: _plain(v) for n, v in document[finding].items()}
+        return document
 
 
 class Watch:
@@ -235,6 +242,11 @@ class Watch:
 
 def _count(threshold: Threshold, scores: Scores) -> int:
     return int(np.count_nonzero(threshold.decide(scores) == UNKNOWN))
+
+
+def _plain(value: Any) -> Any:
+    is_infinite = isinstance(value, float) and isinf(value)
+    return str(value) if is_infinite else value
 
 
 def _median(known: NDArray[np.float64]) -> float:

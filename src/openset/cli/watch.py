@@ -3,7 +3,6 @@
 import json
 import zipfile
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -80,8 +79,7 @@ def command(
         names = [f"{v.start}…{v.start + v.n - 1}" for v in verdicts]
     if as_json:
         for name, verdict in zip(names, verdicts, strict=True):
-            row = {"window": name, "alarm": verdict.is_alarm, **asdict(verdict)}
-            typer.echo(json.dumps(row))
+            typer.echo(json.dumps({"window": name, **verdict.to_dict()}))
     else:
         OUT.print(_table(names, verdicts, false_alarms))
     if any(verdict.is_alarm for verdict in verdicts):

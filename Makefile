@@ -30,6 +30,7 @@ tests: .venv/.installed-dev
 # Every table in benchmarks/README.md, measured anew (minutes, wants a quiet machine).
 bench: .venv/.installed-dev
 	$(BIN)/python benchmarks/metrics.py
+	$(BIN)/python benchmarks/serving.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -21,9 +21,9 @@ from openset.thresholds import Threshold
 
 Against = Literal["knowns", "all"]
 
-# scipy counts paths for the exact law of the Kolmogorov-Smirnov distance: a second for
-# this many pairs. From there on the limit law differs in the fourth digit.
-_MOST_PAIRS = 10**7
+# The exact law of the Kolmogorov-Smirnov distance is a count of paths: half a second
+# for this many pairs at worst. From there on the limit law is good to three digits.
+_MOST_PAIRS = 10**8
 
 
 @dataclass(frozen=True)

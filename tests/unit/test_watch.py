@@ -151,7 +151,7 @@ def test_windows_that_could_never_give_alarm_are_refused(rng):
 
 
 def test_large_samples_use_the_limit_law(rng):
-    reference = scores_of(rng.normal(size=20_000))
+    reference = scores_of(rng.normal(size=200_000))
     watch = Watch(cut_at(-1.0), reference)
     found = watch.check(scores_of(rng.normal(size=2000)))
     assert found.knownness.method == "Kolmogorov-Smirnov, limit law"

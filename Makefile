@@ -31,6 +31,7 @@ tests: .venv/.installed-dev
 bench: .venv/.installed-dev
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/detectors.py
+	$(BIN)/python benchmarks/serving.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         stats,
         thresholds,
         train,
+        watch,
     )
     from openset.metrics import evaluate
     from openset.outputs import Outputs
@@ -51,6 +52,7 @@ __all__ = [
     "stats",
     "thresholds",
     "train",
+    "watch",
 ]
 
 # Read when first asked for: SciPy and scikit-learn take a second to import, which a

@@ -19,6 +19,8 @@ from openset.cli import (
     predict,
     protocols,
     score,
+    serve,
+    watch,
 )
 from openset.cli._tables import ERRORS
 
@@ -42,6 +44,8 @@ app.command("check", epilog=check.EPILOG)(check.command)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.command)
 app.command("predict", epilog=predict.EPILOG)(predict.command)
 app.command("export", epilog=export.EPILOG)(export.command)
+app.command("serve", epilog=serve.EPILOG)(serve.command)
+app.command("watch", epilog=watch.EPILOG)(watch.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

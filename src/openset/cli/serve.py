@@ -1,0 +1,55 @@
+"""`openset serve`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from openset import serve
+from openset.rejector import Rejector
+
+EPILOG = """[bold]Examples[/bold]
+
+openset serve rejector/ --port 8000
+
+openset serve rejector/ --model model.onnx --host 0.0.0.0
+
+curl localhost:8000/predict -H 'Content-Type: application/json' -d '{"logits": [[4, 0, 1]]}'
+
+curl localhost:8000/predict -H 'Content-Type: application/x-npy' --data-binary @logits.npy"""  # noqa: E501  # a command is one line
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="REJECTOR", help="A folder Rejector.save wrote.")
+    ],
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="ONNX model to run first: clients post inputs; its outputs are "
+            "logits and, if the detector needs them, features."
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")
+    ] = 8000,
+    max_megabytes: Annotated[
+        float, typer.Option(min=0.001, help="Largest request body, in MiB.")
+    ] = serve.MAX_BYTES / 2**20,
+    stop_seconds: Annotated[
+        float, typer.Option(min=1, help="Longest wait for requests when stopping.")
+    ] = 30.0,
+) -> None:
+    """Serve a rejector over HTTP, with a page to try it on at /.
+
+    POST /predict takes JSON, .npy and .npz batches; GET /metrics is for Prometheus, GET
+    /healthz for whoever asks, GET /openapi.json describes it all. SIGTERM and Ctrl-C
+    answer what was accepted, then stop.
+    """
+    application = serve.app(
+        Rejector.load(folder), model=model, max_bytes=round(max_megabytes * 2**20)
+    )
+    serve.run(application, host=host, port=port, stop_seconds=stop_seconds)

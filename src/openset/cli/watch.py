@@ -1,0 +1,135 @@
+"""`openset watch`."""
+
+import json
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from openset.cli._tables import OUT
+from openset.outputs import Outputs
+from openset.rejector import Rejector
+from openset.scores import Scores
+from openset.watch import Verdict, Watch
+
+EPILOG = """[bold]Examples[/bold]
+
+openset watch rejector/ --reference calibration.npz today.npz
+
+openset watch rejector/ --reference calibration.npz --window 500 monday.npz tuesday.npz
+
+openset watch rejector/ --reference lastweek.npz --all --false-alarms 0.001 today.npz || page-somebody"""  # noqa: E501  # a command is one line
+
+
+def command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="REJECTOR", help="A folder Rejector.save wrote.")
+    ],
+    new: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="NEW...",
+            help="Scores or Outputs of new samples; one file or more.",
+        ),
+    ],
+    reference: Annotated[
+        Path,
+        typer.Option(help="Scores or Outputs of the time when all was well."),
+    ],
+    false_alarms: Annotated[
+        float,
+        typer.Option(help="Probability of an alarm per window if nothing changed."),
+    ] = 0.01,
+    window: Annotated[
+        int | None,
+        typer.Option(help="Samples per window; by default every file is one."),
+    ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Compare with all of the reference, not its knowns alone: for a "
+            "reference that looks like traffic, unknowns included.",
+        ),
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
+) -> None:
+    """Compare new samples with calibration; exit code 1 if something changed.
+
+    Two tests per window, of the share of rejected samples (Fisher, exact) and of the
+    distribution of knownness (Kolmogorov-Smirnov), share the rate of false alarms.
+    """
+    rejector = Rejector.load(folder)
+    watch = Watch(
+        rejector.threshold,
+        _scores(rejector, reference),
+        against="all" if whole else "knowns",
+        false_alarms=false_alarms,
+    )
+    parts = (_scores(rejector, path) for path in new)
+    if window is None:
+        names = [path.name for path in new]
+        verdicts = [watch.check(part) for part in parts]
+    else:
+        verdicts = list(watch.stream(parts, window))
+        names = [f"{v.start}…{v.start + v.n - 1}" for v in verdicts]
+    if as_json:
+        for name, verdict in zip(names, verdicts, strict=True):
+            typer.echo(json.dumps({"window": name, **verdict.to_dict()}))
+    else:
+        OUT.print(_table(names, verdicts, false_alarms))
+    if any(verdict.is_alarm for verdict in verdicts):
+        raise typer.Exit(1)
+
+
+def _scores(rejector: Rejector, path: Path) -> Scores:
+    """Read scores, or outputs and score them."""
+    if path.suffix in {".csv", ".parquet"} or _holds_scores(path):
+        return Scores.load(path)
+    return rejector.decide(Outputs.load(path))[1]
+
+
+def _holds_scores(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return "known.npy" in archive.namelist()
+
+
+def _table(
+    names: Iterable[str], verdicts: Iterable[Verdict], false_alarms: float
+) -> Table:
+    table = Table(
+        title=f"At most {false_alarms:.2%} of windows give a false alarm",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for column in ("window", "n", "test", "before", "now", "distance", "p", ""):
+        left = column in {"window", "test", ""}
+        table.add_column(column, justify="left" if left else "right")
+    for row in _rows(names, verdicts):
+        table.add_row(*row)
+    return table
+
+
+def _rows(names: Iterable[str], verdicts: Iterable[Verdict]) -> Iterator[list[str]]:
+    for name, verdict in zip(names, verdicts, strict=True):
+        head = [name, str(verdict.n)]
+        for finding in verdict.findings:
+            mark = "[bold red]alarm[/bold red]" if finding.is_alarm else "ok"
+            values = (finding.reference, finding.new)
+            yield [
+                *head,
+                finding.name,
+                *(f"{value:.4g}" for value in values),
+                f"{finding.distance:+.3f}",
+                f"{finding.p_value:.2g}",
+                mark,
+            ]
+            head = ["", ""]

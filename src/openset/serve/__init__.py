@@ -1,0 +1,89 @@
+"""A rejector over HTTP: JSON and ``.npy`` batches, metrics, and a page to try it on.
+
+Needs the extra `serve` (fastapi, uvicorn, prometheus-client); with a model in front of
+the rejector also `onnx`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from openset import _io
+from openset.rejector import Rejector
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["app", "run"]
+
+MAX_BYTES = 32 << 20
+"""Largest request body, and largest content of an archive, unless told otherwise."""
+
+
+def app(
+    rejector: Rejector,
+    *,
+    model: str | Path | None = None,
+    max_bytes: int = MAX_BYTES,
+    body_seconds: float = 60.0,
+) -> "FastAPI":
+    """Make the web application.
+
+    Parameters
+    ----------
+    rejector
+        What answers.
+    model
+        An ONNX file to run before the rejector. Its first output (or the one named
+        "logits") are logits, its second (or "features") features. Clients then post
+        ``inputs``.
+    max_bytes
+        Largest request body; more is answered with 413 and not kept.
+    body_seconds
+        Time a client has to send its body; a slower one is answered with 408.
+
+    Examples
+    --------
+    >>> from openset import Outputs, detectors
+    >>> known = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+    >>> rejector = Rejector.calibrate(
+    ...     detectors.MSP().fit(known), known=known, objective="at_tpr"
+    ... )
+    >>> from starlette.testclient import TestClient
+    >>> with TestClient(app(rejector)) as client:
+    ...     client.post("/predict", json={"logits": [[0.0, 5.0], [2.0, 1.0]]}).json()
+    {'decisions': [1, -1], 'names': ['1', 'unknown'], 'predicted': [1, 0],
+     'known': [5.0, 1.0], 'threshold': 4.0, 'n_unknown': 1}
+    """
+    _need("openset.serve.app", "fastapi", "prometheus_client")
+    from openset.serve._app import make  # noqa: PLC0415  # the extra may be missing
+
+    return make(rejector, model=model, max_bytes=max_bytes, body_seconds=body_seconds)
+
+
+def run(
+    application: "FastAPI",
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    stop_seconds: float = 30.0,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, then answer what was accepted and return.
+
+    Parameters
+    ----------
+    application
+        From :func:`app`.
+    host, port
+        Where to listen; port 0 takes a free one and logs it.
+    stop_seconds
+        Longest wait for requests in flight when stopping.
+    """
+    _need("openset.serve.run", "uvicorn")
+    from openset.serve._server import run as serve  # noqa: PLC0415  # as above
+
+    serve(application, host=host, port=port, stop_seconds=stop_seconds)
+
+
+def _need(caller: str, *modules: str) -> None:
+    for module in modules:
+        _io.optional(caller, module, name="serve")

@@ -1,0 +1,99 @@
+"""From arrays to an answer: what happens between two bytes of HTTP."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset._types import UNKNOWN
+from openset.outputs import Outputs
+from openset.rejector import Rejector
+from openset.scores import Scores
+from openset.serve._body import Question
+from openset.serve._errors import RequestError
+from openset.serve._model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Decisions of one batch."""
+
+    decisions: NDArray[np.int64]
+    scores: Scores
+    threshold: float
+
+    @property
+    def n_unknown(self) -> int:
+        """Samples rejected as unknown."""
+        return int(np.count_nonzero(self.decisions == UNKNOWN))
+
+
+class Judge:
+    """A rejector, with a model before it or none."""
+
+    def __init__(self, rejector: Rejector, model: Model | None) -> None:
+        self.rejector = rejector
+        self.model = model
+        self._names = _names(rejector, rejector.fitted.widths.get("n_classes") or 0)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the arrays a client may send."""
+        if self.model is not None:
+            return ("inputs",)
+        # The one the detector needs comes first: a bare .npy is taken for it.
+        needs = self.rejector.fitted.detector.score_needs
+        return ("logits", "features") if "logits" in needs else ("features", "logits")
+
+    def __call__(self, question: Question) -> Answer:
+        """Decide on a batch; what is wrong with it becomes a `RequestError`."""
+        try:
+            outputs = (
+                Outputs(**question.arrays)
+                if self.model is None
+                else self.model(question.arrays["inputs"])
+            )
+            # Overflow of huge values ends in NaN, which is refused in words.
+            with np.errstate(all="ignore"):
+                decisions, scores = self.rejector.decide(outputs)
+        except RequestError:
+            raise
+        except (ValueError, TypeError) as error:
+            raise RequestError(422, str(error)) from error
+        if question.threshold is None:
+            return Answer(decisions, scores, self.rejector.threshold.value)
+        decisions = scores.decided(question.threshold)
+        return Answer(decisions, scores, question.threshold)
+
+    def to_json(self, one: Answer) -> bytes:
+        """Write an answer; floats read back to the same bits."""
+        top = int(one.scores.predicted.max())
+        if top + 1 >= self._names.size:
+            self._names = _names(self.rejector, top + 1)
+        document = {
+            "decisions": one.decisions.tolist(),
+            "names": self._names[one.decisions].tolist(),
+            "predicted": one.scores.predicted.tolist(),
+            "known": plain(one.scores.known),
+            "threshold": plain(np.float64(one.threshold)),
+            "n_unknown": one.n_unknown,
+        }
+        return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _names(rejector: Rejector, n_classes: int) -> NDArray[Any]:
+    """Names by label; the label -1 of unknowns finds the last one."""
+    n_classes = max(n_classes, len(rejector.classes))
+    labels = (*range(n_classes), UNKNOWN)
+    return np.array([rejector.name_of(label) for label in labels], dtype=object)
+
+
+def plain(values: Any) -> Any:
+    """Return floats for JSON, ±inf as the texts inf and -inf."""
+    values = np.asarray(values)
+    is_finite = np.isfinite(values)
+    if is_finite.all():
+        return values.tolist()
+    return np.where(is_finite, values.astype(object), values.astype(str)).tolist()

@@ -1,0 +1,163 @@
+"""A request's body: read within limits, and turned into named arrays."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.serve._errors import RequestError, refuse, too_large
+from openset.serve._npy import NPY_MAGIC, ZIP_MAGIC, Buffer, from_npy, from_npz
+
+JSON = "application/json"
+BINARY = ("application/octet-stream", "application/x-npy", "application/x-npz")
+_QUERY = ("threshold", "name")
+_BARE = "left out, but for a .npy body"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a client asks: named arrays, and a threshold of its own or None."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    threshold: float | None
+
+
+async def read(
+    chunks: AsyncIterator[bytes],
+    *,
+    declared: str | None,
+    max_bytes: int,
+    seconds: float,
+) -> bytearray:
+    """Collect a body, and stop as soon as it is too long or too slow."""
+    if declared is not None and declared.isdecimal():
+        size = int(declared[:20])  # no one has more digits of bytes
+        if size > max_bytes:
+            too_large("the body", got=size, max_bytes=max_bytes)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in chunks:
+                if len(body) + len(chunk) > max_bytes:
+                    too_large("the body", got="more", max_bytes=max_bytes)
+                body += chunk
+    except TimeoutError as error:
+        msg = (
+            f"predict: the body must arrive within {seconds:g} seconds, got "
+            f"{len(body)} bytes by then"
+        )
+        raise RequestError(408, msg) from error
+    return body
+
+
+def parse(
+    body: Buffer,
+    *,
+    content_type: str,
+    query: Mapping[str, str],
+    names: tuple[str, ...],
+    max_bytes: int,
+) -> Question:
+    """Turn a body into arrays called `names`, of which a bare ``.npy`` is the first."""
+    for key in query:
+        if key not in _QUERY:
+            known = " or ".join(_QUERY)
+            refuse(known, name="a query parameter", got=repr(key[:80]))
+    kind = content_type.partition(";")[0].strip().lower()
+    override = _number(query["threshold"]) if "threshold" in query else None
+    if kind == JSON:
+        return _from_json(body, names, override, query)
+    if kind not in BINARY:
+        msg = _check.must(
+            f"{JSON}, {' or '.join(BINARY)}",
+            caller="predict",
+            name="Content-Type",
+            got=repr(content_type[:80]),
+        )
+        raise RequestError(415, msg)
+    if body.startswith(NPY_MAGIC):
+        name = query.get("name", names[0])
+        if name not in names:
+            known = " or ".join(names)
+            refuse(known, name="the name of the array", got=repr(name[:80]))
+        return Question({name: from_npy(name, body)}, override)
+    if "name" in query:
+        refuse(_BARE, name="name", got=repr(query["name"][:80]))
+    if body.startswith(ZIP_MAGIC):
+        return Question(from_npz(body, names, max_bytes=max_bytes), override)
+    msg = (
+        f"predict: the body must be .npy or .npz, got {len(body)} bytes of something "
+        f"else. Write it with numpy.save or Outputs.save"
+    )
+    raise RequestError(400, msg)
+
+
+def _from_json(
+    body: Buffer,
+    names: Collection[str],
+    override: float | None,
+    query: Mapping[str, str],
+) -> Question:
+    if "name" in query:
+        refuse(_BARE, name="name", got=repr(query["name"][:80]))
+    try:
+        document = json.loads(body)
+    # Too deep a nesting and too long a number are the sender's mistakes as well.
+    except (ValueError, RecursionError) as error:
+        msg = f"predict: the body must be JSON, got something else ({error})"
+        raise RequestError(400, msg) from error
+    wanted = f"an object with {' or '.join(names)}"
+    if not isinstance(document, dict):
+        refuse(wanted, name="the body", got=f"a {type(document).__name__}")
+    allowed = (*names, "threshold")
+    for key in document:
+        if key not in allowed:
+            rule = f"one of {', '.join(allowed)}"
+            refuse(rule, name="a key", got=repr(key[:80]))
+    arrays = {n: _array(n, document[n]) for n in names if document.get(n) is not None}
+    if not arrays:
+        refuse(wanted, name="the body", got="none of it")
+    if document.get("threshold") is not None:
+        if override is not None:
+            rule = "given once, in the body or in the query"
+            refuse(rule, name="threshold", got="both")
+        override = _number(document["threshold"])
+    return Question(arrays, override)
+
+
+def _array(name: str, values: Any) -> NDArray[Any]:
+    # As objects first: NumPy would make texts of numbers among texts, each as wide as
+    # the longest, and a single long one would fill the memory.
+    cells = np.array(values, dtype=object)
+    kinds = set(map(type, cells.ravel()))
+    if not kinds:
+        refuse("non-empty", name=name, got="no numbers")
+    strange = sorted(kind.__name__ for kind in kinds - {int, float})
+    if strange:
+        ragged = "rows of different lengths"
+        got = ragged if list in kinds else f"a {strange[0]} in them"
+        refuse("rows of numbers, equally long", name=name, got=got)
+    try:
+        return cells.astype(np.int64 if kinds == {int} else np.float64)
+    except OverflowError:
+        refuse("numbers of 64 bits", name=name, got="a larger integer")
+
+
+def _number(value: Any) -> float:
+    """Read a threshold; infinities, which JSON has not, are the texts inf and -inf."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            value = value[:80]
+    elif isinstance(value, int) and not isinstance(value, bool):
+        try:
+            value = float(value)
+        except OverflowError:
+            value = "a number beyond 64 bits"
+    return _check.threshold("predict", value)

@@ -1,0 +1,151 @@
+"""The OpenAPI description of ``/predict``, with examples of the right width."""
+
+from typing import Any
+
+import numpy as np
+
+from openset.detectors import Detector
+from openset.serve._answer import Judge
+from openset.serve._body import BINARY, JSON
+
+_THRESHOLD = {
+    "description": 'Cut here instead of at the calibrated threshold; "inf" and "-inf" '
+    "reject and accept all.",
+    "anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}],
+}
+_NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}]}
+
+ERRORS = {
+    400: "The body is not what its Content-Type says.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    415: "The Content-Type is none of ours.",
+    422: "The arrays are not what the rejector was fitted for.",
+}
+
+
+def request(judge: Judge) -> dict[str, Any]:
+    """Describe the body and the query of ``/predict``."""
+    examples = {name: _example(judge, name) for name in judge.names}
+    document = {
+        "type": "object",
+        "additionalProperties": False,
+        "minProperties": 1,
+        "properties": {
+            **{n: _rows(example) for n, example in examples.items()},
+            "threshold": _THRESHOLD,
+        },
+    }
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    wanted = needed(judge)
+    value = {n: rows for n, rows in examples.items() if n in wanted}
+    return {
+        "requestBody": {
+            "required": True,
+            "description": "JSON; or a .npy file with one array; or a .npz file with "
+            f"{' and '.join(judge.names)}.",
+            "content": {
+                JSON: {
+                    "schema": document,
+                    "examples": {
+                        "two samples": {"value": value},
+                        "with a threshold": {"value": {**value, "threshold": 0.5}},
+                    },
+                },
+                **dict.fromkeys(BINARY, binary),
+            },
+        },
+        "parameters": [
+            {
+                "name": "threshold",
+                "in": "query",
+                "required": False,
+                "schema": _THRESHOLD,
+            },
+            {
+                "name": "name",
+                "in": "query",
+                "required": False,
+                "description": "What a .npy body is.",
+                "schema": {"type": "string", "enum": list(judge.names)},
+            },
+        ],
+    }
+
+
+def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
+    """Describe the answers of ``/predict``."""
+    integers = {"type": "array", "items": {"type": "integer"}}
+    names = {"type": "array", "items": {"type": "string"}}
+    properties = {
+        "decisions": {**integers, "description": "Class of each sample, or -1."},
+        "names": {**names, "description": 'Its name, or "unknown".'},
+        "predicted": {**integers, "description": "The class if it is known."},
+        "known": {
+            "type": "array",
+            "items": _NUMBER,
+            "description": "Knownness: larger is more known.",
+        },
+        "threshold": _NUMBER,
+        "n_unknown": {"type": "integer"},
+    }
+    schema = {
+        "type": "object",
+        "required": list(properties),
+        "properties": properties,
+    }
+    example = {
+        "decisions": [0, -1],
+        "names": [judge.rejector.name_of(0), "unknown"],
+        "predicted": [0, 0],
+        "known": [4.2, 0.3],
+        "threshold": 1.5,
+        "n_unknown": 1,
+    }
+    answers: dict[int | str, dict[str, Any]] = {
+        200: {
+            "description": "One decision per sample.",
+            "content": {JSON: {"schema": schema, "example": example}},
+        }
+    }
+    error = {
+        "type": "object",
+        "required": ["detail"],
+        "properties": {"detail": {"type": "string"}},
+    }
+    for status, description in ERRORS.items():
+        answers[status] = {
+            "description": description,
+            "content": {JSON: {"schema": error}},
+        }
+    return answers
+
+
+def needed(judge: Judge) -> tuple[str, ...]:
+    """Return the arrays a request must hold."""
+    if judge.model is not None:
+        return judge.names
+    detector = judge.rejector.fitted.detector
+    if type(detector)._predict is not Detector._predict:
+        return detector.score_needs  # it names the class itself
+    # Logits even for detectors that do not read them: the class is their argmax.
+    return tuple(dict.fromkeys(("logits", *detector.score_needs)))
+
+
+def _example(judge: Judge, name: str) -> Any:
+    if judge.model is not None:
+        sizes = [2 if n is None else n for n in judge.model.shape]
+        is_small = np.prod(sizes, dtype=float) <= 10_000
+        return np.zeros(sizes).tolist() if is_small else [[0.0]]
+    widths = judge.rejector.fitted.widths
+    width = widths.get("n_classes" if name == "logits" else "n_features") or 3
+    rows = np.zeros((2, width))
+    rows[0, 0], rows[1] = 8.0, 0.25  # a clear case, and one that says nothing
+    return rows.tolist()
+
+
+def _rows(example: Any) -> dict[str, Any]:
+    """Describe nested lists of numbers as deep as the example."""
+    if not isinstance(example, list):
+        return {"type": "number"}
+    return {"type": "array", "minItems": 1, "items": _rows(example[0])}

@@ -1,0 +1,118 @@
+"""`openset watch`: files in, a table and an exit code out."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from openset import Outputs, Rejector, detectors
+from openset.cli import app
+
+
+def split(seed, n, *, unknown, shift=0.0):
+    rng = np.random.default_rng(seed)
+    labels = np.where(rng.random(n) < unknown, -1, rng.integers(0, 3, n))
+    logits = rng.normal(size=(n, 3)) + 6 * np.vstack([np.eye(3), np.zeros(3)])[labels]
+    return Outputs(logits=logits * (1 - shift), labels=labels)
+
+
+@pytest.fixture
+def files(tmp_path):
+    fitted = detectors.MSP().fit(split(0, 100, unknown=0))
+    calibration = split(1, 400, unknown=0.3)
+    rejector = Rejector.calibrate(fitted, known=calibration)
+    rejector.save(tmp_path / "rejector")
+    calibration.save(tmp_path / "calibration.npz")
+    rejector.decide(calibration)[1].save(tmp_path / "scores.csv")
+    for name, new in {
+        "quiet": split(2, 300, unknown=0),
+        "strange": split(3, 300, unknown=0.25),
+        "faint": split(4, 300, unknown=0, shift=0.4),
+    }.items():
+        new.save(tmp_path / f"{name}.npz")
+        rejector.decide(new)[1].save(tmp_path / f"{name}-scores.npz")
+    split(5, 300, unknown=0).save(tmp_path / "folder")
+    return tmp_path
+
+
+def run(files, *arguments, code):
+    arguments = ["watch", str(files / "rejector"), *map(str, arguments)]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_the_exit_code_says_whether_something_changed(files):
+    reference = ["--reference", files / "calibration.npz"]
+    quiet = run(files, *reference, files / "quiet.npz", files / "folder", code=0)
+    assert quiet.count("ok") == 4
+    assert "At most 1.00% of windows give a false alarm" in quiet
+    assert "alarm" in run(files, *reference, files / "strange.npz", code=1)
+    both = run(files, *reference, files / "quiet.npz", files / "faint.npz", code=1)
+    assert "quiet.npz" in both
+    assert "faint.npz" in both
+
+
+def test_scores_and_outputs_give_the_same_verdict(files):
+    outputs = run(
+        files,
+        "--reference",
+        files / "calibration.npz",
+        "--json",
+        files / "strange.npz",
+        code=1,
+    )
+    scores = run(
+        files,
+        "--reference",
+        files / "scores.csv",
+        "--json",
+        files / "strange-scores.npz",
+        code=1,
+    )
+    first, second = json.loads(outputs), json.loads(scores)
+    assert first.pop("window") == "strange.npz"
+    assert second.pop("window") == "strange-scores.npz"
+    assert first == second
+    assert first["alarm"]
+    assert first["unknown_rate"]["p_value"] < 0.005
+
+
+def test_windows_run_over_the_files(files):
+    text = run(
+        files,
+        "--reference",
+        files / "calibration.npz",
+        "--window",
+        200,
+        "--json",
+        files / "quiet.npz",
+        files / "strange.npz",
+        code=1,
+    )
+    rows = [json.loads(line) for line in text.splitlines()]
+    assert [row["window"] for row in rows] == ["0…199", "200…399", "400…599"]
+    # the second window is half of the strange file already
+    assert [row["alarm"] for row in rows] == [False, True, True]
+
+
+def test_a_reference_of_traffic_counts_whole(files):
+    options = ["--reference", files / "strange.npz", "--false-alarms", "0.001"]
+    run(files, *options, files / "strange-scores.npz", code=1)
+    run(files, *options, "--all", files / "strange-scores.npz", code=0)
+
+
+def test_what_is_no_file_of_ours_is_refused(files):
+    (files / "bad.npz").write_bytes(b"nothing")
+    result = CliRunner().invoke(
+        app,
+        [
+            "watch",
+            str(files / "rejector"),
+            "--reference",
+            str(files / "bad.npz"),
+            str(files / "quiet.npz"),
+        ],
+    )
+    assert "damaged or not a .npz archive" in str(result.exception)

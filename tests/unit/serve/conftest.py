@@ -1,0 +1,60 @@
+"""Rejectors on disk, and servers that serve them."""
+
+import numpy as np
+import pytest
+
+from openset import Outputs, Rejector, detectors
+from tests.unit.serve.live import serving
+
+pytest.importorskip("fastapi", reason="the extra serve")
+pytest.importorskip("uvicorn", reason="the extra serve")
+
+CLASSES = ("cat", "dog", "eel")
+
+
+def split(seed, n, *, unknown):
+    """Draw outputs of three classes and of unknowns around the origin."""
+    rng = np.random.default_rng(seed)
+    labels = np.where(rng.random(n) < unknown, -1, rng.integers(0, 3, n))
+    centres = np.vstack([4 * np.eye(3, 5), np.zeros(5)])
+    features = rng.normal(size=(n, 5)) + centres[labels]
+    return Outputs(
+        logits=2 * features[:, :3], features=features, labels=labels, classes=CLASSES
+    )
+
+
+@pytest.fixture(scope="session")
+def test_split():
+    return split(3, 200, unknown=0.4)
+
+
+@pytest.fixture(scope="session")
+def rejector():
+    """PostMax, which needs logits and features."""
+    fitted = detectors.PostMax().fit(split(1, 300, unknown=0))
+    return Rejector.calibrate(fitted, known=split(2, 300, unknown=0.4))
+
+
+@pytest.fixture(scope="session")
+def by_logits():
+    """Max probability, which needs logits alone."""
+    fitted = detectors.MSP().fit(split(1, 300, unknown=0))
+    return Rejector.calibrate(fitted, known=split(2, 300, unknown=0.4))
+
+
+@pytest.fixture(scope="session")
+def folder(rejector, tmp_path_factory):
+    return rejector.save(tmp_path_factory.mktemp("serve") / "rejector")
+
+
+@pytest.fixture(scope="session")
+def logits_folder(by_logits, tmp_path_factory):
+    return by_logits.save(tmp_path_factory.mktemp("serve") / "by-logits")
+
+
+@pytest.fixture(scope="session")
+def live(folder):
+    """One server for many tests: that it lives on is part of what they test."""
+    with serving(folder, "--max-megabytes", 1) as server:
+        yield server
+        assert server.get("/healthz").json() == {"status": "ok"}

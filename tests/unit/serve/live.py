@@ -1,0 +1,57 @@
+"""A real server in a process of its own."""
+
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import httpx
+
+
+class Live:
+    """A running `openset serve`."""
+
+    def __init__(self, process, url):
+        self.process = process
+        self.url = url
+        self.port = int(url.rsplit(":", 1)[1])
+
+    def get(self, path, **options):
+        """Ask for a path."""
+        return httpx.get(self.url + path, timeout=20, **options)
+
+    def post(self, path="/predict", **options):
+        """Send something, by default to be decided on."""
+        return httpx.post(self.url + path, timeout=20, **options)
+
+    def stop(self):
+        """Ask it to stop, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=40)
+
+
+@contextmanager
+def serving(folder, *options):
+    """Start `openset serve` on a free port and stop it in the end."""
+    start = "from openset.cli import main; main()"
+    command = [sys.executable, "-c", start, "serve", str(folder), "--port", "0"]
+    process = subprocess.Popen(  # noqa: S603  # our own command
+        [*command, *map(str, options)], stderr=subprocess.PIPE, text=True
+    )
+    lines = []
+    try:
+        for line in process.stderr:
+            lines.append(line)
+            found = re.search(r"Serving at (http://\S+)", line)
+            if found:
+                break
+        else:
+            msg = "the server did not start:\n" + "".join(lines)
+            raise RuntimeError(msg)
+        yield Live(process, found[1])
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(timeout=10)
+        process.stderr.close()

@@ -1,0 +1,149 @@
+"""A model before the rejector: inputs in, decisions out."""
+
+import io
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from openset import ArtefactError, Outputs, serve
+from openset.serve._model import _outputs
+
+onnx = pytest.importorskip("onnx", reason="the extra onnx")
+pytest.importorskip("onnxruntime", reason="the extra onnx")
+
+WEIGHT = np.random.default_rng(5).normal(size=(4, 5)).astype(np.float32)
+HEAD = np.eye(5, 3, dtype=np.float32) * 2
+
+
+def network(path, *, names=("logits", "features"), kind=None, width=4):
+    """Write x -> x @ WEIGHT (features) -> @ HEAD (logits)."""
+    helper = onnx.helper
+    kind = onnx.TensorProto.FLOAT if kind is None else kind
+    logits, features = names
+
+    def value(name, size):
+        return helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", size])
+
+    nodes = [
+        helper.make_node("Cast", ["x"], ["real"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("MatMul", ["real", "weight"], [features]),
+        helper.make_node("MatMul", [features, "head"], [logits]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", kind, ["n", width])],
+        [value(logits, 3), value(features, 5)],
+        [
+            onnx.numpy_helper.from_array(WEIGHT, "weight"),
+            onnx.numpy_helper.from_array(HEAD, "head"),
+        ],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+    return path
+
+
+@pytest.fixture(params=[("logits", "features"), ("y", "z")], ids=["named", "ordered"])
+def model(request, tmp_path):
+    return network(tmp_path / "model.onnx", names=request.param)
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def test_inputs_go_through_the_model(rejector, model):
+    client = TestClient(serve.app(rejector, model=model))
+    x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
+    features = x @ WEIGHT
+    scores = rejector.decide(Outputs(logits=features @ HEAD, features=features))[1]
+    by_json = client.post("/predict", json={"inputs": x.tolist()})
+    by_npy = client.post(
+        "/predict", content=npy(x), headers={"Content-Type": "application/x-npy"}
+    )
+    for answer in (by_json, by_npy):
+        assert answer.status_code == 200, answer.text
+        assert np.allclose(answer.json()["known"], scores.known, atol=1e-4)
+        assert answer.json()["predicted"] == scores.predicted.tolist()
+    about = client.get("/rejector").json()
+    assert about["arrays"] == about["needs"] == ["inputs"]
+    schema = client.get("/openapi.json").json()["paths"]["/predict"]["post"]
+    content = schema["requestBody"]["content"]["application/json"]
+    example = content["examples"]["two samples"]["value"]
+    assert np.shape(example["inputs"]) == (2, 4)
+    assert client.post("/predict", json=example).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        (
+            [[1.0, 2.0]],
+            r"inputs must be of shape (any, 4), not empty, got shape (1, 2)",
+        ),
+        ([1.0, 2.0, 3.0, 4.0], "got shape (4,)"),
+        ([[float("nan")] * 4], "inputs must be free of NaN"),
+        ([[1e300] * 4], "free of NaN"),  # beyond the model's 32 bits, and inf - inf
+    ],
+)
+def test_bad_inputs_are_refused(rejector, tmp_path, inputs, words):
+    model = network(tmp_path / "model.onnx")
+    client = TestClient(serve.app(rejector, model=model))
+    answer = client.post(
+        "/predict",
+        content=npy(np.array(inputs)),
+        headers={"Content-Type": "application/x-npy"},
+    )
+    assert answer.status_code == 422
+    assert words in answer.json()["detail"]
+
+
+def test_logits_are_not_asked_for_when_a_model_makes_them(rejector, tmp_path):
+    model = network(tmp_path / "model.onnx")
+    client = TestClient(serve.app(rejector, model=model))
+    answer = client.post("/predict", json={"logits": [[1, 2, 3]]})
+    assert answer.status_code == 422
+    assert "a key must be one of inputs, threshold" in answer.json()["detail"]
+
+
+def test_a_model_of_integers_wants_integers(rejector, tmp_path):
+    path = network(tmp_path / "model.onnx", kind=onnx.TensorProto.INT64)
+    client = TestClient(serve.app(rejector, model=path))
+    assert client.post("/predict", json={"inputs": [[1, 2, 3, 4]]}).status_code == 200
+    answer = client.post("/predict", json={"inputs": [[1, 2, 3, 4.5]]})
+    assert answer.status_code == 422
+    assert "inputs must be integers (int64)" in answer.json()["detail"]
+
+
+def test_what_the_model_cannot_run_is_the_clients_error(rejector, tmp_path):
+    """The graph says five columns, its matrix has four rows: only a run finds out."""
+    path = network(tmp_path / "model.onnx", width="any")
+    client = TestClient(serve.app(rejector, model=path))
+    answer = client.post("/predict", json={"inputs": [[1.0, 2.0]]})
+    assert answer.status_code == 422
+    assert "the model cannot run these inputs" in answer.json()["detail"]
+
+
+def test_files_that_are_no_model_are_refused(rejector, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        serve.app(rejector, model=tmp_path / "no.onnx")
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(ArtefactError, match="is no ONNX model we can run"):
+        serve.app(rejector, model=tmp_path / "bad.onnx")
+    text = network(tmp_path / "text.onnx", kind=onnx.TensorProto.BFLOAT16)
+    with pytest.raises(ArtefactError, match="model"):
+        serve.app(rejector, model=text)
+
+
+def test_outputs_are_found_by_name_else_by_order():
+    assert _outputs(["features", "extra", "logits"]) == {
+        "logits": "logits",
+        "features": "features",
+    }
+    assert _outputs(["logits", "z"]) == {"logits": "logits"}
+    assert _outputs(["y"]) == {"logits": "y"}
+    assert _outputs(["y", "z", "rest"]) == {"logits": "y", "features": "z"}

@@ -1,0 +1,134 @@
+"""SIGTERM under load: what was accepted is answered, then the process ends well."""
+
+import http.client
+import io
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from tests.unit.serve.live import serving
+
+
+def batch(n):
+    stream = io.BytesIO()
+    rng = np.random.default_rng(0)
+    np.savez(stream, logits=rng.normal(size=(n, 3)), features=rng.normal(size=(n, 5)))
+    return stream.getvalue()
+
+
+class Caller(threading.Thread):
+    """Sends one request after the other until nobody listens any more."""
+
+    def __init__(self, port, n, *, keep):
+        super().__init__(daemon=True)
+        self.port, self.n, self.keep = port, n, keep
+        self.body = batch(n)
+        self.answered = 0
+        self.answered_late = 0
+        self.lost = []
+        self.stopping = threading.Event()
+
+    def run(self):
+        """Send until the connection is refused; what breaks before that is lost."""
+        connection = self.connect()
+        while connection is not None:
+            try:
+                headers = {"Content-Type": "application/x-npz"}
+                if not self.keep:
+                    headers["Connection"] = "close"
+                connection.request("POST", "/predict", self.body, headers)
+                answer = connection.getresponse()
+                found = json.loads(answer.read())
+            except (OSError, http.client.HTTPException) as error:
+                self.lost.append(repr(error))
+                return
+            if answer.status != 200 or len(found["decisions"]) != self.n:
+                self.lost.append(f"{answer.status}: {found}")
+            self.answered += 1
+            self.answered_late += self.stopping.is_set()
+            if connection.sock is None:  # closed as announced in the answer
+                connection = self.connect()
+
+    def connect(self):
+        """Open a connection, or return None."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.connect()
+        except ConnectionError:
+            connection.close()
+            return None  # not accepted, so not lost
+        return connection
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["keep-alive", "one-shot"])
+def test_a_stop_under_load_loses_no_accepted_request(folder, keep):
+    with serving(folder) as live:
+        callers = [Caller(live.port, n, keep=keep) for n in (1, 1, 100, 20_000)]
+        for caller in callers:
+            caller.start()
+        deadline = time.monotonic() + 20
+        while any(c.answered < 5 for c in callers) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        for caller in callers:
+            caller.stopping.set()
+        assert live.stop() == 0
+        for caller in callers:
+            caller.join(timeout=30)
+    assert [caller.lost for caller in callers] == [[], [], [], []]
+    assert min(caller.answered for caller in callers) >= 5
+    assert sum(caller.answered_late for caller in callers) > 0
+
+
+def test_an_idle_connection_does_not_hold_the_stop_up(folder):
+    with serving(folder) as live:
+        connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=10)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b'{"status":"ok"}'
+        assert live.stop() == 0  # waits 40 seconds at most, or raises
+        connection.close()
+
+
+def test_while_stopping_the_answer_says_it_is_the_last(folder):
+    with serving(folder) as live:
+        connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=10)
+        connection.request("GET", "/healthz")
+        connection.getresponse().read()
+        live.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)  # it looks for signals ten times a second
+        connection.request("GET", "/healthz")
+        answer = connection.getresponse()
+        assert answer.headers["Connection"] == "close"
+        assert answer.read() == b'{"status":"stopping"}'
+        assert live.process.wait(timeout=30) == 0
+        connection.close()
+
+
+def test_a_taken_port_and_a_bad_folder_are_errors_in_one_line(folder, tmp_path):
+    with serving(folder) as live:
+        for arguments, words in (
+            ([str(folder), "--port", str(live.port)], "Address already in use"),
+            ([str(tmp_path)], "is not a rejector"),
+            ([str(folder), "--model", "no.onnx"], "no such file: no.onnx"),
+        ):
+            done = subprocess.run(  # noqa: S603  # our own command
+                [
+                    sys.executable,
+                    "-c",
+                    "from openset.cli import main; main()",
+                    "serve",
+                    *arguments,
+                ],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert done.returncode == 2
+            assert words in done.stderr
+            assert "Traceback" not in done.stderr

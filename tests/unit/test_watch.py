@@ -1,0 +1,168 @@
+"""Drift against a reference: tests that are exact, and words that are right."""
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import fisher_exact, ks_2samp
+
+from openset import Scores, thresholds
+from openset.watch import Watch
+
+
+def scores_of(known, *, label=0):
+    known = np.asarray(known, dtype=float)
+    return Scores(
+        labels=np.full(known.size, label), predicted=[0] * known.size, known=known
+    )
+
+
+def cut_at(value):
+    """Make a threshold chosen on other data."""
+    return thresholds.at_tpr(scores_of([value]), 1.0)
+
+
+def by_orders(reference, new, statistic):
+    """Count all ways to split the pooled samples: the slow, obvious p-value."""
+    pooled = np.concatenate([reference, new])
+    observed = statistic(reference, new)
+    hits = total = 0
+    for rows in combinations(range(pooled.size), new.size):
+        is_new = np.isin(np.arange(pooled.size), rows)
+        total += 1
+        hits += statistic(pooled[~is_new], pooled[is_new]) >= observed - 1e-12
+    return hits / total
+
+
+def distance(a, b):
+    grid = np.concatenate([a, b])
+    return max(abs((a <= t).mean() - (b <= t).mean()) for t in grid)
+
+
+def test_p_values_are_the_share_of_splits_at_least_as_odd(rng):
+    for _ in range(5):
+        reference, new = rng.normal(size=7), rng.normal(0.8, 1, size=5)
+        watch = Watch(cut_at(0.3), scores_of(reference), false_alarms=0.5)
+        verdict = watch.check(scores_of(new))
+        expected = by_orders(reference, new, distance)
+        assert verdict.knownness.p_value == pytest.approx(expected)
+        assert abs(verdict.knownness.distance) == pytest.approx(
+            distance(reference, new)
+        )
+        more = by_orders(reference, new, lambda a, b: (b < 0.3).sum())
+        fewer = by_orders(reference, new, lambda a, b: -(b < 0.3).sum())
+        expected = min(1, 2 * min(more, fewer))
+        assert verdict.unknown_rate.p_value == pytest.approx(expected)
+
+
+def test_p_values_are_those_of_scipy(rng):
+    reference, new = rng.normal(size=300), rng.normal(-0.3, 1, size=120)
+    verdict = Watch(cut_at(-1.0), scores_of(reference)).check(scores_of(new))
+    j, k = int((new < -1).sum()), int((reference < -1).sum())
+    table = [[j, 120 - j], [k, 300 - k]]
+    sides = [fisher_exact(table, alternative=a).pvalue for a in ("greater", "less")]
+    assert verdict.unknown_rate.p_value == pytest.approx(2 * min(sides))
+    assert verdict.unknown_rate.new == j / 120
+    assert verdict.unknown_rate.reference == k / 300
+    assert verdict.knownness.p_value == ks_2samp(reference, new).pvalue
+    assert verdict.knownness.distance < 0  # the new ones are less known
+
+
+def test_changes_give_alarm_and_none_gives_none(rng):
+    watch = Watch(cut_at(-1.5), scores_of(rng.normal(size=1000)))
+    assert not watch.check(scores_of(rng.normal(size=400))).is_alarm
+    unknowns = np.concatenate([rng.normal(size=340), np.full(60, -5.0)])
+    found = watch.check(scores_of(rng.permutation(unknowns)))
+    assert found.unknown_rate.is_alarm
+    assert "ALARM" in str(found.unknown_rate)
+    narrow = watch.check(scores_of(rng.normal(0, 0.5, size=400)))
+    assert narrow.knownness.is_alarm  # fewer rejected, and another shape
+    assert narrow.knownness.limit == 0.005
+    sure = watch.check(scores_of(rng.normal(size=400) + 6))
+    assert sure.knownness.distance > 0.9
+    assert sure.unknown_rate.distance < 0
+
+
+def test_the_reference_is_its_knowns_or_all_of_it(rng):
+    known, unknown = scores_of(rng.normal(3, 1, 200)), scores_of(rng.normal(size=200))
+    mixed = Scores.concat([known, scores_of(unknown.known, label=-1)])
+    traffic = Scores.concat([known, unknown])
+    assert not Watch(cut_at(1.5), mixed, against="all").check(traffic).is_alarm
+    assert Watch(cut_at(1.5), mixed).check(traffic).is_alarm
+    with pytest.raises(ValueError, match="Use against='all' if they are traffic"):
+        Watch(cut_at(1.5), scores_of(unknown.known, label=-1))
+
+
+def test_a_stream_is_cut_into_windows_wherever_its_parts_end(rng):
+    watch = Watch(cut_at(-1.0), scores_of(rng.normal(size=300)))
+    stream = scores_of(rng.normal(size=1000))
+    parts = [stream.take(np.arange(a, b)) for a, b in ((0, 30), (30, 700), (700, 1000))]
+    found = list(watch.stream(parts, 150))
+    assert [verdict.start for verdict in found] == [0, 150, 300, 450, 600, 750]
+    for verdict in found:
+        window = stream.take(np.arange(verdict.start, verdict.start + 150))
+        assert verdict == watch.check(window, start=verdict.start)
+
+
+def test_a_window_is_judged_as_soon_as_it_is_full(rng):
+    watch = Watch(cut_at(-1.0), scores_of(rng.normal(size=300)))
+    asked = []
+
+    def source():
+        for i in range(10):
+            asked.append(i)
+            yield scores_of(rng.normal(size=60))
+
+    next(watch.stream(source(), 100))
+    assert asked == [0, 1]
+
+
+def test_infinite_knownness_is_a_value_like_others(rng):
+    reference = np.where(rng.random(200) < 0.3, np.inf, rng.normal(size=200))
+    new = np.where(rng.random(200) < 0.9, -np.inf, rng.normal(size=200))
+    verdict = Watch(cut_at(0.0), scores_of(reference)).check(scores_of(new))
+    assert verdict.knownness.is_alarm
+    assert verdict.knownness.new == -np.inf
+    assert verdict.to_dict()["knownness"]["new"] == "-inf"
+    assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False))["alarm"] is True
+
+
+def test_thresholds_per_class_count_by_class(rng):
+    known = rng.normal(size=100)
+    predicted = rng.integers(0, 2, 100)
+    scores = Scores(labels=[0] * 100, predicted=predicted, known=known)
+    base = cut_at(0.0).to_dict()
+    per_class = thresholds.Threshold.from_dict({**base, "per_class": ["-inf", "inf"]})
+    verdict = Watch(per_class, scores).check(scores)
+    assert verdict.unknown_rate.reference == (predicted == 1).mean()
+
+
+def test_windows_that_could_never_give_alarm_are_refused(rng):
+    watch = Watch(cut_at(0.0), scores_of(rng.normal(size=20)))
+    with pytest.raises(ValueError, match="Watch: window must be large enough"):
+        watch.check(scores_of([1.0]))
+    with pytest.raises(ValueError, match="1 samples against 20 of the reference"):
+        list(watch.stream([], 1))
+    # 2 / C(22, 2) = 0.0087 > 0.005, 2 / C(23, 3) = 0.0011
+    with pytest.raises(ValueError, match=r"or more false alarms than 0\.01"):
+        watch.check(scores_of([9.0, 9.0]))
+    assert watch.check(scores_of([9.0, 8.0, 7.0])).is_alarm
+
+
+def test_large_samples_use_the_limit_law(rng):
+    reference = scores_of(rng.normal(size=200_000))
+    watch = Watch(cut_at(-1.0), reference)
+    found = watch.check(scores_of(rng.normal(size=2000)))
+    assert found.knownness.method == "Kolmogorov-Smirnov, limit law"
+    small = watch.check(scores_of(rng.normal(size=100)))
+    assert small.knownness.method == "Kolmogorov-Smirnov, exact"
+    assert watch.check(scores_of(rng.normal(0.2, 1, size=2000))).is_alarm
+
+
+@pytest.mark.parametrize(
+    "options", [{"false_alarms": 0}, {"false_alarms": 1}, {"against": "unknowns"}]
+)
+def test_bad_options_are_refused(options):
+    with pytest.raises(ValueError, match=f"Watch: {next(iter(options))} must be"):
+        Watch(cut_at(0.0), scores_of([1.0, 2.0]), **options)

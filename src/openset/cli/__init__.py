@@ -4,6 +4,7 @@ import sys
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 import openset
 from openset._types import ArtefactError, MissingExtraError
@@ -69,5 +70,9 @@ def main() -> None:
     try:
         app()
     except (ValueError, TypeError, OSError, ArtefactError, MissingExtraError) as error:
-        ERRORS.print(f"[bold red]error:[/bold red] {error}", highlight=False)
+        ERRORS.print(
+            f"[bold red]error:[/bold red] {escape(str(error))}",
+            highlight=False,
+            soft_wrap=True,
+        )
         sys.exit(2)

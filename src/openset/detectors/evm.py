@@ -61,11 +61,11 @@ class EVM(Detector):
     --------
     >>> train = Outputs(features=[[0.0], [1.0], [8.0], [9.0]], labels=[0, 0, 1, 1])
     >>> fitted = EVM(tail=2).fit(train)
-    >>> new = Outputs(features=[[0.5], [4.5], [90.0]], labels=[0, -1, -1])
+    >>> new = Outputs(features=[[0.5], [4.0], [90.0]], labels=[0, -1, -1])
     >>> fitted.state["vectors"].shape  # one sample covers each class
     (2, 1)
     >>> fitted.probability(new).round(2), fitted.score(new).predicted
-    (array([1.  , 0.85, 0.  ]), array([0, 1, 1]))
+    (array([1.  , 0.85, 0.  ]), array([0, 0, 1]))
     """
 
     name = "evm"

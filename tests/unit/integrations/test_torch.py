@@ -13,6 +13,7 @@ from openset import Outputs, Rejector, detectors
 from openset.integrations.torch import OpenSetModule
 from openset.train import extract
 from tests.unit.detectors.synthetic import N_CLASSES, WIDTH, split
+from tests.unit.integrations.rejectors import altered
 
 # Small parameters for those whose defaults ask for more samples than a test has.
 PARAMS = {"knn": {"k": 5}}
@@ -166,11 +167,9 @@ def test_thresholds_per_class_are_applied(test, inputs):
     rejector = rejector_of("msp")
     scores = rejector.decide(test)[1]
     limits = (-np.inf, np.inf, 1.0)  # the last class has none: the common one
-    threshold = copy.copy(rejector.threshold)
-    object.__setattr__(threshold, "per_class", limits)
-    strict = Rejector(rejector.fitted, threshold, reference=rejector.reference)
+    strict = altered(rejector, per_class=limits)
     result = OpenSetModule(linear_model(test), strict)(inputs)
-    assert_array_equal(result.classes, threshold.decide(scores))
+    assert_array_equal(result.classes, strict.threshold.decide(scores))
     assert 0 in result.classes
     assert 1 not in result.classes
 
@@ -250,7 +249,7 @@ def _wide(rejector):
     fitted = detectors.Fitted(
         detector=rejector.fitted.detector, state={}, widths={"n_classes": N_CLASSES}
     )
-    return Rejector(fitted, rejector.threshold, reference=rejector.reference)
+    return altered(rejector, fitted=fitted)
 
 
 def test_a_wrong_head_is_named():

@@ -64,7 +64,8 @@ def test_the_module_decides_as_the_rejector_does(name, test, inputs):
     assert {-1, 0} <= set(result.classes.tolist())
 
 
-@pytest.mark.parametrize("name", detectors.names())
+# The score is not compiled: one detector of each kind of state will do.
+@pytest.mark.parametrize("name", ["msp", "postmax", "knn", "openmax", "nno"])
 def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):
     module = OpenSetModule(linear_model(test), rejector_of(name))
     torch._dynamo.reset()

@@ -17,8 +17,6 @@ from tests.unit.integrations.rejectors import altered
 
 # Small parameters for those whose defaults ask for more samples than a test has.
 PARAMS = {"knn": {"k": 5}}
-# Steep laws of kernel sums: the last digit of a float32 is one of the first of these.
-STEEP = ("wsvm", "pisvm")
 
 
 def linear_model(outputs):
@@ -58,8 +56,7 @@ def test_the_module_decides_as_the_rejector_does(name, test, inputs):
     outputs = Outputs(
         logits=result.logits.detach().numpy(), features=np.array(test.features)
     )
-    rtol = 1e-3 if name in STEEP else 1e-5
-    assert_allclose(result.known, rejector.known(outputs), rtol=rtol, atol=rtol)
+    assert_allclose(result.known, rejector.known(outputs), rtol=1e-5, atol=1e-5)
     assert_array_equal(result.classes, rejector.predict(outputs))
     assert {-1, 0} <= set(result.classes.tolist())
 

@@ -1,7 +1,7 @@
 """Any scikit-learn classifier, with an answer for what it does not know."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,7 +25,8 @@ from sklearn.utils.validation import (
 
 from openset import _check, detectors, thresholds
 from openset._types import UNKNOWN
-from openset.detectors import Detector, Fitted
+from openset.detectors import Batch, Detector, Fitted
+from openset.detectors._base import State
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
@@ -35,7 +36,6 @@ __all__ = ["OpenSetClassifier"]
 
 _CALLER = "OpenSetClassifier"
 _KNOWNS_ALONE = ("at_tpr", "conformal")  # objectives that need no unknowns
-_QUANTILES = 1025
 
 
 def _delegate(name: str) -> Callable[["OpenSetClassifier"], bool]:
@@ -175,13 +175,14 @@ class OpenSetClassifier(
                 setattr(self, name, getattr(self.estimator_, name))
         outputs = self._outputs(recipe, self.estimator_, knowns, labels=owner)
         fitted = recipe.fit(outputs)
-        self.threshold_ = self._choose(pooled, fitted.score(outputs))
+        chosen = self._calibrated(pooled, fitted.score(outputs))
+        self.threshold_ = chosen.threshold
         self.rejector_ = Rejector(
             fitted,
-            self.threshold_,
-            classes=tuple(str(name) for name in self.classes_),
-            reference=_reference(pooled),
-            report=thresholds.report(pooled, self.threshold_),
+            chosen.threshold,
+            classes=chosen.classes,
+            reference=chosen.reference,
+            report=chosen.report,
         )
         return self
 
@@ -343,25 +344,38 @@ class OpenSetClassifier(
         for fold in range(min(n_folds, int(counts.max()))):
             yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
-    def _choose(self, scores: Scores, own: Scores) -> Threshold:
-        """Choose the threshold on held-out `scores`; `own` are those of the fit."""
+    def _calibrated(self, scores: Scores, own: Scores) -> Rejector:
+        """Calibrate on held-out `scores`; `own` are those of the classifier fitted."""
         options = dict(self.objective_params or {})
         objective: Any = self.objective
-        if callable(objective):
-            return objective(scores, **options)
-        if scores.n_unknown == 0 and objective not in _KNOWNS_ALONE:
-            threshold = thresholds.at_tpr(scores, self.tpr)
-            if self.tpr < 1:
-                return threshold
-            # All means all: the classifier fitted last may know a sample less well
-            # than the one that had not seen it.
-            least = min(threshold.value, float(own.known.min()))
-            return replace(threshold, value=least, interval=Span(-np.inf, least))
-        names = [
-            n for n in thresholds.__all__ if n.islower() and hasattr(thresholds, n)
-        ]
-        _check.one_of(_CALLER, "objective", objective, names)
-        return getattr(thresholds, objective)(scores, **options)
+        if (
+            scores.n_unknown == 0
+            and isinstance(objective, str)
+            and objective not in _KNOWNS_ALONE
+        ):
+            options = {}
+
+            def objective(found: Scores) -> Threshold:
+                return self._accepting(found, own)
+
+        columns = np.stack([scores.known, scores.predicted], axis=1)
+        held_out = Outputs(
+            features=columns,
+            labels=scores.labels,
+            classes=[str(name) for name in self.classes_],
+        )
+        given = Fitted(detector=_Given(), state={})
+        return Rejector.calibrate(given, known=held_out, objective=objective, **options)
+
+    def _accepting(self, scores: Scores, own: Scores) -> Threshold:
+        """Choose the threshold that accepts the share `tpr` of the knowns."""
+        threshold = thresholds.at_tpr(scores, self.tpr)
+        if self.tpr < 1:
+            return threshold
+        # All means all: the classifier fitted last may know a sample less well than
+        # the one that had not seen it.
+        least = min(threshold.value, float(own.known.min()))
+        return replace(threshold, value=least, interval=Span(-np.inf, least))
 
     def _outputs_of(self, X: Any) -> Outputs:
         check_is_fitted(self)
@@ -382,6 +396,26 @@ class OpenSetClassifier(
         if "head" in recipe.fit_needs:
             head = _linear_head(model, logits, features)
         return Outputs(logits=logits, features=features, labels=labels, **head)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Given(Detector):
+    """Scores that are there already, as features: knownness, predicted class.
+
+    Held-out scores come from as many detectors as there are folds; a rejector is
+    calibrated with one.
+    """
+
+    name = "given"
+    score_needs = ("features",)
+    score_cost = "1"
+    paper = "-"
+
+    def _score(self, state: State, batch: Batch) -> NDArray[np.float64]:
+        return batch.features[:, 0]
+
+    def _predict(self, state: State, batch: Batch) -> NDArray[np.int64]:
+        return batch.features[:, 1].astype(np.int64)
 
 
 def _looks_at_features(recipe: Detector) -> bool:
@@ -469,14 +503,3 @@ def _linear_head(
         return {}  # the detector says that it needs a head
     bias = np.broadcast_to(bias, logits.shape[1:])
     return {"weight": weight, "bias": bias}
-
-
-def _reference(scores: Scores) -> dict[str, NDArray[np.float64]]:
-    """Quantiles of the calibration scores, by side."""
-    sides = {"known": ~scores.is_unknown, "unknown": scores.is_unknown}
-    grid = np.linspace(0, 1, _QUANTILES)
-    return {
-        side: np.quantile(scores.known[mask], grid, method="higher")
-        for side, mask in sides.items()
-        if mask.any()
-    }

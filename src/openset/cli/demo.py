@@ -82,8 +82,14 @@ def command(
             f"and rejects {done.urr:.1%} of the unknown ones. Operational open-set "
             f"accuracy {done.oosa:.3f}; the best threshold in hindsight would have had "
             f"{done.oracle:.3f}.")  # fmt: skip
-    _say(6, f"The rejector is in {rejector.save(out / 'rejector')} and ready for "
-            f"[bold]openset predict[/bold].")  # fmt: skip
+    rejector.save(out / "rejector")
+    for name, part in parts._asdict().items():
+        part.save(out / f"{name}.npz")
+    _say(
+        6,
+        f"The rejector is in {out / 'rejector'}, the outputs are beside it. Next: "
+        f"[bold]openset predict {out / 'rejector'} {out / 'unseen.npz'}[/bold]",
+    )
 
 
 def _say(step: int, text: str) -> None:

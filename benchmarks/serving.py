@@ -217,8 +217,9 @@ def endurance(case: Case, requests: int) -> str:
     assert counted is not None
     return (
         f"{total:.0f} requests over 16 connections ({case.name}): {errors:.0f} errors; "
-        f"the server counted {float(counted[1]):.0f} answers with status 200, "
-        "the difference being requests in flight when wrk stopped counting."
+        f"the server's own count of answers with status 200 is "
+        f"{float(counted[1]):.0f}, the difference being requests in flight when wrk "
+        f"stopped counting."
     )
 
 

@@ -1,9 +1,12 @@
 """uvicorn, stopped so gently that no accepted request is lost."""
 
 import asyncio
+import ctypes
 import logging
 import signal
 import socket
+import struct
+import sys
 from contextlib import suppress
 from types import FrameType
 
@@ -11,6 +14,8 @@ import uvicorn
 from fastapi import FastAPI
 
 _LINGER = 0.5  # seconds an open connection has to send its last request
+_HANDSHAKE = 0.1  # seconds for connections in the making to be made and accepted
+_SO_ATTACH_FILTER = 26  # which Python's socket module does not name
 _LOG = logging.getLogger("uvicorn.error")
 
 
@@ -19,45 +24,24 @@ class Server(uvicorn.Server):
 
     Left alone, uvicorn drops two kinds of requests at the signal: those on their way
     over a connection that is between two requests, which it closes at once, and those
-    over connections the system has accepted and the server not yet. Here the latter
-    are taken in, and open connections stay a moment longer; the answer to their next
+    over connections the system has accepted and the server not yet. Here nobody new is
+    let in first, and open connections stay a moment longer; the answer to their next
     request says that it is the last one (``Connection: close``).
     """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, answer what comes over open connections, then close."""
+        """Let nobody in, answer what comes over open connections, then close."""
         self.config.app.state.stopping = True  # type: ignore[union-attr]
-        await self._take_in(sockets or [])
+        for one in sockets or []:
+            _admit_nobody(one)
+        await asyncio.sleep(_HANDSHAKE)
+        for server in self.servers:
+            server.close()  # the listening socket only
         loop = asyncio.get_running_loop()
         end = loop.time() + _LINGER
         while self.server_state.connections and loop.time() < end:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
-
-    async def _take_in(self, listening: list[socket.socket]) -> None:
-        loop = asyncio.get_running_loop()
-        for one in listening:
-            loop.remove_reader(one.fileno())
-        for _ in range(3):
-            await asyncio.sleep(0)  # let connections in the making be made
-        waiting = []
-        for one in listening:
-            with suppress(BlockingIOError):
-                while True:
-                    waiting.append(one.accept()[0])
-        for server in self.servers:
-            server.close()  # at once: whoever connects from here on is refused
-        for connection in waiting:
-            connection.settimeout(0)
-            await loop.connect_accepted_socket(self._protocol, connection)
-
-    def _protocol(self) -> asyncio.Protocol:
-        kind = self.config.http_protocol_class
-        return kind(  # type: ignore[call-arg]
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
-        )
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note the signal; a second Ctrl-C does not wait."""
@@ -65,6 +49,28 @@ class Server(uvicorn.Server):
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
+
+
+def _admit_nobody(listening: socket.socket) -> None:
+    """Let the system ignore who wants to connect from here on.
+
+    When a listening socket is closed, connections that wait to be accepted are reset,
+    with the requests in them. So first a filter drops the packets that open new ones
+    (Linux; a classic BPF program on the flags of the TCP header). Who waits is accepted
+    meanwhile, and a newcomer asks again after a second and is refused.
+    """
+    if sys.platform != "linux":
+        return
+    lines = (
+        (0x30, 0, 0, 13),  # load byte 13, the flags
+        (0x45, 0, 1, 0x02),  # is SYN among them?
+        (0x06, 0, 0, 0),  # yes: drop
+        (0x06, 0, 0, 0xFFFFFFFF),  # no: pass
+    )
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *x) for x in lines))
+    program = struct.pack("HP", len(lines), ctypes.addressof(code))
+    with suppress(OSError):  # not every container may; then the gap stays
+        listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
 def run(application: FastAPI, *, host: str, port: int, stop_seconds: float) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 README = Path(__file__).with_name("README.md")
@@ -76,3 +77,14 @@ def put_section(name: str, text: str) -> None:
 def seconds(value: float) -> str:
     """Write a duration for people."""
     return f"{value * 1e3:.2f} ms" if value < 0.1 else f"{value:.2f} s"
+
+
+@cache
+def let_torchvision_import() -> object:
+    """Declare two operators that torchvision misses beside a CPU build of torch."""
+    import torch
+
+    library = torch.library.Library("torchvision", "DEF")
+    for name in ("nms", "qnms"):
+        library.define(f"{name}(Tensor d, Tensor s, float t) -> Tensor")
+    return library

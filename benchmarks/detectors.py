@@ -15,14 +15,19 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _measure import in_fresh_process, machine, put_section, seconds
+from _measure import (
+    in_fresh_process,
+    let_torchvision_import,
+    machine,
+    put_section,
+    seconds,
+)
 
 from openset import Outputs
 from openset.detectors import KNN, NNGuide, make, names, score_all
@@ -242,17 +247,6 @@ def search_peers(bank: Outputs, test: Outputs, k: int) -> dict[str, Callable]:
         f"pytorch-ood KNN, k = {k}": lambda: knn.predict_features(queries),
         "pytorch-ood NNGuide, k = 10": lambda: guide.predict_features(queries),
     }
-
-
-@cache
-def let_torchvision_import() -> object:
-    """Declare two operators that torchvision misses beside a CPU build of torch."""
-    import torch
-
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor d, Tensor s, float t) -> Tensor")
-    return library
 
 
 def tail_fit(bench: Bench) -> None:

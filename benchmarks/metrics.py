@@ -10,11 +10,17 @@ warm-up. Writes its table to benchmarks/README.md.
 import argparse
 import json
 from collections.abc import Callable
-from functools import cache
 from importlib.metadata import version
 
 import numpy as np
-from _measure import in_fresh_process, machine, put_section, seconds, timed
+from _measure import (
+    in_fresh_process,
+    let_torchvision_import,
+    machine,
+    put_section,
+    seconds,
+    timed,
+)
 
 from openset import Scores, evaluate
 
@@ -47,17 +53,6 @@ def ours(scores: Scores) -> Callable[[], object]:
     return run
 
 
-@cache
-def _let_torchvision_import() -> object:
-    """Declare two operators that torchvision misses beside a CPU build of torch."""
-    import torch
-
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor d, Tensor s, float t) -> Tensor")
-    return library
-
-
 def scikit_learn(scores: Scores) -> Callable[[], object]:
     """AUROC, FPR95 and AUPR; no OpenAUC, no curve of correct classification."""
     from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
@@ -79,7 +74,7 @@ def torchmetrics(scores: Scores) -> Callable[[], object]:
     """AUROC, FPR95 and AUPR."""
     import torch
 
-    _let_torchvision_import()
+    let_torchvision_import()
     from torchmetrics.functional.classification import (
         binary_auroc,
         binary_average_precision,
@@ -104,7 +99,7 @@ def pytorch_ood(scores: Scores) -> Callable[[], object]:
     """AUROC, AUPR both ways, FPR95, and the area under OSCR."""
     import torch
 
-    _let_torchvision_import()
+    let_torchvision_import()
     from pytorch_ood.metrics import OODMetrics, oscr_score
 
     outlier = torch.from_numpy(-scores.known)

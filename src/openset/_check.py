@@ -53,13 +53,19 @@ def number(
 
 
 def rate(caller: str, name: str, value: Any, *, open_low: bool = False) -> Fraction:
-    """Return a rate in [0, 1] as the decimal fraction the caller wrote.
-
-    0.95 is not a binary number; ``Fraction("0.95")`` is, so that "95 % of 20 samples"
-    is 19 samples on every machine.
-    """
+    """Return a rate in [0, 1] as the fraction the caller meant."""
     number(caller, name, value, low=0.0, high=1.0, open_low=open_low)
-    return Fraction(str(float(value)))
+    return fraction(value)
+
+
+def fraction(value: float) -> Fraction:
+    """Return the simple fraction or decimal a float stands for.
+
+    Neither 0.95 nor 1/3 is a binary number, but 19/20 and 1/3 are what was meant: so
+    "95 % of 20 samples" is 19 samples, and equal weights compare equal.
+    """
+    simple = Fraction(float(value)).limit_denominator(10**6)
+    return simple if float(simple) == float(value) else Fraction(str(float(value)))
 
 
 def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:

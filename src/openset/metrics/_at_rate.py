@@ -1,6 +1,5 @@
 """Error rates at the threshold that reaches a wanted true positive rate."""
 
-from fractions import Fraction
 from math import ceil
 from typing import Any, Literal
 
@@ -95,7 +94,7 @@ def _counts(
 ) -> tuple[Floats, Floats, int, int]:
     """Count true and false positives at the threshold."""
     n_known, n_unknown = table.n_known, table.n_unknown
-    rate = Fraction(str(float(tpr)))
+    rate = _check.fraction(tpr)
     if positive == "known":
         at = first_reaching(table.known, ceil(rate * n_known))
         return pick(table.known, at), pick(table.unknown, at), n_known, n_unknown

@@ -1,6 +1,5 @@
 """OpenAUC, whole and partial: the area under the OSCR curve."""
 
-from fractions import Fraction
 from typing import Literal
 
 import numpy as np
@@ -120,7 +119,7 @@ def partial_kernel(
     scale: Scale = "mean",
 ) -> Floats:
     """Compute it for every replicate."""
-    budget = float(Fraction(str(float(max_fpr))) * table.n_unknown)
+    budget = float(_check.fraction(max_fpr) * table.n_unknown)
     area = np.zeros(table.unknown.shape[:-1])
     for block in blocks(table):
         # Width of each step inside the budget, and how much of a tied step that is.

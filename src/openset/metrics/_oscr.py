@@ -1,7 +1,6 @@
 """The open-set classification rate curve."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import floor
 
 import numpy as np
@@ -83,6 +82,6 @@ def ccr_at_fpr(scores: Scores, fpr: float = 0.1) -> float:
 
 def ccr_kernel(table: Levels, *, fpr: float = 0.1) -> Floats:
     """Compute it for every replicate."""
-    allowed = floor(Fraction(str(float(fpr))) * table.n_unknown)
+    allowed = floor(_check.fraction(fpr) * table.n_unknown)
     at = last_within(table.unknown, allowed)
     return pick(table.correct, at) / table.n_known

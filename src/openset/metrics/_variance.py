@@ -14,10 +14,9 @@ estimator counts the third term twice; it is subtracted once here, which makes t
 estimate unbiased.
 """
 
-from fractions import Fraction
-
 import numpy as np
 
+from openset import _check
 from openset.metrics._levels import Levels, Pairs, blocks, dot
 
 
@@ -53,7 +52,7 @@ def partial_variance(table: Levels, max_fpr: float) -> tuple[float, float]:
     if min(n_known, n_unknown) < 2:
         return float("nan"), float("nan")
     bound = float(max_fpr)
-    budget = float(Fraction(str(bound)) * n_unknown)
+    budget = float(_check.fraction(bound) * n_unknown)
     # CCR where the budget is spent, linear inside a tied step.
     next_level = int(np.searchsorted(table.unknown, budget, side="right"))
     around = slice(next_level - 1, next_level + 1)

@@ -1,7 +1,6 @@
 """Two detectors on the same samples."""
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from math import sqrt
 from typing import Any
 
@@ -176,7 +175,7 @@ def _placements(
     bound = float(max_fpr)
     fpr_at_known = 1 - _share_below(unknown, known)
     of_known = counts * np.maximum(bound - fpr_at_known, 0) / bound
-    allowed = int(Fraction(str(bound)) * unknown.size)
+    allowed = int(_check.fraction(bound) * unknown.size)
     if allowed < unknown.size:
         limit = np.sort(unknown)[::-1][allowed]
         at_limit = np.count_nonzero((known > limit) & (counts > 0)) / known.size

@@ -167,7 +167,7 @@ def _gain(
     )
     saved = [
         # the decimal the caller wrote: 0.1 and 0.2 together cost as much as 0.3
-        (Fraction(str(off)) - Fraction(str(on))) * weight[int(unknown)]
+        (_check.fraction(off) - _check.fraction(on)) * weight[int(unknown)]
         for off, on, unknown in kinds.tolist()
     ]
     scale = lcm(*(one.denominator for one in saved))

@@ -240,6 +240,16 @@ COLUMNS = {
 }
 
 
+def lengths(problem: Problem) -> str:
+    """Say how long features are, known and unknown: what PostMax divides by."""
+    norms = np.linalg.norm(problem.test.features, axis=1)
+    is_known = problem.test.labels != UNKNOWN
+    names = np.where(is_known, "known", problem.test.groups)
+    order = ["known", *sorted(set(names[~is_known]))]
+    parts = [f"{name} {np.median(norms[names == name]):.2f}" for name in order]
+    return f"Median length of the features: {', '.join(parts)}."
+
+
 def section(
     problem: Problem,
     rows: dict[str, dict[str, Evaluation]],
@@ -262,7 +272,8 @@ def section(
         f"### {problem.name}",
         "",
         f"{problem.what}. Accuracy {whole['accuracy']:.3f} on {whole.n_known} known "
-        f"test samples, {whole.n_unknown} unknown, {len(problem.train)} to fit on.",
+        f"test samples, {whole.n_unknown} unknown, {len(problem.train)} to fit on. "
+        f"{lengths(problem)}",
         "",
         "| | " + " | ".join(columns) + " | 95 % of OpenAUC | s |",
         "|---|" + "---|" * (len(columns) + 2),

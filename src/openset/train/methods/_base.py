@@ -1,0 +1,146 @@
+"""`Method`: what a training method adds to a network."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F  # noqa: N812  # its name everywhere
+from torch import Tensor, nn
+
+from openset import _check
+from openset.train.networks import Network
+
+
+class Response(NamedTuple):
+    """What a trained network says: one logit per known class, and how known."""
+
+    logits: Tensor
+    known: Tensor
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One update: which loss, of whose parameters.
+
+    Attributes
+    ----------
+    name
+        Passed to :meth:`Method.loss`.
+    part
+        Whose parameters move: "classifier" (the network and the method's own, with the
+        recipe's optimiser) or the name of a part of the method that brings its own.
+    """
+
+    name: str = "classify"
+    part: str = "classifier"
+
+
+class Method(nn.Module):
+    """A loss, the parameters it brings along, and the score it is tested with.
+
+    One object belongs to one training run. Subclasses set the class attributes, take
+    their options as keywords, and write :meth:`loss`; most need nothing else.
+
+    Parameters
+    ----------
+    n_classes
+        Number of known classes.
+    network
+        The network to train, for its sizes.
+    smoothing
+        Label smoothing as in CE+: the target is 1 − ε for the true class and
+        ε / (C − 1) for each other one.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """The name papers use."""
+    paper: ClassVar[str]
+    score: ClassVar[str] = "maxlogit"
+    """The score it was published with: "maxlogit", "msp", or "own"."""
+    n_extra: ClassVar[int] = 0
+    """Outputs of the last layer beyond the known classes."""
+    has_linear_head: ClassVar[bool] = True
+    """Are the logits a linear function of the features?"""
+    two_norms: ClassVar[bool] = False
+    """Does it need two batch norms for each?"""
+    passes: ClassVar[tuple[tuple[Phase, ...], ...]] = ((Phase(),),)
+    """Passes over the training data per epoch; the updates made with each batch."""
+
+    def __init__(
+        self, *, n_classes: int, network: Network, smoothing: float = 0.0
+    ) -> None:
+        super().__init__()
+        caller = f"method {self.name}"
+        if n_classes < 2:
+            msg = _check.must(
+                "at least 2",
+                caller=caller,
+                name="the number of known classes",
+                got=n_classes,
+                remedy="With one known class there is nothing to classify",
+            )
+            raise ValueError(msg)
+        _check.number(caller, "smoothing", smoothing, low=0, high=1, open_high=True)
+        self.n_classes = n_classes
+        self.smoothing = smoothing
+
+    def check_batch(self, batch: int) -> None:
+        """Refuse a batch size the loss cannot work with."""
+
+    def loss(
+        self, network: Network, inputs: Tensor, labels: Tensor, phase: str
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of a batch and its logits (n, C), for the accuracy."""
+        raise NotImplementedError
+
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        """Logits of the known classes, one each."""
+        return network.head(features)
+
+    def respond(self, network: Network, features: Tensor) -> Response:
+        """Return logits and the published score, from features, at test time."""
+        logits = self.logits(network, features).float()
+        if self.score == "msp":
+            return Response(logits, logits.softmax(dim=1).amax(dim=1))
+        return Response(logits, logits.amax(dim=1))
+
+    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Mean cross-entropy with the method's label smoothing."""
+        return smooth_cross_entropy(logits, labels, self.smoothing)
+
+    def optimiser(self, part: str) -> torch.optim.Optimizer:
+        """Return the optimiser of a part that the recipe's optimiser does not move."""
+        msg = f"{self.name}: no part {part!r}"
+        raise KeyError(msg)
+
+    @classmethod
+    def options(cls) -> dict[str, Any]:
+        """Return the options and their default values."""
+        parameters = inspect.signature(cls).parameters
+        given = ("n_classes", "network")
+        return {n: p.default for n, p in parameters.items() if n not in given}
+
+
+def smooth_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    r"""Cross-entropy with target 1 − ε for the true class, ε/(C − 1) for the others.
+
+    Frameworks spread ε over all classes, the true one included; their value for the
+    same targets is :math:`\varepsilon C / (C - 1)`.
+
+    Examples
+    --------
+    >>> logits = torch.tensor([[2.0, 0.0, 0.0]])
+    >>> round(float(smooth_cross_entropy(logits, torch.tensor([0]), 0.0)), 4)
+    0.2395
+    >>> round(float(smooth_cross_entropy(logits, torch.tensor([0]), 0.5)), 4)
+    1.2395
+    """
+    logits = logits.float()
+    if smoothing == 0:
+        return F.cross_entropy(logits, labels)
+    logs = logits.log_softmax(dim=1)
+    other = smoothing / (logits.shape[1] - 1)
+    of_true = logs.gather(1, labels[:, None]).squeeze(1)
+    return -((1 - smoothing - other) * of_true + other * logs.sum(dim=1)).mean()

@@ -1,0 +1,97 @@
+"""`Classifier32`: the small VGG-like network of the open-set papers."""
+
+from collections import OrderedDict
+
+from torch import Tensor, nn
+
+from openset.train.networks._network import Network
+
+# Input channels, output channels, stride of the nine convolutions.
+_LAYERS = (
+    (3, 64, 1),
+    (64, 64, 1),
+    (64, 128, 2),
+    (128, 128, 1),
+    (128, 128, 1),
+    (128, 128, 2),
+    (128, 128, 1),
+    (128, 128, 1),
+    (128, 128, 2),
+)
+_DROPPED = (1, 4, 7)  # convolutions with channel dropout before them
+
+
+class TwoNorms(nn.Module):
+    """Two batch norms of which one is on: 0 for real images, 1 for generated ones.
+
+    :func:`use_norms` turns the switch in a whole network.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.BatchNorm2d(channels) for _ in range(2)])
+        self.on = 0
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise with the batch norm that is on."""
+        return self.norms[self.on](images)
+
+
+def use_norms(network: nn.Module, which: int) -> None:
+    """Switch every `TwoNorms` of a network."""
+    for module in network.modules():
+        if isinstance(module, TwoNorms):
+            module.on = which
+
+
+class Classifier32(Network):
+    """Nine 3×3 convolutions, global average pooling and a linear layer without bias.
+
+    Each convolution is followed by batch norm and LeakyReLU(0.2); channels are dropped
+    with probability 0.2 before the first (colour channels of the image), the fourth and
+    the seventh. Any image side from 8 on will do; 128 features.
+
+    Parameters
+    ----------
+    n_classes
+        Number of outputs.
+    two_norms
+        Two independent batch norms in place of each, as ARPL+CS needs.
+
+    References
+    ----------
+    Neal et al. (2018), Open set learning with counterfactual images, and the releases
+    of ARPL, CE+ and OpenAUC, which use it. Theirs declares a tenth batch norm that is
+    never used (256 parameters more); ours does not.
+
+    Examples
+    --------
+    >>> sum(p.numel() for p in Classifier32(6).parameters())
+    999872
+    """
+
+    def __init__(self, n_classes: int, *, two_norms: bool = False) -> None:
+        norm = TwoNorms if two_norms else nn.BatchNorm2d
+        blocks: OrderedDict[str, nn.Module] = OrderedDict()
+        for number, (n_in, n_out, stride) in enumerate(_LAYERS, start=1):
+            parts: list[nn.Module] = []
+            if number in _DROPPED:
+                parts.append(nn.Dropout2d(0.2))
+            parts += [
+                nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False),
+                norm(n_out),
+                nn.LeakyReLU(0.2),
+            ]
+            blocks[f"conv{number}"] = nn.Sequential(*parts)
+        blocks["pool"] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        width = _LAYERS[-1][1]
+        super().__init__(nn.Sequential(blocks), nn.Linear(width, n_classes, bias=False))
+        self.backbone.apply(_initialise)
+
+
+def _initialise(module: nn.Module) -> None:
+    if isinstance(module, nn.Conv2d):
+        nn.init.normal_(module.weight, 0, 0.05)
+    elif isinstance(module, nn.BatchNorm2d):
+        nn.init.normal_(module.weight, 1, 0.02)
+        nn.init.zeros_(module.bias)

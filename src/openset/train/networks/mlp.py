@@ -1,0 +1,55 @@
+"""`MLP`: for tables, and for features of another network."""
+
+from collections import OrderedDict
+
+import torch
+from torch import Tensor, nn
+
+from openset.train.networks._network import Network
+
+
+class _Standardise(nn.Module):
+    """Shift and scale each column; the numbers belong to the network."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, mean: Tensor, std: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("mean", mean)
+        # A constant column carries nothing: leave it at zero.
+        self.register_buffer("scale", torch.where(std > 0, 1 / std, 0.0))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return (rows - self.mean) * self.scale
+
+
+class MLP(Network):
+    """Standardised columns, two hidden layers with ReLU, a linear layer.
+
+    Parameters
+    ----------
+    n_classes
+        Number of outputs.
+    example
+        Training inputs, shape (n, d) or images, which are flattened: their mean and
+        spread standardise the columns.
+    width
+        Size of the hidden layers.
+
+    Examples
+    --------
+    >>> MLP(3, example=torch.eye(4), width=8)(torch.zeros(2, 4)).shape
+    torch.Size([2, 3])
+    """
+
+    def __init__(self, n_classes: int, *, example: Tensor, width: int = 64) -> None:
+        rows = example.flatten(1).to(torch.float64)
+        spread = rows.std(dim=0, correction=0)
+        parts: OrderedDict[str, nn.Module] = OrderedDict(
+            flat=nn.Flatten(),
+            standard=_Standardise(rows.mean(dim=0).float(), spread.float()),
+            full1=nn.Sequential(nn.Linear(rows.shape[1], width), nn.ReLU()),
+            full2=nn.Sequential(nn.Linear(width, width), nn.ReLU()),
+        )
+        super().__init__(nn.Sequential(parts), nn.Linear(width, n_classes))

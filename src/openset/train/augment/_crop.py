@@ -1,0 +1,61 @@
+"""Random crops of padded images, and mirror images."""
+
+from openset import _check, _io
+from openset.train.augment import _images
+
+with _io.importing("openset.train.augment", "torch"):
+    import torch
+    from torch import Tensor
+    from torch.nn import functional as F  # noqa: N812  # its name everywhere
+
+
+def crop_and_flip(
+    images: Tensor,
+    padding: int = 4,
+    *,
+    generator: torch.Generator,
+    flip: bool = True,
+) -> Tensor:
+    r"""Move every image by up to `padding` pixels, and mirror one of two.
+
+    A crop of the image's own size from the image in a black frame of `padding`
+    pixels, at one of :math:`(2p + 1)^2` places; then left and right are exchanged
+    with probability ½.
+
+    Parameters
+    ----------
+    images
+        uint8, (n, 3, h, w), on any device.
+    padding
+        Width of the frame; 0 only mirrors.
+    generator
+        Of the CPU: the same state gives the same result on every device.
+    flip
+        False: do not mirror.
+
+    Examples
+    --------
+    >>> images = torch.tensor([1, 2, 3], dtype=torch.uint8).expand(4, 3, 1, 3)
+    >>> crop_and_flip(images, 0, generator=torch.Generator().manual_seed(0))[:, 0, 0]
+    tensor([[1, 2, 3],
+            [3, 2, 1],
+            [1, 2, 3],
+            [1, 2, 3]], dtype=torch.uint8)
+    """
+    caller = "crop_and_flip"
+    images = _images.check(caller, images)
+    if padding != 0:
+        padding = _check.positive_int(caller, "padding", padding)
+    generator = _images.check_generator(caller, generator)
+    n, channels, h, w = images.shape
+    drawn = torch.randint(2 * padding + 1, (3, n), generator=generator)
+    drawn[2] = torch.randint(2, (n,), generator=generator) if flip else 0
+    top, left, is_flipped = _images.send(drawn, images.device).unsqueeze(2)
+    columns = torch.arange(w, device=images.device)
+    columns = torch.where(is_flipped > 0, w - 1 - columns, columns) + left
+    rows = torch.arange(h, device=images.device) + top
+    framed = F.pad(images, (padding,) * 4)
+    # Rows, then columns: two small index tensors, read again for every channel.
+    rows = rows[:, None, :, None].expand(n, channels, h, framed.shape[3])
+    columns = columns[:, None, None, :].expand(n, channels, h, w)
+    return framed.gather(2, rows).gather(3, columns)

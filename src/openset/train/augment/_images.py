@@ -1,0 +1,85 @@
+"""What every augmentation asks of its arguments, and how numbers reach a device."""
+
+from typing import Any
+
+from openset import _check, _io
+
+with _io.importing("openset.train.augment", "torch"):
+    import torch
+    from torch import Tensor
+
+Value = float | Tensor  # one for all samples, or one per sample
+
+
+def check(caller: str, images: Any) -> Tensor:
+    """Return `images`, or say that they are no uint8 tensor (n, 3, h, w)."""
+    rule = "a uint8 tensor (n, 3, h, w)"
+    if not isinstance(images, Tensor):
+        got = type(images).__name__
+        remedy = "torch.from_numpy(array) makes one of a NumPy array"
+        msg = _check.must(rule, caller=caller, name="images", got=got, remedy=remedy)
+        raise TypeError(msg)
+    if images.dtype != torch.uint8:
+        got = f"dtype {str(images.dtype).removeprefix('torch.')}"
+        remedy = "Augment first and normalise last: pixels are 0..255 until then"
+        msg = _check.must(rule, caller=caller, name="images", got=got, remedy=remedy)
+        raise TypeError(msg)
+    if images.ndim != 4 or images.shape[1] != 3 or 0 in images.shape[2:]:
+        shape = tuple(images.shape)
+        remedy = ""
+        if images.ndim == 4 and images.shape[1] == 1:
+            remedy = "Grey images become RGB by images.expand(-1, 3, -1, -1)"
+        elif images.ndim == 4 and images.shape[3] == 3:
+            remedy = "Channels come second: images.permute(0, 3, 1, 2)"
+        msg = _check.must(
+            rule, caller=caller, name="images", got=f"shape {shape}", remedy=remedy
+        )
+        raise ValueError(msg)
+    return images
+
+
+def check_generator(caller: str, generator: Any) -> torch.Generator:
+    """Return `generator`, or say that it is no generator of the CPU."""
+    rule = "a torch.Generator of the CPU"
+    if not isinstance(generator, torch.Generator):
+        got = type(generator).__name__
+        raise TypeError(_check.must(rule, caller=caller, name="generator", got=got))
+    if generator.device.type != "cpu":
+        msg = _check.must(
+            rule,
+            caller=caller,
+            name="generator",
+            got=f"one of {generator.device}",
+            remedy="Numbers are drawn on the CPU: all devices then give one result",
+        )
+        raise ValueError(msg)
+    return generator
+
+
+def per_sample(
+    caller: str, name: str, value: Value, images: Tensor, dtype: torch.dtype
+) -> Tensor:
+    """Return `value` on the images' device, shaped to meet (n, 3, h, w)."""
+    if not isinstance(value, Tensor):
+        number = _check.number(caller, name, value)
+        # Filled, not copied: a copy from the host would wait for the device.
+        return torch.full((1, 1, 1, 1), number, dtype=dtype, device=images.device)
+    n = images.shape[0]
+    if tuple(value.shape) not in {(), (n,)}:
+        rule = f"a number, or one per sample ({n})"
+        got = f"shape {tuple(value.shape)}"
+        raise ValueError(_check.must(rule, caller=caller, name=name, got=got))
+    return send(value, images.device).to(dtype).reshape(-1, 1, 1, 1)
+
+
+def send(values: Tensor, device: torch.device) -> Tensor:
+    """Move host numbers to `device` without waiting for it."""
+    if device.type == "cuda" and values.device.type == "cpu":
+        return values.pin_memory().to(device, non_blocking=True)
+    return values.to(device)
+
+
+def constants(numbers: tuple[float, ...], images: Tensor) -> Tensor:
+    """Return one number per channel, in the images' type, shaped (1, 3, 1, 1)."""
+    parts = [images.new_full((1, 1, 1, 1), number) for number in numbers]
+    return torch.cat(parts, dim=1)

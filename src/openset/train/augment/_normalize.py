@@ -1,0 +1,71 @@
+"""From pixel values to the numbers a network is fed."""
+
+from collections.abc import Sequence
+
+from openset import _check, _io
+from openset.train.augment import _images
+
+with _io.importing("openset.train.augment", "torch"):
+    import torch
+    from torch import Tensor
+
+_CALLER = "normalize"
+
+
+def normalize(
+    images: Tensor,
+    mean: Sequence[float] = (0.0, 0.0, 0.0),
+    std: Sequence[float] = (1.0, 1.0, 1.0),
+    dtype: torch.dtype = torch.float32,
+    *,
+    memory_format: torch.memory_format = torch.contiguous_format,
+) -> Tensor:
+    r"""Scale to [0, 1], then centre and scale every channel.
+
+    .. math:: x \mapsto (x / 255 - mean) / std
+
+    computed in single precision and rounded to `dtype` at the end.
+
+    Parameters
+    ----------
+    images
+        uint8, (n, 3, h, w), on any device.
+    mean, std
+        One number per channel; the default leaves [0, 1].
+    dtype
+        Of the result: float32, bfloat16, ...
+    memory_format
+        Of the result; ``torch.channels_last`` is what tensor cores like.
+
+    Examples
+    --------
+    >>> images = torch.full((1, 3, 1, 1), 255, dtype=torch.uint8)
+    >>> normalize(images, (0.5, 0.5, 0.0), (0.5, 0.25, 1.0)).flatten()
+    tensor([1., 2., 1.])
+    """
+    images = _images.check(_CALLER, images)
+    mean, std = _three("mean", mean), _three("std", std, low=0.0)
+    if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        rule, got = "a floating-point torch.dtype", repr(dtype)
+        raise TypeError(_check.must(rule, caller=_CALLER, name="dtype", got=got))
+    scaled = torch.empty_like(
+        images, dtype=torch.float32, memory_format=memory_format
+    ).copy_(images)
+    scaled.div_(255)
+    if mean != (0.0, 0.0, 0.0):
+        scaled.sub_(_images.constants(mean, scaled))
+    if std != (1.0, 1.0, 1.0):
+        scaled.div_(_images.constants(std, scaled))
+    return scaled.to(dtype)
+
+
+def _three(
+    name: str, numbers: Sequence[float], low: float = float("-inf")
+) -> tuple[float, ...]:
+    if len(numbers) != 3:
+        rule, got = "one number per channel (3)", f"{len(numbers)}"
+        raise ValueError(_check.must(rule, caller=_CALLER, name=name, got=got))
+    return tuple(
+        _check.number(_CALLER, name, number, low=low, open_low=True)
+        for number in numbers
+    )

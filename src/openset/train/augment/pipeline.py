@@ -1,0 +1,201 @@
+"""Pipelines as data: what happens to an image before the network sees it."""
+
+from dataclasses import dataclass, replace
+
+from openset import _check, _io
+from openset.train.augment import _images
+from openset.train.augment._crop import crop_and_flip
+from openset.train.augment._normalize import normalize
+from openset.train.augment._randaugment import rand_augment
+from openset.train.augment._resize import resize
+
+with _io.importing("openset.train.augment", "torch"):
+    import torch
+    from torch import Tensor
+
+CIFAR_MEAN = (0.4914, 0.4822, 0.4465)
+CIFAR_STD = (0.2023, 0.1994, 0.2010)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """RandAugment, resize, crop, flip, normalise: in this order, each only if asked.
+
+    Attributes
+    ----------
+    n_ops, magnitude, without
+        Of :func:`rand_augment`, at the images' own size; ``n_ops=0`` leaves it out.
+    side
+        Height and width after :func:`resize`; None keeps the size.
+    padding
+        Of :func:`crop_and_flip`; 0 does not crop.
+    flip
+        Whether to mirror one of two images.
+    mean, std
+        Of :func:`normalize`; None leaves [0, 1].
+
+    Examples
+    --------
+    >>> images = torch.zeros(2, 3, 28, 28, dtype=torch.uint8)
+    >>> pipeline = Pipeline(n_ops=1, magnitude=8, side=32, padding=4, flip=True)
+    >>> pipeline.apply(images, torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 3, 32, 32])
+    >>> pipeline.evaluate(images).dtype
+    torch.float32
+    """
+
+    n_ops: int = 0
+    magnitude: float = 0.0
+    without: tuple[str, ...] = ()
+    side: int | None = None
+    padding: int = 0
+    flip: bool = False
+    mean: tuple[float, float, float] | None = None
+    std: tuple[float, float, float] | None = None
+
+    def apply(
+        self,
+        images: Tensor,
+        generator: torch.Generator,
+        *,
+        dtype: torch.dtype = torch.float32,
+        memory_format: torch.memory_format = torch.contiguous_format,
+    ) -> Tensor:
+        """Return what a network is trained on: uint8 (n, 3, h, w) in, floats out."""
+        _images.check("Pipeline.apply", images)
+        if self.n_ops:
+            images = rand_augment(
+                images, self.n_ops, self.magnitude, generator, self.without
+            )
+        images = self._resized(images)
+        if self.padding or self.flip:
+            images = crop_and_flip(
+                images, self.padding, generator=generator, flip=self.flip
+            )
+        return self._normalized(images, dtype, memory_format)
+
+    def evaluate(
+        self,
+        images: Tensor,
+        *,
+        dtype: torch.dtype = torch.float32,
+        memory_format: torch.memory_format = torch.contiguous_format,
+    ) -> Tensor:
+        """Return what a network is tested on: nothing is drawn."""
+        _images.check("Pipeline.evaluate", images)
+        return self._normalized(self._resized(images), dtype, memory_format)
+
+    def _resized(self, images: Tensor) -> Tensor:
+        return images if self.side is None else resize(images, self.side)
+
+    def _normalized(
+        self, images: Tensor, dtype: torch.dtype, memory_format: torch.memory_format
+    ) -> Tensor:
+        mean = (0.0, 0.0, 0.0) if self.mean is None else self.mean
+        std = (1.0, 1.0, 1.0) if self.std is None else self.std
+        return normalize(images, mean, std, dtype, memory_format=memory_format)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The constants of one data set, chosen for closed-set accuracy by their authors.
+
+    Attributes
+    ----------
+    side
+        Height and width of the network's input.
+    lr
+        Learning rate: of SGD, or of Adam for TinyImageNet.
+    n_ops, magnitude
+        Of :func:`rand_augment`.
+    smoothing
+        Label smoothing: the true class has ``1 - smoothing``, the others share the
+        rest.
+    batch
+        Images per step.
+    """
+
+    side: int
+    lr: float
+    n_ops: int
+    magnitude: float
+    smoothing: float
+    batch: int
+
+
+PUBLISHED = {
+    "mnist": Published(32, 0.1, 1, 8, 0.0, 128),
+    "svhn": Published(32, 0.1, 1, 18, 0.0, 128),
+    "cifar10": Published(32, 0.1, 1, 6, 0.0, 128),
+    "cifar+10": Published(32, 0.1, 1, 6, 0.0, 128),
+    "cifar+50": Published(32, 0.1, 1, 6, 0.0, 128),
+    "tinyimagenet": Published(64, 0.01, 1, 9, 0.9, 128),
+    "cub": Published(448, 0.001, 2, 30, 0.3, 32),
+    "fgvc-aircraft": Published(448, 0.001, 2, 15, 0.2, 32),
+}
+"""Constants of the CE+ release (Vaze et al., 2022), by the name of the protocol."""
+
+PUBLISHED_ARPL = PUBLISHED | {
+    "cifar10": replace(PUBLISHED["cifar10"], magnitude=15),
+    "tinyimagenet": replace(PUBLISHED["tinyimagenet"], lr=0.001),
+    "cub": replace(PUBLISHED["cub"], smoothing=0.2),
+    "fgvc-aircraft": replace(PUBLISHED["fgvc-aircraft"], magnitude=18, smoothing=0.1),
+}
+"""The same for ARPL+ and ARPL+CS+, where the release differs."""
+
+_A = ("mnist", "svhn", "cifar10", "cifar+10", "cifar+50", "tinyimagenet")
+# A turned or shifted digit may be another digit, or none.
+_DIGITS = ("mnist", "svhn")
+_MOVES = ("rotate", "translate_x", "translate_y")
+
+PLAIN = Pipeline()
+"""No augmentation, values in [0, 1] (pipeline T)."""
+
+
+def pipeline_a(name: str) -> Pipeline:
+    """Return the pipeline of the ARPL release: crop, flip, [0, 1]; MNIST as it is.
+
+    Examples
+    --------
+    >>> pipeline_a("cifar10").padding, pipeline_a("mnist").padding
+    (4, 0)
+    """
+    _check.one_of("pipeline_a", "name", name, _A)
+    side = PUBLISHED[name].side
+    if name == "mnist":
+        return Pipeline(side=side)
+    return Pipeline(side=side, padding=4, flip=True)
+
+
+def pipeline_b(name: str, *, constants: Published | None = None) -> Pipeline:
+    """Return the pipeline of the CE+ and OpenAUC releases.
+
+    RandAugment, resize, crop, flip and the mean and deviation of CIFAR for every data
+    set; MNIST and SVHN do without rotation and translation.
+
+    Parameters
+    ----------
+    name
+        A key of `PUBLISHED`.
+    constants
+        Others than ``PUBLISHED[name]``, such as ``PUBLISHED_ARPL[name]``.
+
+    Examples
+    --------
+    >>> pipeline_b("svhn").without
+    ('rotate', 'translate_x', 'translate_y')
+    >>> pipeline_b("cifar10", constants=PUBLISHED_ARPL["cifar10"]).magnitude
+    15
+    """
+    _check.one_of("pipeline_b", "name", name, tuple(PUBLISHED))
+    chosen = PUBLISHED[name] if constants is None else constants
+    return Pipeline(
+        n_ops=chosen.n_ops,
+        magnitude=chosen.magnitude,
+        without=_MOVES if name in _DIGITS else (),
+        side=chosen.side,
+        padding=4,
+        flip=True,
+        mean=CIFAR_MEAN,
+        std=CIFAR_STD,
+    )

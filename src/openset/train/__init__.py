@@ -1,5 +1,27 @@
-"""What needs a network at hand: taking its outputs. Needs the extra `torch`."""
+"""Training the published methods, and taking a network's outputs.
 
+Needs the extra `torch`.
+"""
+
+from openset.train import augment, methods, networks
+from openset.train._fit import Job, fit, fit_jobs, job, make_fabric
 from openset.train.extract import extract
+from openset.train.methods import names
+from openset.train.recipes import Recipe, recipe
+from openset.train.trained import Trained
 
-__all__ = ["extract"]
+__all__ = [
+    "Job",
+    "Recipe",
+    "Trained",
+    "augment",
+    "extract",
+    "fit",
+    "fit_jobs",
+    "job",
+    "make_fabric",
+    "methods",
+    "names",
+    "networks",
+    "recipe",
+]

@@ -1,0 +1,132 @@
+"""Batches: samples kept on the device, augmented there many batches at a time."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from openset import _check
+from openset.datasets import Samples, _inputs
+from openset.train._seeds import derived
+from openset.train.augment import Pipeline
+
+_CHUNK = 8192  # samples augmented together: kernels this large run at full speed
+_CALLER = "train.fit"
+
+
+def as_tensor(inputs: Any, kind: str, side: int | None) -> Tensor:
+    """Return inputs as a tensor: images as bytes (n, 3, h, w), rows as float32."""
+    if kind == "text":
+        msg = _check.must(
+            "images or rows of numbers",
+            caller=_CALLER,
+            name="data",
+            got="texts",
+            remedy="Embed them first: a table of embeddings can be trained on",
+        )
+        raise TypeError(msg)
+    if kind == "table":
+        return torch.from_numpy(np.ascontiguousarray(inputs, dtype=np.float32))
+    pixels = _pixels(inputs, side)
+    if pixels.ndim == 3:
+        pixels = pixels[..., None]
+    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[-1] not in (1, 3):
+        got = f"dtype {pixels.dtype}, shape {pixels.shape}"
+        rule = "images of bytes, shape (n, h, w) or (n, h, w, 3)"
+        raise TypeError(_check.must(rule, caller=_CALLER, name="data", got=got))
+    images = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+    return images.expand(-1, 3, -1, -1).contiguous()
+
+
+def _pixels(inputs: Any, side: int | None) -> Any:
+    if isinstance(inputs, np.ndarray):
+        return inputs
+    if side is None:
+        msg = _check.must(
+            "given for images of several sizes",
+            caller=_CALLER,
+            name="side",
+            got=None,
+            remedy="Say which side to bring them to: side=64",
+        )
+        raise ValueError(msg)
+    return _inputs.resize(inputs, side, channels=3)
+
+
+class Batches:
+    """The training samples of one run.
+
+    Parameters
+    ----------
+    samples
+        The training part.
+    pipeline
+        Augmentation of images.
+    device
+        Where the samples are kept and augmented.
+    batch
+        Samples per update, over all processes.
+    seed
+        Orders and augments them.
+    rank, world
+        Which process of how many: each takes its share of every batch.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        pipeline: Pipeline,
+        *,
+        device: torch.device,
+        batch: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        tensor = as_tensor(samples.inputs, samples.kind, pipeline.side)
+        self.inputs = tensor.to(device)
+        self.labels = torch.from_numpy(np.array(samples.labels)).to(device)
+        self.pipeline = pipeline
+        self.device, self.batch, self.seed = device, batch, seed
+        self.rank, self.world = rank, world
+
+    def __len__(self) -> int:
+        """Batches per epoch; one too small for all processes is left out."""
+        whole, left = divmod(self.labels.shape[0], self.batch)
+        return whole + (left >= self.world)
+
+    @property
+    def n(self) -> int:
+        """Samples."""
+        return self.labels.shape[0]
+
+    def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield the inputs and labels of one pass, in a new order."""
+        generator = torch.Generator().manual_seed(derived(self.seed, epoch))
+        order = torch.randperm(self.n, generator=generator)
+        batches = order.split(self.batch)[: len(self)]
+        shares = [batch.tensor_split(self.world)[self.rank] for batch in batches]
+        per_chunk = max(1, _CHUNK * self.world // self.batch)
+        for start in range(0, len(shares), per_chunk):
+            chunk = shares[start : start + per_chunk]
+            rows = _sent(torch.cat(chunk), self.device)
+            draws = derived(self.seed, epoch, start, self.rank)
+            inputs = self._augmented(rows, generator.manual_seed(draws))
+            labels = self.labels[rows]
+            sizes = [share.shape[0] for share in chunk]
+            yield from zip(inputs.split(sizes), labels.split(sizes), strict=True)
+
+    def _augmented(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        inputs = self.inputs[rows]
+        if inputs.dtype != torch.uint8:
+            return inputs
+        return self.pipeline.augment(inputs, generator)
+
+
+def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """Send without waiting for what the device is doing."""
+    if device.type != "cuda":
+        return tensor
+    return tensor.pin_memory().to(device, non_blocking=True)

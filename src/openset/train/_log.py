@@ -1,0 +1,59 @@
+"""The log of a run: one JSON line per epoch, and TensorBoard for who wants it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from openset import _io
+
+
+class Log:
+    """Lines of a ``log.jsonl``; in memory only, if there is no folder.
+
+    Examples
+    --------
+    >>> log = Log(None)
+    >>> log.add({"epoch": 0, "loss": 1.5})
+    >>> log.lines
+    [{'epoch': 0, 'loss': 1.5}]
+    """
+
+    def __init__(self, folder: Path | None, *, tensorboard: bool = False) -> None:
+        self.path = None if folder is None else folder / "log.jsonl"
+        self.lines: list[dict[str, Any]] = []
+        self._board: Any = None
+        if tensorboard and folder is not None:
+            _io.optional("train.fit", "tensorboard", name="tensorboard")
+            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  # slow
+
+            self._board = SummaryWriter(str(folder / "tensorboard"))
+
+    def keep(self, epochs: int) -> None:
+        """Take up the lines of the first `epochs` epochs; later ones are dropped.
+
+        A kill may come between the log and the checkpoint: those epochs come again.
+        """
+        self.lines = []
+        if self.path is not None and self.path.exists():
+            for line in self.path.read_text("utf-8").splitlines():
+                try:
+                    found = json.loads(line)
+                except ValueError:  # cut off by the kill
+                    break
+                if found["epoch"] < epochs:
+                    self.lines.append(found)
+        if self.path is not None:
+            text = "".join(json.dumps(line) + "\n" for line in self.lines)
+            _io.write(self.path, lambda stream: stream.write(text.encode()))
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Append the line of an epoch."""
+        self.lines.append(line)
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(line) + "\n")
+        if self._board is not None:
+            for name, value in line.items():
+                if name != "epoch" and isinstance(value, int | float):
+                    self._board.add_scalar(name, value, line["epoch"])
+            self._board.flush()

@@ -1,0 +1,64 @@
+"""Live progress of training: one line per run, with speed and time left."""
+
+import time
+from typing import Any, Self
+
+from rich import progress
+from rich.console import Console
+
+from openset.train._run import Run
+
+_SHOWN = 12  # lines that fit on a screen; further runs train unseen
+
+
+class Progress:
+    """Bars for runs that train together."""
+
+    def __init__(self, runs: list[Run], *, shown: bool) -> None:
+        console = Console(stderr=True)
+        self._bars = progress.Progress(
+            progress.TextColumn("{task.description}"),
+            progress.BarColumn(bar_width=None),
+            progress.TextColumn("epoch {task.fields[epoch]}"),
+            progress.TextColumn("loss {task.fields[loss]}"),
+            progress.TextColumn("{task.fields[speed]}"),
+            progress.TimeRemainingColumn(),
+            console=console,
+            disable=not (shown and console.is_terminal),
+        )
+        self._tasks = {
+            id(run): self._bars.add_task(
+                run.spec.title, total=run.n_updates, epoch="0", loss="–", speed=""
+            )
+            for run in runs[:_SHOWN]
+        }
+        self._counts = {id(run): 0 for run in runs}
+        self._drawn = 0.0
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def advance(self, run: Run) -> None:
+        """Count one update; draw a few times a second."""
+        self._counts[id(run)] += 1
+        now = time.monotonic()
+        if self._bars.disable or now - self._drawn < 0.2:
+            return
+        self._drawn = now
+        for number, task in self._tasks.items():
+            self._bars.update(task, completed=self._counts[number])
+        if id(run) in self._tasks:
+            self._bars.update(self._tasks[id(run)], **_fields(run))
+
+
+def _fields(run: Run) -> dict[str, Any]:
+    fields: dict[str, Any] = {"epoch": f"{run.done}/{run.spec.recipe.epochs}"}
+    if run.log.lines:
+        last = run.log.lines[-1]
+        fields["loss"] = f"{last['loss']:.3f}"
+        fields["speed"] = f"{last['samples_per_second']:,.0f}/s"
+    return fields

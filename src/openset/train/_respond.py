@@ -1,0 +1,116 @@
+"""What a trained learner says about samples: `Outputs` and `Scores`."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from openset._types import UNKNOWN
+from openset.datasets import Samples
+from openset.outputs import Outputs
+from openset.scores import Scores
+from openset.train import _head
+from openset.train._batches import as_tensor
+from openset.train._learner import Learner
+from openset.train.augment import Pipeline
+
+_BATCH = 2048
+
+
+class Answer(NamedTuple):
+    """Outputs of the samples, and the scores by the method's own rule."""
+
+    outputs: Outputs
+    scores: Scores
+
+
+def answer(
+    fabric: Any, learner: Learner, samples: Samples, pipeline: Pipeline
+) -> Answer:
+    """Run the learner over samples; each process takes its share of them.
+
+    It runs in float32 whatever the precision of training: scores that differ must not
+    be rounded together.
+    """
+    rank, world = fabric.global_rank, fabric.world_size
+    inputs = as_tensor(samples.inputs, samples.kind, pipeline.side)
+    rows = torch.arange(len(samples))[rank::world]
+    features, logits, known = [], [], []
+    with _head.evaluating(learner):
+        for batch in _batches(inputs, rows, pipeline, fabric.device):
+            found, response = learner.respond(batch)
+            features.append(found.float())
+            logits.append(response.logits.float())
+            known.append(response.known.float())
+    gathered = {
+        name: _gathered(fabric, torch.cat(parts), rows, len(samples))
+        for name, parts in (("features", features), ("logits", logits), ("k", known))
+    }
+    head: dict[str, NDArray[Any]] = {}
+    method, network = learner.method, learner.network
+    if method.has_linear_head:
+        layer = _head.Head("head", network.head)
+        n = method.n_classes
+        head = {
+            "weight": layer.weight()[:n].float().cpu().numpy(),
+            "bias": layer.bias()[:n].float().cpu().numpy(),
+        }
+    outputs = Outputs(
+        logits=gathered["logits"],
+        features=gathered["features"],
+        labels=samples.labels,
+        groups=samples.groups,
+        classes=samples.classes,
+        **head,
+    )
+    scores = Scores(
+        labels=samples.labels,
+        predicted=gathered["logits"].argmax(axis=1),
+        known=gathered["k"].astype(np.float64),
+        groups=samples.groups,
+    )
+    return Answer(outputs, scores)
+
+
+def _batches(
+    inputs: Tensor, rows: Tensor, pipeline: Pipeline, device: torch.device
+) -> Iterator[Tensor]:
+    for part in rows.split(_BATCH):
+        batch = inputs[part].to(device)
+        yield pipeline.resized(batch) if batch.dtype == torch.uint8 else batch
+
+
+def _gathered(fabric: Any, part: Tensor, rows: Tensor, n: int) -> NDArray[Any]:
+    """Bring the shares of all processes together, each sample in its own row."""
+    if fabric.world_size == 1:
+        return part.cpu().numpy()
+    longest = -(-n // fabric.world_size)
+    padded = part.new_zeros((longest, *part.shape[1:]))
+    padded[: part.shape[0]] = part
+    # Shorter shares are filled up; their filling is marked and left out again.
+    ids = torch.full((longest,), UNKNOWN, device=part.device)
+    ids[: rows.shape[0]] = rows.to(part.device)
+    every, of_whom = fabric.all_gather(padded), fabric.all_gather(ids)
+    flat, place = every.flatten(0, 1).cpu(), of_whom.flatten().cpu()
+    whole = flat.new_zeros((n, *flat.shape[1:]))
+    whole[place[place != UNKNOWN]] = flat[place != UNKNOWN]
+    return whole.numpy()
+
+
+def known_scores(outputs: Outputs) -> dict[str, Scores]:
+    """Scores by largest logit and by largest probability, for every method alike."""
+    logits = np.asarray(outputs.logits, dtype=np.float64)
+    top = logits.max(axis=1)
+    probability = 1 / np.exp(logits - top[:, None]).sum(axis=1)
+    common: dict[str, Any] = {
+        "labels": outputs.labels,
+        "predicted": logits.argmax(axis=1),
+        "groups": outputs.groups,
+    }
+    return {
+        "maxlogit": Scores(known=top, **common),
+        "msp": Scores(known=probability, **common),
+    }

@@ -1,0 +1,277 @@
+"""One training run, an update at a time, so that several can share a device."""
+
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from openset import _check, metrics
+from openset._types import ArtefactError
+from openset.datasets import Cut
+from openset.train import _checkpoint, networks
+from openset.train._batches import Batches, as_tensor
+from openset.train._learner import Learner
+from openset.train._log import Log
+from openset.train._respond import answer, known_scores
+from openset.train._seeds import derived, start_step
+from openset.train._spec import Spec
+from openset.train._updates import Updates
+from openset.train.methods import Method, find
+
+_CALLER = "train.fit"
+
+
+class Run:
+    """A learner, its optimisers and its data on a device.
+
+    :meth:`updates` trains; it stops after each update, so that a caller can let
+    several runs take turns, or stop for good.
+
+    Parameters
+    ----------
+    spec, cut
+        What to train, on what.
+    network
+        Name of a network, or a model.
+    fabric
+        Launched.
+    folder
+        Where checkpoint and log go; None keeps nothing.
+    compiled
+        Whether to compile the learner.
+    curves
+        Record open-set metrics on the test part after every epoch. They are drawn, and
+        choose nothing.
+    seconds
+        Least time between two checkpoints.
+    """
+
+    def __init__(
+        self,
+        spec: Spec,
+        cut: Cut,
+        network: str | nn.Module,
+        fabric: Any,
+        *,
+        folder: Path | None = None,
+        compiled: bool = False,
+        curves: bool = False,
+        seconds: float = 30.0,
+        tensorboard: bool = False,
+    ) -> None:
+        self.spec, self.cut, self.fabric, self.folder = spec, cut, fabric, folder
+        self.curves, self.seconds = curves, seconds
+        device = self.device = fabric.device
+        is_cuda = device.type == "cuda"
+        # Everything of one run lies on one stream: runs do not wait for each other.
+        self.stream = torch.cuda.Stream(device) if is_cuda else None
+        with self.turn():
+            self._build(network, compiled=compiled)
+        self.rate = spec.recipe.rate(0)
+        self.done = 0  # epochs
+        self.is_chief = fabric.global_rank == 0
+        own = folder if self.is_chief else None
+        self.log = Log(own, tensorboard=tensorboard)
+
+    def _build(self, network: str | nn.Module, *, compiled: bool) -> None:
+        spec, fabric = self.spec, self.fabric
+        recipe = spec.recipe
+        kind = find(spec.method)
+        train = self.cut.train
+        n_classes = len(train.classes)
+        start_step(derived(spec.seed), self.device)
+        example = as_tensor(train.inputs[:512], train.kind, recipe.pipeline.side)
+        if example.dtype == torch.uint8:
+            example = recipe.pipeline.evaluate(example)
+        made = networks.make(
+            network, n_classes + kind.n_extra, example, two_norms=kind.two_norms
+        )
+        self.method = _method(kind, n_classes, made, spec)
+        self.method.check_batch(recipe.batch)
+        learner = fabric.to_device(Learner(made, self.method, recipe.pipeline))
+        if self.stream is not None:
+            learner = learner.to(memory_format=torch.channels_last)
+        self.learner: Learner = learner
+        if compiled:
+            learner.compile(dynamic=False)
+        own = {p.part for phases in self.method.passes for p in phases}
+        optimisers = {
+            part: self.method.optimiser(part) for part in sorted(own - {"classifier"})
+        }
+        moved = {id(p) for o in optimisers.values() for g in o.param_groups
+                 for p in g["params"]}  # fmt: skip
+        optimisers["classifier"] = self._optimiser(
+            [p for p in learner.parameters() if p.requires_grad and id(p) not in moved]
+        )
+        wrapped, *ready = fabric.setup(learner, *optimisers.values())
+        self.optimisers = dict(zip(optimisers, ready, strict=True))
+        self.batches = Batches(
+            train,
+            recipe.pipeline,
+            device=self.device,
+            batch=recipe.batch,
+            seed=derived(spec.seed, 1),
+            rank=fabric.global_rank,
+            world=fabric.world_size,
+        )
+        if self.batches.n < 2:
+            msg = _check.must(
+                "at least two samples",
+                caller=_CALLER,
+                name="the training part",
+                got=self.batches.n,
+            )
+            raise ValueError(msg)
+        self.update = Updates(
+            fabric,
+            wrapped,
+            self.optimisers,
+            batch=recipe.batch // fabric.world_size,
+            parts=spec.parts,
+            record=self.stream is not None and fabric.world_size == 1,
+        )
+
+    def _optimiser(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        recipe = self.spec.recipe
+        is_cuda = self.stream is not None
+        # A recorded graph reads the rate from memory; a plain number would be frozen.
+        lr = torch.tensor(recipe.rate(0), device=self.device) if is_cuda else recipe.lr
+        common: dict[str, Any] = {"lr": lr, "weight_decay": recipe.weight_decay}
+        if recipe.optimiser == "adam":
+            return torch.optim.Adam(parameters, fused=is_cuda, **common)
+        return torch.optim.SGD(
+            parameters, momentum=recipe.momentum, fused=is_cuda, **common
+        )
+
+    def turn(self) -> Any:
+        """Work on this run's stream."""
+        return nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+    @property
+    def n_updates(self) -> int:
+        """Batches that will be seen in all."""
+        return self.spec.recipe.epochs * len(self.method.passes) * len(self.batches)
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The file the run goes on from."""
+        return None if self.folder is None else self.folder / "checkpoint.safetensors"
+
+    def resume(self) -> None:
+        """Go on from the checkpoint, if there is one."""
+        path = self.checkpoint
+        if path is None or not path.exists():
+            self.log.keep(0)
+            return
+        _, spec = _checkpoint.read_spec(path)
+        ours = self.spec.to_json()
+        differing = sorted(k for k in ours if ours[k] != spec.get(k) and k != "version")
+        if differing:
+            msg = (
+                f"{_CALLER}: {path} must be a checkpoint of the same run, got another "
+                f"{', '.join(differing)}. Choose another folder, or delete this one"
+            )
+            raise ArtefactError(msg)
+        self.done = _checkpoint.load(path, self.learner, self.optimisers)
+        self.log.keep(self.done)
+
+    def updates(self) -> Iterator[None]:
+        """Train; stop after each batch, and after each epoch's end."""
+        saved = time.monotonic()
+        epochs = self.spec.recipe.epochs
+        self.learner.train()
+        for epoch in range(self.done, epochs):
+            started = time.monotonic()
+            self._set_rate(epoch)
+            yield from self._epoch(epoch)
+            self.done = epoch + 1
+            self._write_line(epoch, started)
+            is_due = time.monotonic() - saved >= self.seconds
+            if is_due and self.done < epochs:
+                self.save()
+                saved = time.monotonic()
+        self.save()
+
+    def _epoch(self, epoch: int) -> Iterator[None]:
+        rank = self.fabric.global_rank
+        world = self.fabric.world_size
+        step = derived(self.spec.seed, 2, epoch, rank)
+        n = self.batches.n
+        for number, phases in enumerate(self.method.passes):
+            place = epoch * len(self.method.passes) + number
+            for index, (inputs, labels) in enumerate(self.batches.epoch(place)):
+                step += 1
+                start_step(step, self.device)
+                whole = min(self.spec.recipe.batch, n - index * self.spec.recipe.batch)
+                self.update(phases, inputs, labels, labels.shape[0] * world / whole)
+                yield
+
+    def _set_rate(self, epoch: int) -> None:
+        self.rate = self.spec.recipe.rate(epoch)
+        for group in self.optimisers["classifier"].param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(self.rate)
+            else:
+                group["lr"] = self.rate
+
+    def _write_line(self, epoch: int, started: float) -> None:
+        totals = self.update.totals
+        if self.fabric.world_size > 1:
+            totals = self.fabric.all_reduce(totals, reduce_op="sum")
+        loss, hits, n = totals.tolist()
+        self.update.totals.zero_()
+        if loss != loss:  # noqa: PLR0124  # NaN
+            msg = (
+                f"{_CALLER}: the loss must stay finite, got NaN in epoch {epoch} of "
+                f"{self.spec.title}. Try a lower rate (lr=) or more warm-up"
+            )
+            raise FloatingPointError(msg)
+        seconds = time.monotonic() - started
+        line = {
+            "epoch": epoch,
+            "lr": self.rate,
+            "loss": loss / n,
+            "accuracy": hits / n,
+            "seconds": seconds,
+            "samples_per_second": n / seconds,
+        }
+        if self.curves:
+            line |= self._curves()
+        self.log.add(line)
+
+    def _curves(self) -> dict[str, float]:
+        test = self.cut.tests[0]
+        found = answer(self.fabric, self.learner, test, self.spec.recipe.pipeline)
+        self.learner.train()
+        scores = known_scores(found.outputs) | {"own": found.scores}
+        line = {}
+        for name, one in scores.items():
+            line[f"test_openauc_{name}"] = metrics.openauc(one)
+            line[f"test_auroc_{name}"] = metrics.auroc(one)
+        line["test_accuracy"] = metrics.accuracy(scores["own"])
+        return line
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        if self.checkpoint is not None and self.is_chief:
+            _checkpoint.save(
+                self.checkpoint,
+                self.learner,
+                self.optimisers,
+                epoch=self.done,
+                spec=self.spec.to_json(),
+            )
+
+
+def _method(
+    kind: type[Method], n_classes: int, network: networks.Network, spec: Spec
+) -> Method:
+    known = kind.options()
+    for option in spec.options:
+        _check.one_of(f"method {kind.name}", "option", option, sorted(known))
+    options = {"smoothing": spec.recipe.smoothing} | spec.options
+    return kind(n_classes=n_classes, network=network, **options)

@@ -1,0 +1,49 @@
+"""`Spec`: everything that determines a training run, and a name for it."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from openset import __version__
+from openset.protocols import Protocol
+from openset.train.recipes import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spec:
+    """What is trained, on what, how.
+
+    Two runs with equal specs on one kind of device give equal weights. Where they run
+    (devices, precision apart) is no part of it.
+    """
+
+    method: str
+    data: str
+    protocol: Protocol
+    network: str
+    recipe: Recipe
+    seed: int = 0
+    options: dict[str, Any] = field(default_factory=dict)
+    precision: str = "32-true"
+    parts: int = 1
+
+    @property
+    def title(self) -> str:
+        """A short name for progress bars and tables."""
+        name = self.protocol.name or self.data
+        return f"{self.method} {name} seed {self.seed}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; the package's version goes with it."""
+        plain = asdict(self) | {"protocol": json.loads(self.protocol.to_json())}
+        plain["version"] = __version__
+        return json.loads(json.dumps(plain))
+
+    @property
+    def hash(self) -> str:
+        """Content hash; the version of the package is no part of it."""
+        plain = self.to_json()
+        del plain["version"]
+        text = json.dumps(plain, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,124 @@
+"""`Trained`: what a training run leaves behind."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from openset import _io, metrics
+from openset._types import ArtefactError
+from openset.outputs import Outputs
+from openset.scores import Scores
+from openset.train._respond import known_scores
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """A finished run: outputs of every part, scores of the test part, the log.
+
+    Attributes
+    ----------
+    spec
+        What was trained, as plain data.
+    outputs
+        `Outputs` by part: "train", "test" (or "test0", "test1", … with several test
+        splits), and "validation", "negative", "surrogate" where the protocol has them.
+    scores
+        Test `Scores` by rule: "own" (what the method was published with), "maxlogit"
+        and "msp", for every method alike.
+    log
+        One record per epoch.
+    learner
+        The trained module, in the process that trained it; None after :meth:`load`.
+    """
+
+    spec: dict[str, Any]
+    outputs: dict[str, Outputs]
+    scores: dict[str, Scores]
+    log: list[dict[str, Any]]
+    learner: Any = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        title = f"{self.spec['method']}, {self.spec['recipe']['epochs']} epochs"
+        return f"Trained({title}, openauc={metrics.openauc(self.scores['own']):.4f})"
+
+    def evaluate(self, score: str = "own") -> metrics.Evaluation:
+        """Return every metric of the test part, by one of the scores."""
+        return metrics.evaluate(self.scores[score])
+
+    def save(self, folder: str | Path) -> Path:
+        """Write outputs, scores and a summary; the summary last: with it, all is there.
+
+        The folder holds ``outputs/<part>.npz``, ``scores/<rule>.npz``, and
+        ``trained.json``.
+        """
+        folder = Path(folder)
+        for part, outputs in self.outputs.items():
+            outputs.save(folder / "outputs" / f"{part}.npz")
+        for rule, scores in self.scores.items():
+            scores.save(folder / "scores" / f"{rule}.npz")
+        found = {
+            rule: {
+                "openauc": metrics.openauc(scores),
+                "auroc": metrics.auroc(scores),
+                "accuracy": metrics.accuracy(scores),
+            }
+            for rule, scores in self.scores.items()
+        }
+        record = {
+            "kind": "openset.Trained",
+            "schema": _SCHEMA,
+            "spec": self.spec,
+            "test": found,
+            "log": self.log,
+        }
+        text = json.dumps(record, indent=1) + "\n"
+        _io.write(folder / "trained.json", lambda stream: stream.write(text.encode()))
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a finished run."""
+        folder = Path(folder)
+        record = cls.record(folder)
+        if record is None:
+            msg = f"Trained.load: {folder} holds no finished run (no trained.json)"
+            raise FileNotFoundError(msg)
+        parts = sorted((folder / "outputs").glob("*.npz"))
+        rules = sorted((folder / "scores").glob("*.npz"))
+        return cls(
+            spec=record["spec"],
+            outputs={path.stem: Outputs.load(path) for path in parts},
+            scores={path.stem: Scores.load(path) for path in rules},
+            log=record["log"],
+        )
+
+    @staticmethod
+    def record(folder: Path) -> dict[str, Any] | None:
+        """Return the summary of a finished run, or None where there is none."""
+        path = folder / "trained.json"
+        if not path.exists():
+            return None
+        try:
+            record = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            msg = f"Trained.load: {path} is damaged ({error})"
+            raise ArtefactError(msg) from error
+        if record.get("kind") != "openset.Trained" or record["schema"] > _SCHEMA:
+            msg = (
+                f"Trained.load: {path} must be a summary of schema {_SCHEMA} or older, "
+                f"got {record.get('kind')} {record.get('schema')}"
+            )
+            raise ArtefactError(msg)
+        return record
+
+
+def collect(answers: dict[str, Any]) -> tuple[dict[str, Outputs], dict[str, Scores]]:
+    """Return outputs by part and test scores by rule; test splits are put together."""
+    outputs = {part: found.outputs for part, found in answers.items()}
+    tests = [part for part in answers if part.startswith("test")]
+    own = Scores.concat([answers[part].scores for part in tests])
+    both = Outputs.concat([outputs[part] for part in tests])
+    return outputs, {"own": own} | known_scores(both)

@@ -51,7 +51,9 @@ def normalize(
     scaled = torch.empty_like(
         images, dtype=torch.float32, memory_format=memory_format
     ).copy_(images)
-    scaled.div_(255)
+    # Divisors are tensors: over a Python number CUDA multiplies by the reciprocal,
+    # which is another last bit than the CPU's.
+    scaled.div_(_images.constants((255.0,), scaled))
     if mean != (0.0, 0.0, 0.0):
         scaled.sub_(_images.constants(mean, scaled))
     if std != (1.0, 1.0, 1.0):

@@ -28,8 +28,9 @@ def autocontrast(images: Tensor) -> Tensor:
     high = images.amax((2, 3), keepdim=True).double()
     is_flat = high <= low
     # In double precision and in this order, as Pillow's table is computed: the last
-    # step cuts off, so that 254.99999999999997 is another grey than 255.
-    scale = torch.where(is_flat, 1.0, 255.0 / (high - low))
+    # step cuts off, so that 254.99999999999997 is another grey than 255. (A Python
+    # number over a tensor would be a product with the reciprocal.)
+    scale = torch.where(is_flat, 1.0, torch.full_like(high, 255.0) / (high - low))
     offset = torch.where(is_flat, 0.0, -low * scale)
     return images.double().mul_(scale).add_(offset).clamp_(0, 255).to(torch.uint8)
 

@@ -83,8 +83,9 @@ def sharpness(images: Tensor, factor: Value) -> Tensor:
 
 def _grey(images: Tensor) -> Tensor:
     """Return luma (ITU-R 601-2) in 16-bit fixed point, (n, 1, h, w)."""
-    red, green, blue = images.to(torch.int32).split(1, dim=1)
-    return (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
+    red, green, blue = images.to(torch.int32).unbind(1)
+    luma = (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
+    return luma.unsqueeze(1)
 
 
 def _blend(caller: str, degenerate: Tensor, images: Tensor, factor: Value) -> Tensor:

@@ -8,6 +8,8 @@ with _io.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
 
+_CACHED = 2**20  # pixel values worked on at once by a CPU
+
 Value = float | Tensor  # one for all samples, or one per sample
 
 
@@ -77,6 +79,19 @@ def send(values: Tensor, device: torch.device) -> Tensor:
     if device.type == "cuda" and values.device.type == "cpu":
         return values.pin_memory().to(device, non_blocking=True)
     return values.to(device)
+
+
+def pieces(images: Tensor, start: int = 0, stop: int | None = None) -> list[slice]:
+    """Cut the samples `start` to `stop` into what is worked on at once.
+
+    A CUDA device takes them all. A CPU is several times faster on pieces that stay in
+    its cache than on temporaries that are fetched from the system and given back.
+    """
+    stop = images.shape[0] if stop is None else stop
+    is_cpu = images.device.type == "cpu"
+    size = _CACHED // images.shape[1:].numel() if is_cpu else stop - start
+    size = max(size, 1)
+    return [slice(at, min(at + size, stop)) for at in range(start, stop, size)]
 
 
 def constants(numbers: tuple[float, ...], images: Tensor) -> Tensor:

@@ -48,17 +48,20 @@ def normalize(
     if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         rule, got = "a floating-point torch.dtype", repr(dtype)
         raise TypeError(_check.must(rule, caller=_CALLER, name="dtype", got=got))
-    scaled = torch.empty_like(
-        images, dtype=torch.float32, memory_format=memory_format
-    ).copy_(images)
+    result = torch.empty_like(images, dtype=dtype, memory_format=memory_format)
     # Divisors are tensors: over a Python number CUDA multiplies by the reciprocal,
     # which is another last bit than the CPU's.
-    scaled.div_(_images.constants((255.0,), scaled))
-    if mean != (0.0, 0.0, 0.0):
-        scaled.sub_(_images.constants(mean, scaled))
-    if std != (1.0, 1.0, 1.0):
-        scaled.div_(_images.constants(std, scaled))
-    return scaled.to(dtype)
+    single = result.new_empty((), dtype=torch.float32)
+    full = _images.constants((255.0,), single)
+    centre, spread = _images.constants(mean, single), _images.constants(std, single)
+    for some in _images.pieces(images):
+        scaled = images[some].float().div_(full)
+        if mean != (0.0, 0.0, 0.0):
+            scaled.sub_(centre)
+        if std != (1.0, 1.0, 1.0):
+            scaled.div_(spread)
+        result[some] = scaled
+    return result
 
 
 def _three(

@@ -152,14 +152,12 @@ def _one_each(
     grouped = images.index_select(0, rows)
     start = 0
     for name, size in zip(names, sizes, strict=True):
-        if size == 0:
-            continue
-        group = slice(start, start + size)
-        start += size
         operation = _TABLE[name]
-        draws = _Draws(drawn[1, group], drawn[2, group], drawn[3, group])
         value = operation.value(magnitude)
-        grouped[group] = operation.run(grouped[group], value, draws)
+        for some in _images.pieces(grouped, start, start + size):
+            draws = _Draws(drawn[1, some], drawn[2, some], drawn[3, some])
+            grouped[some] = operation.run(grouped[some], value, draws)
+        start += size
     return torch.empty_like(grouped).index_copy_(0, rows, grouped)
 
 

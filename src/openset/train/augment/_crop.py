@@ -1,6 +1,6 @@
 """Random crops of padded images, and mirror images."""
 
-from openset import _check, _io
+from openset import _io
 from openset.train.augment import _images
 
 with _io.importing("openset.train.augment", "torch"):
@@ -44,8 +44,7 @@ def crop_and_flip(
     """
     caller = "crop_and_flip"
     images = _images.check(caller, images)
-    if padding != 0:
-        padding = _check.positive_int(caller, "padding", padding)
+    padding = _images.check_count(caller, "padding", padding)
     generator = _images.check_generator(caller, generator)
     n, _, h, w = images.shape
     drawn = torch.randint(2 * padding + 1, (3, n), generator=generator)

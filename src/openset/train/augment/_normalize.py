@@ -71,6 +71,6 @@ def _three(
         rule, got = "one number per channel (3)", f"{len(numbers)}"
         raise ValueError(_check.must(rule, caller=_CALLER, name=name, got=got))
     return tuple(
-        _check.number(_CALLER, name, number, low=low, open_low=True)
+        _check.number(_CALLER, name, number, low=low, open_low=True, open_high=True)
         for number in numbers
     )

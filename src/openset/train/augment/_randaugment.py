@@ -126,9 +126,9 @@ def rand_augment(
     """
     images = _images.check(_CALLER, images)
     n_ops = _check.positive_int(_CALLER, "n_ops", n_ops)
-    magnitude = _check.number(_CALLER, "magnitude", magnitude, low=0.0, high=_STRONGEST)
+    magnitude = check_magnitude(_CALLER, magnitude)
     generator = _images.check_generator(_CALLER, generator)
-    names = _names(without)
+    names = check_without(_CALLER, without)
     for _ in range(n_ops):
         images = _one_each(images, magnitude, generator, names)
     return images
@@ -161,14 +161,19 @@ def _one_each(
     return torch.empty_like(grouped).index_copy_(0, rows, grouped)
 
 
-def _names(without: Iterable[str]) -> list[str]:
-    """Return the operations to draw from."""
+def check_magnitude(caller: str, magnitude: float) -> float:
+    """Return a magnitude as a float, or say in which interval it must be."""
+    return _check.number(caller, "magnitude", magnitude, low=0.0, high=_STRONGEST)
+
+
+def check_without(caller: str, without: Iterable[str]) -> list[str]:
+    """Return the operations that are left to draw from."""
     if isinstance(without, str):
         rule, got = "a collection of names", repr(without)
-        raise TypeError(_check.must(rule, caller=_CALLER, name="without", got=got))
-    dropped = {_check.one_of(_CALLER, "without", name, OPERATIONS) for name in without}
+        raise TypeError(_check.must(rule, caller=caller, name="without", got=got))
+    dropped = {_check.one_of(caller, "without", name, OPERATIONS) for name in without}
     names = [name for name in OPERATIONS if name not in dropped]
     if not names:
         rule, got = "shorter than the list of operations", "all of them"
-        raise ValueError(_check.must(rule, caller=_CALLER, name="without", got=got))
+        raise ValueError(_check.must(rule, caller=caller, name="without", got=got))
     return names

@@ -39,7 +39,7 @@ def crop_and_flip(
     >>> crop_and_flip(images, 0, generator=torch.Generator().manual_seed(0))[:, 0, 0]
     tensor([[1, 2, 3],
             [3, 2, 1],
-            [1, 2, 3],
+            [3, 2, 1],
             [1, 2, 3]], dtype=torch.uint8)
     """
     caller = "crop_and_flip"
@@ -47,9 +47,12 @@ def crop_and_flip(
     padding = _images.check_count(caller, "padding", padding)
     generator = _images.check_generator(caller, generator)
     n, _, h, w = images.shape
-    drawn = torch.randint(2 * padding + 1, (3, n), generator=generator)
-    drawn[2] = torch.randint(2, (n,), generator=generator) if flip else 0
-    top, left, is_flipped = _images.send(drawn, images.device).unsqueeze(2)
+    # One draw per image is one of all (top, left, mirrored).
+    places = 2 * padding + 1
+    drawn = torch.randint(places * places * (1 + flip), (n, 1), generator=generator)
+    drawn = _images.place(drawn, images, torch.int64)
+    left, rest = drawn % places, drawn // places
+    top, is_flipped = rest % places, rest // places
     columns = torch.arange(w, device=images.device)
     columns = torch.where(is_flipped > 0, w - 1 - columns, columns) + left
     rows = torch.arange(h, device=images.device) + top

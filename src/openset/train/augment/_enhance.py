@@ -89,7 +89,8 @@ def _grey(images: Tensor) -> Tensor:
 
 
 def _blend(caller: str, degenerate: Tensor, images: Tensor, factor: Value) -> Tensor:
-    share = _images.per_sample(caller, "factor", factor, images, torch.float32)
+    share = _images.per_sample(caller, "factor", factor, images)
+    share = _images.place(share, images, torch.float32)
     start = degenerate.float()
     # Not lerp or addcmul: a fused product and sum would round once instead of twice.
     mixed = (images - start).mul_(share).add_(start)

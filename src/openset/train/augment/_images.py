@@ -1,5 +1,6 @@
 """What every augmentation asks of its arguments, and how numbers reach a device."""
 
+from functools import cache
 from typing import Any
 
 from openset import _check, _io
@@ -67,27 +68,31 @@ def check_count(caller: str, name: str, value: Any) -> int:
     return value
 
 
-def per_sample(
-    caller: str, name: str, value: Value, images: Tensor, dtype: torch.dtype
-) -> Tensor:
-    """Return `value` on the images' device, shaped to meet (n, 3, h, w)."""
+def per_sample(caller: str, name: str, value: Value, images: Tensor) -> Tensor:
+    """Return `value` as doubles (n or 1, 1, 1, 1), on the device where it is."""
     if not isinstance(value, Tensor):
         number = _check.number(caller, name, value)
-        # Filled, not copied: a copy from the host would wait for the device.
-        return torch.full((1, 1, 1, 1), number, dtype=dtype, device=images.device)
+        return torch.full((1, 1, 1, 1), number, dtype=torch.float64)
     n = images.shape[0]
     if tuple(value.shape) not in {(), (n,)}:
         rule = f"a number, or one per sample ({n})"
         got = f"shape {tuple(value.shape)}"
         raise ValueError(_check.must(rule, caller=caller, name=name, got=got))
-    return send(value, images.device).to(dtype).reshape(-1, 1, 1, 1)
+    return value.to(torch.float64).reshape(-1, 1, 1, 1)
 
 
-def send(values: Tensor, device: torch.device) -> Tensor:
-    """Move host numbers to `device` without waiting for it."""
-    if device.type == "cuda" and values.device.type == "cpu":
-        return values.pin_memory().to(device, non_blocking=True)
-    return values.to(device)
+def place(values: Tensor, images: Tensor, dtype: torch.dtype) -> Tensor:
+    """Bring parameters to the images' device without waiting for it.
+
+    What is worked out of parameters is so on the host, where they were drawn: many
+    small steps cost a device more than the images do.
+    """
+    values = values.to(dtype)
+    if images.device.type != "cuda" or values.device.type != "cpu":
+        return values.to(images.device)
+    if values.numel() == 1:  # filled, not copied
+        return images.new_full(values.shape, values.item(), dtype=dtype)
+    return values.pin_memory().to(images.device, non_blocking=True)
 
 
 def pieces(images: Tensor, start: int = 0, stop: int | None = None) -> list[slice]:
@@ -103,7 +108,9 @@ def pieces(images: Tensor, start: int = 0, stop: int | None = None) -> list[slic
     return [slice(at, min(at + size, stop)) for at in range(start, stop, size)]
 
 
-def constants(numbers: tuple[float, ...], images: Tensor) -> Tensor:
-    """Return one number per channel, in the images' type, shaped (1, 3, 1, 1)."""
-    parts = [images.new_full((1, 1, 1, 1), number) for number in numbers]
-    return torch.cat(parts, dim=1)
+@cache
+def constants(
+    numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Return one number per channel, shaped (1, 3, 1, 1)."""
+    return torch.tensor(numbers, dtype=dtype, device=device).reshape(1, -1, 1, 1)

@@ -51,11 +51,12 @@ def normalize(
     result = torch.empty_like(images, dtype=dtype, memory_format=memory_format)
     # Divisors are tensors: over a Python number CUDA multiplies by the reciprocal,
     # which is another last bit than the CPU's.
-    single = result.new_empty((), dtype=torch.float32)
-    full = _images.constants((255.0,), single)
-    centre, spread = _images.constants(mean, single), _images.constants(std, single)
+    full, centre, spread = (
+        _images.constants(numbers, torch.float32, images.device)
+        for numbers in ((255.0,), mean, std)
+    )
     for some in _images.pieces(images):
-        scaled = images[some].float().div_(full)
+        scaled = images[some].div(full)
         if mean != (0.0, 0.0, 0.0):
             scaled.sub_(centre)
         if std != (1.0, 1.0, 1.0):

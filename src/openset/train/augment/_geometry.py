@@ -119,8 +119,8 @@ def cutout_abs(images: Tensor, side: Value, x: Value, y: Value) -> Tensor:
         middle = _images.per_sample(caller, name, centre, images).to(size.device)
         first = (middle - size / 2).clamp(min=0).floor()
         edges += [first, (first + size).floor()]
-    edges = torch.broadcast_tensors(*edges)
-    left, right, top, bottom = _images.place(torch.stack(edges), images, torch.int32)
+    box = torch.stack([edge.expand(len(images), 1, 1, 1) for edge in edges])
+    left, right, top, bottom = _images.place(box, images, torch.int32)
     rows, columns = _grid(images, torch.int32)
     is_inside = ((columns >= left) & (columns <= right)) & (
         (rows >= top) & (rows <= bottom)

@@ -159,12 +159,10 @@ def _one_each(
         if operation.run is not None:
             done += [operation.run(grouped[some], value) for some in pieces]
         else:
-            centre = torch.rand((2, n), generator=generator, dtype=torch.float64)
-            x, y = centre[0] * w, centre[1] * h
-            done += [
-                ops.cutout_abs(grouped[some], value, x[some], y[some])
-                for some in pieces
-            ]
+            places = torch.rand((2, size), generator=generator, dtype=torch.float64)
+            for some in pieces:
+                x, y = places[:, some.start - start : some.stop - start]
+                done.append(ops.cutout_abs(grouped[some], value, x * w, y * h))
         start += size
     if start < n:
         table = _moves(tuple(names), magnitude, h, w)

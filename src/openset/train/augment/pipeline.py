@@ -75,17 +75,21 @@ class Pipeline:
         memory_format: torch.memory_format = torch.contiguous_format,
     ) -> Tensor:
         """Return what a network is trained on: uint8 (n, 3, h, w) in, floats out."""
-        _images.check("Pipeline.apply", images)
+        return self._normalized(self.augment(images, generator), dtype, memory_format)
+
+    def augment(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """Return the images augmented, as bytes: all but the normalising."""
+        _images.check("Pipeline.augment", images)
         if self.n_ops:
             images = rand_augment(
                 images, self.n_ops, self.magnitude, generator, self.without
             )
-        images = self._resized(images)
+        images = self.resized(images)
         if self.padding or self.flip:
             images = crop_and_flip(
                 images, self.padding, generator=generator, flip=self.flip
             )
-        return self._normalized(images, dtype, memory_format)
+        return images
 
     def evaluate(
         self,
@@ -96,9 +100,10 @@ class Pipeline:
     ) -> Tensor:
         """Return what a network is tested on: nothing is drawn."""
         _images.check("Pipeline.evaluate", images)
-        return self._normalized(self._resized(images), dtype, memory_format)
+        return self._normalized(self.resized(images), dtype, memory_format)
 
-    def _resized(self, images: Tensor) -> Tensor:
+    def resized(self, images: Tensor) -> Tensor:
+        """Return the images at the network's size, as bytes."""
         return images if self.side is None else resize(images, self.side)
 
     def _normalized(

@@ -1,6 +1,6 @@
 """Random crops of padded images, and mirror images."""
 
-from openset import _check, _io
+from openset import _io
 from openset.train.augment import _images
 
 with _io.importing("openset.train.augment", "torch"):
@@ -39,23 +39,36 @@ def crop_and_flip(
     >>> crop_and_flip(images, 0, generator=torch.Generator().manual_seed(0))[:, 0, 0]
     tensor([[1, 2, 3],
             [3, 2, 1],
-            [1, 2, 3],
+            [3, 2, 1],
             [1, 2, 3]], dtype=torch.uint8)
     """
     caller = "crop_and_flip"
     images = _images.check(caller, images)
-    if padding != 0:
-        padding = _check.positive_int(caller, "padding", padding)
+    padding = _images.check_count(caller, "padding", padding)
     generator = _images.check_generator(caller, generator)
-    n, channels, h, w = images.shape
-    drawn = torch.randint(2 * padding + 1, (3, n), generator=generator)
-    drawn[2] = torch.randint(2, (n,), generator=generator) if flip else 0
-    top, left, is_flipped = _images.send(drawn, images.device).unsqueeze(2)
+    n, _, h, w = images.shape
+    # One draw per image is one of all (top, left, mirrored).
+    places = 2 * padding + 1
+    drawn = torch.randint(places * places * (1 + flip), (n, 1), generator=generator)
+    drawn = _images.place(drawn, images, torch.int64)
+    left, rest = drawn % places, drawn // places
+    top, is_flipped = rest % places, rest // places
     columns = torch.arange(w, device=images.device)
     columns = torch.where(is_flipped > 0, w - 1 - columns, columns) + left
     rows = torch.arange(h, device=images.device) + top
-    framed = F.pad(images, (padding,) * 4)
+    cropped = torch.empty_like(images, memory_format=torch.contiguous_format)
+    for some in _images.pieces(images):
+        cropped[some] = _taken(
+            F.pad(images[some], (padding,) * 4), rows[some], columns[some]
+        )
+    return cropped
+
+
+def _taken(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """Return those rows (n, h) and columns (n, w) of the images."""
+    n, channels, _, width = images.shape
+    h, w = rows.shape[1], columns.shape[1]
     # Rows, then columns: two small index tensors, read again for every channel.
-    rows = rows[:, None, :, None].expand(n, channels, h, framed.shape[3])
+    rows = rows[:, None, :, None].expand(n, channels, h, width)
     columns = columns[:, None, None, :].expand(n, channels, h, w)
-    return framed.gather(2, rows).gather(3, columns)
+    return images.gather(2, rows).gather(3, columns)

@@ -83,12 +83,14 @@ def sharpness(images: Tensor, factor: Value) -> Tensor:
 
 def _grey(images: Tensor) -> Tensor:
     """Return luma (ITU-R 601-2) in 16-bit fixed point, (n, 1, h, w)."""
-    red, green, blue = images.to(torch.int32).split(1, dim=1)
-    return (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
+    red, green, blue = images.to(torch.int32).unbind(1)
+    luma = (red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16
+    return luma.unsqueeze(1)
 
 
 def _blend(caller: str, degenerate: Tensor, images: Tensor, factor: Value) -> Tensor:
-    share = _images.per_sample(caller, "factor", factor, images, torch.float32)
+    share = _images.per_sample(caller, "factor", factor, images)
+    share = _images.place(share, images, torch.float32)
     start = degenerate.float()
     # Not lerp or addcmul: a fused product and sum would round once instead of twice.
     mixed = (images - start).mul_(share).add_(start)

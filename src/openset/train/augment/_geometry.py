@@ -33,13 +33,8 @@ def rotate(images: Tensor, degrees: Value) -> Tensor:
             [0, 0, 0]], dtype=torch.uint8)
     """
     images = _images.check("rotate", images)
-    angle = _images.per_sample("rotate", "degrees", degrees, images, torch.float64)
-    angle = angle.remainder(360) * (-math.pi / 180)
-    cos, sin = angle.cos(), angle.sin()
-    x, y = images.shape[3] / 2, images.shape[2] / 2
-    across = (cos, sin, cos * -x + sin * -y + x)
-    down = (-sin, cos, -sin * -x + cos * -y + y)
-    return _affine(images, across, down)
+    angle = _images.per_sample("rotate", "degrees", degrees, images)
+    return move(images, rotation(angle, images.shape[2], images.shape[3]))
 
 
 def shear_x(images: Tensor, slope: Value) -> Tensor:
@@ -53,9 +48,8 @@ def shear_x(images: Tensor, slope: Value) -> Tensor:
             [3, 0, 0]], dtype=torch.uint8)
     """
     images = _images.check("shear_x", images)
-    slope = _images.per_sample("shear_x", "slope", slope, images, torch.float64)
-    one, zero = torch.ones_like(slope), torch.zeros_like(slope)
-    return _affine(images, (one, slope, zero), (zero, one, zero))
+    slope = _images.per_sample("shear_x", "slope", slope, images)
+    return move(images, shearing_x(slope))
 
 
 def shear_y(images: Tensor, slope: Value) -> Tensor:
@@ -70,9 +64,8 @@ def shear_y(images: Tensor, slope: Value) -> Tensor:
             [3, 2]], dtype=torch.uint8)
     """
     images = _images.check("shear_y", images)
-    slope = _images.per_sample("shear_y", "slope", slope, images, torch.float64)
-    one, zero = torch.ones_like(slope), torch.zeros_like(slope)
-    return _affine(images, (one, zero, zero), (slope, one, zero))
+    slope = _images.per_sample("shear_y", "slope", slope, images)
+    return move(images, shearing_y(slope))
 
 
 def translate_x(images: Tensor, pixels: Value) -> Tensor:
@@ -85,9 +78,8 @@ def translate_x(images: Tensor, pixels: Value) -> Tensor:
     (tensor([[2, 3, 0]], dtype=torch.uint8), tensor([[0, 1, 2]], dtype=torch.uint8))
     """
     images = _images.check("translate_x", images)
-    shift = _shift("translate_x", pixels, images)
-    y, x = _grid(images)
-    return _take(images, x + shift, y)
+    by = _images.per_sample("translate_x", "pixels", pixels, images)
+    return move(images, translation_x(by))
 
 
 def translate_y(images: Tensor, pixels: Value) -> Tensor:
@@ -100,9 +92,8 @@ def translate_y(images: Tensor, pixels: Value) -> Tensor:
     tensor([2, 3, 0], dtype=torch.uint8)
     """
     images = _images.check("translate_y", images)
-    shift = _shift("translate_y", pixels, images)
-    y, x = _grid(images)
-    return _take(images, x, y + shift)
+    by = _images.per_sample("translate_y", "pixels", pixels, images)
+    return move(images, translation_y(by))
 
 
 def cutout_abs(images: Tensor, side: Value, x: Value, y: Value) -> Tensor:
@@ -122,54 +113,88 @@ def cutout_abs(images: Tensor, side: Value, x: Value, y: Value) -> Tensor:
     """
     caller = "cutout_abs"
     images = _images.check(caller, images)
-    size = _images.per_sample(caller, "side", side, images, torch.float64)
-    rows, columns = _grid(images)
-    is_inside = size >= 0
-    for name, centre, places in (("x", x, columns), ("y", y, rows)):
-        middle = _images.per_sample(caller, name, centre, images, torch.float64)
-        start = (middle - size / 2).clamp(min=0).floor()
-        is_inside = is_inside & (places >= start) & (places <= start + size)
-    grey = _images.constants(GREY, images)
+    size = _images.per_sample(caller, "side", side, images)
+    edges = []
+    for name, centre in (("x", x), ("y", y)):
+        middle = _images.per_sample(caller, name, centre, images).to(size.device)
+        first = (middle - size / 2).clamp(min=0).floor()
+        edges += [first, (first + size).floor()]
+    box = torch.stack([edge.expand(len(images), 1, 1, 1) for edge in edges])
+    left, right, top, bottom = _images.place(box, images, torch.int32)
+    rows, columns = _grid(images, torch.int32)
+    is_inside = ((columns >= left) & (columns <= right)) & (
+        (rows >= top) & (rows <= bottom)
+    )
+    grey = _images.constants(GREY, torch.uint8, images.device)
     return torch.where(is_inside, grey, images)
 
 
-def _affine(
-    images: Tensor,
-    across: tuple[Tensor, Tensor, Tensor],
-    down: tuple[Tensor, Tensor, Tensor],
+# Moves are six integers a, b, c, d, e, f in fixed point, on a new last axis. The
+# numbers they are made of are doubles, in Pillow's order of operations.
+
+
+def rotation(degrees: Tensor, h: int, w: int) -> Tensor:
+    """Return the move that rotates images of this size about their centre."""
+    angle = degrees.remainder(360) * (-math.pi / 180)
+    cos, sin = angle.cos(), angle.sin()
+    x, y = w / 2, h / 2
+    across = (cos, sin, cos * -x + sin * -y + x)
+    down = (-sin, cos, -sin * -x + cos * -y + y)
+    return _fixed(across, down)
+
+
+def shearing_x(slope: Tensor) -> Tensor:
+    """Return the move of :func:`shear_x`."""
+    one, zero = torch.ones_like(slope), torch.zeros_like(slope)
+    return _fixed((one, slope, zero), (zero, one, zero))
+
+
+def shearing_y(slope: Tensor) -> Tensor:
+    """Return the move of :func:`shear_y`."""
+    one, zero = torch.ones_like(slope), torch.zeros_like(slope)
+    return _fixed((one, zero, zero), (slope, one, zero))
+
+
+def translation_x(pixels: Tensor) -> Tensor:
+    """Return the move of :func:`translate_x`: by whole pixels, halves upwards."""
+    one, zero = torch.ones_like(pixels), torch.zeros_like(pixels)
+    return _fixed((one, zero, (pixels + 0.5).floor()), (zero, one, zero))
+
+
+def translation_y(pixels: Tensor) -> Tensor:
+    """Return the move of :func:`translate_y`: by whole pixels, halves upwards."""
+    one, zero = torch.ones_like(pixels), torch.zeros_like(pixels)
+    return _fixed((one, zero, zero), (zero, one, (pixels + 0.5).floor()))
+
+
+def _fixed(
+    across: tuple[Tensor, Tensor, Tensor], down: tuple[Tensor, Tensor, Tensor]
 ) -> Tensor:
-    y, x = _grid(images)
-    places = []
+    numbers = []
     for a, b, c in (across, down):
-        origin = _fixed(c + a * 0.5 + b * 0.5)
-        places.append((origin + _fixed(b) * y + _fixed(a) * x) >> 16)
-    return _take(images, places[0], places[1])
+        # A pixel is met in its middle: half a step is part of the offset.
+        numbers += [a, b, c + a * 0.5 + b * 0.5]
+    return (torch.stack(numbers, dim=-1) * 65536.0 + 0.5).floor().long()
 
 
-def _fixed(numbers: Tensor) -> Tensor:
-    """Return numbers in fixed point with 16 binary places."""
-    return (numbers * 65536.0 + 0.5).floor().to(torch.int32)
+def move(images: Tensor, moves: Tensor) -> Tensor:
+    """Take every pixel from where `moves` (n or 1, 1, 1, 1, 6) says."""
+    n, channels, h, w = images.shape
+    rows, columns = _grid(images, torch.int64)
+    a, b, c, d, e, f = _images.place(moves, images, torch.int64).unbind(-1)
+    x = (b * rows + c + a * columns).bitwise_right_shift_(16)
+    y = (e * rows + f + d * columns).bitwise_right_shift_(16)
+    within_x, within_y = x.clamp(0, w - 1), y.clamp(0, h - 1)
+    is_inside = (x == within_x) & (y == within_y)
+    places = torch.add(within_x, within_y, alpha=w).expand(n, 1, h, w)
+    places = places.reshape(n, 1, h * w).expand(n, channels, h * w)
+    taken = images.reshape(n, channels, h * w).gather(2, places)
+    return taken.reshape(images.shape).mul_(is_inside)
 
 
-def _shift(caller: str, pixels: Value, images: Tensor) -> Tensor:
-    by = _images.per_sample(caller, "pixels", pixels, images, torch.float64)
-    limit = max(images.shape)  # beyond it all is black, and int32 may end
-    return (by + 0.5).floor().clamp(-limit, limit).to(torch.int32)
-
-
-def _grid(images: Tensor) -> tuple[Tensor, Tensor]:
+def _grid(images: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Return the row numbers (1, 1, h, 1) and column numbers (1, 1, 1, w)."""
     h, w = images.shape[2:]
-    rows = torch.arange(h, dtype=torch.int32, device=images.device)
-    columns = torch.arange(w, dtype=torch.int32, device=images.device)
+    rows = torch.arange(h, dtype=dtype, device=images.device)
+    columns = torch.arange(w, dtype=dtype, device=images.device)
     return rows.reshape(1, 1, h, 1), columns.reshape(1, 1, 1, w)
-
-
-def _take(images: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Return pixel (x, y) of every image, black where there is none."""
-    n, channels, h, w = images.shape
-    is_inside = (x >= 0) & (x < w) & (y >= 0) & (y < h)
-    places = (y.clamp(0, h - 1) * w + x.clamp(0, w - 1)).long()
-    places = places.expand(n, 1, h, w).reshape(n, 1, h * w).expand(n, channels, h * w)
-    taken = images.reshape(n, channels, h * w).gather(2, places)
-    return taken.reshape(images.shape) * is_inside

@@ -1,5 +1,6 @@
 """What every augmentation asks of its arguments, and how numbers reach a device."""
 
+from functools import cache
 from typing import Any
 
 from openset import _check, _io
@@ -7,6 +8,8 @@ from openset import _check, _io
 with _io.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
+
+_CACHED = 2**20  # pixel values worked on at once by a CPU
 
 Value = float | Tensor  # one for all samples, or one per sample
 
@@ -56,30 +59,58 @@ def check_generator(caller: str, generator: Any) -> torch.Generator:
     return generator
 
 
-def per_sample(
-    caller: str, name: str, value: Value, images: Tensor, dtype: torch.dtype
-) -> Tensor:
-    """Return `value` on the images' device, shaped to meet (n, 3, h, w)."""
+def check_count(caller: str, name: str, value: Any) -> int:
+    """Return `value` as an int, or say that it is not an integer >= 0."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        got = repr(value)
+        msg = _check.must("an integer >= 0", caller=caller, name=name, got=got)
+        raise ValueError(msg)
+    return value
+
+
+def per_sample(caller: str, name: str, value: Value, images: Tensor) -> Tensor:
+    """Return `value` as doubles (n or 1, 1, 1, 1), on the device where it is."""
     if not isinstance(value, Tensor):
         number = _check.number(caller, name, value)
-        # Filled, not copied: a copy from the host would wait for the device.
-        return torch.full((1, 1, 1, 1), number, dtype=dtype, device=images.device)
+        return torch.full((1, 1, 1, 1), number, dtype=torch.float64)
     n = images.shape[0]
     if tuple(value.shape) not in {(), (n,)}:
         rule = f"a number, or one per sample ({n})"
         got = f"shape {tuple(value.shape)}"
         raise ValueError(_check.must(rule, caller=caller, name=name, got=got))
-    return send(value, images.device).to(dtype).reshape(-1, 1, 1, 1)
+    return value.to(torch.float64).reshape(-1, 1, 1, 1)
 
 
-def send(values: Tensor, device: torch.device) -> Tensor:
-    """Move host numbers to `device` without waiting for it."""
-    if device.type == "cuda" and values.device.type == "cpu":
-        return values.pin_memory().to(device, non_blocking=True)
-    return values.to(device)
+def place(values: Tensor, images: Tensor, dtype: torch.dtype) -> Tensor:
+    """Bring parameters to the images' device without waiting for it.
+
+    What is worked out of parameters is so on the host, where they were drawn: many
+    small steps cost a device more than the images do.
+    """
+    values = values.to(dtype)
+    if images.device.type != "cuda" or values.device.type != "cpu":
+        return values.to(images.device)
+    if values.numel() == 1:  # filled, not copied
+        return images.new_full(values.shape, values.item(), dtype=dtype)
+    return values.pin_memory().to(images.device, non_blocking=True)
 
 
-def constants(numbers: tuple[float, ...], images: Tensor) -> Tensor:
-    """Return one number per channel, in the images' type, shaped (1, 3, 1, 1)."""
-    parts = [images.new_full((1, 1, 1, 1), number) for number in numbers]
-    return torch.cat(parts, dim=1)
+def pieces(images: Tensor, start: int = 0, stop: int | None = None) -> list[slice]:
+    """Cut the samples `start` to `stop` into what is worked on at once.
+
+    A CUDA device takes them all. A CPU is several times faster on pieces that stay in
+    its cache than on temporaries that are fetched from the system and given back.
+    """
+    stop = images.shape[0] if stop is None else stop
+    is_cpu = images.device.type == "cpu"
+    size = _CACHED // images.shape[1:].numel() if is_cpu else stop - start
+    size = max(size, 1)
+    return [slice(at, min(at + size, stop)) for at in range(start, stop, size)]
+
+
+@cache
+def constants(
+    numbers: tuple[float, ...], dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    """Return one number per channel, shaped (1, 3, 1, 1)."""
+    return torch.tensor(numbers, dtype=dtype, device=device).reshape(1, -1, 1, 1)

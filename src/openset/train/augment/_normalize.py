@@ -48,15 +48,21 @@ def normalize(
     if not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
         rule, got = "a floating-point torch.dtype", repr(dtype)
         raise TypeError(_check.must(rule, caller=_CALLER, name="dtype", got=got))
-    scaled = torch.empty_like(
-        images, dtype=torch.float32, memory_format=memory_format
-    ).copy_(images)
-    scaled.div_(255)
-    if mean != (0.0, 0.0, 0.0):
-        scaled.sub_(_images.constants(mean, scaled))
-    if std != (1.0, 1.0, 1.0):
-        scaled.div_(_images.constants(std, scaled))
-    return scaled.to(dtype)
+    result = torch.empty_like(images, dtype=dtype, memory_format=memory_format)
+    # Divisors are tensors: over a Python number CUDA multiplies by the reciprocal,
+    # which is another last bit than the CPU's.
+    full, centre, spread = (
+        _images.constants(numbers, torch.float32, images.device)
+        for numbers in ((255.0,), mean, std)
+    )
+    for some in _images.pieces(images):
+        scaled = images[some].div(full)
+        if mean != (0.0, 0.0, 0.0):
+            scaled.sub_(centre)
+        if std != (1.0, 1.0, 1.0):
+            scaled.div_(spread)
+        result[some] = scaled
+    return result
 
 
 def _three(
@@ -66,6 +72,6 @@ def _three(
         rule, got = "one number per channel (3)", f"{len(numbers)}"
         raise ValueError(_check.must(rule, caller=_CALLER, name=name, got=got))
     return tuple(
-        _check.number(_CALLER, name, number, low=low, open_low=True)
+        _check.number(_CALLER, name, number, low=low, open_low=True, open_high=True)
         for number in numbers
     )

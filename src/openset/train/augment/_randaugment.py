@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 
 from openset import _check, _io
-from openset.train.augment import _images, ops
+from openset.train.augment import _geometry, _images, ops
 
 with _io.importing("openset.train.augment", "torch"):
     import torch
@@ -15,48 +16,46 @@ _STRONGEST = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Draws:
-    """What was drawn for the samples of one group, each (n,)."""
-
-    sign: Tensor  # -1 or 1
-    x: Tensor  # in [0, 1)
-    y: Tensor
-
-
-@dataclass(frozen=True, slots=True)
 class _Operation:
-    """A row of the table: value at magnitude 0, at 30, and what is done with it."""
+    """A row of the table: value at magnitude 0, at 30, and what is done with it.
+
+    Moves (`move`) are described by six integers per image, whatever they are, and
+    done in one go for all images that are moved. Others (`run`) have a value only.
+    """
 
     low: float
     high: float
-    run: Callable[[Tensor, float, _Draws], Tensor]
+    run: Callable[[Tensor, float], Tensor] | None = None
+    move: Callable[[Tensor, int, int], Tensor] | None = None
 
     def value(self, magnitude: float) -> float:
         return (magnitude / _STRONGEST) * (self.high - self.low) + self.low
 
 
-def _cutout(images: Tensor, value: float, draws: _Draws) -> Tensor:
-    h, w = images.shape[2:]
-    return ops.cutout_abs(images, value, draws.x * w, draws.y * h)
+_CUTOUT = "cutout_abs"  # the one with draws of its own
 
-
+# Moves come last: they are one group.
 _TABLE = {
-    "autocontrast": _Operation(0, 1, lambda i, _v, _d: ops.autocontrast(i)),
-    "equalize": _Operation(0, 1, lambda i, _v, _d: ops.equalize(i)),
-    "invert": _Operation(0, 1, lambda i, _v, _d: ops.invert(i)),
-    "rotate": _Operation(0, 30, lambda i, v, d: ops.rotate(i, d.sign * v)),
-    "posterize": _Operation(0, 4, lambda i, v, _d: ops.posterize(i, max(v, 1.0))),
-    "solarize": _Operation(0, 256, lambda i, v, _d: ops.solarize(i, v)),
-    "solarize_add": _Operation(0, 110, lambda i, v, _d: ops.solarize_add(i, v)),
-    "color": _Operation(0.1, 1.9, lambda i, v, _d: ops.color(i, v)),
-    "contrast": _Operation(0.1, 1.9, lambda i, v, _d: ops.contrast(i, v)),
-    "brightness": _Operation(0.1, 1.9, lambda i, v, _d: ops.brightness(i, v)),
-    "sharpness": _Operation(0.1, 1.9, lambda i, v, _d: ops.sharpness(i, v)),
-    "shear_x": _Operation(0, 0.3, lambda i, v, d: ops.shear_x(i, d.sign * v)),
-    "shear_y": _Operation(0, 0.3, lambda i, v, d: ops.shear_y(i, d.sign * v)),
-    "cutout_abs": _Operation(0, 40, _cutout),
-    "translate_x": _Operation(0, 100, lambda i, v, d: ops.translate_x(i, d.sign * v)),
-    "translate_y": _Operation(0, 100, lambda i, v, d: ops.translate_y(i, d.sign * v)),
+    "autocontrast": _Operation(0, 1, lambda i, _v: ops.autocontrast(i)),
+    "equalize": _Operation(0, 1, lambda i, _v: ops.equalize(i)),
+    "invert": _Operation(0, 1, lambda i, _v: ops.invert(i)),
+    "posterize": _Operation(0, 4, lambda i, v: ops.posterize(i, max(v, 1.0))),
+    "solarize": _Operation(0, 256, ops.solarize),
+    "solarize_add": _Operation(0, 110, ops.solarize_add),
+    "color": _Operation(0.1, 1.9, ops.color),
+    "contrast": _Operation(0.1, 1.9, ops.contrast),
+    "brightness": _Operation(0.1, 1.9, ops.brightness),
+    "sharpness": _Operation(0.1, 1.9, ops.sharpness),
+    _CUTOUT: _Operation(0, 40),
+    "rotate": _Operation(0, 30, move=_geometry.rotation),
+    "shear_x": _Operation(0, 0.3, move=lambda v, _h, _w: _geometry.shearing_x(v)),
+    "shear_y": _Operation(0, 0.3, move=lambda v, _h, _w: _geometry.shearing_y(v)),
+    "translate_x": _Operation(
+        0, 100, move=lambda v, _h, _w: _geometry.translation_x(v)
+    ),
+    "translate_y": _Operation(
+        0, 100, move=lambda v, _h, _w: _geometry.translation_y(v)
+    ),
 }
 
 OPERATIONS = tuple(_TABLE)
@@ -126,9 +125,9 @@ def rand_augment(
     """
     images = _images.check(_CALLER, images)
     n_ops = _check.positive_int(_CALLER, "n_ops", n_ops)
-    magnitude = _check.number(_CALLER, "magnitude", magnitude, low=0.0, high=_STRONGEST)
+    magnitude = check_magnitude(_CALLER, magnitude)
     generator = _images.check_generator(_CALLER, generator)
-    names = _names(without)
+    names = check_without(_CALLER, without)
     for _ in range(n_ops):
         images = _one_each(images, magnitude, generator, names)
     return images
@@ -138,39 +137,69 @@ def _one_each(
     images: Tensor, magnitude: float, generator: torch.Generator, names: list[str]
 ) -> Tensor:
     """Apply one operation to every image."""
-    n = images.shape[0]
-    # Drawn and counted on the host, so that the device is never waited for.
-    chosen = torch.randint(len(names), (n,), generator=generator)
-    sign = torch.randint(2, (n,), generator=generator) * 2 - 1
-    centre = torch.rand((2, n), generator=generator, dtype=torch.float64)
-    sizes = torch.bincount(chosen, minlength=len(names)).tolist()
-    order = torch.argsort(chosen, stable=True)
-    # One transfer: a double holds every index there is.
-    drawn = torch.cat([order[None].double(), sign[order][None].double(), centre])
-    drawn = _images.send(drawn, images.device)
-    rows = drawn[0].long()
+    n, _, h, w = images.shape
+    if n == 0:
+        return images.clone()
+    # Drawn, sorted and counted on the host: the device is never waited for. A draw is
+    # an operation and a sign, even or odd.
+    drawn = torch.randint(2 * len(names), (n,), generator=generator)
+    sizes = torch.bincount(drawn, minlength=2 * len(names))
+    # NumPy sorts bytes by counting, many times faster than torch sorts anything.
+    order = torch.from_numpy(drawn.to(torch.uint8).numpy().argsort(kind="stable"))
+    rows = _images.place(order, images, torch.int64)
     grouped = images.index_select(0, rows)
+    done: list[Tensor] = []
     start = 0
-    for name, size in zip(names, sizes, strict=True):
-        if size == 0:
-            continue
-        group = slice(start, start + size)
-        start += size
+    for name, size in zip(names, sizes.reshape(-1, 2).sum(1).tolist(), strict=True):
         operation = _TABLE[name]
-        draws = _Draws(drawn[1, group], drawn[2, group], drawn[3, group])
         value = operation.value(magnitude)
-        grouped[group] = operation.run(grouped[group], value, draws)
-    return torch.empty_like(grouped).index_copy_(0, rows, grouped)
+        if operation.move is not None:
+            break
+        pieces = _images.pieces(grouped, start, start + size)
+        if operation.run is not None:
+            done += [operation.run(grouped[some], value) for some in pieces]
+        else:
+            places = torch.rand((2, size), generator=generator, dtype=torch.float64)
+            for some in pieces:
+                x, y = places[:, some.start - start : some.stop - start]
+                done.append(ops.cutout_abs(grouped[some], value, x * w, y * h))
+        start += size
+    if start < n:
+        table = _moves(tuple(names), magnitude, h, w)
+        moves = table.repeat_interleave(sizes[-len(table) :], 0, output_size=n - start)
+        done += [
+            _geometry.move(grouped[some], moves[some.start - start : some.stop - start])
+            for some in _images.pieces(grouped, start)
+        ]
+    return torch.empty_like(grouped).index_copy_(0, rows, torch.cat(done))
 
 
-def _names(without: Iterable[str]) -> list[str]:
-    """Return the operations to draw from."""
+@cache
+def _moves(names: tuple[str, ...], magnitude: float, h: int, w: int) -> Tensor:
+    """Return two rows for each move among `names`: as it is, and the other way."""
+    found = []
+    for name in names:
+        operation = _TABLE[name]
+        if operation.move is not None:
+            value = operation.value(magnitude)
+            both = torch.tensor([value, -value], dtype=torch.float64)
+            found.append(operation.move(both.reshape(2, 1, 1, 1), h, w))
+    return torch.cat(found)
+
+
+def check_magnitude(caller: str, magnitude: float) -> float:
+    """Return a magnitude as a float, or say in which interval it must be."""
+    return _check.number(caller, "magnitude", magnitude, low=0.0, high=_STRONGEST)
+
+
+def check_without(caller: str, without: Iterable[str]) -> list[str]:
+    """Return the operations that are left to draw from."""
     if isinstance(without, str):
         rule, got = "a collection of names", repr(without)
-        raise TypeError(_check.must(rule, caller=_CALLER, name="without", got=got))
-    dropped = {_check.one_of(_CALLER, "without", name, OPERATIONS) for name in without}
+        raise TypeError(_check.must(rule, caller=caller, name="without", got=got))
+    dropped = {_check.one_of(caller, "without", name, OPERATIONS) for name in without}
     names = [name for name in OPERATIONS if name not in dropped]
     if not names:
         rule, got = "shorter than the list of operations", "all of them"
-        raise ValueError(_check.must(rule, caller=_CALLER, name="without", got=got))
+        raise ValueError(_check.must(rule, caller=caller, name="without", got=got))
     return names

@@ -43,10 +43,12 @@ def _weighed(images: Tensor, weights: Tensor) -> Tensor:
 @cache
 def _weights(old: int, new: int, device: torch.device) -> Tensor:
     """Return the fixed-point weights (old, new) of one axis."""
+    # Term by term as Pillow has it: many results lie half way between two greys, and
+    # the last bit of a weight decides them.
     scale = old / new
-    reach = max(scale, 1.0)
+    narrow = 1.0 / max(scale, 1.0)
     centres = (torch.arange(new, dtype=torch.float64) + 0.5) * scale
-    places = torch.arange(old, dtype=torch.float64)[:, None] + 0.5
-    weights = (1 - ((places - centres) / reach).abs()).clamp_(min=0)
-    weights /= weights.sum(0)
+    places = torch.arange(old, dtype=torch.float64)[:, None]
+    weights = (1 - ((places - centres + 0.5) * narrow).abs()).clamp_(min=0)
+    weights /= weights.cumsum(0)[-1].clone()  # a sum from left to right
     return (weights * 2**_BITS).add_(0.5).floor_().to(device)

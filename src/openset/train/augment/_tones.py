@@ -24,12 +24,13 @@ def autocontrast(images: Tensor) -> Tensor:
     tensor([  0,  51, 255], dtype=torch.uint8)
     """
     images = _images.check("autocontrast", images)
-    low = images.amin((2, 3), keepdim=True).double()
-    high = images.amax((2, 3), keepdim=True).double()
+    least, most = images.flatten(2).aminmax(dim=2)
+    low, high = least.double()[..., None, None], most.double()[..., None, None]
     is_flat = high <= low
     # In double precision and in this order, as Pillow's table is computed: the last
-    # step cuts off, so that 254.99999999999997 is another grey than 255.
-    scale = torch.where(is_flat, 1.0, 255.0 / (high - low))
+    # step cuts off, so that 254.99999999999997 is another grey than 255. (A Python
+    # number over a tensor would be a product with the reciprocal.)
+    scale = torch.where(is_flat, 1.0, torch.full_like(high, 255.0) / (high - low))
     offset = torch.where(is_flat, 0.0, -low * scale)
     return images.double().mul_(scale).add_(offset).clamp_(0, 255).to(torch.uint8)
 
@@ -87,10 +88,10 @@ def posterize(images: Tensor, bits: Value) -> Tensor:
     tensor([128, 128, 128], dtype=torch.uint8)
     """
     images = _images.check("posterize", images)
-    kept = _images.per_sample("posterize", "bits", bits, images, torch.float64)
+    kept = _images.per_sample("posterize", "bits", bits, images)
     dropped = 8 - kept.long().clamp(0, 8)
     mask = 256 - torch.ones_like(dropped).bitwise_left_shift(dropped)
-    return images & mask.to(torch.uint8)
+    return images & _images.place(mask, images, torch.uint8)
 
 
 def solarize(images: Tensor, threshold: Value) -> Tensor:
@@ -102,11 +103,9 @@ def solarize(images: Tensor, threshold: Value) -> Tensor:
     tensor([55, 55, 55], dtype=torch.uint8)
     """
     images = _images.check("solarize", images)
-    limit = _images.per_sample(
-        "solarize", "threshold", threshold, images, torch.float64
-    )
+    limit = _images.per_sample("solarize", "threshold", threshold, images)
     # For integers x < t is x < ceil(t), and integers need no double per pixel.
-    limit = limit.ceil().clamp(0, 256).to(torch.int16)
+    limit = _images.place(limit.ceil().clamp(0, 256), images, torch.int16)
     return torch.where(images < limit, images, 255 - images)
 
 
@@ -121,6 +120,6 @@ def solarize_add(images: Tensor, addition: Value) -> Tensor:
     """
     caller = "solarize_add"
     images = _images.check(caller, images)
-    more = _images.per_sample(caller, "addition", addition, images, torch.float64)
-    more = more.floor().clamp(-256, 256).to(torch.int16)
+    more = _images.per_sample(caller, "addition", addition, images)
+    more = _images.place(more.floor().clamp(-256, 256), images, torch.int16)
     return solarize((images + more).clamp_(0, 255).to(torch.uint8), 128)

@@ -6,7 +6,11 @@ from openset import _check, _io
 from openset.train.augment import _images
 from openset.train.augment._crop import crop_and_flip
 from openset.train.augment._normalize import normalize
-from openset.train.augment._randaugment import rand_augment
+from openset.train.augment._randaugment import (
+    check_magnitude,
+    check_without,
+    rand_augment,
+)
 from openset.train.augment._resize import resize
 
 with _io.importing("openset.train.augment", "torch"):
@@ -52,6 +56,15 @@ class Pipeline:
     flip: bool = False
     mean: tuple[float, float, float] | None = None
     std: tuple[float, float, float] | None = None
+
+    def __post_init__(self) -> None:
+        caller = "Pipeline"
+        _images.check_count(caller, "n_ops", self.n_ops)
+        _images.check_count(caller, "padding", self.padding)
+        check_magnitude(caller, self.magnitude)
+        check_without(caller, self.without)
+        if self.side is not None:
+            _check.positive_int(caller, "side", self.side)
 
     def apply(
         self,

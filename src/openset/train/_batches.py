@@ -12,7 +12,9 @@ from openset.datasets import Samples, _inputs
 from openset.train._seeds import derived
 from openset.train.augment import Pipeline
 
-_CHUNK = 8192  # samples augmented together: kernels this large run at full speed
+# Bytes of samples augmented together. A GPU wants many at once (a chunk costs some
+# hundred launches whatever its size); a CPU's own pieces are smaller anyway.
+_CHUNK = 2**27
 _CALLER = "train.fit"
 
 
@@ -108,7 +110,8 @@ class Batches:
         order = torch.randperm(self.n, generator=generator)
         batches = order.split(self.batch)[: len(self)]
         shares = [batch.tensor_split(self.world)[self.rank] for batch in batches]
-        per_chunk = max(1, _CHUNK * self.world // self.batch)
+        size = self.inputs[0].nbytes * self.batch // self.world
+        per_chunk = max(1, _CHUNK // size)
         for start in range(0, len(shares), per_chunk):
             chunk = shares[start : start + per_chunk]
             rows = _sent(torch.cat(chunk), self.device)

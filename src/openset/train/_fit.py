@@ -1,5 +1,6 @@
 """Training: one run, or several at once on one device."""
 
+import logging
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -229,8 +230,9 @@ def fit_jobs(
     """Train several runs at once on one device; they take turns, update by update.
 
     A small network leaves most of a GPU idle. Runs on streams of their own fill it:
-    five finish in far less than five times the time of one. Each gets exactly the
-    weights it would get alone.
+    five finish in far less than five times the time of one. Each draws what it would
+    draw alone: on a CPU it gets the same weights to the last bit, on a GPU as nearly
+    as that GPU's kernels repeat themselves.
 
     Parameters
     ----------
@@ -317,6 +319,8 @@ def make_fabric(
         on_gpu = accelerator != "cpu" and has_gpu and torch.cuda.is_bf16_supported()
         precision = "bf16-mixed" if on_gpu else "32-true"
     many = devices * nodes > 1
+    # It tells which precision is used, and how to trade it for speed: not news here.
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     fabric = Fabric(
         accelerator=accelerator if accelerator != "auto" or has_gpu else "cpu",
         devices=devices,

@@ -1,10 +1,11 @@
 """One training run, an update at a time, so that several can share a device."""
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -23,6 +24,16 @@ from openset.train._updates import Updates
 from openset.train.methods import Method, find
 
 _CALLER = "train.fit"
+
+
+class Counted(NamedTuple):
+    """What an epoch came to; `totals` hold when `ready` has happened."""
+
+    epoch: int
+    rate: float
+    totals: torch.Tensor
+    ready: Any
+    curves: dict[str, float]
 
 
 class Run:
@@ -180,20 +191,28 @@ class Run:
         self.log.keep(self.done)
 
     def updates(self) -> Iterator[None]:
-        """Train; stop after each batch, and after each epoch's end."""
-        saved = time.monotonic()
+        """Train; stop after each batch."""
         epochs = self.spec.recipe.epochs
+        self._timed = saved = time.monotonic()
         self.learner.train()
+        last: Counted | None = None
         for epoch in range(self.done, epochs):
-            started = time.monotonic()
             self._set_rate(epoch)
             yield from self._epoch(epoch)
             self.done = epoch + 1
-            self._write_line(epoch, started)
-            is_due = time.monotonic() - saved >= self.seconds
-            if is_due and self.done < epochs:
+            counted = self._counted(epoch)
+            # A line is written an epoch late: waiting for the device now would leave
+            # it without work until the next epoch is prepared.
+            if last is not None:
+                self._write_line(last)
+            last = counted
+            if time.monotonic() - saved >= self.seconds and self.done < epochs:
+                self._write_line(last)
+                last = None
                 self.save()
                 saved = time.monotonic()
+        if last is not None:
+            self._write_line(last)
         self.save()
 
     def _epoch(self, epoch: int) -> Iterator[None]:
@@ -218,30 +237,41 @@ class Run:
             else:
                 group["lr"] = self.rate
 
-    def _write_line(self, epoch: int, started: float) -> None:
-        totals = self.update.totals
+    def _counted(self, epoch: int) -> "Counted":
+        """Take the counts of an epoch off the device, without waiting for it."""
+        totals = self.update.totals.clone()
+        self.update.totals.zero_()
         if self.fabric.world_size > 1:
             totals = self.fabric.all_reduce(totals, reduce_op="sum")
-        loss, hits, n = totals.tolist()
-        self.update.totals.zero_()
-        if loss != loss:  # noqa: PLR0124  # NaN
+        ready = None
+        if self.stream is not None:
+            totals = totals.to("cpu", non_blocking=True)
+            ready = self.stream.record_event()
+        curves = self._curves() if self.curves else {}
+        return Counted(epoch, self.rate, totals, ready, curves)
+
+    def _write_line(self, counted: "Counted") -> None:
+        if counted.ready is not None:
+            counted.ready.synchronize()
+        loss, hits, n = counted.totals.tolist()
+        if not math.isfinite(loss):
             msg = (
-                f"{_CALLER}: the loss must stay finite, got NaN in epoch {epoch} of "
-                f"{self.spec.title}. Try a lower rate (lr=) or more warm-up"
+                f"{_CALLER}: the loss must stay finite, got {loss} in epoch "
+                f"{counted.epoch} of {self.spec.title}. Try a lower rate (lr=) or more "
+                "warm-up"
             )
             raise FloatingPointError(msg)
-        seconds = time.monotonic() - started
+        now = time.monotonic()
+        seconds, self._timed = now - self._timed, now
         line = {
-            "epoch": epoch,
-            "lr": self.rate,
+            "epoch": counted.epoch,
+            "lr": counted.rate,
             "loss": loss / n,
             "accuracy": hits / n,
             "seconds": seconds,
             "samples_per_second": n / seconds,
         }
-        if self.curves:
-            line |= self._curves()
-        self.log.add(line)
+        self.log.add(line | counted.curves)
 
     def _curves(self) -> dict[str, float]:
         test = self.cut.tests[0]

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 
+import torch.nn.functional as F  # noqa: N812  # its name everywhere
 from torch import Tensor, nn
 
 from openset.train.networks._network import Network
@@ -19,6 +20,21 @@ _LAYERS = (
     (128, 128, 2),
 )
 _DROPPED = (1, 4, 7)  # convolutions with channel dropout before them
+
+
+class _ImageConv(nn.Conv2d):
+    """A convolution of images, on a GPU with five black channels beside the colours.
+
+    Tensor cores take channels by eight. With three, cuDNN's gradient of the weights
+    falls back to a kernel that is three times slower (measured on an H200).
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        if not images.is_cuda:
+            return super().forward(images)
+        more = (0, 0, 0, 0, 0, 8 - self.in_channels)
+        weight = F.pad(self.weight, more)
+        return F.conv2d(F.pad(images, more), weight, None, self.stride, self.padding)
 
 
 class TwoNorms(nn.Module):
@@ -77,8 +93,9 @@ class Classifier32(Network):
             parts: list[nn.Module] = []
             if number in _DROPPED:
                 parts.append(nn.Dropout2d(0.2))
+            conv = _ImageConv if number == 1 else nn.Conv2d
             parts += [
-                nn.Conv2d(n_in, n_out, 3, stride, padding=1, bias=False),
+                conv(n_in, n_out, 3, stride, padding=1, bias=False),
                 norm(n_out),
                 nn.LeakyReLU(0.2),
             ]

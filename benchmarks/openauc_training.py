@@ -62,7 +62,7 @@ def train_all(args: argparse.Namespace) -> None:
             "seed": seed,
             "epochs": args.epochs,
         }
-        for seed in args.seeds
+        for i in args.seeds
         for v in args.methods
         for s in args.splits
     ]

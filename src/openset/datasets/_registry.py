@@ -32,7 +32,9 @@ def available(root: str | Path | None = None) -> list[str]:
     for source in REGISTRY.values():
         place = Place(source.name, base, offline=True, verify=False)
         is_packed = source.packaged and place.find(source.packaged.file.name)
-        if source.name == "digits" or is_packed or source.is_here(place):
+        is_copied = source.copy and source.copy.find(place)
+        is_here = is_packed or is_copied or source.is_here(place)
+        if source.name == "digits" or is_here:
             found.append(source.name)
     return found
 
@@ -56,10 +58,13 @@ def describe(name: str, root: str | Path | None = None) -> str:
     ways = {
         "official files:": [place.line(file) for file in source.files],
         "unpacked:": [f"  {place.folder / source.marker}"] if source.marker else [],
-        "one compact file:": [],
     }
+    if source.copy is not None:
+        folder = source.copy.find(place) or place.folder / "package"
+        files = [f"  {folder / f.name}  ({f.digest})" for f in source.copy.files]
+        ways[f"{source.copy.origin}:"] = files
     if source.packaged is not None:
-        ways["one compact file:"].append(place.line(source.packaged.file))
+        ways["one compact file:"] = [place.line(source.packaged.file)]
     given = [(way, files) for way, files in ways.items() if files]
     for i, (way, files) in enumerate(given):
         lines += ["or " * (i > 0) + way, *files]
@@ -124,7 +129,9 @@ def load(
 
 
 def _read(source: Source, place: Place) -> Dataset:
-    packed = source.packaged
+    packed, copy = source.packaged, source.copy
+    if copy is not None and not source.is_here(place) and copy.find(place) is not None:
+        return copy.read(place)
     if packed is not None and (source.read is None or not source.is_here(place)):
         has_packed = place.find(packed.file.name) is not None
         if has_packed or source.read is None:

@@ -9,7 +9,7 @@ from openset.datasets import _folders, _inputs
 from openset.datasets._arrays import from_npz
 from openset.datasets._dataset import Dataset
 from openset.datasets._fetch import is_offline
-from openset.datasets._hub import from_hub
+from openset.datasets._hub import from_hub, is_saved
 from openset.datasets._place import Place, default_root
 from openset.datasets._sources import REGISTRY, Source
 
@@ -84,8 +84,9 @@ def load(
     Parameters
     ----------
     name
-        One of :func:`names`; ``hf:owner/name`` for one of the Hugging Face hub (extra
-        ``hub``); or the path of a ``.npz`` file or a folder of images.
+        One of :func:`names`; ``hf:owner/name`` or ``hf:path`` for a Hugging Face data
+        set (extra ``hub``, see :func:`from_hub`); or the path of a ``.npz`` file, a
+        folder of images, or a folder that a Hugging Face data set was saved to.
     root
         Folder of the files; left out, ``$OPENSET_DATA``, else the user's cache. Files
         lie in ``<root>/<name>/`` or in ``<root>/``. What is missing is downloaded, if
@@ -95,7 +96,7 @@ def load(
     verify
         Compare official and packaged files with their checksums.
     options
-        ``inputs=`` and ``labels=`` name the columns of a hub data set.
+        ``inputs=``, ``labels=`` and ``config=`` of a Hugging Face data set.
 
     Raises
     ------
@@ -113,13 +114,16 @@ def load(
     if not isinstance(name, str | Path):
         got = repr(name)
         raise TypeError(_check.must("a string", caller=caller, name="name", got=got))
-    is_hub = isinstance(name, str) and name.startswith("hf:")
-    if options and not (is_hub and set(options) <= {"inputs", "labels"}):
+    path = str(name)
+    is_hub = path.startswith("hf:")
+    if name not in REGISTRY and is_saved(Path(path)):
+        path, is_hub = f"hf:{path}", True
+    if options and not (is_hub and set(options) <= {"inputs", "labels", "config"}):
         msg = f"{caller}: no option {', '.join(sorted(options))} for {name!r}"
         raise TypeError(msg)
     no_downloads = is_offline(offline=offline)
     if is_hub:
-        return from_hub(str(name)[3:], offline=no_downloads, **options)
+        return from_hub(path[3:], offline=no_downloads, **options)
     if name not in REGISTRY:
         return _from_path(caller, Path(name))
     source = REGISTRY[str(name)]
@@ -149,8 +153,8 @@ def _from_path(caller: str, path: Path) -> Dataset:
     if path.suffix == ".npz":
         return from_npz(path)
     msg = _check.must(
-        f"one of {', '.join(map(repr, names()))}, 'hf:owner/name', or the path of a "
-        ".npz file or a folder of images",
+        f"one of {', '.join(map(repr, names()))}, 'hf:owner/name', 'hf:path', or the "
+        "path of a .npz file or a folder of images",
         caller=caller,
         name="name",
         got=repr(str(path)),

@@ -1,6 +1,9 @@
 """The one door: names, missing files, the hub."""
 
+import importlib.util
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +102,60 @@ def test_the_hub_needs_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'openset\[hub\]'"):
         datasets.load("hf:owner/name")
+
+
+# --- what is said of files and sizes that no test can download ------------------------
+
+LOADERS = {
+    "mnist": "mnist",
+    "svhn": "svhn",
+    "omniglot": "omniglot",
+    "dtd": "dtd",
+    "places365": "places365",
+    "sun397": "sun397",
+    "imagenette": "imagenette",
+}
+
+
+@pytest.fixture(scope="module")
+def torchvision_sources():
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None:
+        pytest.skip("needs the sources of torchvision (extra vision)")
+    return Path(spec.origin).parent / "datasets"
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_checksums_are_those_of_torchvision(name, torchvision_sources):
+    text = (torchvision_sources / f"{LOADERS[name]}.py").read_text("utf-8")
+    for file in REGISTRY[name].files:
+        assert f'"{file.digest.removeprefix("md5:")}"' in text
+        assert any(url.rpartition("/")[0] in text for url in file.urls)
+
+
+def test_the_aircraft_archive_is_where_torchvision_looks_for_it(torchvision_sources):
+    text = (torchvision_sources / "fgvc_aircraft.py").read_text("utf-8")
+    (file,) = REGISTRY["fgvc-aircraft"].files
+    assert file.urls[0] in text
+
+
+def test_imagenet_checksums_are_those_of_torchvision(torchvision_sources, tmp_path):
+    text = (torchvision_sources / "imagenet.py").read_text("utf-8")
+    with pytest.raises(FileNotFoundError) as error:
+        datasets.load("imagenet", tmp_path)
+    said = re.findall(r"md5:([0-9a-f]{32})", str(error.value))
+    assert len(said) == 2
+    assert all(f'"{digest}"' in text for digest in said)
+
+
+def test_the_table_of_large_sets_adds_up_to_the_registry():
+    page = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text("utf-8")
+    table = page.partition("### Where the figures of the large sets come from")[2]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| `")]
+    said = {row[1].strip(" `"): row[2:6] for row in rows}
+    assert len(said) == 10
+    for name, (*sizes, source) in said.items():
+        numbers = [int(size.replace(",", "")) for size in sizes if size.strip()]
+        if not numbers:  # no parts: the sum is in the text
+            numbers = [int(re.search(r"[0-9,]{5,}", source)[0].replace(",", ""))]
+        assert sum(numbers) == REGISTRY[name].n_samples

@@ -1,6 +1,7 @@
 """One process at a time: a lock file that dies with the process that holds it."""
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -60,7 +61,7 @@ def _wait(descriptor: int) -> bool:
             return True
 
 
-if os.name == "nt":  # pragma: no cover  # the tests run elsewhere
+if sys.platform == "win32":  # pragma: no cover  # the tests run elsewhere
     import msvcrt
 
     def _lock(descriptor: int) -> None:

@@ -59,7 +59,7 @@ def train_all(args: argparse.Namespace) -> None:
             "data": args.data,
             "variant": v,
             "split": s,
-            "seed": seed,
+            "seed": i,
             "epochs": args.epochs,
         }
         for i in args.seeds

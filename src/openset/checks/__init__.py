@@ -6,11 +6,12 @@
 """
 
 from openset.checks._finding import Check, Finding
-from openset.checks._folder import read_study
+from openset.checks._folder import LIMIT, read_study
 from openset.checks._run import REGISTRY, run, run_folder
 from openset.checks._study import ORIGINS, Claim, Study
 
 __all__ = [
+    "LIMIT",
     "ORIGINS",
     "REGISTRY",
     "Check",

@@ -64,13 +64,15 @@ class Check:
     """One evaluation check.
 
     `guidelines` are the numbers, in the order of its conclusions, of those guidelines
-    of the class-imbalance paper (2024) that the check covers.
+    of the class-imbalance paper (2024) that the check covers. `reads_scores` tells
+    whether it looks at sets of scores, of which a large study has more than are read.
     """
 
     code: str
     title: str
     look: Callable[[Study], Outcome]
     guidelines: tuple[int, ...] = ()
+    reads_scores: bool = False
 
     @property
     def link(self) -> str:
@@ -79,11 +81,15 @@ class Check:
 
     def __call__(self, study: Study) -> Finding:
         outcome = self.look(study)
+        message = outcome.message
+        if self.reads_scores and study.n_left_out and outcome.status == "passed":
+            n = len(study.scores)
+            message += f" (a sample: {n:,} of {n + study.n_left_out:,} sets of scores)"
         return Finding(
             code=self.code,
             title=self.title,
             status=outcome.status,
-            message=outcome.message,
+            message=message,
             remedy=outcome.remedy,
             link=self.link,
         )

@@ -1,76 +1,117 @@
 """A study folder: scores, results, protocols and what is said about them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from openset._types import ArtefactError
-from openset.checks._study import Claim, Study
+from openset.checks import _cells
+from openset.checks._files import ScoreFiles, sample, score_paths
+from openset.checks._study import ONLY, Claim, Study
+from openset.checks._thresholds import add, read_json, read_thresholds
 from openset.protocols import Protocol, load
 from openset.results import Results
-from openset.scores import Scores
+
+LIMIT = 200
+"""Sets of scores the checks read; more are sampled."""
 
 _KEYS = ("headline", "thresholds", "claim", "tuned_on")
-_SUFFIXES = {".npz", ".csv", ".parquet"}
 
 
-def read_study(path: str | Path) -> Study:
-    """Read a study folder, whatever of it is there."""
+def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:
+    """Read a study folder, whatever of it is there; scores only when looked at.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    limit
+        At most so many sets of scores are looked at, the same share of every network
+        and detector, always the same ones; None for all.
+    """
     folder = Path(path)
     if not folder.is_dir():
         msg = f"checks.run_folder: no such folder: {folder}"
         raise FileNotFoundError(msg)
     said = _read_said(folder / "study.json")
+    runs = {run.id: run for run in _cells.read_runs(folder)}
+    paths = score_paths(folder / "scores")
+    if runs:  # scores without a cell are of one that failed or still runs
+        paths = {name: file for name, file in paths.items() if name in runs}
+    strata = {name: runs[name].who if name in runs else "" for name in paths}
+    names = set(sample(strata, limit))
+    labels = {name: runs[name].label if name in runs else name for name in paths}
+    calibration = score_paths(folder / "calibration")
+    thresholds = read_thresholds(folder, said.pop("thresholds", None))
+    for run in runs.values():
+        if run.threshold is not None:
+            add(folder, thresholds, run.id, run.threshold)
     content: dict[str, Any] = {
-        "scores": _read_scores(folder / "scores"),
-        "calibration": _read_scores(folder / "calibration"),
+        "scores": ScoreFiles(
+            {labels[name]: file for name, file in paths.items() if name in names}
+        ),
+        "calibration": ScoreFiles(
+            {
+                labels.get(name, name): file
+                for name, file in calibration.items()
+                if name in names or name == ONLY or name not in paths
+            }
+        ),
+        "thresholds": {
+            labels.get(name, name): record
+            if name in names or name not in paths
+            else _without_fingerprint(record)
+            for name, record in thresholds.items()
+        },
         "protocols": _read_protocols(folder),
-        "parts": _json(folder / "parts.json"),
+        "parts": _read_parts(folder / "parts.json"),
     }
     if (folder / "results.csv").exists():
         content["results"] = Results.load(folder / "results.csv")
+    elif runs:
+        content["results"] = _results(folder, list(runs.values()))
     if not said and not any(content.values()):
         msg = (
             f"checks.run_folder: {folder} must hold a study, got none of scores/*.npz, "
-            "calibration/*.npz, results.csv, protocol*.json, parts.json, study.json"
+            "calibration/*.npz, cells/*.json, results.csv, protocol*.json, parts.json, "
+            "thresholds/*.json, rejectors/*/manifest.json, study.json"
         )
         raise ArtefactError(msg)
     try:
         if isinstance(said.get("claim"), dict):
             said["claim"] = Claim(**said["claim"])
-        return Study(**content, **said)
+        return Study(**content, **said, n_left_out=len(paths) - len(names))
     except (TypeError, ValueError) as error:
         msg = f"checks.run_folder: {folder}: {error}"
         raise ArtefactError(msg) from error
 
 
-def _sorted(folder: Path, pattern: str) -> list[Path]:
-    return sorted(folder.glob(pattern), key=lambda found: found.name)
+def _results(folder: Path, runs: list[_cells.Run]) -> Results:
+    try:
+        return _cells.results(runs)
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"checks.run_folder: {folder / 'cells'}: a row is no result ({error!r})"
+        raise ArtefactError(msg) from error
+
+
+def _without_fingerprint(record: Any) -> Any:
+    # Nobody will compare it; ten thousand of them take seconds to unpack.
+    return record | {"fingerprint": None} if isinstance(record, dict) else record
 
 
 def _read_protocols(folder: Path) -> list[Protocol]:
-    found = [load(file) for file in _sorted(folder, "protocol*.json")]
+    files = sorted(folder.glob("protocol*.json"), key=lambda file: file.name)
+    found = [load(file) for file in files]
     return [p for one in found for p in ([one] if isinstance(one, Protocol) else one)]
 
 
-def _read_scores(folder: Path) -> dict[str, Scores]:
-    files = [f for f in _sorted(folder, "*") if f.suffix in _SUFFIXES]
-    table: dict[str, Scores] = {}
-    for file in files:
-        if file.stem in table:
-            msg = (
-                f"checks.run_folder: {folder} must have one file per name, got "
-                f"{file.stem!r} twice"
-            )
-            raise ArtefactError(msg)
-        table[file.stem] = Scores.load(file)
-    return table
+def _read_parts(path: Path) -> Any:
+    return read_json(path) if path.exists() else None
 
 
 def _read_said(path: Path) -> dict[str, Any]:
-    said = _json(path)
-    if said is None:
+    if not path.exists():
         return {}
+    said = read_json(path)
     strange = sorted(set(said) - set(_KEYS)) if isinstance(said, dict) else ["no table"]
     if strange:
         msg = (
@@ -79,13 +120,3 @@ def _read_said(path: Path) -> dict[str, Any]:
         )
         raise ArtefactError(msg)
     return said
-
-
-def _json(path: Path) -> Any:
-    if not path.exists():
-        return None
-    try:
-        return json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        msg = f"checks.run_folder: {path} is not JSON: {error}"
-        raise ArtefactError(msg) from error

@@ -40,4 +40,5 @@ CHECK = Check(
     "Known/unknown imbalance with a prevalence-dependent metric",
     look,
     guidelines=(5, 6),
+    reads_scores=True,
 )

@@ -62,4 +62,6 @@ def _few(names: Iterable[str]) -> str:
     return ", ".join(map(repr, listed[:3])) + more
 
 
-CHECK = Check("OSR007", "Surrogate classes among the test unknowns", look)
+CHECK = Check(
+    "OSR007", "Surrogate classes among the test unknowns", look, reads_scores=True
+)

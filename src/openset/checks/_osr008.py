@@ -55,4 +55,4 @@ def tied_pairs(scores: Scores) -> float:
     return int((upto - below).sum()) / (known.size * unknown.size)
 
 
-CHECK = Check("OSR008", "Many tied scores", look)
+CHECK = Check("OSR008", "Many tied scores", look, reads_scores=True)

@@ -107,4 +107,6 @@ def _from_scores(study: Study, claim: Claim, metric: str) -> Interval | str:
     return Interval(interval.low, interval.high, LEVEL, f"paired {interval.method}")
 
 
-CHECK = Check("OSR010", "Interval wider than the claimed difference", look)
+CHECK = Check(
+    "OSR010", "Interval wider than the claimed difference", look, reads_scores=True
+)

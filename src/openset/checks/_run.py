@@ -18,7 +18,7 @@ from openset.checks import (
     _osr012,
 )
 from openset.checks._finding import Check, Finding
-from openset.checks._folder import read_study
+from openset.checks._folder import LIMIT, read_study
 from openset.checks._study import Study
 
 _MODULES = (
@@ -63,22 +63,34 @@ def run(**study: Any) -> list[Finding]:
     return _all(Study(**study))
 
 
-def run_folder(path: str | Path) -> list[Finding]:
-    """Run every check on a study folder.
+def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
+    """Run every check on a study folder, or on a run folder of ``openset bench``.
 
     A folder holds some of these, and the checks see what is there:
 
     * ``scores/NAME.npz`` (or ``.csv``, ``.parquet``): test scores;
     * ``calibration/NAME.npz``: the scores thresholds were chosen on; a single file
       ``calibration/scores.npz`` serves all;
+    * ``rejectors/NAME/`` (``openset calibrate --out``), or ``thresholds/NAME.json``
+      (`Threshold.to_json`): thresholds; a single ``rejector/`` serves all;
+    * ``cells/ID.json``: finished cells of ``openset bench``; ID names their scores;
     * ``results.csv``: what `Results.save` writes;
     * ``protocol*.json``: protocols, or draws of several;
     * ``parts.json``: ``{"train": [sample ids], "test": [...]}``;
-    * ``study.json``: ``headline``, ``thresholds`` (a number, or one for each NAME),
-      ``claim`` (a number, or ``{"difference": 0.01, "better": "a", "worse": "b",
-      "metric": "openauc"}``) and ``tuned_on``.
+    * ``study.json``: ``headline``, ``thresholds`` (a number, a record or a path, for
+      all or for each NAME), ``claim`` (a number, or ``{"difference": 0.01, "better":
+      "a", "worse": "b", "metric": "openauc"}``) and ``tuned_on``.
+
+    Parameters
+    ----------
+    path
+        The folder.
+    limit
+        At most so many sets of scores are looked at, the same share of every network
+        and detector, always the same ones; None for all. Results, protocols and the
+        methods of thresholds are always looked at in full.
     """
-    return _all(read_study(path))
+    return _all(read_study(path, limit=limit))
 
 
 def _all(study: Study) -> list[Finding]:

@@ -10,11 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
+from openset.checks._files import ScoreFiles
 from openset.checks._names import base
 from openset.datasets import Cut
 from openset.protocols import Protocol
 from openset.results import Results
 from openset.scores import Scores
+from openset.thresholds import Fingerprint
 
 T = TypeVar("T")
 
@@ -75,9 +77,8 @@ class Study:
     calibration
         The scores thresholds were chosen on: one for all, or by the names of `scores`.
     thresholds
-        A number, or any object with `value`, or several by the names of `scores`. Its
-        `method`, and a `fingerprint` that can tell ``is_of(scores)``, are used if it
-        has them.
+        A number, a `Threshold`, or what its `to_dict` gives; or several by the names of
+        `scores`. A threshold's `method` and `fingerprint` are used if it has them.
     results
         The numbers that are reported.
     protocols
@@ -91,6 +92,8 @@ class Study:
         A claimed difference: a number, or a `Claim`.
     tuned_on
         What hyper-parameters were chosen by: one or several of `ORIGINS`.
+    n_left_out
+        Sets of scores the study has beyond `scores`: those a sample left out.
 
     Examples
     --------
@@ -107,6 +110,7 @@ class Study:
     headline: str = ""
     claim: Claim | None = None
     tuned_on: tuple[str, ...] = ()
+    n_left_out: int = 0
 
     def __init__(
         self,
@@ -120,6 +124,7 @@ class Study:
         headline: str | None = None,
         claim: float | Claim | None = None,
         tuned_on: str | Sequence[str] | None = None,
+        n_left_out: int = 0,
     ) -> None:
         if results is not None:
             _kind("results", results, Results)
@@ -135,6 +140,7 @@ class Study:
             "headline": headline or "",
             "claim": Claim(claim) if isinstance(claim, Real) else claim,
             "tuned_on": _origins(tuned_on),
+            "n_left_out": n_left_out,
         }
         if claim is not None:
             _kind("claim", values["claim"], Claim)
@@ -179,6 +185,8 @@ def _kind(name: str, value: object, kind: type) -> None:
 def _named(name: str, value: Any, read: Any) -> Mapping[str, Any]:
     if value is None:
         return MappingProxyType({})
+    if isinstance(value, ScoreFiles):  # they are checked when they are read
+        return value
     is_several = isinstance(value, Mapping) and "value" not in value
     table = value if is_several else {ONLY: value}
     return MappingProxyType({str(k): read(name, v) for k, v in table.items()})
@@ -190,17 +198,41 @@ def _scores(name: str, value: Any) -> Scores:
 
 
 def _chosen(name: str, value: Any) -> Chosen:
-    """Read a number, a record or any object with `value`: no type of ours is asked."""
+    """Read a number, a record, or any object with `value`."""
     if isinstance(value, Mapping):
         record = dict(value)
     else:
         keys = ("value", "method", "fingerprint")
         record = {key: getattr(value, key) for key in keys if hasattr(value, key)}
+    number = record.get("value", value)
+    if number in ("inf", "-inf"):  # JSON has no infinities
+        number = float(number)
     return Chosen(
-        value=_check.threshold(f"checks.run: {name}", record.get("value", value)),
+        value=_check.threshold(f"checks.run: {name}", number),
         method=str(record.get("method") or ""),
-        is_of=getattr(record.get("fingerprint"), "is_of", None),
+        is_of=_fingerprint(name, record.get("fingerprint")),
     )
+
+
+def _fingerprint(name: str, mark: Any) -> Callable[[Scores], bool] | None:
+    if mark is None:
+        return None
+    if isinstance(mark, Mapping):
+        try:
+            mark = Fingerprint.from_dict(dict(mark))
+        except (KeyError, TypeError, ValueError) as error:
+            msg = (
+                f"checks.run: {name}: fingerprint must be that of a Threshold, got "
+                f"something else ({error!r})"
+            )
+            raise ValueError(msg) from error
+    if not isinstance(mark, Fingerprint):
+        got = type(mark).__name__
+        rule = "that of a Threshold"
+        raise TypeError(
+            _check.must(rule, caller="checks.run", name="fingerprint", got=got)
+        )
+    return mark.is_of
 
 
 def _protocols(value: Any) -> tuple[Protocol, ...]:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import checks
-from openset.checks import Finding
+from openset.checks import LIMIT, Finding
 from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 
@@ -20,10 +20,13 @@ openset check study/
 
 openset check study/ --strict
 
-[bold]A study folder[/bold] holds some of: scores/NAME.npz (test scores),
-calibration/NAME.npz (what thresholds were chosen on), results.csv, protocol*.json,
-parts.json (sample names of each part), and study.json with any of headline,
-thresholds, claim and tuned_on. See docs/checks/index.md."""
+openset check runs/study --all
+
+[bold]A study folder[/bold] is one that openset bench wrote, or holds some of:
+scores/NAME.npz (test scores), calibration/NAME.npz (what thresholds were chosen on),
+rejectors/NAME/ (openset calibrate), results.csv, protocol*.json, parts.json (sample
+names of each part), and study.json with any of headline, thresholds, claim and
+tuned_on. See docs/checks/index.md."""
 
 _STYLES = {"passed": "green", "finding": "bold red", "not applicable": "dim"}
 
@@ -35,10 +38,14 @@ def command(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if there are findings.")
     ] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help=f"Read all score files, not a sample of {LIMIT}."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check an evaluation for mistakes that make its numbers meaningless."""
-    findings = checks.run_folder(folder)
+    findings = checks.run_folder(folder, limit=None if every else LIMIT)
     if as_json:
         typer.echo(json.dumps([finding.to_dict() for finding in findings], indent=2))
     else:

@@ -68,7 +68,8 @@ def command(
         )
     OUT.print(table)
     OUT.print(
-        "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold]. "
+        "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold] or "
+        "[bold]hf:folder[/bold] (Hugging Face). "
         "Which files go where: [bold]openset datasets NAME[/bold]"
     )
 

@@ -14,7 +14,8 @@ from openset.datasets._fetch import File
 from openset.datasets._place import Place, reading
 
 _MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-_CIFAR_URL = "https://www.cs.toronto.edu/~kriz/"
+# The first address is the one everybody cites; it forwards to the second.
+_CIFAR_URLS = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
 _SVHN_URL = "http://ufldl.stanford.edu/housenumbers/"
 
 MNIST = tuple(
@@ -30,14 +31,14 @@ CIFAR10 = (
     File(
         "cifar-10-binary.tar.gz",
         "md5:c32a1d4ab5d03f1284b67883e8d87530",
-        (_CIFAR_URL + "cifar-10-binary.tar.gz",),
+        tuple(url + "cifar-10-binary.tar.gz" for url in _CIFAR_URLS),
     ),
 )
 CIFAR100 = (
     File(
         "cifar-100-binary.tar.gz",
         "md5:03b5dce01913d631647c71ecec9e9cb8",
-        (_CIFAR_URL + "cifar-100-binary.tar.gz",),
+        tuple(url + "cifar-100-binary.tar.gz" for url in _CIFAR_URLS),
     ),
 )
 SVHN = tuple(

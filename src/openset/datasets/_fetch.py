@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import os
+import secrets
 import time
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from openset._types import ArtefactError
+from openset.datasets._lock import locked
 
 OFFLINE = "OPENSET_OFFLINE"
 ATTEMPTS = 3
@@ -60,12 +62,28 @@ def download(file: File, target: Path) -> Path:
     """Fetch a file to `target`; it appears there only complete and checked.
 
     What arrived before an interruption stays in ``<name>.part`` and is continued by the
-    next attempt, in this call or a later one.
+    next attempt, in this call or a later one. Of several processes that want the same
+    file one fetches it; the others wait and find it there.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.part")
+    with locked(target.with_name(f".{target.name}.lock")) as is_alone:
+        if target.exists():  # somebody was faster, and checked it
+            return target
+        # Without locks nobody may continue what another one is writing.
+        mine = "" if is_alone else f".{secrets.token_hex(4)}"
+        part = target.with_name(f"{target.name}{mine}.part")
+        try:
+            return _fetch(file, target, part)
+        finally:
+            if mine:
+                part.unlink(missing_ok=True)
+
+
+def _fetch(file: File, target: Path, part: Path) -> Path:
     troubles = []
-    for url in file.urls:
+    # What an earlier call left may be of another file: then once more from the start.
+    again = file.urls[:1] if part.exists() else ()
+    for url in (*again, *file.urls):
         try:
             _attempts(url, part)
         except (_TransferError, urllib.error.URLError) as error:
@@ -78,11 +96,11 @@ def download(file: File, target: Path) -> Path:
         part.unlink()
         troubles.append(f"{url}: wrong checksum {found}")
     got = part.stat().st_size if part.exists() else 0
-    kept = f" {got:,} bytes are kept; the next call continues." if got else ""
+    kept = f"{got:,} bytes are kept; the next call continues. " if got else ""
     msg = (
         f"datasets: could not download {file.name}:\n  "
         + "\n  ".join(troubles)
-        + f"\n{kept.strip()} Or put the file ({file.digest}) at {target} yourself"
+        + f"\n{kept}Or put the file ({file.digest}) at {target} yourself"
     )
     raise ConnectionError(msg)
 
@@ -148,7 +166,8 @@ def _copy(response: Any, part: Path, *, start: int, total: int | None) -> None:
     have = start
     with part.open("ab" if start else "wb") as out, _progress(name, total) as advance:
         advance(start)
-        while chunk := response.read(_CHUNK):
+        # read1 gives what has arrived: a slow line still moves the bar and the file.
+        while chunk := response.read1(_CHUNK):
             out.write(chunk)
             have += len(chunk)
             advance(len(chunk))

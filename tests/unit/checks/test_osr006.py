@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from openset import Scores
+from openset import Scores, thresholds
 from openset.checks._osr006 import shared
 from tests.unit.checks.makers import look, scores
 
@@ -87,14 +87,41 @@ def test_a_typed_threshold_that_hits_a_score_is_none():
     assert finding.status == "not applicable"
 
 
-@pytest.mark.parametrize(("answer", "status"), [(True, "finding"), (False, "passed")])
-def test_a_threshold_with_a_fingerprint_is_asked(answer, status):
-    asked = []
-    mark = SimpleNamespace(is_of=lambda scores: asked.append(scores) or answer)
-    threshold = SimpleNamespace(value=0.5, method="osa", fingerprint=mark)
+@pytest.mark.parametrize("form", [lambda t: t, lambda t: t.to_dict()])
+@pytest.mark.parametrize(("seed", "status"), [(0, "finding"), (1, "passed")])
+def test_the_fingerprint_of_a_threshold_tells_its_samples(seed, status, form):
+    chosen = thresholds.osa(scores(seed=seed))
+    finding = look("OSR006", scores=scores(seed=0), thresholds=form(chosen))
+    assert finding.status == status
+    assert ("fingerprint" in finding.message) == (status == "finding")
+
+
+def test_a_fingerprint_knows_test_samples_among_others():
+    test, other = scores(seed=0), scores(seed=1)
+    mixed = Scores.concat([other.take(~other.is_unknown), test.take(test.is_unknown)])
+    chosen = thresholds.at_fpr(mixed, 0.1)
+    assert look("OSR006", scores=test, thresholds=chosen).is_finding
+
+
+def test_a_fingerprint_survives_the_last_digits():
     test = scores()
-    assert look("OSR006", scores=test, thresholds=threshold).status == status
-    assert asked == [test]
+    chosen = thresholds.osa(test)
+    moved = test.with_known(test.known * (1 + 1e-12))
+    assert look("OSR006", scores=moved, thresholds=chosen).is_finding
+
+
+def test_an_infinite_threshold_is_read_back():
+    record = thresholds.osa(scores()).to_dict() | {"value": "-inf"}
+    assert look("OSR006", scores=scores(seed=1), thresholds=record).status == "passed"
+
+
+@pytest.mark.parametrize(
+    ("mark", "error"), [({"hashes": 3}, ValueError), (object(), TypeError)]
+)
+def test_what_is_no_fingerprint_is_refused(mark, error):
+    threshold = SimpleNamespace(value=0.5, method="osa", fingerprint=mark)
+    with pytest.raises(error, match="fingerprint must be that of a Threshold"):
+        look("OSR006", scores=scores(), thresholds=threshold)
 
 
 def test_each_name_has_its_own_calibration():

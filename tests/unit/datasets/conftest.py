@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -52,6 +53,9 @@ class Web:
         self.cut_after = []  # bytes to send before hanging up, one entry per request
         self.status = []  # status codes to answer with, one entry per request
         self.wrong_range = False
+        self.pause = 0.0  # seconds between two chunks
+        self.sent = 0  # bytes of files sent so far
+        self.says_length = True
         self.url = ""
 
     def answer(self, handler):
@@ -83,11 +87,24 @@ class Web:
         else:
             handler.send_response(200)
         rest = body[start:]
-        handler.send_header("Content-Length", str(len(rest)))
+        if self.says_length:
+            handler.send_header("Content-Length", str(len(rest)))
         handler.end_headers()
         limit = self.cut_after.pop(0) if self.cut_after else None
-        handler.wfile.write(rest if limit is None else rest[:limit])
+        self.send(handler, rest if limit is None else rest[:limit])
         handler.close_connection = True
+
+    def send(self, handler, body, size=4096):
+        """Send chunk by chunk, slowly if asked to."""
+        for start in range(0, len(body), size):
+            try:
+                handler.wfile.write(body[start : start + size])
+                handler.wfile.flush()
+            except OSError:  # whoever asked is gone
+                return
+            self.sent += len(body[start : start + size])
+            if self.pause:
+                time.sleep(self.pause)
 
 
 @pytest.fixture

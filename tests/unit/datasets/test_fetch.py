@@ -66,6 +66,21 @@ def test_a_part_longer_than_the_file_is_thrown_away(web, file, tmp_path):
     assert download(file, tmp_path / "data.bin").read_bytes() == BODY
 
 
+def test_a_part_of_another_file_is_thrown_away(web, file, tmp_path):
+    (tmp_path / "data.bin.part").write_bytes(b"something else")
+    assert download(file, tmp_path / "data.bin").read_bytes() == BODY
+    assert web.requests == ["bytes=14-", None]
+
+
+def test_a_truncated_file_of_unknown_length_is_noticed(web, file, tmp_path):
+    web.says_length = False
+    web.cut_after = [1000]
+    with pytest.raises(ConnectionError, match="wrong checksum"):
+        download(file, tmp_path / "data.bin")
+    assert list(tmp_path.iterdir()) == []
+    assert download(file, tmp_path / "data.bin").read_bytes() == BODY
+
+
 def test_a_wrong_checksum_leaves_nothing_and_says_both(web, file, tmp_path):
     web.files["data.bin"] = b"something else"
     wrong = hashlib.sha256(b"something else").hexdigest()

@@ -1,9 +1,10 @@
 """The one door: names, missing files, the hub."""
 
+import importlib.util
+import re
 import sys
-from types import SimpleNamespace
+from pathlib import Path
 
-import numpy as np
 import pytest
 
 from openset import MissingExtraError, datasets
@@ -103,114 +104,58 @@ def test_the_hub_needs_its_extra(monkeypatch):
         datasets.load("hf:owner/name")
 
 
-# --- a stand-in for the hub's library, with the parts of its interface we use ---------
+# --- what is said of files and sizes that no test can download ------------------------
+
+LOADERS = {
+    "mnist": "mnist",
+    "svhn": "svhn",
+    "omniglot": "omniglot",
+    "dtd": "dtd",
+    "places365": "places365",
+    "sun397": "sun397",
+    "imagenette": "imagenette",
+}
 
 
-class ClassLabel:
-    """A column of classes."""
-
-    def __init__(self, names):
-        self.names = names
-
-
-class Value:
-    """A column of plain values."""
-
-    def __init__(self, dtype):
-        self.dtype = dtype
+@pytest.fixture(scope="module")
+def torchvision_sources():
+    spec = importlib.util.find_spec("torchvision")
+    if spec is None:
+        pytest.skip("needs the sources of torchvision (extra vision)")
+    return Path(spec.origin).parent / "datasets"
 
 
-class Image:
-    """A column of images."""
+@pytest.mark.parametrize("name", LOADERS)
+def test_checksums_are_those_of_torchvision(name, torchvision_sources):
+    text = (torchvision_sources / f"{LOADERS[name]}.py").read_text("utf-8")
+    for file in REGISTRY[name].files:
+        assert f'"{file.digest.removeprefix("md5:")}"' in text
+        assert any(url.rpartition("/")[0] in text for url in file.urls)
 
 
-class Picture:
-    """A decoded image."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def convert(self, mode):
-        """Return the pixels in the mode asked for."""
-        assert mode == "RGB"
-        return np.full((2, 2, 3), self.value, np.uint8)
+def test_the_aircraft_archive_is_where_torchvision_looks_for_it(torchvision_sources):
+    text = (torchvision_sources / "fgvc_aircraft.py").read_text("utf-8")
+    (file,) = REGISTRY["fgvc-aircraft"].files
+    assert file.urls[0] in text
 
 
-class Split:
-    """One split: columns of equal length."""
-
-    def __init__(self, features, columns):
-        self.features, self.columns = features, columns
-
-    def __len__(self):
-        return len(next(iter(self.columns.values())))
-
-    def __getitem__(self, key):
-        if isinstance(key, str):
-            return self.columns[key]
-        return {name: column[key] for name, column in self.columns.items()}
+def test_imagenet_checksums_are_those_of_torchvision(torchvision_sources, tmp_path):
+    text = (torchvision_sources / "imagenet.py").read_text("utf-8")
+    with pytest.raises(FileNotFoundError) as error:
+        datasets.load("imagenet", tmp_path)
+    said = re.findall(r"md5:([0-9a-f]{32})", str(error.value))
+    assert len(said) == 2
+    assert all(f'"{digest}"' in text for digest in said)
 
 
-@pytest.fixture
-def hub(monkeypatch):
-    calls = []
-    library = SimpleNamespace(splits={}, calls=calls)
-
-    def load_dataset(path, *, download_config):
-        calls.append((path, download_config))
-        return library.splits
-
-    library.load_dataset = load_dataset
-    library.DownloadConfig = lambda **options: options
-    monkeypatch.setitem(sys.modules, "datasets", library)
-    return library
-
-
-def test_texts_of_the_hub_become_a_data_set(hub):
-    features = {"text": Value("string"), "label": ClassLabel(["a", "b"])}
-    hub.splits = {
-        "train": Split(features, {"text": ["x", "y"], "label": [0, 1]}),
-        "test": Split(features, {"text": ["z"], "label": [1]}),
-        "extra": Split(features, {"text": ["w"], "label": [1]}),
-    }
-    found = datasets.load("hf:owner/texts", offline=True)
-    assert repr(found) == (
-        "Dataset(owner/texts, text, n=3, classes=2, train=2, test=1)"
-    )
-    assert found.inputs.tolist() == ["x", "y", "z"]
-    assert hub.calls == [("owner/texts", {"local_files_only": True})]
-
-
-def test_images_of_the_hub_stay_lazy(hub):
-    features = {"img": Image(), "label": ClassLabel(["a", "b"])}
-    splits = {
-        name: Split(features, {"img": [Picture(i) for i in values], "label": [0, 1]})
-        for name, values in (("train", (1, 2)), ("val", (3, 4)))
-    }
-    hub.splits = splits
-    found = datasets.load("hf:owner/images")
-    assert found.kind == "image"
-    validation = found.part("validation")
-    assert [int(validation.inputs[i].max()) for i in range(2)] == [3, 4]
-    hub.splits = {"train": splits["train"]}
-    train = datasets.load("hf:owner/images").part("train").take([1])
-    assert int(train.inputs[0].max()) == 2
-
-
-def test_columns_that_cannot_be_guessed_are_asked_for(hub):
-    features = {
-        "question": Value("string"),
-        "answer": Value("string"),
-        "label": ClassLabel(["a"]),
-    }
-    columns = {"question": ["q"], "answer": ["r"], "label": [0]}
-    hub.splits = {"train": Split(features, columns)}
-    with pytest.raises(ValueError, match=r"\['question', 'answer'\] among.*inputs='…'"):
-        datasets.load("hf:owner/qa")
-    found = datasets.load("hf:owner/qa", inputs="answer")
-    assert found.inputs.tolist() == ["r"]
-    with pytest.raises(ValueError, match="column of owner/qa must be one of"):
-        datasets.load("hf:owner/qa", inputs="reply")
-    hub.splits = {"other": hub.splits["train"]}
-    with pytest.raises(ValueError, match="must have a train, validation or test split"):
-        datasets.load("hf:owner/qa")
+def test_the_table_of_large_sets_adds_up_to_the_registry():
+    page = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text("utf-8")
+    table = page.partition("### Where the figures of the large sets come from")[2]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| `")]
+    said = {row[1].strip(" `"): row[2:6] for row in rows}
+    assert len(said) == 10
+    for name, (*sizes, source) in said.items():
+        numbers = [int(size.replace(",", "")) for size in sizes if size.strip()]
+        if not numbers:  # no parts: the sum is in the text
+            numbers = [int(re.search(r"[0-9,]{5,}", source)[0].replace(",", ""))]
+        assert sum(numbers) == REGISTRY[name].n_samples

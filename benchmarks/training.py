@@ -36,7 +36,12 @@ ACTIVATIONS = 2 * 64 * 32**2 + 3 * 128 * 16**2 + 3 * 128 * 8**2 + 128 * 4**2
 PASSES = 14
 
 
-def measure(root: str, epochs: int) -> dict[str, Any]:
+SETTINGS = ("one", "openauc", "one, again", "openauc, again", "five")
+
+
+def measure(
+    root: str, epochs: int, ways: list[str], settings: list[str]
+) -> dict[str, Any]:
     """Train for a few epochs in each setting; return samples per second."""
     import torch
 
@@ -71,16 +76,13 @@ def measure(root: str, epochs: int) -> dict[str, Any]:
         "python": platform.python_version(),
         "epochs": epochs,
     }
-    for compiled in (False, True):
-        name = "compiled" if compiled else "recorded"
-        found[name] = {
-            "one": speed(["ceplus"], [0], compiled=compiled),
-            "one, again": speed(["ceplus"], [0], compiled=compiled),
-            "openauc": speed(["openauc"], [0], compiled=compiled),
-            "openauc, again": speed(["openauc"], [0], compiled=compiled),
-            "five": speed(["ceplus"], [0, 1, 2, 3, 4], compiled=compiled),
-        }
-        print(name, found[name], flush=True)
+    for way in ways:
+        found[way] = {}
+        for setting in settings:
+            method = "openauc" if setting.startswith("openauc") else "ceplus"
+            splits = [0, 1, 2, 3, 4] if setting == "five" else [0]
+            found[way][setting] = speed([method], splits, compiled=way == "compiled")
+            print(way, setting, f"{found[way][setting]:,.0f}", flush=True)
     return found
 
 
@@ -129,6 +131,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", default=None)
     parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--ways", nargs="+", default=["recorded", "compiled"])
+    parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
     parser.add_argument("--json", type=Path)
     parser.add_argument("--table", type=Path)
     args = parser.parse_args()
@@ -138,7 +142,7 @@ def main() -> None:
         print(text)
         return
     started = time.time()
-    found = measure(args.root, args.epochs)
+    found = measure(args.root, args.epochs, args.ways, args.settings)
     found["seconds"] = time.time() - started
     if args.json:
         args.json.write_text(json.dumps(found, indent=1))

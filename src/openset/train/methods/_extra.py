@@ -35,7 +35,8 @@ class ExtraOutput(Method):
     ) -> None:
         super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
         caller = f"method {self.name}"
-        self.ratio = _check.rate(caller, "ratio", ratio, open_low=True)
+        exact = _check.rate(caller, "ratio", ratio, open_low=True)
+        self.part, self.whole = exact.as_integer_ratio()
 
     def make(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Make images up; say which of them count."""

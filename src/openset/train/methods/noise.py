@@ -1,7 +1,5 @@
 """Noise Softmax: pixel noise is a class of its own."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -56,7 +54,7 @@ class Noise(ExtraOutput):
 
     def make(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """⌊ratio · B⌋ images of noise."""
-        n_made = math.floor(self.ratio * labels.shape[0])
+        n_made = labels.shape[0] * self.part // self.whole
         made = noise_like(inputs[:n_made], inputs, self.noise_range)
         return made, torch.ones_like(labels[:n_made], dtype=torch.bool)
 

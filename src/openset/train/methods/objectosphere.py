@@ -1,7 +1,5 @@
 """Objectosphere: unknowns are told by flat probabilities and short features."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -73,7 +71,8 @@ class Objectosphere(Method):
         self.weight = _check.number(caller, "weight", weight, low=0)
         self.length = _check.number(caller, "length", length, low=0)
         self.negatives = _check.one_of(caller, "negatives", negatives, NEGATIVES)
-        self.ratio = _check.rate(caller, "ratio", ratio, open_low=True)
+        exact = _check.rate(caller, "ratio", ratio, open_low=True)
+        self.part, self.whole = exact.as_integer_ratio()
         self.alpha = _check.positive_int(caller, "alpha", alpha)
 
     def loss(
@@ -95,7 +94,7 @@ class Objectosphere(Method):
 
     def make(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Make negatives up; say which of them count."""
-        n_made = math.floor(self.ratio * labels.shape[0])
+        n_made = labels.shape[0] * self.part // self.whole
         own = inputs[:n_made]
         if self.negatives == "noise":
             made = noise_like(own, inputs, "min_max")

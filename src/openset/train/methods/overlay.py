@@ -1,7 +1,5 @@
 """Overlay Softmax: two classes laid over each other are a class of its own."""
 
-import math
-
 from torch import Tensor
 
 from openset.train.methods._extra import ExtraOutput
@@ -41,7 +39,7 @@ class Overlay(ExtraOutput):
 
     def make(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """⌈ratio · B⌉ means of two images."""
-        n_made = math.ceil(self.ratio * labels.shape[0])
+        n_made = -(-labels.shape[0] * self.part // self.whole)
         partner, exists = other_class(labels)
         made = (inputs[:n_made] + inputs[partner[:n_made]]) / 2
         return made, exists[:n_made]

@@ -44,9 +44,9 @@ class Objectosphere(Method):
 
     References
     ----------
-    Dhamija et al. (2018), Reducing network agnostophobia, eq. 1 and 2. ξ = 50 is the
-    default of the authors' library and λ = 1e-4 what goes with it in later studies;
-    both depend on the network.
+    Dhamija et al. (2018), Reducing network agnostophobia. ξ = 50 is the default of the
+    authors' library, λ = 1e-4 what a later study uses with it; both depend on how long
+    the features of a network are.
     """
 
     name = "objectosphere"

@@ -21,7 +21,7 @@ from openset.train._respond import answer, known_scores
 from openset.train._seeds import derived, start_step
 from openset.train._spec import Spec
 from openset.train._updates import Updates
-from openset.train.methods import Method, find
+from openset.train.methods import Method, find, make
 
 _CALLER = "train.fit"
 
@@ -101,7 +101,7 @@ class Run:
         made = networks.make(
             network, n_classes + kind.n_extra, example, two_norms=kind.two_norms
         )
-        self.method = _method(kind, n_classes, made, spec)
+        self.method = _method(n_classes, made, spec)
         self.method.check_batch(recipe.batch)
         learner = fabric.to_device(Learner(made, self.method, recipe.pipeline))
         if self.stream is not None:
@@ -297,11 +297,15 @@ class Run:
             )
 
 
-def _method(
-    kind: type[Method], n_classes: int, network: networks.Network, spec: Spec
-) -> Method:
-    known = kind.options()
-    for option in spec.options:
-        _check.one_of(f"method {kind.name}", "option", option, sorted(known))
-    options = {"smoothing": spec.recipe.smoothing} | spec.options
-    return kind(n_classes=n_classes, network=network, **options)
+def _method(n_classes: int, network: networks.Network, spec: Spec) -> Method:
+    """Make the method; what it asks of the images comes from the recipe."""
+    pipeline = spec.recipe.pipeline
+    offered = {
+        "smoothing": spec.recipe.smoothing,
+        "mean": pipeline.mean,
+        "std": pipeline.std,
+        "side": pipeline.side or 32,
+    }
+    taken = find(spec.method).options()
+    options = {k: v for k, v in offered.items() if k in taken} | spec.options
+    return make(spec.method, n_classes=n_classes, network=network, **options)

@@ -1,19 +1,39 @@
 """Training methods: one file each, by name in the registry."""
 
 from openset.train.methods._base import Method, Phase, Response
-from openset.train.methods._registry import REGISTRY, find, names
+from openset.train.methods._registry import REGISTRY, find, make, names
+from openset.train.methods.arpl import ARPL
+from openset.train.methods.arpl_cs import ARPLCS
+from openset.train.methods.gcpl import GCPL
+from openset.train.methods.noise import Noise
+from openset.train.methods.objectosphere import Objectosphere
 from openset.train.methods.openauc import AccAUC, OpenAUC
+from openset.train.methods.overlay import Overlay
+from openset.train.methods.proser import PROSER
+from openset.train.methods.rpl import RPL
 from openset.train.methods.softmax import CEPlus, Softmax
+from openset.train.methods.tsoftmax import ThresholdedSoftmax, published_threshold
 
 __all__ = [
+    "ARPL",
+    "ARPLCS",
+    "GCPL",
+    "PROSER",
     "REGISTRY",
+    "RPL",
     "AccAUC",
     "CEPlus",
     "Method",
+    "Noise",
+    "Objectosphere",
     "OpenAUC",
+    "Overlay",
     "Phase",
     "Response",
     "Softmax",
+    "ThresholdedSoftmax",
     "find",
+    "make",
     "names",
+    "published_threshold",
 ]

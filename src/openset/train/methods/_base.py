@@ -101,14 +101,16 @@ class Method(nn.Module):
 
     def respond(self, network: Network, features: Tensor) -> Response:
         """Return logits and the published score, from features, at test time."""
-        logits = self.logits(network, features).float()
+        logits = full_precision(self.logits(network, features))
         if self.score == "msp":
             return Response(logits, logits.softmax(dim=1).amax(dim=1))
         return Response(logits, logits.amax(dim=1))
 
-    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def cross_entropy(
+        self, logits: Tensor, labels: Tensor, counts: Tensor | None = None
+    ) -> Tensor:
         """Mean cross-entropy with the method's label smoothing."""
-        return smooth_cross_entropy(logits, labels, self.smoothing)
+        return smooth_cross_entropy(logits, labels, self.smoothing, counts)
 
     def optimiser(self, part: str) -> torch.optim.Optimizer:
         """Return the optimiser of a part that the recipe's optimiser does not move."""
@@ -123,11 +125,19 @@ class Method(nn.Module):
         return {n: p.default for n, p in parameters.items() if n not in given}
 
 
-def smooth_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+def full_precision(tensor: Tensor) -> Tensor:
+    """Half precision becomes float32: the sums of a loss need its digits."""
+    return tensor if tensor.dtype == torch.float64 else tensor.float()
+
+
+def smooth_cross_entropy(
+    logits: Tensor, labels: Tensor, smoothing: float, counts: Tensor | None = None
+) -> Tensor:
     r"""Cross-entropy with target 1 − ε for the true class, ε/(C − 1) for the others.
 
     Frameworks spread ε over all classes, the true one included; their value for the
-    same targets is :math:`\varepsilon C / (C - 1)`.
+    same targets is :math:`\varepsilon C / (C - 1)`. The mean is over the samples that
+    count, or over all.
 
     Examples
     --------
@@ -137,10 +147,16 @@ def smooth_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float) -> Te
     >>> round(float(smooth_cross_entropy(logits, torch.tensor([0]), 0.5)), 4)
     1.2395
     """
-    logits = logits.float()
-    if smoothing == 0:
+    logits = full_precision(logits)
+    if smoothing == 0 and counts is None:
         return F.cross_entropy(logits, labels)
     logs = logits.log_softmax(dim=1)
     other = smoothing / (logits.shape[1] - 1)
     of_true = logs.gather(1, labels[:, None]).squeeze(1)
-    return -((1 - smoothing - other) * of_true + other * logs.sum(dim=1)).mean()
+    losses = -((1 - smoothing - other) * of_true + other * logs.sum(dim=1))
+    return losses.mean() if counts is None else mean_of(losses, counts)
+
+
+def mean_of(losses: Tensor, counts: Tensor) -> Tensor:
+    """Mean over the samples that count; 0 if none does."""
+    return (losses * counts).sum() / counts.sum().clamp(min=1)

@@ -23,6 +23,23 @@ def beta(alpha: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
     return uniform.sort(dim=-1).values[..., alpha - 1]
 
 
+def other_class(labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw for each sample a partner of another class; say where there is one.
+
+    Every sample of another class in the batch is equally likely. Shapes do not depend
+    on the labels, so nothing waits for the device: n² random numbers are the price.
+
+    Examples
+    --------
+    >>> partner, exists = other_class(torch.tensor([0, 0, 1]))
+    >>> partner[:2].tolist(), exists.tolist()
+    ([2, 2], [True, True, True])
+    """
+    differs = labels[:, None] != labels
+    draws = torch.rand(differs.shape, device=labels.device)
+    return torch.where(differs, draws, -1.0).argmax(dim=1), differs.any(dim=1)
+
+
 def mix(hidden: Tensor, partner: Tensor, share: Tensor) -> Tensor:
     """Mix samples slot by slot; `share` is one number, or one per sample."""
     share = share.reshape(-1, *[1] * (hidden.ndim - 1)).to(hidden.dtype)

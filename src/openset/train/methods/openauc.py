@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from openset import _check
-from openset.train.methods._base import Method
+from openset.train.methods._base import Method, full_precision
 from openset.train.methods._mixing import beta, mix, shuffled
 from openset.train.networks import Network
 
@@ -157,13 +157,13 @@ class OpenAUC(Method):
         if self.place == "penultimate":
             # The last layer is affine and the shares sum to one: mixing its input is
             # mixing its output, and costs no second pass.
-            logits = network(inputs).float()
+            logits = full_precision(network(inputs))
             of_mixed = logits[first_mixed:]
             return logits, mix(of_mixed, of_mixed[partner], share)
         hidden = network.before(inputs, self.place)
         own = hidden[first_mixed:]
         both = torch.cat([hidden, mix(own, own[partner], share)])
-        logits = network.head(network.after(both, self.place)).float()
+        logits = full_precision(network.head(network.after(both, self.place)))
         return logits[: inputs.shape[0]], logits[inputs.shape[0] :]
 
     def ranking_term(

@@ -1,0 +1,64 @@
+"""What Noise Softmax and Overlay Softmax share: one more output, for made-up images."""
+
+import torch
+from torch import Tensor
+
+from openset import _check
+from openset.train.methods._base import Method, Response
+from openset.train.methods.tsoftmax import unit_norm
+from openset.train.networks import Network
+
+
+class ExtraOutput(Method):
+    r"""Cross-entropy over C + 1 unit-norm logits; made-up images have the last label.
+
+    .. math:: v = \frac{z}{\|z\| + 10^{-4}} \in \mathbb{R}^{C+1}, \qquad
+              s(x) = 1 - \operatorname{softmax}_{C+1}(v)
+
+    Parameters
+    ----------
+    ratio
+        Made-up images per real one.
+    """
+
+    score = "own"
+    n_extra = 1
+    has_linear_head = False  # dividing by the length is not linear
+
+    def __init__(
+        self,
+        *,
+        n_classes: int,
+        network: Network,
+        smoothing: float = 0.0,
+        ratio: float = 0.5,
+    ) -> None:
+        super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
+        caller = f"method {self.name}"
+        exact = _check.rate(caller, "ratio", ratio, open_low=True)
+        self.part, self.whole = exact.as_integer_ratio()
+
+    def make(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Make images up; say which of them count."""
+        raise NotImplementedError
+
+    def loss(
+        self, network: Network, inputs: Tensor, labels: Tensor, phase: str
+    ) -> tuple[Tensor, Tensor]:
+        """Cross-entropy of real and made-up images, one batch for the network."""
+        made, is_made = self.make(inputs, labels)
+        outputs = unit_norm(network(torch.cat([inputs, made])))
+        targets = torch.cat([labels, labels.new_full(is_made.shape, self.n_classes)])
+        counts = torch.cat([torch.ones_like(labels, dtype=torch.bool), is_made])
+        loss = self.cross_entropy(outputs, targets, counts)
+        return loss, outputs[: labels.shape[0], : self.n_classes]
+
+    def logits(self, network: Network, features: Tensor) -> Tensor:
+        """Unit-norm logits of the known classes."""
+        return unit_norm(network.head(features))[:, : self.n_classes]
+
+    def respond(self, network: Network, features: Tensor) -> Response:
+        """Logits of the known classes; 1 − probability of the extra output."""
+        outputs = unit_norm(network.head(features))
+        known = 1 - outputs.softmax(dim=1)[:, self.n_classes]
+        return Response(outputs[:, : self.n_classes], known)

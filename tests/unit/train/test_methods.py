@@ -1,0 +1,848 @@
+"""Each loss against a slow, obvious version; numerical gradients; published values."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy import stats
+from torch import nn
+from torch.autograd import gradcheck
+from torch.func import functional_call
+
+from openset.train.methods import _mixing, make, openauc
+from openset.train.methods import noise as noise_module
+from openset.train.methods import objectosphere as objectosphere_module
+from openset.train.methods import overlay as overlay_module
+from openset.train.methods import proser as proser_module
+from openset.train.methods._base import smooth_cross_entropy
+from openset.train.methods._gan import Discriminator, Generator
+from openset.train.methods._points import compare
+from openset.train.methods.arpl_cs import ARPLCS
+from openset.train.methods.tsoftmax import (
+    highest_probability,
+    published_threshold,
+    unit_norm,
+)
+from openset.train.networks import Classifier32, TwoNorms
+from tests.unit.train.tiny import (
+    N_CLASSES,
+    Learner,
+    classifier_parameters,
+    image_network,
+    rows_network,
+)
+
+N = 6
+
+
+@pytest.fixture
+def batch():
+    """Six rows of three classes, in float64."""
+    torch.manual_seed(7)
+    return torch.randn(N, 4, dtype=torch.float64), torch.tensor([0, 1, 2, 1, 0, 1])
+
+
+def made(name, n_extra=0, seed=28, **options):
+    """Return a small network and a method of this name, in float64."""
+    torch.manual_seed(seed)
+    network = rows_network(N_CLASSES + n_extra)
+    method = make(name, n_classes=N_CLASSES, network=network, **options)
+    return network.double(), method.double()
+
+
+def loss_of(name, batch, n_extra=0, **options):
+    network, method = made(name, n_extra, **options)
+    return float(method.loss(network, *batch, "classify")[0].detach()), network, method
+
+
+# The slow, obvious versions: one sample at a time, Python's own sums.
+
+
+def numbers(tensor):
+    return tensor.detach().numpy().astype(float)
+
+
+def log_softmax(z):
+    total = sum(math.exp(v) for v in z)
+    return [v - math.log(total) for v in z]
+
+
+def softmax(z):
+    return [math.exp(v) for v in log_softmax(z)]
+
+
+def entropy_to(z, label, smoothing=0.0):
+    """Cross-entropy with 1 − ε for the label and ε/(C − 1) for each other class."""
+    loss = 0.0
+    for c, log in enumerate(log_softmax(z)):
+        target = 1 - smoothing if c == label else smoothing / (len(z) - 1)
+        loss -= target * log
+    return loss
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values) if values else 0.0
+
+
+def distance(x, p):
+    return sum((a - b) ** 2 for a, b in zip(x, p, strict=True)) / len(x)
+
+
+def dot(x, p):
+    return sum(a * b for a, b in zip(x, p, strict=True))
+
+
+def length(x):
+    return math.sqrt(sum(v * v for v in x))
+
+
+def unit(z):
+    return [v / (length(z) + 1e-4) for v in z]
+
+
+# Cross-entropy and smoothing.
+
+
+@pytest.mark.parametrize("name", ["softmax", "ceplus"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_cross_entropy_is_the_obvious_one(batch, name, smoothing):
+    loss, network, _ = loss_of(name, batch, smoothing=smoothing)
+    logits = numbers(network(batch[0]))
+    labels = batch[1].tolist()
+    expected = mean(
+        entropy_to(z, y, smoothing) for z, y in zip(logits, labels, strict=True)
+    )
+    assert_allclose(loss, expected, rtol=1e-12)
+
+
+def test_smoothing_puts_0_1_on_the_true_class_of_20_and_0_047368_on_the_others():
+    logits = torch.zeros(1, 20, requires_grad=True)
+    smooth_cross_entropy(logits, torch.tensor([4]), 0.9).backward()
+    targets = 1 / 20 - logits.grad[0]  # gradient = probability − target
+    assert_allclose(targets[4], 0.1, rtol=1e-5)
+    assert_allclose(targets[[0, 19]], 0.047368, atol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_samples_that_do_not_count_leave_no_trace(smoothing):
+    torch.manual_seed(0)
+    logits, labels = torch.randn(5, 3), torch.tensor([0, 1, 2, 0, 1])
+    counts = torch.tensor([True, False, True, True, False])
+    part = smooth_cross_entropy(logits[counts], labels[counts], smoothing)
+    whole = smooth_cross_entropy(logits, labels, smoothing, counts)
+    torch.testing.assert_close(whole, part)
+
+
+# Points.
+
+
+def of_points(name, x, y, *, points, radius, smoothing):
+    """Loss of one sample."""
+    distances = [distance(x, p) for p in points]
+    own = distances[y]
+    if name == "gcpl":
+        logits, penalty = [-d for d in distances], own / 2
+    elif name == "rpl":
+        logits, penalty = distances, (own - radius) ** 2
+    else:
+        logits = [d - dot(x, p) for d, p in zip(distances, points, strict=True)]
+        penalty = max(0.0, own - radius + 1)
+    return entropy_to(logits, y, smoothing) + 0.2 * penalty
+
+
+@pytest.mark.parametrize("name", ["gcpl", "rpl", "arpl"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("radius", [0.0, 1.05])
+def test_point_losses_are_the_obvious_ones(batch, name, smoothing, radius):
+    network, method = made(name, weight=0.2, smoothing=smoothing)
+    if name != "gcpl":
+        method.radius.data.fill_(radius)  # 1.05: some samples lie inside the hinge
+    loss = method.loss(network, *batch, "classify")[0]
+    rows, points = numbers(network.backbone(batch[0])), numbers(method.points)
+    expected = mean(
+        of_points(name, x, y, points=points, radius=radius, smoothing=smoothing)
+        for x, y in zip(rows, batch[1].tolist(), strict=True)
+    )
+    assert_allclose(float(loss.detach()), expected, rtol=1e-10)
+
+
+def test_arpl_gives_the_worked_example():
+    network = rows_network(2, n_features=2)
+    method = make("arpl", n_classes=2, network=network, weight=1.0)
+    method.points.data = torch.tensor([[0.0, 0.0], [1.0, -1.0]])
+    x = torch.tensor([[1.0, 2.0]])
+    distances, products = compare(x, method.points)
+    assert distances.tolist() == [[2.5, 4.5]]
+    assert products.tolist() == [[0.0, -1.0]]
+    assert method.respond(network, x).logits.tolist() == [[2.5, 5.5]]
+    assert float(method.penalty(distances[:, 0]).detach()) == 3.5
+
+
+def test_points_start_at_a_tenth_of_a_normal_draw_and_the_radius_at_zero():
+    torch.manual_seed(0)
+    network = rows_network(50, n_features=400)
+    method = make("rpl", n_classes=50, network=network)
+    assert_allclose(float(method.points.detach().std()), 0.1, rtol=0.03)
+    assert_allclose(float(method.points.detach().mean()), 0.0, atol=0.003)
+    assert float(method.radius.detach()) == 0
+
+
+def test_distances_do_not_suffer_from_half_precision():
+    torch.manual_seed(0)
+    features, points = torch.randn(5, 64) + 10, torch.randn(3, 64) + 10
+    expected = ((features[:, None] - points) ** 2).mean(dim=2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        distances, _ = compare(features, points)
+    torch.testing.assert_close(distances, expected, rtol=1e-4, atol=1e-4)
+
+
+# ARPL with confusing samples.
+
+
+class Fixed(nn.Module):
+    """A generator that always draws the same images."""
+
+    def __init__(self, images):
+        super().__init__()
+        self.images = nn.Parameter(images)
+
+    def draw(self, n, device):
+        """Return them."""
+        return self.images
+
+
+class MeanPixel(nn.Module):
+    """A discriminator that looks at the mean."""
+
+    def __init__(self):
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor(3.0))
+
+    def forward(self, images):
+        """Return a logit per image."""
+        return self.slope * images.flatten(1).mean(dim=1) - 1
+
+
+@pytest.fixture
+def confusing():
+    """ARPL+CS in float64 with fixed generated images, and a batch."""
+    torch.manual_seed(5)
+    network = image_network(N_CLASSES).double()
+    scales = {"mean": (0.1, 0.2, 0.3), "std": (0.5, 0.6, 0.7)}
+    method = ARPLCS(n_classes=N_CLASSES, network=network, confusion=0.4, **scales)
+    fakes = torch.rand(4, 3, 32, 32, dtype=torch.float64)
+    method.generator, method.discriminator = Fixed(fakes), MeanPixel()
+    labels = torch.tensor([0, 1, 2, 0])
+    return network, method.double(), torch.rand_like(fakes), labels
+
+
+def normalised(images):
+    shift, scale = np.array([0.1, 0.2, 0.3]), np.array([0.5, 0.6, 0.7])
+    return torch.from_numpy(
+        (numbers(images) - shift[:, None, None]) / scale[:, None, None]
+    )
+
+
+def features_with(network, images, which):
+    for module in network.modules():
+        if isinstance(module, TwoNorms):
+            module.on = which
+    features = numbers(network.backbone(images))
+    for module in network.modules():
+        if isinstance(module, TwoNorms):
+            module.on = 0
+    return features
+
+
+def certainty(rows, points):
+    """Take exp of the mean over samples of Σ q ln q."""
+    sums = []
+    for x in rows:
+        q = softmax([distance(x, p) for p in points])
+        sums.append(sum(v * math.log(v) for v in q))
+    return math.exp(mean(sums))
+
+
+def sigmoid(v):
+    return 1 / (1 + math.exp(-v))
+
+
+def test_the_three_updates_of_confusing_samples_have_the_obvious_losses(confusing):
+    network, method, real, labels = confusing
+    fakes, points = normalised(method.generator.images), numbers(method.points)
+    judged = {
+        kind: [sigmoid(3 * numbers(i).mean() - 1) for i in images]
+        for kind, images in (("real", real), ("fake", fakes))
+    }
+    confusion = 0.4 * certainty(features_with(network, fakes, 1), points)
+    arpl = mean(
+        entropy_to([distance(x, p) - dot(x, p) for p in points], y)
+        + 0.1 * max(0.0, distance(x, points[y]) + 1)
+        for x, y in zip(features_with(network, real, 0), labels.tolist(), strict=True)
+    )
+    expected = {
+        "discriminate": -mean(math.log(p) for p in judged["real"])
+        - mean(math.log(1 - p) for p in judged["fake"]),
+        "generate": -mean(math.log(p) for p in judged["fake"]) + confusion,
+        "confuse": arpl + confusion,
+        "classify": arpl,
+    }
+    for phase, value in expected.items():
+        loss = method.loss(network, real, labels, phase)[0]
+        assert_allclose(float(loss.detach()), value, rtol=1e-6)
+
+
+def test_certainty_is_one_half_at_equal_distances_from_two_points(confusing):
+    network, _, images, _ = confusing
+    method = ARPLCS(n_classes=2, network=network).double()
+    method.points.data.zero_()  # equal points, equal distances
+    assert_allclose(float(method.certainty(network, images).detach()), 0.5, rtol=1e-12)
+
+
+def test_a_probability_that_underflows_gives_no_nan(confusing):
+    network, method, images, _ = confusing
+    method.points.data[0] += 1e3
+    value = method.certainty(network, images)
+    value.backward()
+    assert_allclose(float(value.detach()), 1.0)
+    assert torch.isfinite(method.points.grad).all()
+
+
+def test_generated_images_have_batch_norms_of_their_own(confusing):
+    network, method, real, labels = confusing
+    norms = [m.norms for m in network.modules() if isinstance(m, TwoNorms)]
+
+    def counted():
+        return [int(norm.num_batches_tracked) for norm in norms[0]]
+
+    method.loss(network, real, labels, "classify")
+    assert counted() == [1, 0]
+    method.loss(network, real, labels, "confuse")
+    assert counted() == [2, 1]
+    method.loss(network, real, labels, "generate")
+    assert counted() == [2, 2]
+    method.loss(network, real, labels, "discriminate")
+    assert counted() == [2, 2]
+
+
+def test_the_generator_gets_a_gradient_only_from_its_own_update(confusing):
+    network, method, real, labels = confusing
+    for phase in ("discriminate", "confuse", "classify"):
+        method.loss(network, real, labels, phase)[0].backward()
+        assert method.generator.images.grad is None
+    method.loss(network, real, labels, "generate")[0].backward()
+    assert bool((method.generator.images.grad != 0).any())
+
+
+@pytest.mark.parametrize(("side", "widths"), [(32, ()), (64, (64,))])
+def test_generator_and_discriminator_have_the_published_layers(side, widths):
+    torch.manual_seed(0)
+    generator, discriminator = Generator(side), Discriminator()
+    widths = (100, 512, 256, 128, *widths, 3)
+    convolutions = 16 * sum(a * b for a, b in itertools.pairwise(widths))
+    count = sum(p.numel() for p in generator.parameters())
+    assert count == convolutions + 2 * sum(widths[1:-1])
+    convolutions = 16 * (3 * 128 + 128 * 256 + 256 * 512 + 512 * 1024)
+    count = sum(p.numel() for p in discriminator.parameters())
+    assert count == convolutions + 2 * (256 + 512) + 1025
+    images = generator.draw(2, torch.device("cpu"))
+    assert images.shape == (2, 3, side, side)
+    assert bool(((images >= 0) & (images <= 1)).all())
+    assert discriminator(images).shape == (2,)
+    weights = next(m for m in generator if isinstance(m, nn.ConvTranspose2d)).weight
+    assert_allclose(float(weights.detach().std()), 0.02, rtol=0.02)
+
+
+def test_the_real_generator_and_discriminator_run_every_update():
+    torch.manual_seed(0)
+    network = image_network(N_CLASSES)
+    method = ARPLCS(n_classes=N_CLASSES, network=network)
+    images, labels = torch.rand(3, 3, 32, 32), torch.tensor([0, 1, 2])
+    for phase in (phase for each in method.passes for phase in each):
+        loss, _ = method.loss(network, images, labels, phase.name)
+        assert torch.isfinite(loss)
+        if phase.part != "classifier":
+            optimiser = method.optimiser(phase.part)
+            loss.backward()
+            group = optimiser.param_groups[0]
+            assert (group["lr"], group["betas"]) == (2e-4, (0.5, 0.999))
+            assert all(p.grad is not None for p in group["params"])
+
+
+def test_images_of_another_size_and_bad_scales_are_refused():
+    network = image_network(N_CLASSES)
+    options = {"n_classes": N_CLASSES, "network": network}
+    method = ARPLCS(**options)
+    images, labels = torch.rand(2, 3, 16, 16), torch.tensor([0, 1])
+    with pytest.raises(ValueError, match="images must be 3×32×32, got 3×16×16"):
+        method.loss(network, images, labels, "classify")
+    with pytest.raises(ValueError, match="side must be 32 or 64, got 48"):
+        ARPLCS(side=48, **options)
+    with pytest.raises(ValueError, match="mean must be one number for each"):
+        ARPLCS(mean=(0.5,), **options)
+    with pytest.raises(ValueError, match="std must be a number in"):
+        ARPLCS(std=(0.5, 0.5, 0.0), **options)
+
+
+# OpenAUC.
+
+# In both there is a pair of one class whose known sample is classified correctly.
+PARTNERS = {3: [1, 2, 0], 6: [2, 3, 0, 4, 5, 1]}
+SHARES = [0.3, 0.8, 0.55, 0.1, 0.9, 0.45]
+
+
+def not_random(monkeypatch, module):
+    def shuffled(n, device):
+        return torch.tensor(PARTNERS[n])
+
+    def beta(alpha, shape, device):
+        return torch.tensor(SHARES[: shape[0]], dtype=torch.float64)
+
+    monkeypatch.setattr(module, "shuffled", shuffled, raising=False)
+    monkeypatch.setattr(module, "beta", beta, raising=False)
+
+
+def obvious_openauc(network, batch, *, gate, place, o):
+    """Loss with every option, one pair after the other."""
+    inputs, labels = batch[0], batch[1].tolist()
+    logits = numbers(network(inputs))
+    hidden = numbers(network.before(inputs, place))
+    known = range(3) if o["pairing"] == "halves" else range(6)
+    first = 3 if o["pairing"] == "halves" else 0
+    total, hits, pairs = 0.0, 0, 0
+    for i in known:
+        own = first + i
+        partner = first + PARTNERS[len(known)][i]
+        if o["drop_same_class"] and labels[own] == labels[partner]:
+            continue
+        pairs += 1
+        share = SHARES[i] if o["share"] == "sample" else SHARES[0]
+        row = share * hidden[own] + (1 - share) * hidden[partner]
+        features = network.after(torch.from_numpy(row)[None], place)
+        mixed, z = list(numbers(network.head(features))[0]), list(logits[i])
+        if gate and z.index(max(z)) != labels[i]:
+            continue
+        hits += 1
+        a, b = (
+            (max(softmax(z)), max(softmax(mixed)))
+            if o["ranking"] == "softmax"
+            else (max(z), max(mixed))
+        )
+        total += (1 + b - a) ** 2
+    term = total / max(1, hits if o["normaliser"] == "hits" else pairs)
+    return (
+        mean(entropy_to(z, y) for z, y in zip(logits, labels, strict=True)) + term / 2
+    )
+
+
+OPTIONS = {
+    "pairing": ("halves", "full_batch"),
+    "normaliser": ("hits", "pairs"),
+    "ranking": ("logit", "softmax"),
+    "share": ("batch", "sample"),
+    "drop_same_class": (True, False),
+}
+
+
+@pytest.mark.parametrize("name", ["openauc", "acc_auc"])
+@pytest.mark.parametrize("place", ["input", "first", "penultimate"])
+def test_openauc_is_the_obvious_one_with_every_option(batch, monkeypatch, name, place):
+    not_random(monkeypatch, openauc)
+    values = set()
+    for chosen in itertools.product(*OPTIONS.values()):
+        options = dict(zip(OPTIONS, chosen, strict=True))
+        loss, network, method = loss_of(name, batch, place=place, weight=0.5, **options)
+        expected = obvious_openauc(
+            network, batch, gate=method.gate, place=place, o=options
+        )
+        assert_allclose(loss, expected, rtol=1e-10)
+        values.add(round(loss, 9))
+    # Without the gate every kept pair is a hit: the normaliser makes no difference.
+    assert len(values) == (32 if name == "openauc" else 16)
+
+
+@pytest.mark.parametrize(
+    ("preset", "options"),
+    [
+        ("paper", ("full_batch", "pairs", "softmax")),
+        ("released", ("halves", "hits", "logit")),
+    ],
+)
+def test_a_preset_is_its_options(batch, monkeypatch, preset, options):
+    not_random(monkeypatch, openauc)
+    spelled = dict(zip(("pairing", "normaliser", "ranking"), options, strict=True))
+    assert (
+        loss_of("openauc", batch, preset=preset)[0]
+        == (loss_of("openauc", batch, **spelled)[0])
+    )
+
+
+def test_mixing_features_is_mixing_logits(batch, monkeypatch):
+    not_random(monkeypatch, openauc)
+    _, network, method = loss_of("openauc", batch, weight=0.5, pairing="full_batch")
+    hidden = network.backbone(batch[0])
+    mixed = _mixing.mix(hidden, hidden[PARTNERS[6]], torch.tensor(SHARES[:1]))
+    partner, share = torch.tensor(PARTNERS[6]), torch.tensor(SHARES[:1])
+    _, fast = method._forward(network, batch[0], 0, partner, share)
+    torch.testing.assert_close(fast, network.head(mixed))
+
+
+def test_openauc_gives_the_worked_example():
+    _, method = made("openauc")
+    logits = torch.tensor([[3.0, 0.0], [0.0, 2.0]])
+    mixed = torch.tensor([[2.5, 0.0], [0.0, 0.0]])
+    labels = torch.tensor([0, 1])
+    both, first = torch.tensor([True, True]), torch.tensor([True, False])
+    assert float(method.ranking_term(logits, mixed, labels, both)) == 0.625
+    assert float(method.ranking_term(logits, mixed, labels, first)) == 0.25
+
+
+def test_no_pair_that_counts_leaves_the_cross_entropy(batch):
+    one_class = batch[0], torch.zeros_like(batch[1])
+    loss, network, _ = loss_of("acc_auc", one_class, weight=5.0)
+    logits = network(batch[0])
+    assert_allclose(loss, float(smooth_cross_entropy(logits, one_class[1], 0).detach()))
+
+
+def test_odd_batches_have_no_halves(batch):
+    odd = batch[0][:5], batch[1][:5]
+    loss, network, method = loss_of("openauc", odd, weight=5.0)
+    expected = smooth_cross_entropy(network(odd[0]), odd[1], 0)
+    assert_allclose(loss, float(expected.detach()))
+    with pytest.raises(ValueError, match="batch must be even, got 5"):
+        method.check_batch(5)
+
+
+# Unit-norm logits and the extra output.
+
+
+def test_thresholded_softmax_is_the_obvious_one(batch):
+    loss, network, _ = loss_of("tsoftmax", batch, smoothing=0.2)
+    logits, labels = numbers(network(batch[0])), batch[1].tolist()
+    expected = mean(
+        entropy_to(unit(z), y, 0.2) for z, y in zip(logits, labels, strict=True)
+    )
+    assert_allclose(loss, expected, rtol=1e-12)
+
+
+LIMITS = list(
+    enumerate([0.804, 0.630, 0.514, 0.433, 0.374, 0.329, 0.294, 0.265, 0.242], start=2)
+)
+
+
+@pytest.mark.parametrize(("n_classes", "limit"), LIMITS)
+def test_unit_norm_logits_bound_the_probability(n_classes, limit):
+    assert_allclose(highest_probability(n_classes), limit, atol=5e-4)
+    best = torch.full((1, n_classes), -1.0, dtype=torch.float64)
+    best[0, 0] = n_classes - 1  # zero mean, one against all
+    reached = float((best / best.norm()).softmax(dim=1).max())
+    assert_allclose(reached, highest_probability(n_classes), rtol=1e-12)
+    assert float(unit_norm(best).softmax(dim=1).max()) < reached
+
+
+def test_published_thresholds_from_8_classes_on_reject_nothing():
+    assert published_threshold(6) == 0.25
+    idle = [c for c in range(2, 11) if published_threshold(c) < 1 / c]
+    assert idle == [8, 9, 10]
+    assert published_threshold(2) / highest_probability(2) > 0.994
+    with pytest.raises(ValueError, match=r"n_classes must be in 2\.\.10"):
+        published_threshold(11)
+
+
+def obvious_extra(network, known, labels, others):
+    """Mean cross-entropy over C + 1 unit-norm logits; others have the last label."""
+    losses = [
+        entropy_to(unit(numbers(network(x[None]))[0]), y)
+        for x, y in [
+            *zip(known, labels.tolist(), strict=True),
+            *((x, N_CLASSES) for x in others),
+        ]
+    ]
+    return mean(losses)
+
+
+@pytest.mark.parametrize(("n", "n_made"), [(6, 3), (5, 2)])
+def test_noise_softmax_is_the_obvious_one(batch, monkeypatch, n, n_made):
+    rows = torch.rand(3, 4, dtype=torch.float64)
+
+    def noise_like(shape, inputs, noise_range):
+        assert (len(shape), len(inputs), noise_range) == (n_made, n, "zero_max")
+        return rows[:n_made]
+
+    monkeypatch.setattr(noise_module, "noise_like", noise_like)
+    part = batch[0][:n], batch[1][:n]
+    loss, network, _ = loss_of("noise", part, n_extra=1)
+    expected = obvious_extra(network, *part, rows[:n_made])
+    assert_allclose(loss, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("noise_range", "low"), [("zero_max", 0), ("min_max", -2)])
+def test_noise_is_uniform_over_its_range(noise_range, low):
+    torch.manual_seed(0)
+    inputs = torch.tensor([-2.0, 3.0])
+    noise = noise_module.noise_like(torch.empty(4000), inputs, noise_range).numpy()
+    assert stats.kstest(noise, stats.uniform(low, 3 - low).cdf).pvalue > 0.01
+
+
+PARTNER_OF = [1, 0, 4, 2, 5, 0]
+
+
+@pytest.mark.parametrize(("n", "n_made"), [(6, 3), (5, 3)])
+def test_overlay_softmax_is_the_obvious_one(batch, monkeypatch, n, n_made):
+    exists = [True, False, True, True, True, True][:n]
+    drawn = torch.tensor(PARTNER_OF[:n]), torch.tensor(exists)
+    monkeypatch.setattr(overlay_module, "other_class", lambda labels: drawn)
+    part = batch[0][:n], batch[1][:n]
+    loss, network, _ = loss_of("overlay", part, n_extra=1)
+    overlays = [
+        (batch[0][i] + batch[0][PARTNER_OF[i]]) / 2 for i in range(n_made) if exists[i]
+    ]
+    assert_allclose(loss, obvious_extra(network, *part, overlays), rtol=1e-12)
+
+
+def test_a_batch_of_one_class_has_no_overlays(batch):
+    one_class = batch[0], torch.zeros_like(batch[1])
+    loss, network, _ = loss_of("overlay", one_class, n_extra=1)
+    assert_allclose(loss, obvious_extra(network, *one_class, []), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["noise", "overlay"])
+def test_the_score_is_the_probability_of_not_being_extra(batch, name):
+    network, method = made(name, n_extra=1)
+    features = network.backbone(batch[0])
+    logits, known = method.respond(network, features)
+    for i, z in enumerate(numbers(network.head(features))):
+        assert_allclose(numbers(logits)[i], unit(z)[:-1], rtol=1e-12)
+        assert_allclose(numbers(known)[i], 1 - softmax(unit(z))[-1], rtol=1e-12)
+
+
+def test_a_ratio_is_the_fraction_it_was_meant_to_be():
+    network, method = made("noise", n_extra=1, ratio=0.29)
+    inputs, labels = torch.rand(100, 4).double(), torch.arange(100) % 3
+    assert len(method.make(inputs, labels)[0]) == 29  # 0.29 · 100 = 28.999…
+    with pytest.raises(ValueError, match=r"ratio must be a number in \(0, 1\]"):
+        make("overlay", n_classes=3, network=network, ratio=0)
+
+
+# Objectosphere.
+
+
+def obvious_objectosphere(network, batch, negatives, *, xi, weight=0.3):
+    losses = []
+    for x, y in zip(batch[0], batch[1].tolist(), strict=True):
+        f = numbers(network.backbone(x[None]))[0]
+        z = numbers(network(x[None]))[0]
+        losses.append(entropy_to(z, y) + weight * max(0.0, xi - length(f)) ** 2)
+    for x in negatives:
+        f = numbers(network.backbone(x[None]))[0]
+        flat = -mean(log_softmax(numbers(network(x[None]))[0]))
+        losses.append(flat + weight * length(f) ** 2)
+    return mean(losses)
+
+
+@pytest.mark.parametrize("xi", [0.8, 5.0])
+def test_objectosphere_is_the_obvious_one(batch, monkeypatch, xi):
+    module = objectosphere_module
+    not_random(monkeypatch, module)
+    exists = [True, False, True, True, True, True]
+    drawn = torch.tensor(PARTNER_OF), torch.tensor(exists)
+    monkeypatch.setattr(module, "other_class", lambda labels: drawn)
+    options = {"weight": 0.3, "length": xi, "ratio": 2 / 3}
+    loss, network, _ = loss_of("objectosphere", batch, **options)
+    x = batch[0]
+    mixtures = [
+        SHARES[i] * x[i] + (1 - SHARES[i]) * x[PARTNER_OF[i]] for i in (0, 2, 3)
+    ]
+    expected = obvious_objectosphere(network, batch, mixtures, xi=xi)
+    assert_allclose(loss, expected, rtol=1e-10)
+
+
+def test_objectosphere_takes_noise_for_negatives(batch, monkeypatch):
+    rows = torch.randn(3, 4, dtype=torch.float64)
+    fixed = {"min_max": rows}
+    monkeypatch.setattr(
+        objectosphere_module, "noise_like", lambda shape, inputs, kind: fixed[kind]
+    )
+    options = {"weight": 0.3, "length": 1.0, "negatives": "noise"}
+    loss, network, _ = loss_of("objectosphere", batch, **options)
+    expected = obvious_objectosphere(network, batch, rows, xi=1.0)
+    assert_allclose(loss, expected, rtol=1e-10)
+
+
+def test_objectosphere_agrees_with_pytorch_ood(batch, monkeypatch, pytorch_ood):
+    foreign = pytest.importorskip("pytorch_ood.loss", reason="a foreign oracle")
+    rows = torch.randn(3, 4, dtype=torch.float64)
+    monkeypatch.setattr(objectosphere_module, "noise_like", lambda *_: rows)
+    options = {"weight": 0.3, "length": 2.0, "negatives": "noise"}
+    loss, network, _ = loss_of("objectosphere", batch, **options)
+    labels = torch.cat([batch[1], torch.full((3,), -1)])
+    features = network.backbone(torch.cat([batch[0], rows]))
+    theirs = foreign.ObjectosphereLoss(alpha=0.3, xi=2.0)
+    expected = theirs(network.head(features).float(), features.float(), labels)
+    assert_allclose(loss, float(expected.detach()), rtol=1e-6)
+
+
+def test_the_objectosphere_score_is_probability_times_length(batch):
+    network, method = made("objectosphere")
+    features = network.backbone(batch[0])
+    logits, known = method.respond(network, features)
+    for z, f, s in zip(*map(numbers, (logits, features, known)), strict=True):
+        assert_allclose(s, max(softmax(z)) * length(f), rtol=1e-12)
+
+
+# PROSER.
+
+
+@pytest.mark.parametrize("dummies", [1, 3])
+@pytest.mark.parametrize("place", ["input", "first", "penultimate"])
+def test_proser_is_the_obvious_one(batch, monkeypatch, dummies, place):
+    not_random(monkeypatch, proser_module)
+    exists = [True, False, True, True, True, True]
+    drawn = torch.tensor(PARTNER_OF), torch.tensor(exists)
+    monkeypatch.setattr(proser_module, "other_class", lambda labels: drawn)
+    options = {"second": 0.7, "mixed": 0.4, "dummies": dummies, "place": place}
+    loss, network, method = loss_of("proser", batch, **options)
+
+    def outputs(features):
+        dummy = max(numbers(method.dummies(features))[0])
+        return [*numbers(network.head(features))[0], dummy]
+
+    hidden = numbers(network.before(batch[0], place))
+    first, second, mixed = [], [], []
+    for i, y in enumerate(batch[1].tolist()):
+        z = outputs(network.backbone(batch[0][i][None]))
+        first.append(entropy_to(z, y))
+        second.append(entropy_to([v for c, v in enumerate(z) if c != y], N_CLASSES - 1))
+        if exists[i]:
+            row = SHARES[0] * hidden[i] + (1 - SHARES[0]) * hidden[PARTNER_OF[i]]
+            features = network.after(torch.from_numpy(row)[None], place)
+            mixed.append(entropy_to(outputs(features), N_CLASSES))
+    expected = mean(first) + 0.7 * mean(second) + 0.4 * mean(mixed)
+    assert_allclose(loss, expected, rtol=1e-10)
+
+
+def test_the_proser_score_is_the_best_known_minus_the_best_dummy(batch):
+    network, method = made("proser", dummies=2)
+    features = network.backbone(batch[0])
+    logits, known = method.respond(network, features)
+    dummy = numbers(method.dummies(features)).max(axis=1)
+    assert_allclose(numbers(known), numbers(logits).max(axis=1) - dummy)
+
+
+def test_it_orders_samples_as_the_released_probabilities_at_temperature_1024(rng):
+    outputs = rng.normal(scale=5, size=(500, 7))
+    heat = np.exp(outputs / 1024)
+    p = heat / heat.sum(axis=1, keepdims=True)
+    released = p[:, :-1].max(axis=1) - p[:, -1]
+    ours = outputs[:, :-1].max(axis=1) - outputs[:, -1]
+    assert stats.spearmanr(released, ours).statistic > 0.999
+
+
+def test_proser_mixes_after_the_sixth_convolution_unless_told():
+    method = make("proser", n_classes=6, network=Classifier32(6))
+    assert method.place == "conv6"
+
+
+# Gradients.
+
+
+CASES = [
+    ("softmax", 0, {"smoothing": 0.1}),
+    ("gcpl", 0, {}),
+    ("rpl", 0, {}),
+    ("arpl", 0, {"smoothing": 0.1}),
+    ("acc_auc", 0, {"place": "first", "weight": 0.5}),
+    ("openauc", 0, {"preset": "paper", "place": "input", "weight": 0.5}),
+    ("openauc", 0, {"preset": "released", "weight": 0.5}),
+    ("tsoftmax", 0, {}),
+    ("noise", 1, {}),
+    ("overlay", 1, {}),
+    ("objectosphere", 0, {"weight": 0.3, "length": 2.0}),
+    ("proser", 0, {"mixed": 0.5, "dummies": 2}),
+]
+
+
+@pytest.mark.parametrize(("name", "n_extra", "options"), CASES)
+def test_gradients_are_those_of_small_differences(batch, name, n_extra, options):
+    network, method = made(name, n_extra, **options)
+    learner = Learner(network, method)
+    moved = classifier_parameters(network, method)
+    assert set(moved) <= {key for key, _ in learner.named_parameters()}
+
+    def loss(*values):
+        torch.manual_seed(11)  # the same partners, shares and noise every time
+        given = dict(zip(moved, values, strict=True))
+        return functional_call(learner, given, batch)
+
+    assert gradcheck(loss, tuple(moved.values()))
+
+
+def test_the_gradient_of_certainty_is_that_of_small_differences():
+    torch.manual_seed(2)
+    network = rows_network(N_CLASSES).double()
+    method = ARPLCS(n_classes=N_CLASSES, network=network).double()
+    rows = torch.randn(4, 4, dtype=torch.float64, requires_grad=True)
+
+    def certainty_at(rows, points):
+        method.points.data = points.detach()
+        return functional_call(
+            _Certainty(method, network), {"method.points": points}, (rows,)
+        )
+
+    points = method.points.detach().clone().requires_grad_()
+    assert gradcheck(certainty_at, (rows, points))
+
+
+class _Certainty(nn.Module):
+    def __init__(self, method, network):
+        super().__init__()
+        self.method, self.network = method, network
+
+    def forward(self, rows):
+        return self.method.certainty(self.network, rows)
+
+
+# Mixing.
+
+
+@pytest.mark.parametrize("alpha", [1, 2, 5])
+def test_shares_follow_the_beta_distribution(alpha):
+    torch.manual_seed(0)
+    draws = _mixing.beta(alpha, (5000,), torch.device("cpu")).numpy()
+    assert stats.kstest(draws, stats.beta(alpha, alpha).cdf).pvalue > 0.01
+
+
+def test_a_shuffle_is_a_permutation_and_all_are_equally_likely():
+    torch.manual_seed(0)
+    draws = [
+        tuple(_mixing.shuffled(3, torch.device("cpu")).tolist()) for _ in range(3000)
+    ]
+    counts = [draws.count(order) for order in itertools.permutations(range(3))]
+    assert sum(counts) == 3000
+    assert stats.chisquare(counts).pvalue > 0.01
+
+
+def test_partners_are_drawn_evenly_from_the_other_classes():
+    torch.manual_seed(0)
+    labels = torch.tensor([0, 0, 1, 1, 2])
+    draws = torch.stack([_mixing.other_class(labels)[0] for _ in range(2000)])
+    assert bool((labels[draws] != labels).all())
+    counts = np.bincount(draws[:, 0].numpy(), minlength=5)
+    assert counts[:2].tolist() == [0, 0]
+    assert stats.chisquare(counts[2:]).pvalue > 0.01
+
+
+def test_without_a_second_class_there_is_no_partner():
+    _, exists = _mixing.other_class(torch.tensor([3, 3, 3]))
+    assert exists.tolist() == [False, False, False]
+
+
+def test_mixing_takes_one_share_or_one_per_sample():
+    a, b = torch.ones(2, 1, 2), torch.zeros(2, 1, 2)
+    assert _mixing.mix(a, b, torch.tensor([0.25])).flatten().tolist() == [0.25] * 4
+    each = _mixing.mix(a, b, torch.tensor([0.25, 0.75])).flatten().tolist()
+    assert each == [0.25, 0.25, 0.75, 0.75]

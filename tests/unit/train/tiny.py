@@ -1,0 +1,96 @@
+"""Networks small enough to check by hand, and the plain loop that trains them."""
+
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from openset.train.networks import Network, TwoNorms
+
+N_CLASSES = 3
+
+
+def rows_network(n_outputs, *, n_in=4, width=5, n_features=3):
+    """Two tanh layers: smooth, no batch statistics, one place to mix in between."""
+    parts = OrderedDict(
+        first=nn.Sequential(nn.Linear(n_in, width), nn.Tanh()),
+        second=nn.Sequential(nn.Linear(width, n_features), nn.Tanh()),
+    )
+    return Network(nn.Sequential(parts), nn.Linear(n_features, n_outputs))
+
+
+def image_network(n_outputs, *, width=8):
+    """Two convolutions with two batch norms each."""
+    parts = OrderedDict(
+        conv1=nn.Sequential(
+            nn.Conv2d(3, width, 3, 2, 1), TwoNorms(width), nn.LeakyReLU(0.2)
+        ),
+        conv2=nn.Sequential(
+            nn.Conv2d(width, width, 3, 2, 1), TwoNorms(width), nn.LeakyReLU(0.2)
+        ),
+        pool=nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten()),
+    )
+    return Network(nn.Sequential(parts), nn.Linear(4 * width, n_outputs))
+
+
+class SmallGenerator(nn.Sequential):
+    """A stand-in for the generator of ARPL+CS, some thousand times cheaper."""
+
+    def __init__(self):
+        upsample = nn.Upsample(size=(32, 32))
+        super().__init__(nn.Unflatten(1, (3, 2, 2)), upsample, nn.Conv2d(3, 3, 1))
+        self.append(nn.Sigmoid())
+
+    def draw(self, n, device):
+        """Make images from fresh noise."""
+        return self(torch.randn(n, 12, device=device))
+
+
+def small_discriminator():
+    """Return a stand-in for the discriminator of ARPL+CS."""
+    conv = nn.Conv2d(3, 4, 4, 4)
+    return nn.Sequential(
+        conv, nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(256, 1), nn.Flatten(0)
+    )
+
+
+class Learner(nn.Module):
+    """Network and method as one module, the way a training loop holds them."""
+
+    def __init__(self, network, method):
+        super().__init__()
+        self.network, self.method = network, method
+
+    def forward(self, inputs, labels, phase="classify"):
+        """Loss of a batch."""
+        return self.method.loss(self.network, inputs, labels, phase)[0]
+
+
+def parts_of(method):
+    """Names of the parts that bring their own optimiser."""
+    phases = [phase for each in method.passes for phase in each]
+    return {phase.part for phase in phases} - {"classifier"}
+
+
+def classifier_parameters(network, method):
+    """Return what the recipe's optimiser moves: all but such parts."""
+    others = {
+        id(p) for part in parts_of(method) for p in getattr(method, part).parameters()
+    }
+    named = Learner(network, method).named_parameters()
+    return {n: p for n, p in named if p.requires_grad and id(p) not in others}
+
+
+def train(network, method, batches, *, rate=0.1):
+    """Go once through every pass, for each batch, with plain SGD and momentum."""
+    moved = classifier_parameters(network, method).values()
+    optimisers = {part: method.optimiser(part) for part in parts_of(method)}
+    optimisers["classifier"] = torch.optim.SGD(moved, lr=rate, momentum=0.9)
+    network.train()
+    for inputs, labels in batches:
+        for phase in (phase for each in method.passes for phase in each):
+            optimiser = optimisers[phase.part]
+            optimiser.zero_grad()
+            method.loss(network, inputs, labels, phase.name)[0].backward()
+            optimiser.step()
+    network.eval()

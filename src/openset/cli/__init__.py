@@ -21,6 +21,7 @@ from openset.cli import (
     protocols,
     score,
     serve,
+    train,
     watch,
 )
 from openset.cli._tables import ERRORS
@@ -41,6 +42,7 @@ app.command("score", epilog=score.EPILOG)(score.command)
 app.command("compare", epilog=compare.EPILOG)(compare.command)
 app.add_typer(protocols.app, name="protocols")
 app.command("datasets", epilog=datasets.EPILOG)(datasets.command)
+app.command("train", epilog=train.EPILOG)(train.command)
 app.command("check", epilog=check.EPILOG)(check.command)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.command)
 app.command("predict", epilog=predict.EPILOG)(predict.command)

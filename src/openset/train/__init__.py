@@ -4,7 +4,8 @@ Needs the extra `torch`.
 """
 
 from openset.train import augment, methods, networks
-from openset.train._fit import Job, fit, fit_jobs, job, make_fabric
+from openset.train._fit import Job, fit, fit_jobs, job, load_data, make_fabric
+from openset.train._tune import Tuned, inner_problems, tune
 from openset.train.extract import extract
 from openset.train.methods import names
 from openset.train.recipes import Recipe, recipe
@@ -14,14 +15,18 @@ __all__ = [
     "Job",
     "Recipe",
     "Trained",
+    "Tuned",
     "augment",
     "extract",
     "fit",
     "fit_jobs",
+    "inner_problems",
     "job",
+    "load_data",
     "make_fabric",
     "methods",
     "names",
     "networks",
     "recipe",
+    "tune",
 ]

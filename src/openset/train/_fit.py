@@ -229,6 +229,8 @@ def fit_jobs(
 ) -> list[Trained]:
     """Train several runs at once on one device; they take turns, update by update.
 
+    Over several devices (`fabric`) they are trained one after the other.
+
     A small network leaves most of a GPU idle. Runs on streams of their own fill it:
     five finish in far less than five times the time of one. Each draws what it would
     draw alone: on a CPU it gets the same weights to the last bit, on a GPU as nearly
@@ -245,15 +247,28 @@ def fit_jobs(
     """
     fabric = make_fabric() if fabric is None else fabric
     listed = list(jobs)
-    if len(listed) > 1 and fabric.world_size > 1:
-        msg = _check.must(
-            "1 for several runs at once",
-            caller=_CALLER,
-            name="devices",
-            got=fabric.world_size,
-            remedy="Train them one after the other, or one process per device",
-        )
-        raise ValueError(msg)
+    settings: dict[str, Any] = {
+        "compiled": compiled,
+        "curves": curves,
+        "seconds": checkpoint_seconds,
+        "tensorboard": tensorboard,
+    }
+    if fabric.world_size > 1:  # a run over several devices leaves none of them idle
+        each = [
+            _together([one], fabric, progress=progress, **settings) for one in listed
+        ]
+        return [trained for (trained,) in each]
+    return _together(listed, fabric, progress=progress, **settings)
+
+
+def _together(
+    listed: list[Job],
+    fabric: Any,
+    *,
+    progress: bool,
+    compiled: bool | None,
+    **settings: Any,
+) -> list[Trained]:
     done: dict[int, Trained] = {}
     for i, one in enumerate(listed):
         if one.out is not None and _is_finished(one):
@@ -271,9 +286,7 @@ def fit_jobs(
                 fabric,
                 folder=one.out,
                 compiled=_is_compiled(fabric, [j for _, j in waiting], asked=compiled),
-                curves=curves,
-                seconds=checkpoint_seconds,
-                tensorboard=tensorboard,
+                **settings,
             )
             for _, one in waiting
         ]
@@ -416,7 +429,7 @@ def _cut(
             raise ValueError(msg)
         return data, data.protocol.source
     _check.number(_CALLER, "validation", validation, low=0, high=1, open_high=True)
-    loaded = data if isinstance(data, Dataset) else datasets.load(str(data), root)
+    loaded = load_data(data, root)
     name = loaded.label_set or loaded.name
     if protocol is None:
         protocol = name
@@ -432,6 +445,14 @@ def _cut(
         and (source := protocol.source_of(part)) != protocol.source
     }
     return datasets.cut(loaded, protocol, **others), name
+
+
+def load_data(data: str | Path | Dataset, root: str | Path | None = None) -> Dataset:
+    """Load a data set by name, or take it as it is; draw parts if it has none."""
+    found = data if isinstance(data, Dataset) else datasets.load(str(data), root)
+    if "test" in found.parts and "train" in found.parts:
+        return found
+    return found.with_parts(test=0.3, rng=0)
 
 
 class _fast_kernels:  # noqa: N801  # a context, used like a function

@@ -25,7 +25,6 @@ openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 --out runs/tuned
 torchrun --nproc-per-node 4 -m openset train -m softmax --data cub --network timm:resnet50 --devices 4 --out runs/cub"""  # noqa: E501  # a command is one line
 
 _CALLER = "openset train"
-_RECIPE_ONLY = ("epochs", "batch", "lr")
 
 
 def command(
@@ -108,64 +107,55 @@ def command(
     every detector, metric and report can go on from there. The last epoch counts:
     nothing is chosen by looking at test data. A run that was interrupted goes on.
     """
-    try:
-        from openset import train  # noqa: PLC0415  # torch takes seconds: not for --help
-    except ImportError as error:
-        msg = f"{_CALLER}: needs torch; install it with: pip install 'openset[torch]'"
-        raise MissingExtraError(msg) from error
-
+    train = _library()
     if show:
         OUT.print(_methods(train.methods.REGISTRY))
         return
     for name, value in (("--method", method), ("--data", data)):
         if not value:
-            rule = "given (see openset train --help)"
-            raise ValueError(
-                _check.must(rule, caller=_CALLER, name=name, got="nothing")
-            )
-    taken = train.methods.find(method).options()
-    options, changes = _settings(settings or [], set(taken))
+            msg = f"{_CALLER}: {name} must be given, got none. See openset train --help"
+            raise ValueError(msg)
+    taken = set(train.methods.find(method).options())
+    options, changes = _settings(settings or [], taken)
     given = {"epochs": epochs, "batch": batch, "lr": lr}
     changes |= {name: value for name, value in given.items() if value is not None}
+    named = _protocols(protocol, data, split, all_splits=all_splits)
+    grid = _grid(tune or [], taken)
+    numbers = range(seed, seed + _check.positive_int(_CALLER, "--seeds", seeds))
     fabric = train.make_fabric(accelerator, devices, nodes, precision)
-    is_chief = fabric.global_rank == 0
     common: dict[str, Any] = {
         "method": method,
         "recipe": recipe,
         "network": network,
         "precision": fabric.asked_precision,
+        **changes,
     }
-    named = _protocols(protocol, data, split, all_splits=all_splits)
     loaded = train.load_data(data, root)
-    if tune:
-        grid = _grid(tune, set(taken))
-        first = train.job(
-            data=loaded, protocol=next(iter(named.values())), root=root,
-            validation=validation, **common, **changes,
-        )  # fmt: skip
-        tuned = train.tune(
-            grid=grid, cut=first.cut, options=options, seed=seed, fabric=fabric,
-            progress=is_chief, **common, **changes,
-        )  # fmt: skip
-        options = tuned.options
-        if is_chief:
-            OUT.print(_tuned(tuned))
-    jobs = {
-        f"split {name}, seed {number}": train.job(
-            data=loaded,
-            protocol=one,
-            seed=number,
-            options=options,
-            validation=validation,
-            root=root,
-            out=_folder(out, name, number, alone=len(named) == 1 and seeds == 1),
-            accumulate=accumulate,
-            **common,
-            **changes,
-        )
-        for number in range(seed, seed + _check.positive_int(_CALLER, "--seeds", seeds))
-        for name, one in named.items()
-    }
+    jobs = {}
+    for name, one in named.items():
+        settled = {"data": loaded, "protocol": one, "root": root} | common
+        settled["validation"] = validation
+        # Each split is tuned on its own: a known class of one is unknown in another.
+        chosen = options
+        if grid:
+            cut = train.job(**settled).cut
+            tuned = train.tune(
+                grid=grid, cut=cut, options=options, seed=seed, fabric=fabric, **common
+            )
+            chosen = tuned.options
+            if fabric.global_rank == 0:
+                OUT.print(_tuned(name, tuned))
+        for number in numbers:
+            title = f"split {name}, seed {number}"
+            folder = out if len(named) * seeds == 1 else out / _folder(name, number)
+            jobs[title] = train.job(
+                seed=number,
+                options=chosen,
+                out=folder,
+                accumulate=accumulate,
+                title=f"{method}, {title}",
+                **settled,
+            )
     done = train.fit_jobs(
         jobs.values(),
         fabric,
@@ -173,10 +163,19 @@ def command(
         curves=curves,
         tensorboard=tensorboard,
     )
-    if not is_chief:
-        return
-    OUT.print(_results(method, dict(zip(jobs, done, strict=True))))
-    _say_what_next(out, list(named.values()), n=len(jobs))
+    if fabric.global_rank == 0:
+        title = train.methods.find(method).title
+        OUT.print(_results(title, dict(zip(jobs, done, strict=True))))
+        _say_what_next(out, list(named.values()), n=len(jobs))
+
+
+def _library() -> Any:
+    try:
+        from openset import train  # noqa: PLC0415  # torch takes seconds: not for --help
+    except ImportError as error:
+        msg = f"{_CALLER}: needs torch; install it with: pip install 'openset[torch]'"
+        raise MissingExtraError(msg) from error
+    return train
 
 
 def _methods(registry: Any) -> Table:
@@ -253,15 +252,12 @@ def _protocols(
     return {str(one): protocols.published(name, one) for one in wanted}
 
 
-def _folder(out: Path, split: str, seed: int, *, alone: bool) -> Path:
-    return out if alone else out / f"split{split}-seed{seed}"
+def _folder(split: str, seed: int) -> str:
+    return f"split{split}-seed{seed}"
 
 
 def _results(method: str, done: dict[str, Any]) -> Table:
-    from openset.train import methods  # noqa: PLC0415  # see above
-
-    kind = methods.find(method)
-    table = plain_table(f"{kind.title}, test part, last epoch")
+    table = plain_table(f"{method}, test part, last epoch")
     table.add_column("run", no_wrap=True)
     columns = ("accuracy", "AUROC", "OpenAUC", "by max logit", "by max probability")
     for column in columns:
@@ -281,8 +277,8 @@ def _results(method: str, done: dict[str, Any]) -> Table:
     return table
 
 
-def _tuned(tuned: Any) -> Table:
-    table = plain_table("On held-out known classes")
+def _tuned(split: str, tuned: Any) -> Table:
+    table = plain_table(f"Split {split}, on held-out known classes")
     table.add_column("options")
     table.add_column("OpenAUC, mean", justify="right")
     table.add_column("each draw", justify="right")

@@ -38,6 +38,8 @@ class Job:
     cut: Cut
     network: str | nn.Module
     out: Path | None = None
+    title: str = ""
+    """Shown beside its progress bar."""
 
 
 def job(
@@ -55,9 +57,13 @@ def job(
     out: str | Path | None = None,
     precision: str = "32-true",
     accumulate: int = 1,
+    title: str = "",
     **changes: Any,
 ) -> Job:
-    """Describe a run without starting it; parameters as in :func:`fit`."""
+    """Describe a run without starting it; parameters as in :func:`fit`.
+
+    `title` is shown beside its progress bar.
+    """
     find(method)  # a wrong name is the first thing to say
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         rule = "an integer >= 0"
@@ -90,7 +96,11 @@ def job(
         parts=_check.positive_int(_CALLER, "accumulate", accumulate),
     )
     return Job(
-        spec=spec, cut=cut, network=network, out=None if out is None else Path(out)
+        spec=spec,
+        cut=cut,
+        network=network,
+        out=None if out is None else Path(out),
+        title=title or spec.title,
     )
 
 
@@ -291,7 +301,8 @@ def _together(
             for _, one in waiting
         ]
         shown = progress and fabric.global_rank == 0
-        with Progress(runs, shown=shown) as bars:
+        titles = [one.title for _, one in waiting]
+        with Progress(list(zip(titles, runs, strict=True)), shown=shown) as bars:
             _take_turns(runs, bars)
         for (i, one), run in zip(waiting, runs, strict=True):
             done[i] = _finished(run)

@@ -14,7 +14,7 @@ _SHOWN = 12  # lines that fit on a screen; further runs train unseen
 class Progress:
     """Bars for runs that train together."""
 
-    def __init__(self, runs: list[Run], *, shown: bool) -> None:
+    def __init__(self, runs: list[tuple[str, Run]], *, shown: bool) -> None:
         console = Console(stderr=True)
         self._bars = progress.Progress(
             progress.TextColumn("{task.description}"),
@@ -28,11 +28,11 @@ class Progress:
         )
         self._tasks = {
             id(run): self._bars.add_task(
-                run.spec.title, total=run.n_updates, epoch="0", loss="–", speed=""
+                title, total=run.n_updates, epoch="0", loss="–", speed=""
             )
-            for run in runs[:_SHOWN]
+            for title, run in runs[:_SHOWN]
         }
-        self._counts = {id(run): 0 for run in runs}
+        self._counts = {id(run): 0 for _, run in runs}
         self._drawn = 0.0
 
     def __enter__(self) -> Self:

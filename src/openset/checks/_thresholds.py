@@ -46,7 +46,7 @@ def add(folder: Path, found: dict[str, Any], name: str, record: Any) -> None:
 
 
 def _value(record: Any) -> Any:
-    value = record.get("value") if isinstance(record, Mapping) else record
+    value: Any = record.get("value") if isinstance(record, Mapping) else record
     try:
         return float(value)  # infinities are written as text
     except (TypeError, ValueError):

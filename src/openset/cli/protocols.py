@@ -204,11 +204,13 @@ def _deliver(drawn: Protocol | Draws, out: Path | None) -> None:
 
 
 def _print(drawn: Protocol | Draws) -> None:
-    several = isinstance(drawn, Draws)
-    longest = _MANY if several else _ALL
-    OUT.print(_table_of_draws(drawn) if several else _table_of_one(drawn))
+    if isinstance(drawn, Draws):
+        longest, each = _MANY, drawn.protocols
+        OUT.print(_table_of_draws(drawn))
+    else:
+        longest, each = _ALL, (drawn,)
+        OUT.print(_table_of_one(drawn))
     parts = ("known", "negative", "surrogate", "unknown", "unused")
-    each = drawn if isinstance(drawn, Draws) else (drawn,)
     if any(len(getattr(p, part)) > longest for p in each for part in parts):
         OUT.print("Complete lists and hashes: [bold]--json[/bold], or the file written")
 

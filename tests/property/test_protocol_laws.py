@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from openset import protocols
+from openset import datasets, protocols
 from openset.protocols import Draws, Protocol
 
 seeds = st.integers(0, 2**63)
@@ -93,3 +93,42 @@ def test_folds_never_train_on_what_they_test(data, seed, n_folds, unknowns):
         assert set(labels[f.test]) <= {0, 2, 3}
         tested.extend(f.test[labels[f.test] != 3])
     assert sorted(tested) == np.flatnonzero(np.isin(labels, p.known)).tolist()
+
+
+@given(st.data(), seeds, st.integers(1, 4), st.sampled_from(["dealt", "shared"]))
+def test_an_operational_cut_shares_no_sample_between_its_parts(
+    data, seed, n_tests, unknowns
+):
+    n_classes = data.draw(st.integers(3, 7))
+    sizes = data.draw(cut_points(3, range(n_classes)))
+    labels = np.arange(20 * n_classes) % n_classes
+    whole = datasets.from_arrays(labels[:, None] * 1.0, labels, name="set")
+    p = protocols.operational(
+        whole, *sizes, rng=seed, n_tests=n_tests, unknowns=unknowns
+    )
+    made = datasets.cut(whole.with_parts(test=0.5, rng=seed), p)
+    parts = [made.train, made.validation, made.surrogate]
+    parts += [test for test in made.tests if unknowns == "dealt"]
+    if unknowns == "shared":  # knowns are dealt all the same
+        ids = [set(t.ids[t.labels >= 0].tolist()) for t in made.tests]
+        assert len(set().union(*ids)) == sum(map(len, ids))
+        strange = {frozenset(t.ids[t.labels < 0].tolist()) for t in made.tests}
+        assert len(strange) == 1
+        parts.append(made.tests[0])
+    ids = [set(part.ids.tolist()) for part in parts]
+    assert len(set().union(*ids)) == sum(len(part) for part in parts)
+    assert set(made.train.groups) == set(made.validation.groups) == set(p.known)
+    assert set(made.surrogate.groups) == set(p.surrogate)
+    for test in made.tests:
+        assert set(test.groups) <= set(p.known) | set(p.unknown)
+        assert not set(test.groups) & set(p.surrogate)
+
+
+@given(st.data(), names, seeds)
+def test_a_grid_keeps_its_sizes_and_leaving_out_covers_every_class(data, classes, seed):
+    sizes = [data.draw(cut_points(2, classes)) for _ in range(2)]
+    draws = protocols.grid(classes, sizes=sizes, repeats=2, rng=seed)
+    found = [[p.n_known, p.n_unknown] for p in draws]
+    assert found == [sizes[0], sizes[0], sizes[1], sizes[1]]
+    left = protocols.leave_classes_out(classes, 1, rng=seed)
+    assert sorted(c for p in left for c in p.unknown) == sorted(classes)

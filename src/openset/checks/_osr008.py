@@ -35,7 +35,8 @@ def look(study: Study) -> Outcome:
                 "Compute scores in float64 and before they saturate: logits or energy "
                 "instead of probabilities, log-probabilities instead of their exp",
             )
-    return passed(f"few ties in {len(study.scores)} sets of scores")
+    n = len(study.scores)
+    return passed(f"few ties in {n} set{'s' * (n != 1)} of scores")
 
 
 def tied_pairs(scores: Scores) -> float:

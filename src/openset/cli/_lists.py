@@ -8,7 +8,14 @@ from rich.table import Table
 
 def plain_table(title: str) -> Table:
     """Make a table without frames, titled on the left."""
-    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    # Two spaces between columns: a terminal may have no more than 80.
+    return Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
 
 
 def few(values: Sequence[object], n: int) -> str:

@@ -22,10 +22,10 @@ openset check study/ --strict
 
 openset check runs/study --all
 
-[bold]A study folder[/bold] is one that openset bench wrote, or holds some of:
-scores/NAME.npz (test scores), calibration/NAME.npz (what thresholds were chosen on),
-rejectors/NAME/ (openset calibrate), results.csv, protocol*.json, parts.json (sample
-names of each part), and study.json with any of headline, thresholds, claim and
+[bold]A study folder[/bold] is one that openset bench wrote, or holds some of: \
+scores/NAME.npz (test scores), calibration/NAME.npz (what thresholds were chosen on), \
+rejectors/NAME/ (openset calibrate), results.csv, protocol*.json, parts.json (sample \
+names of each part), and study.json with any of headline, thresholds, claim and \
 tuned_on. See docs/checks/index.md."""
 
 _STYLES = {"passed": "green", "finding": "bold red", "not applicable": "dim"}
@@ -59,15 +59,19 @@ def _print(folder: Path, findings: Sequence[Finding]) -> None:
     counts = dict.fromkeys(_STYLES, 0)
     for finding in findings:
         counts[finding.status] += 1
-    said = ", ".join(f"{n} {status}" for status, n in counts.items())
-    OUT.print(said, highlight=False)
+    n_findings = counts["finding"]
+    OUT.print(
+        f"{counts['passed']} passed, {n_findings} finding{'s' * (n_findings != 1)}, "
+        f"{counts['not applicable']} not applicable",
+        highlight=False,
+    )
 
 
 def _table(folder: Path, findings: Sequence[Finding]) -> Table:
     table = plain_table(f"Checks of {escape(folder.name or str(folder))}")
     table.add_column("check", no_wrap=True)
-    table.add_column("status")
-    table.add_column("what was seen, and what to do")
+    table.add_column("status", no_wrap=True)
+    table.add_column("what was seen, and what to do", overflow="fold")
     for finding in findings:
         style = _STYLES[finding.status]
         text = f"[dim]{escape(finding.title)}:[/dim] {escape(finding.message)}"

@@ -10,6 +10,8 @@ from openset import datasets
 from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 
+_KINDS = {"image": "Images", "text": "Texts", "table": "Tables of numbers"}
+
 EPILOG = """[bold]Examples[/bold]
 
 openset datasets
@@ -51,21 +53,24 @@ def command(
         return
     table = plain_table(f"Data sets, {len(here)} of {len(datasets.names())} here")
     table.add_column("name", no_wrap=True)
-    table.add_column("kind")
-    table.add_column("classes", justify="right")
-    table.add_column("samples", justify="right")
+    table.add_column("classes", justify="right", no_wrap=True)
+    table.add_column("samples", justify="right", no_wrap=True)
     table.add_column("get it", no_wrap=True)
-    table.add_column("what it is", style="dim")
-    for source in datasets.REGISTRY.values():
-        is_here = source.name in here
-        table.add_row(
-            source.name,
-            source.kind,
-            f"{source.n_classes:,}",
-            f"{source.n_samples:,}",
-            "[green]here[/green]" if is_here else _short(source.how),
-            source.about,
-        )
+    table.add_column("what it is", style="dim", overflow="fold")
+    for kind, title in _KINDS.items():
+        table.add_section()
+        table.add_row(f"[bold]{title}[/bold]")
+        for source in datasets.REGISTRY.values():
+            if source.kind == kind:
+                table.add_row(
+                    source.name,
+                    f"{source.n_classes:,}",
+                    f"{source.n_samples:,}",
+                    "[green]here[/green]"
+                    if source.name in here
+                    else _short(source.how),
+                    source.about,
+                )
     OUT.print(table)
     OUT.print(
         "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold] or "

@@ -24,6 +24,8 @@ openset protocols outlier cifar10 svhn --known 4 --unknown 4 --out draws.json
 
 openset protocols operational digits --known 5 --surrogate 2 --unknown 3 --out p.json"""
 
+_MANY, _ALL = 10, 200  # classes listed in a table of several protocols, or of one
+
 app = typer.Typer(
     help="List published protocols, show one, or draw new ones.",
     epilog=EPILOG,
@@ -63,22 +65,28 @@ def listed() -> None:
     for column in ("name", "splits"):
         table.add_column(column, no_wrap=True)
     for column in ("known", "unknown", "openness", "distinct"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for name in protocols.names():
         splits = protocols.splits(name)
         each = Draws(tuple(protocols.published(name, split) for split in splits))
-        table.add_row(
-            name,
-            f"{splits[0]}–{splits[-1]}"
-            if splits[0] == 0
-            else ", ".join(map(str, splits)),
-            _span([str(p.n_known) for p in each]),
-            _span([str(p.n_unknown) for p in each]),
-            _span([f"{p.openness:.3f}" for p in each]),
-            f"{each.n_distinct} of {len(each)}",
-        )
+        # Splits of one size share a line.
+        sizes: dict[tuple[int, int, str], list[int | str]] = {}
+        for split, p in zip(splits, each, strict=True):
+            size = (p.n_known, p.n_unknown, f"{p.openness:.3f}")
+            sizes.setdefault(size, []).append(split)
+        shown = [name, f"{each.n_distinct} of {len(each)}"]
+        for (n_known, n_unknown, openness), alike in sizes.items():
+            numbers = str(n_known), str(n_unknown), openness
+            table.add_row(shown[0], _listed(alike), *numbers, shown[1])
+            shown = ["", ""]
     OUT.print(table)
     OUT.print("Show one with: [bold]openset protocols show NAME SPLIT[/bold]")
+
+
+def _listed(splits: Sequence[int | str]) -> str:
+    if len(splits) > 2:
+        return f"{splits[0]}–{splits[-1]}"
+    return ", ".join(map(str, splits))
 
 
 @app.command("show")
@@ -97,10 +105,8 @@ def show(
         drawn = protocols.published(name, first if split is None else split)
     if as_json:
         typer.echo(drawn.to_json())
-    elif isinstance(drawn, Draws):
-        OUT.print(_table_of_draws(drawn))
     else:
-        OUT.print(_table_of_one(drawn))
+        _print(drawn)
 
 
 @app.command("holdout")
@@ -193,38 +199,49 @@ def _deliver(drawn: Protocol | Draws, out: Path | None) -> None:
         typer.echo(drawn.to_json())
         return
     drawn.save(out)
-    shown = _table_of_draws(drawn) if isinstance(drawn, Draws) else _table_of_one(drawn)
-    OUT.print(shown)
-    OUT.print(f"wrote {out}")
+    _print(drawn)
+    OUT.print(f"wrote {out}", highlight=False, soft_wrap=True)
+
+
+def _print(drawn: Protocol | Draws) -> None:
+    if isinstance(drawn, Draws):
+        longest, each = _MANY, drawn.protocols
+        OUT.print(_table_of_draws(drawn))
+    else:
+        longest, each = _ALL, (drawn,)
+        OUT.print(_table_of_one(drawn))
+    parts = ("known", "negative", "surrogate", "unknown", "unused")
+    if any(len(getattr(p, part)) > longest for p in each for part in parts):
+        OUT.print("Complete lists and hashes: [bold]--json[/bold], or the file written")
 
 
 def _table_of_draws(draws: Draws) -> Table:
     table = plain_table(f"{len(draws)} protocols, {draws.n_distinct} distinct")
-    table.add_column("", justify="right", style="dim")
-    table.add_column("known")
-    table.add_column("unknown")
-    table.add_column("openness", justify="right")
+    table.add_column("", justify="right", style="dim", no_wrap=True)
+    table.add_column("known", overflow="fold")
+    table.add_column("unknown", overflow="fold")
+    table.add_column("openness", justify="right", no_wrap=True)
     table.add_column("hash", no_wrap=True, style="dim")
     for i, p in enumerate(draws):
-        known, unknown = few(p.known, 10), few(p.unknown, 10)
-        table.add_row(str(i), known, unknown, f"{p.openness:.3f}", p.hash[:8])
+        known, unknown = few(p.known, _MANY), few(p.unknown, _MANY)
+        table.add_row(str(i), known, unknown, f"{p.openness:.3f}", f"{p.hash[:8]}…")
     return table
 
 
 def _table_of_one(protocol: Protocol) -> Table:
     table = plain_table(protocol.name or "protocol")
-    table.add_column("part")
-    table.add_column("n", justify="right")
-    table.add_column("from")
-    table.add_column("classes")
+    table.add_column("part", no_wrap=True)
+    table.add_column("n", justify="right", no_wrap=True)
+    table.add_column("from", overflow="fold")
+    table.add_column("classes", overflow="fold")
     for part in ("known", "negative", "surrogate", "unknown"):
         classes = getattr(protocol, part)
         if classes:
             source = protocol.source_of(part)
-            table.add_row(part, str(len(classes)), source, few(classes, 40))
+            table.add_row(part, str(len(classes)), source, few(classes, _ALL))
     if protocol.unused:
         unused = protocol.unused
-        table.add_row("unused", str(len(unused)), protocol.source, few(unused, 40))
+        table.add_row("unused", str(len(unused)), protocol.source, few(unused, _ALL))
     table.add_section()
     table.add_row("openness", "", "", f"{protocol.openness:.3f}")
     if protocol.validation:
@@ -233,10 +250,5 @@ def _table_of_one(protocol: Protocol) -> Table:
         splits = f"{protocol.n_tests}, unknown samples {protocol.unknowns}"
         table.add_row("test splits", "", "", splits)
     table.add_row("seed", "", "", str(protocol.seed))
-    table.add_row("hash", "", "", protocol.hash[:16])
+    table.add_row("hash", "", "", protocol.hash)
     return table
-
-
-def _span(values: Sequence[str]) -> str:
-    distinct = list(dict.fromkeys(values))
-    return distinct[0] if len(distinct) == 1 else ", ".join(distinct)

@@ -19,6 +19,13 @@ from openset.datasets._lock import locked
 
 ROOT = "OPENSET_DATA"
 
+# Where torchvision puts the same files below a root, if not where we would.
+_TORCHVISION = {
+    "mnist": "MNIST/raw",
+    "omniglot": "omniglot-py",
+    "stanford-cars": "stanford_cars",
+}
+
 # What readers raise when bytes are not what they should be.
 _DAMAGE = (
     ValueError,
@@ -45,8 +52,8 @@ def default_root() -> Path:
 class Place:
     """The folder of one data set below a root.
 
-    A file may lie in ``<root>/<name>/`` or in ``<root>/`` itself; downloads go to the
-    first.
+    A file may lie in ``<root>/<name>/``, in ``<root>/`` itself, or where torchvision
+    puts it below the same root; downloads go to the first.
     """
 
     def __init__(
@@ -60,7 +67,10 @@ class Place:
 
     def find(self, relative: str) -> Path | None:
         """Return the file or folder `relative`, if it is there."""
-        for base in (self.folder, self.root):
+        bases = [self.folder, self.root]
+        if self.name in _TORCHVISION:
+            bases.append(self.root / _TORCHVISION[self.name])
+        for base in bases:
             if (base / relative).exists():
                 return base / relative
         return None

@@ -1,6 +1,7 @@
 """`openset datasets`."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +12,10 @@ from openset.cli import app
 RUNNER = CliRunner()
 
 
+def named(kind):
+    return [s.name for s in datasets.REGISTRY.values() if s.kind == kind]
+
+
 def run(*words):
     result = RUNNER.invoke(app, ["datasets", *map(str, words)])
     assert result.exit_code == 0, result.output
@@ -19,9 +24,12 @@ def run(*words):
 
 def test_every_data_set_is_listed_with_kind_size_and_how_to_get_it(tmp_path):
     text = run("--root", tmp_path)
+    order = ["Images", *named("image"), "Texts", *named("text")]
+    order += ["Tables of numbers", *named("table")]
+    places = [re.search(rf"^ {re.escape(n)}( |$)", text, re.M).start() for n in order]
+    assert places == sorted(places)  # each under the title of its kind
     lines = {line.split()[0]: line for line in text.splitlines() if line.split()}
     for name, source in datasets.REGISTRY.items():
-        assert source.kind in lines[name]
         assert f"{source.n_samples:,}" in lines[name]
     assert "here" in lines["digits"]
     assert "download" in lines["mnist"]

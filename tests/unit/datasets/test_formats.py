@@ -610,3 +610,40 @@ def test_aircraft_has_torchvisions_variants_under_other_numbers(torchvision, tmp
         theirs = torchvision.FGVCAircraft(str(tmp_path), split=official)
         assert read(found.part(part)) == listed(theirs, theirs.classes)
         assert theirs.classes != list(found.classes)
+
+
+# --- files that torchvision downloaded ------------------------------------------------
+
+
+def test_mnist_is_found_where_torchvision_puts_it(mnist):
+    root, _ = mnist
+    expected = load("mnist", root)
+    (root / "MNIST").mkdir()
+    (root / "mnist").rename(root / "MNIST" / "raw")
+    found = load("mnist", root)
+    assert np.array_equal(found.inputs, expected.inputs)
+    assert "mnist" in datasets.available(root)
+
+
+def test_omniglot_is_found_where_torchvision_puts_it(tmp_path):
+    for part in ("background", "evaluation"):
+        folder = tmp_path / f"omniglot-py/images_{part}/Greek {part}/character01"
+        write_image(folder / "1_01.png", pixels(5, 5, 3))
+    assert len(load("omniglot", tmp_path)) == 2
+
+
+def test_stanford_cars_are_found_where_torchvision_wants_them(torchvision, tmp_path):
+    top = tmp_path / "stanford_cars"
+    (top / "devkit").mkdir(parents=True)
+    for part in ("train", "test"):
+        for image in ("00001.jpg", "00002.jpg"):
+            write_image(top / f"cars_{part}" / image, pixels(5, 5, 3))
+    names = np.array([["AM General Hummer", "Acura RL"]], dtype=object)
+    savemat(top / "devkit/cars_meta.mat", {"class_names": names})
+    rows = [("00001.jpg", 2), ("00002.jpg", 1)]
+    annotations(top / "devkit/cars_train_annos.mat", rows)
+    annotations(top / "cars_test_annos_withlabels.mat", rows)
+    found = load("stanford-cars", tmp_path)
+    for part in ("train", "test"):
+        theirs = torchvision.StanfordCars(str(tmp_path), split=part)
+        assert read(found.part(part)) == listed(theirs, theirs.classes)

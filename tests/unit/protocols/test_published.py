@@ -1,5 +1,9 @@
 """The published splits: sizes, disjointness, coincidences."""
 
+import json
+import os
+from pathlib import Path
+
 import pytest
 
 from openset import ArtefactError
@@ -149,3 +153,70 @@ def test_a_damaged_installation_is_noticed():
     packed = _published.lzma.compress(b"{}")
     with pytest.raises(ArtefactError, match=r"damaged\. Install openset again"):
         _published._read(packed)
+
+
+def known_in(name):
+    """Return how often each class is known over the splits of a set."""
+    drawn = [published(name, split) for split in splits(name)]
+    return [sum(c in p.known for p in drawn) for c in range(len(drawn[0].classes))]
+
+
+def test_what_the_documentation_says_of_always_and_never_known_classes():
+    assert known_in("mnist")[1] == 0
+    assert [c for c, n in enumerate(known_in("mnist")) if n == 5] == [3, 4]
+    assert [c for c, n in enumerate(known_in("svhn")) if n == 5] == [2]
+    assert [c for c, n in enumerate(known_in("cifar10")) if n == 5] == [1, 7, 9]
+    assert known_in("tinyimagenet").count(0) == 120
+
+
+def test_cifar_plus_fifty_has_five_problems_of_four_known_sets():
+    drawn = [published("cifar+50", i) for i in range(5)]
+    assert duplicates(drawn) == ()
+    assert len({frozenset(p.known) for p in drawn}) == 4
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Load the splits as they were collected, before they were packed."""
+    checkout = Path(__file__).resolve().parents[3]
+    data = Path(os.environ.get("OPENSET_DATA") or checkout.parent / "shared" / "data")
+    path = data.parent / "reference" / "splits.json"
+    if not path.exists():
+        pytest.skip("the collected splits are not beside the packaged data sets")
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_small_splits_are_the_collected_ones_in_order(reference):
+    collected = {
+        (name, i): (tuple(split["known"]), tuple(split["unknown"]))
+        for name, entry in reference["small_scale"].items()
+        for i, split in enumerate(entry["splits"])
+    }
+    assert len(collected) == 30
+    for (name, i), (known, unknown) in collected.items():
+        p = published(name, i)
+        # known[i] is trained as label i: the order is part of the split.
+        assert (p.known, p.unknown) == (known, unknown)
+
+
+def test_fine_grained_splits_are_the_collected_ones_in_order(reference):
+    entries = reference["fine_grained_ssb"]
+    assert set(entries) == {"cub", "fgvc-aircraft", "stanford-cars"}
+    for name, entry in entries.items():
+        for level in ("Easy", "Medium", "Hard"):
+            p = published(name, level)
+            assert p.known == tuple(entry["known"])
+            assert p.unknown == tuple(entry["unknown"][level])
+            assert len(p.classes) == entry["num_classes_total"]
+
+
+def test_imagenet_splits_are_the_collected_ones_in_order(reference):
+    fall, winter = (reference["imagenet_ssb"][k] for k in ("fall11", "winter21"))
+    for level in ("Easy", "Hard"):
+        p = published("imagenet-21k-p", level)
+        assert p.known == tuple(fall["known_imagenet1k_wnids"])
+        assert p.unknown == tuple(fall[f"unknown_{level.lower()}"])
+        later = published("imagenet-21k-p-winter21", level)
+        assert later.known == p.known
+        assert later.unknown == tuple(winter[f"unknown_{level.lower()}"])
+    assert list(candidates()) == fall["candidate_pool_imagenet21kp_wnids"]

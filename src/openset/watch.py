@@ -11,8 +11,8 @@ from math import isinf, lgamma, log
 from typing import Any, Literal, get_args
 
 import numpy as np
+import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
-from scipy.stats import hypergeom, ks_2samp
 
 from openset import _check
 from openset._types import UNKNOWN, UndefinedMetricError
@@ -196,7 +196,7 @@ class Watch:
 
     def _rate(self, rejected: int, n: int) -> Finding:
         m, total = self._known.size, self._rejected + rejected
-        law = hypergeom(m + n, total, n)
+        law = scipy.stats.hypergeom(m + n, total, n)
         p_value = min(1.0, 2 * min(law.sf(rejected - 1), law.cdf(rejected)))
         reference, new = self._rejected / m, rejected / n
         return Finding(
@@ -211,7 +211,9 @@ class Watch:
 
     def _distribution(self, known: NDArray[np.float64]) -> Finding:
         exact = self._known.size * known.size <= _MOST_PAIRS
-        test = ks_2samp(self._known, known, method="exact" if exact else "asymp")
+        test = scipy.stats.ks_2samp(
+            self._known, known, method="exact" if exact else "asymp"
+        )
         return Finding(
             name="knownness",
             reference=_median(self._known),

@@ -7,6 +7,7 @@ sets that have none, from other classes than those of the test).
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import nn
 from openset import Outputs
 
 N_KNOWN = 6
-N_TRAIN, N_VALIDATION, N_TEST = 12_000, 1500, 2000
+N_TRAIN, N_VALIDATION, N_TEST = 10_000, 1500, 2000
 N_SURROGATE, N_UNKNOWN = 300, 500  # of each kind
 
 Images = NDArray[np.uint8]
@@ -42,7 +43,7 @@ def mnist(data: Any) -> dict[str, Outputs]:
         Kind("letters", letters["test_x"][is_early], letters["test_x"][~is_early]),
         Kind("characters", characters["train_x"], characters["test_x"]),
     ]
-    return outputs(own, kinds, epochs=3)
+    return outputs(own, kinds, epochs=2)
 
 
 def cifar(data: Any) -> dict[str, Outputs]:
@@ -54,7 +55,7 @@ def cifar(data: Any) -> dict[str, Outputs]:
         Kind("house numbers", numbers["train_x"], numbers["test_x"]),
         _food_and_places(data),
     ]
-    return outputs(own, kinds, epochs=8)
+    return outputs(own, kinds, epochs=6)
 
 
 def svhn(data: Any) -> dict[str, Outputs]:
@@ -66,7 +67,7 @@ def svhn(data: Any) -> dict[str, Outputs]:
         Kind("photographs", photographs["train_x"], photographs["test_x"]),
         _food_and_places(data),
     ]
-    return outputs(own, kinds, epochs=6)
+    return outputs(own, kinds, epochs=4)
 
 
 def _classes(own: dict[str, Any], named: dict[str, tuple[int, ...]]) -> list[Kind]:
@@ -128,7 +129,7 @@ def outputs(own: dict[str, Any], kinds: list[Kind], *, epochs: int) -> dict[str,
 def _network(channels: int, side: int) -> nn.Sequential:
     widths = (channels, 32, 64, 128)
     layers: list[nn.Module] = []
-    for n_in, n_out in zip(widths, widths[1:], strict=False):
+    for n_in, n_out in pairwise(widths):
         layers += [nn.Conv2d(n_in, n_out, 3, padding=1), nn.BatchNorm2d(n_out)]
         layers += [nn.ReLU(), nn.MaxPool2d(2)]
     body = [*layers, nn.Flatten(), nn.Linear(128 * (side // 8) ** 2, 128), nn.ReLU()]
@@ -156,8 +157,6 @@ def _trained(images: Images, labels: Any, epochs: int) -> nn.Sequential:
     for _ in range(epochs):
         for rows in torch.randperm(len(x)).split(128):
             batch = _scaled(x[rows])
-            if x.shape[1] == 3 and torch.rand(()) < 0.5 and epochs >= 8:
-                batch = batch.flip(3)  # photographs, not numbers
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(network(batch), y[rows])
             loss.backward()

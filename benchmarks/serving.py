@@ -254,7 +254,7 @@ def endurance(case: Case, requests: int) -> str:
     body = httpx.Request(
         "POST", "http://x", json={"logits": one.logits.round(4).tolist()}
     ).content
-    total, errors, rate = 0.0, 0.0, 1000.0
+    total, errors, rate, tail = 0.0, 0.0, 1000.0, 0.0
     with serving(case.rejector()) as url:
         while total < requests:
             seconds = min(60.0, (requests - total) / rate + 1)
@@ -264,14 +264,15 @@ def endurance(case: Case, requests: int) -> str:
                 errors + found["errors"],
                 found["rate"],
             )
+            tail = max(tail, found["p99"])
         served = httpx.get(url + "/metrics").text
     counted = re.search(r'path="/predict",status="200"} (\S+)', served)
     assert counted is not None
     return (
-        f"{total:.0f} requests over 16 connections ({case.name}): {errors:.0f} errors; "
-        f"the server's own count of answers with status 200 is "
-        f"{float(counted[1]):.0f}, the difference being requests in flight when wrk "
-        f"stopped counting."
+        f"{total:.0f} requests over 16 connections ({case.name}): {errors:.0f} errors, "
+        f"p99 {tail:.1f} ms, {rate:.0f} requests/s; the server's own count of answers "
+        f"with status 200 is {float(counted[1]):.0f}, the difference being requests in "
+        f"flight when wrk stopped counting."
     )
 
 

@@ -128,8 +128,7 @@ def clinc(data: Any) -> dict[str, Outputs]:
 def cases(network: str, parts: dict[str, Outputs]) -> list[dict[str, Any]]:
     """Leave out every kind of unknowns of the test set in turn."""
     train, known = parts["train"], parts["known"]
-    available = [name for name in CANDIDATES if name in detectors.names()]
-    fitted = {name: detectors.make(name).fit(train) for name in available}
+    fitted = offered(network, train)
     rows = []
     for left_out in np.unique(parts["test_unknown"].groups):
         surrogate = parts["surrogate"]
@@ -164,6 +163,18 @@ def cases(network: str, parts: dict[str, Outputs]) -> list[dict[str, Any]]:
         )
         print(rows[-1], flush=True)
     return rows
+
+
+def offered(network: str, train: Outputs) -> dict[str, Fitted]:
+    """Fit every candidate; one that cannot be fitted on a network says why."""
+    fitted = {}
+    for name in CANDIDATES:
+        if name in detectors.names():
+            try:
+                fitted[name] = detectors.make(name).fit(train)
+            except ValueError as error:
+                print(f"{network}: without {name} ({error})", flush=True)
+    return fitted
 
 
 def plain(

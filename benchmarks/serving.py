@@ -306,8 +306,8 @@ def main() -> None:
         "called on the same arrays in one process; time per batch, the best of "
         f"{ROUNDS} rounds in turns. *Bare* is a server on plain sockets that reads the "
         "same bytes and does nothing. The ratios are over `predict`; the aim is at "
-        "most 2×. The floor, `predict` after a bare transfer, is what no server in "
-        "one process goes below.",
+        "most 2×; it is met where a detector has work to do. The floor is `predict` "
+        "after a bare transfer, one after the other, with no HTTP at all.",
         "",
         "| | body | predict | bare | HTTP, JSON | HTTP, `.npy` | ratio, JSON | ratio, "
         "`.npy` | floor | p99, `.npy` |",

@@ -10,8 +10,8 @@ import openset
 HEAVY = ("numpy", "scipy", "sklearn", "pandas", "torch", "matplotlib", "rich", "PIL")
 
 
-def loaded_after(code):
-    program = f"{code}\nimport sys\nprint(*[m for m in {HEAVY!r} if m in sys.modules])"
+def loaded_after(code, names=HEAVY):
+    program = f"{code}\nimport sys\nprint(*[m for m in {names!r} if m in sys.modules])"
     done = subprocess.run(  # noqa: S603  # our own interpreter and program
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
@@ -25,6 +25,11 @@ def test_importing_the_package_imports_nothing_heavy():
 def test_protocols_and_data_sets_need_numpy_only():
     code = "import openset; openset.protocols, openset.datasets, openset.Scores"
     assert loaded_after(code) == {"numpy"}
+
+
+def test_the_help_does_not_wait_for_statistics_and_learning():
+    heavy = ("scipy.stats", "scipy.optimize", "sklearn", "pandas", "torch", "fastapi")
+    assert loaded_after("import openset.cli", heavy) == set()
 
 
 @pytest.mark.parametrize("name", openset.__all__)

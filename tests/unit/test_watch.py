@@ -2,12 +2,13 @@
 
 import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy.stats import fisher_exact, ks_2samp
 
-from openset import Scores, thresholds
+from openset import Outputs, Rejector, Scores, detectors, thresholds
 from openset.watch import Watch
 
 
@@ -158,6 +159,52 @@ def test_large_samples_use_the_limit_law(rng):
     small = watch.check(scores_of(rng.normal(size=100)))
     assert small.knownness.method == "Kolmogorov-Smirnov, exact"
     assert watch.check(scores_of(rng.normal(0.2, 1, size=2000))).is_alarm
+
+
+def remembering(known):
+    """Calibrate on logits whose largest is the knownness."""
+    outputs = Outputs(logits=known[:, None], labels=np.zeros(known.size, int))
+    fitted = detectors.MaxLogit().fit(outputs)
+    return Rejector.calibrate(fitted, known=outputs, objective="at_tpr", tpr=0.95)
+
+
+def test_a_rejector_remembers_few_knowns_exactly_and_many_by_quantiles(rng):
+    for n in (200, 5000):
+        known = rng.normal(size=n)
+        rejector = remembering(known)
+        exact = Watch(rejector.threshold, scores_of(known))
+        kept = Watch.of(rejector)
+        new = scores_of(rng.normal(-0.2, 1, size=300))
+        one, other = exact.check(new), kept.check(new)
+        assert one.unknown_rate == other.unknown_rate
+        if n <= 1025:
+            assert one == other
+        else:
+            assert abs(one.knownness.distance - other.knownness.distance) < 1 / 1024
+            assert other.knownness.p_value > one.knownness.p_value
+
+
+def test_alarms_from_memory_are_no_more_frequent_than_stated(rng):
+    """Simulated: references of 3000 knowns, of which 1025 quantiles are kept."""
+    alarms = total = 0
+    for _ in range(60):
+        watch = Watch.of(remembering(rng.normal(size=3000)), false_alarms=0.1)
+        for _ in range(10):
+            alarms += watch.check(scores_of(rng.normal(size=500))).is_alarm
+            total += 1
+    assert alarms / total < 0.1
+    assert alarms > 0
+
+
+def test_a_rejector_of_the_first_schema_can_be_watched():
+    folder = Path(__file__).parents[1] / "golden" / "rejector-1" / "rejector"
+    rejector = Rejector.load(folder)
+    watch = Watch.of(rejector)
+    low = np.full(50, rejector.reference["known"][0] - 1)
+    verdict = watch.check(scores_of(low))
+    assert verdict.is_alarm
+    assert verdict.unknown_rate.new == 1
+    assert verdict.unknown_rate.reference == pytest.approx(17 / 60)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from math import sqrt
 
 import numpy as np
-from scipy.stats import t as student
+import scipy  # whose parts are imported when first used
 
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
 from openset.checks._names import base
@@ -72,7 +72,7 @@ def _from_results(study: Study, claim: Claim, metric: str) -> Interval | str:
     spread = paired[pair[0]] - paired[pair[1]]
     if spread.size < 2:
         return f"results hold one run of {metric} only"
-    half = float(student.ppf((1 + LEVEL) / 2, spread.size - 1))
+    half = float(scipy.stats.t.ppf((1 + LEVEL) / 2, spread.size - 1))
     half *= float(spread.std(ddof=1)) / sqrt(spread.size)
     mean = float(spread.mean())
     return Interval(mean - half, mean + half, LEVEL, f"t, {spread.size} paired runs")

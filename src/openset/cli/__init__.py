@@ -15,6 +15,7 @@ from openset.cli import (
     datasets,
     demo,
     detectors,
+    doctor,
     evaluate,
     export,
     predict,
@@ -49,6 +50,7 @@ app.command("predict", epilog=predict.EPILOG)(predict.command)
 app.command("export", epilog=export.EPILOG)(export.command)
 app.command("serve", epilog=serve.EPILOG)(serve.command)
 app.command("watch", epilog=watch.EPILOG)(watch.command)
+app.command("doctor", epilog=doctor.EPILOG)(doctor.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

@@ -81,33 +81,14 @@ def command(
     ] = None,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
-    options: dict[str, Any] = {}
-    if target is not None:
-        if objective not in _TARGETS:
-            names = ", ".join(_TARGETS)
-            msg = f"openset calibrate: --target goes with --objective {names}"
-            raise typer.BadParameter(msg)
-        options[_TARGETS[objective]] = target
+    options = _options(objective, target)
     training = Outputs.load(train)
     validation, sets = _split(known, surrogate or [])
     fitted = {name: detectors.make(name).fit(training) for name in detector or _USUAL}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
         alpha = 0.5 if alpha is None else alpha
-        if not sets:
-            msg = (
-                "openset calibrate: --surrogate must be given to choose among "
-                "detectors, got none. Give outputs of unknowns, or mixup, noise, "
-                "left-out"
-            )
-            raise ValueError(msg)
-        source = thresholds.choose(
-            fitted,
-            known=validation,
-            surrogate=Outputs.concat(sets),
-            objectives=_COMPARED if objective is None else (objective,),
-            alpha=alpha,
-        )
+        source = _choice(fitted, validation, sets, objective, alpha)
         _print_choice(source)
     rejector = Rejector.calibrate(
         source,
@@ -122,6 +103,40 @@ def command(
     OUT.print(f"wrote {out}", highlight=False)
     if test is not None:
         _print_operation(rejector.operate(Outputs.load(test), alpha=alpha))
+
+
+def _options(objective: str | None, target: float | None) -> dict[str, Any]:
+    """Name the target as the objective does."""
+    if target is None:
+        return {}
+    if objective not in _TARGETS:
+        names = ", ".join(_TARGETS)
+        msg = f"openset calibrate: --target goes with --objective {names}"
+        raise typer.BadParameter(msg)
+    return {_TARGETS[objective]: target}
+
+
+def _choice(
+    fitted: dict[str, Fitted],
+    known: Outputs,
+    sets: list[Outputs],
+    objective: str | None,
+    alpha: float,
+) -> Choice:
+    if not sets:
+        msg = (
+            "openset calibrate: --surrogate must be given to choose among "
+            "detectors, got none. Give outputs of unknowns, or mixup, noise, "
+            "left-out"
+        )
+        raise ValueError(msg)
+    return thresholds.choose(
+        fitted,
+        known=known,
+        surrogate=Outputs.concat(sets),
+        objectives=_COMPARED if objective is None else (objective,),
+        alpha=alpha,
+    )
 
 
 def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:

@@ -1,6 +1,7 @@
 """`openset evaluate`."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -61,10 +62,10 @@ def command(
     if as_json + csv + latex > 1:
         msg = "openset evaluate: at most one of --json, --csv and --latex can be given"
         raise typer.BadParameter(msg)
-    scores = Scores.load(path)
     if clusters and not bootstrap:
         msg = "openset evaluate: --clusters needs --bootstrap, e.g. --bootstrap 1000"
         raise typer.BadParameter(msg)
+    scores = Scores.load(path)
     evaluations: dict[str, Evaluation] = {
         "all": evaluate_scores(
             scores,
@@ -76,16 +77,19 @@ def command(
     }
     if groups:
         evaluations |= evaluate_groups(scores, threshold, level, bootstrap=bootstrap)
-    if as_json:
-        documents = {n: json.loads(e.to_json()) for n, e in evaluations.items()}
-        document = documents if groups else documents["all"]
-        _deliver(json.dumps(document, indent=2) + "\n", out)
-    elif csv:
-        _deliver(as_csv(evaluations), out)
-    elif latex:
-        _deliver(as_latex(evaluations), out)
-    else:
-        _print_tables(path, scores, evaluations)
+    writers = {_as_json: as_json, as_csv: csv, as_latex: latex}
+    for writer, is_wanted in writers.items():
+        if is_wanted:
+            _deliver(writer(evaluations), out)
+            return
+    _print_tables(path, scores, evaluations)
+
+
+def _as_json(evaluations: Mapping[str, Evaluation]) -> str:
+    documents = {n: json.loads(e.to_json()) for n, e in evaluations.items()}
+    # One evaluation is a document of its own.
+    document = documents if len(documents) > 1 else documents["all"]
+    return json.dumps(document, indent=2) + "\n"
 
 
 def _print_tables(

@@ -39,6 +39,12 @@ def command(
     max_megabytes: Annotated[
         float, typer.Option(min=0.001, help="Largest request body, in MiB.")
     ] = serve.MAX_BYTES / 2**20,
+    max_megabytes_in_flight: Annotated[
+        float,
+        typer.Option(
+            min=0.001, help="Most bytes of all bodies held at once, in MiB; then 503."
+        ),
+    ] = serve.MAX_IN_FLIGHT / 2**20,
     stop_seconds: Annotated[
         float, typer.Option(min=1, help="Longest wait for requests when stopping.")
     ] = 30.0,
@@ -50,6 +56,9 @@ def command(
     answer what was accepted, then stop.
     """
     application = serve.app(
-        Rejector.load(folder), model=model, max_bytes=round(max_megabytes * 2**20)
+        Rejector.load(folder),
+        model=model,
+        max_bytes=round(max_megabytes * 2**20),
+        max_in_flight=round(max_megabytes_in_flight * 2**20),
     )
     serve.run(application, host=host, port=port, stop_seconds=stop_seconds)

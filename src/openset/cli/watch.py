@@ -18,7 +18,7 @@ from openset.watch import Verdict, Watch
 
 EPILOG = """[bold]Examples[/bold]
 
-openset watch rejector/ --reference calibration.npz today.npz
+openset watch rejector/ today.npz
 
 openset watch rejector/ --reference calibration.npz --window 500 monday.npz tuesday.npz
 
@@ -37,9 +37,12 @@ def command(
         ),
     ],
     reference: Annotated[
-        Path,
-        typer.Option(help="Scores or Outputs of the time when all was well."),
-    ],
+        Path | None,
+        typer.Option(
+            help="Scores or Outputs of the time when all was well; by default the "
+            "calibration knowns, as far as the rejector remembers them."
+        ),
+    ] = None,
     false_alarms: Annotated[
         float,
         typer.Option(help="Probability of an alarm per window if nothing changed."),
@@ -64,12 +67,7 @@ def command(
     distribution of knownness (Kolmogorov-Smirnov), share the rate of false alarms.
     """
     rejector = Rejector.load(folder)
-    watch = Watch(
-        rejector.threshold,
-        _scores(rejector, reference),
-        against="all" if whole else "knowns",
-        false_alarms=false_alarms,
-    )
+    watch = _watch(rejector, reference, whole=whole, false_alarms=false_alarms)
     parts = (_scores(rejector, path) for path in new)
     if window is None:
         names = [path.name for path in new]
@@ -84,6 +82,25 @@ def command(
         OUT.print(_table(names, verdicts, false_alarms))
     if any(verdict.is_alarm for verdict in verdicts):
         raise typer.Exit(1)
+
+
+def _watch(
+    rejector: Rejector, reference: Path | None, *, whole: bool, false_alarms: float
+) -> Watch:
+    if reference is not None:
+        return Watch(
+            rejector.threshold,
+            _scores(rejector, reference),
+            against="all" if whole else "knowns",
+            false_alarms=false_alarms,
+        )
+    if whole:
+        msg = (
+            "openset watch: --reference must be given with --all, got none. Unknowns "
+            "of the calibration were chosen, not met: give a file of traffic"
+        )
+        raise ValueError(msg)
+    return Watch.of(rejector, false_alarms=false_alarms)
 
 
 def _scores(rejector: Rejector, path: Path) -> Scores:

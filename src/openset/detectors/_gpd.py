@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
-from scipy import optimize, stats
 
 from openset import _check, _xp
 from openset._types import Array
@@ -233,8 +233,8 @@ def _scipy(values: Floats) -> GPD:
     with warnings.catch_warnings():
         # The simplex walks through points outside the support; the fit says nothing.
         warnings.simplefilter("ignore", RuntimeWarning)
-        shape, loc, scale = map(float, stats.genpareto.fit(values))
-        logpdf = stats.genpareto.logpdf(values, shape, loc=loc, scale=scale)
+        shape, loc, scale = map(float, scipy.stats.genpareto.fit(values))
+        logpdf = scipy.stats.genpareto.logpdf(values, shape, loc=loc, scale=scale)
     loglik = float(logpdf.sum())
     return GPD(shape=shape, loc=loc, scale=scale, loglik=loglik, n=values.size)
 
@@ -391,7 +391,7 @@ def _climb(
     # Brent's tolerance is relative. Counted from one below the start it is absolute,
     # and sqrt(machine precision) is about all that values of a hilltop can tell.
     base = middle - 1
-    found = optimize.minimize_scalar(
+    found = scipy.optimize.minimize_scalar(
         lambda t: -profile(base + float(t)),
         bracket=(left - base, 1.0, right - base),
         method="brent",

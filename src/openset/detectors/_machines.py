@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import svm
 
 from openset import _check, _xp
 from openset._types import Array
@@ -60,6 +59,8 @@ def fit_machines(
     if gamma is None:
         spread = float(rows.var(axis=0).sum())
         gamma = 1 / spread if spread > 0 else 1.0
+    from sklearn import svm  # noqa: PLC0415  # it takes half a second
+
     options = {"kernel": "rbf", "gamma": gamma, "tol": _TOLERANCE}
     support, duals, intercepts = [], [], []
     for place in range(classes.size):

@@ -1,13 +1,12 @@
 """Any scikit-learn classifier, with an answer for what it does not know."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils import (
     _safe_indexing,
     assert_all_finite,
@@ -25,8 +24,13 @@ from sklearn.utils.validation import (
 
 from openset import _check, detectors, thresholds
 from openset._types import UNKNOWN
-from openset.detectors import Batch, Detector, Fitted
-from openset.detectors._base import State
+from openset.detectors import Detector, Fitted
+from openset.integrations._folds_of_sklearn import Given, splits
+from openset.integrations._outputs_of_sklearn import (
+    CALLER,
+    looks_at_features,
+    outputs_of,
+)
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
@@ -34,7 +38,6 @@ from openset.thresholds import Span, Threshold
 
 __all__ = ["OpenSetClassifier"]
 
-_CALLER = "OpenSetClassifier"
 _KNOWNS_ALONE = ("at_tpr", "conformal")  # objectives that need no unknowns
 
 
@@ -141,7 +144,7 @@ class OpenSetClassifier(
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
         tags.input_tags = inner.input_tags
-        if _looks_at_features(self._recipe()):
+        if looks_at_features(self._recipe()):
             tags.input_tags.sparse = False
         tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
@@ -155,25 +158,13 @@ class OpenSetClassifier(
         knowns = _safe_indexing(X, np.flatnonzero(~is_unknown))
         known_labels = labels[~is_unknown]
         self.classes_, owner = np.unique(known_labels, return_inverse=True)
-        parts = list(self._held_out(recipe, knowns, known_labels, owner))
-        folds = [scorer for scorer, _ in parts]
-        scores = [one for _, one in parts]
-        if is_unknown.any():
-            unknowns = np.flatnonzero(is_unknown)
-            for place, scorer in enumerate(folds):
-                # Each unknown once, as each known: by one of the classifiers.
-                mine = unknowns[place :: len(folds)]
-                if mine.size:
-                    scores.append(scorer(_safe_indexing(X, mine), None))
-        elif self.surrogate is not None:
-            _check.one_of(_CALLER, "surrogate", self.surrogate, ["classes"])
-            scores.extend(self._left_out(recipe, knowns, known_labels))
-        pooled = Scores.concat(scores)
+        unknowns = _safe_indexing(X, np.flatnonzero(is_unknown))
+        pooled = self._scored(recipe, knowns, known_labels, owner, unknowns)
         self.estimator_ = clone(self.estimator).fit(knowns, known_labels)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        outputs = self._outputs(recipe, self.estimator_, knowns, labels=owner)
+        outputs = outputs_of(recipe, self.estimator_, knowns, labels=owner)
         fitted = recipe.fit(outputs)
         chosen = self._calibrated(pooled, fitted.score(outputs))
         self.threshold_ = chosen.threshold
@@ -196,7 +187,7 @@ class OpenSetClassifier(
             if is_rejected.any():
                 msg = _check.must(
                     "none of the classes",
-                    caller=f"{_CALLER}.predict",
+                    caller=f"{CALLER}.predict",
                     name="unknown_label",
                     got=f"{self.unknown_label!r}, which is one",
                     remedy="Choose another one to reject samples with",
@@ -232,7 +223,7 @@ class OpenSetClassifier(
     def _labels(self, X: Any, y: Any) -> NDArray[Any]:
         if y is None:
             # The words scikit-learn's own checks look for.
-            msg = f"{_CALLER} requires y to be passed, but the target y is None"
+            msg = f"{CALLER} requires y to be passed, but the target y is None"
             raise ValueError(msg)
         labels = column_or_1d(y, warn=True)
         check_consistent_length(X, labels)
@@ -248,6 +239,28 @@ class OpenSetClassifier(
             return None, np.zeros(labels.size, dtype=bool)
         return unknown, is_unknown
 
+    def _scored(
+        self,
+        recipe: Detector,
+        knowns: Any,
+        labels: NDArray[Any],
+        owner: NDArray[np.intp],
+        unknowns: Any,
+    ) -> Scores:
+        """Score every sample once, by a classifier that was not fitted on it."""
+        parts = list(self._held_out(recipe, knowns, labels, owner))
+        scores = [one for _, one in parts]
+        n_unknown = _num_samples(unknowns)
+        if n_unknown:
+            for place, (scorer, _) in enumerate(parts):
+                mine = np.arange(place, n_unknown, len(parts))
+                if mine.size:
+                    scores.append(scorer(_safe_indexing(unknowns, mine), None))
+        elif self.surrogate is not None:
+            _check.one_of(CALLER, "surrogate", self.surrogate, ["classes"])
+            scores.extend(self._left_out(recipe, knowns, labels))
+        return Scores.concat(scores)
+
     def _held_out(
         self,
         recipe: Detector,
@@ -256,17 +269,17 @@ class OpenSetClassifier(
         owner: NDArray[np.intp],
     ) -> Iterator[tuple[Callable[[Any, Any], Scores], Scores]]:
         """Fit without each fold; yield what scores with it, and the fold's scores."""
-        for train, test in self._splits(X, labels, owner):
+        for train, test in splits(self.cv, X, labels, owner):
             model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
             if len(model.classes_) != self.classes_.size:
                 msg = _check.must(
                     "one that leaves samples of every class to fit on",
-                    caller=_CALLER,
+                    caller=CALLER,
                     name="cv",
                     got=f"a split with {len(model.classes_)} of {self.classes_.size}",
                 )
                 raise ValueError(msg)
-            outputs = self._outputs(
+            outputs = outputs_of(
                 recipe, model, _safe_indexing(X, train), labels=owner[train]
             )
             scorer = self._scorer(recipe, model, recipe.fit(outputs))
@@ -282,7 +295,7 @@ class OpenSetClassifier(
         if self.classes_.size < 3:
             msg = _check.must(
                 "None for fewer than three classes",
-                caller=_CALLER,
+                caller=CALLER,
                 name="surrogate",
                 got="'classes'",
                 remedy="With one of two left out there is nothing to tell apart",
@@ -292,9 +305,7 @@ class OpenSetClassifier(
             rest, mine = np.flatnonzero(labels != name), np.flatnonzero(labels == name)
             model = clone(self.estimator).fit(_safe_indexing(X, rest), labels[rest])
             owner = np.unique(labels[rest], return_inverse=True)[1]
-            outputs = self._outputs(
-                recipe, model, _safe_indexing(X, rest), labels=owner
-            )
+            outputs = outputs_of(recipe, model, _safe_indexing(X, rest), labels=owner)
             scorer = self._scorer(recipe, model, recipe.fit(outputs))
             yield scorer(_safe_indexing(X, mine), None)
 
@@ -304,45 +315,13 @@ class OpenSetClassifier(
         def score(X: Any, owner: Any) -> Scores:
             unknown = np.full(_num_samples(X), UNKNOWN)
             labels = unknown if owner is None else owner
-            found = fitted.score(self._outputs(recipe, model, X, labels=labels))
+            found = fitted.score(outputs_of(recipe, model, X, labels=labels))
             # Those of left-out classes have one class less: the count is not kept.
             return Scores(
                 labels=found.labels, predicted=found.predicted, known=found.known
             )
 
         return score
-
-    def _splits(
-        self,
-        X: Any,
-        labels: NDArray[Any],
-        owner: NDArray[np.intp],
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        if hasattr(self.cv, "split"):
-            yield from self.cv.split(X, labels)
-            return
-        n_folds = _check.positive_int(_CALLER, "cv", self.cv)
-        if n_folds == 1:
-            msg = _check.must("at least 2 folds", caller=_CALLER, name="cv", got=1)
-            raise ValueError(msg)
-        counts = np.bincount(owner)
-        if counts.max() < 2:
-            msg = _check.must(
-                "two or more of at least one class",
-                caller=f"{_CALLER}.fit",
-                name="samples",
-                got=f"1 sample of each of {counts.size} classes",
-                remedy="The threshold is chosen on samples held out of the fit",
-            )
-            raise ValueError(msg)
-        order = np.argsort(owner, kind="stable")
-        place = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
-        folds = np.empty(owner.size, dtype=np.int64)
-        # Every class is dealt out over the folds; one that has a single sample keeps
-        # it in every fit.
-        folds[order] = np.where(counts[owner[order]] > 1, place % n_folds, -1)
-        for fold in range(min(n_folds, int(counts.max()))):
-            yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
     def _calibrated(self, scores: Scores, own: Scores) -> Rejector:
         """Calibrate on held-out `scores`; `own` are those of the classifier fitted."""
@@ -364,7 +343,7 @@ class OpenSetClassifier(
             labels=scores.labels,
             classes=[str(name) for name in self.classes_],
         )
-        given = Fitted(detector=_Given(), state={})
+        given = Fitted(detector=Given(), state={})
         return Rejector.calibrate(given, known=held_out, objective=objective, **options)
 
     def _accepting(self, scores: Scores, own: Scores) -> Threshold:
@@ -379,47 +358,7 @@ class OpenSetClassifier(
 
     def _outputs_of(self, X: Any) -> Outputs:
         check_is_fitted(self)
-        return self._outputs(self._recipe(), self.estimator_, X)
-
-    def _outputs(
-        self,
-        recipe: Detector,
-        model: Any,
-        X: Any,
-        *,
-        labels: NDArray[np.intp] | None = None,
-    ) -> Outputs:
-        """Return what the classifier says, as outputs of a network."""
-        logits = _logits(model, X)
-        features = _features(model, X) if _looks_at_features(recipe) else None
-        head: dict[str, Any] = {}
-        if "head" in recipe.fit_needs:
-            head = _linear_head(model, logits, features)
-        return Outputs(logits=logits, features=features, labels=labels, **head)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Given(Detector):
-    """Scores that are there already, as features: knownness, predicted class.
-
-    Held-out scores come from as many detectors as there are folds; a rejector is
-    calibrated with one.
-    """
-
-    name = "given"
-    score_needs = ("features",)
-    score_cost = "1"
-    paper = "-"
-
-    def _score(self, state: State, batch: Batch) -> NDArray[np.float64]:
-        return batch.features[:, 0]
-
-    def _predict(self, state: State, batch: Batch) -> NDArray[np.int64]:
-        return batch.features[:, 1].astype(np.int64)
-
-
-def _looks_at_features(recipe: Detector) -> bool:
-    return bool({*recipe.fit_needs, *recipe.score_needs} & {"features", "head"})
+        return outputs_of(self._recipe(), self.estimator_, X)
 
 
 def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
@@ -433,73 +372,10 @@ def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
         kind = "a number" if isinstance(unknown, str) else "of their kind"
         msg = _check.must(
             f"{kind} where classes are {labels.dtype}",
-            caller=_CALLER,
+            caller=CALLER,
             name="unknown_label",
             got=repr(unknown),
             remedy="Make the labels strings, or the unknown label a number",
         )
         raise ValueError(msg)
     return unknown
-
-
-def _logits(model: Any, X: Any) -> NDArray[np.float64]:
-    """Return one score per class: decision values, else log-probabilities."""
-    n_classes = len(model.classes_)
-    params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
-    one_to_one = [k for k in params if k.endswith("decision_function_shape")]
-    if hasattr(model, "decision_function") and not any(
-        params[k] == "ovo" for k in one_to_one
-    ):
-        values = np.asarray(model.decision_function(X), dtype=np.float64)
-        if values.ndim == 1:
-            # Half to each side: the log-odds are the decision value, and the largest
-            # logit does not depend on which class is called the second.
-            return np.stack([-values / 2, values / 2], axis=1)
-        if values.shape[1] == n_classes:
-            return values
-    if hasattr(model, "predict_proba"):
-        values = np.asarray(model.predict_proba(X), dtype=np.float64)
-        # A forest's 0 means "no tree", not "impossible": keep logits finite.
-        return np.log(np.maximum(values, np.finfo(np.float64).tiny))
-    msg = _check.must(
-        "a classifier with predict_proba, or a decision_function of one column per "
-        "class",
-        caller=_CALLER,
-        name="estimator",
-        got=type(model).__name__,
-        remedy="SVC: decision_function_shape='ovr'",
-    )
-    raise TypeError(msg)
-
-
-def _features(model: Any, X: Any) -> NDArray[Any]:
-    """Return the inputs of the classifier: of a pipeline, those of its last step."""
-    if isinstance(model, Pipeline) and len(model) > 1:
-        X = model[:-1].transform(X)
-    if hasattr(X, "toarray"):
-        msg = _check.must(
-            "dense for a detector that looks at features",
-            caller=_CALLER,
-            name="X",
-            got="a sparse matrix",
-            remedy="Use a detector of logits alone (msp, energy, ...), or reduce the "
-            "dimension first",
-        )
-        raise TypeError(msg)
-    return np.asarray(X, dtype=np.float64)
-
-
-def _linear_head(
-    model: Any, logits: NDArray[Any], features: NDArray[Any] | None
-) -> dict[str, NDArray[Any]]:
-    """Return weight and bias of a linear classifier, where it is one."""
-    last = model[-1] if isinstance(model, Pipeline) else model
-    weight = np.atleast_2d(np.asarray(getattr(last, "coef_", np.nan), np.float64))
-    bias = np.atleast_1d(np.asarray(getattr(last, "intercept_", 0.0), np.float64))
-    if weight.shape[0] == 1 and logits.shape[1] == 2:
-        weight = np.concatenate([-weight / 2, weight / 2])
-        bias = np.concatenate([-bias / 2, bias / 2])
-    if features is None or weight.shape != (logits.shape[1], features.shape[1]):
-        return {}  # the detector says that it needs a head
-    bias = np.broadcast_to(bias, logits.shape[1:])
-    return {"weight": weight, "bias": bias}

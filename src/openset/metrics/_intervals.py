@@ -6,11 +6,8 @@ from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
+import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.special import expit, logit
-from scipy.stats import norm
-from scipy.stats import t as student
 
 from openset import _check
 from openset.metrics import _registry
@@ -46,16 +43,18 @@ def on_logit_scale(
     """
     if not (0 < value < 1) or not variance > 0:
         return None
-    quantile = student.ppf((1 + level) / 2, freedom)  # inf degrees: the normal one
+    quantile = scipy.stats.t.ppf(
+        (1 + level) / 2, freedom
+    )  # inf degrees: the normal one
     half = quantile * sqrt(variance) / (value * (1 - value))
-    centre = logit(value)
-    low, high = expit(centre - half), expit(centre + half)
+    centre = scipy.special.logit(value)
+    low, high = scipy.special.expit([centre - half, centre + half])
     return Interval(float(low), float(high), level, "U-statistic, logit scale")
 
 
 def wilson(hits: int, n: int, level: float) -> Interval:
     """Wilson's interval for a share of independent samples."""
-    z = float(norm.ppf((1 + level) / 2))
+    z = float(scipy.stats.norm.ppf((1 + level) / 2))
     share = hits / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -255,7 +254,7 @@ def _weighing(weights: NDArray[np.int32], n_classes: int) -> Count:
         rows = np.flatnonzero(chosen)
         one = np.ones(rows.size)
         shape = (n_classes, weights.shape[1])
-        indicator = sparse.csr_array((one, (place[rows], rows)), shape=shape)
+        indicator = scipy.sparse.csr_array((one, (place[rows], rows)), shape=shape)
         return np.asarray((indicator @ weights.T).T, dtype=np.float64)
 
     return count

@@ -1,7 +1,7 @@
 """A rejector over HTTP: JSON and ``.npy`` batches, metrics, and a page to try it on.
 
-Needs the extra `serve` (fastapi, uvicorn, prometheus-client); with a model in front of
-the rejector also `onnx`.
+Needs the extra `serve` (fastapi, uvicorn, httptools, prometheus-client); with a model
+in front of the rejector also `onnx`.
 """
 
 from pathlib import Path
@@ -18,12 +18,16 @@ __all__ = ["app", "run"]
 MAX_BYTES = 32 << 20
 """Largest request body, and largest content of an archive, unless told otherwise."""
 
+MAX_IN_FLIGHT = 256 << 20
+"""Most bytes of bodies held at once, unless told otherwise."""
+
 
 def app(
     rejector: Rejector,
     *,
     model: str | Path | None = None,
     max_bytes: int = MAX_BYTES,
+    max_in_flight: int = MAX_IN_FLIGHT,
     body_seconds: float = 60.0,
 ) -> "FastAPI":
     """Make the web application.
@@ -38,6 +42,9 @@ def app(
         ``inputs``.
     max_bytes
         Largest request body; more is answered with 413 and not kept.
+    max_in_flight
+        Most bytes of bodies held at once, over all clients; who comes then is answered
+        with 503 and asked to try again.
     body_seconds
         Time a client has to send its body; a slower one is answered with 408.
 
@@ -57,7 +64,13 @@ def app(
     _need("openset.serve.app", "fastapi", "prometheus_client")
     from openset.serve._app import make  # noqa: PLC0415  # the extra may be missing
 
-    return make(rejector, model=model, max_bytes=max_bytes, body_seconds=body_seconds)
+    return make(
+        rejector,
+        model=model,
+        max_bytes=max_bytes,
+        max_in_flight=max_in_flight,
+        body_seconds=body_seconds,
+    )
 
 
 def run(
@@ -78,7 +91,7 @@ def run(
     stop_seconds
         Longest wait for requests in flight when stopping.
     """
-    _need("openset.serve.run", "uvicorn")
+    _need("openset.serve.run", "uvicorn", "httptools")
     from openset.serve._server import run as serve  # noqa: PLC0415  # as above
 
     serve(application, host=host, port=port, stop_seconds=stop_seconds)

@@ -1,5 +1,6 @@
 """From arrays to an answer: what happens between two bytes of HTTP."""
 
+import io
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
-from openset.serve._body import Question
+from openset.serve._body import JSON, NPY, Question
 from openset.serve._errors import RequestError
 from openset.serve._model import Model
 
@@ -67,7 +68,24 @@ class Judge:
         decisions = scores.decided(question.threshold)
         return Answer(decisions, scores, question.threshold)
 
-    def to_json(self, one: Answer) -> bytes:
+    def written(self, one: Answer, kind: str) -> bytes:
+        """Write an answer as JSON, ``.npy`` (decisions alone) or ``.npz``."""
+        if kind == JSON:
+            return self._to_json(one)
+        stream = io.BytesIO()
+        if kind == NPY:
+            np.save(stream, one.decisions)
+        else:
+            np.savez(
+                stream,
+                decisions=one.decisions,
+                predicted=one.scores.predicted,
+                known=one.scores.known,
+                threshold=np.float64(one.threshold),
+            )
+        return stream.getvalue()
+
+    def _to_json(self, one: Answer) -> bytes:
         """Write an answer; floats read back to the same bits."""
         top = int(one.scores.predicted.max())
         if top + 1 >= self._names.size:

@@ -1,33 +1,25 @@
 """The web application: routes, and what every request passes through."""
 
-import os
 import time
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import anyio
-from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import HTMLResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
-from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from openset import _check
 from openset._version import __version__
 from openset.rejector import Rejector
-from openset.serve import _body, _schema
-from openset.serve._answer import Answer, Judge, plain
-from openset.serve._errors import RequestError
+from openset.serve import _schema
+from openset.serve._answer import Judge, plain
+from openset.serve._intake import Intake
 from openset.serve._metrics import Metrics
 from openset.serve._model import Model
+from openset.serve._predict import Predict
 
-T = TypeVar("T")
-
-_SMALL = 64 << 10  # bytes
-_QUICK = 0.002  # seconds
 _PATHS = ("/predict", "/healthz", "/metrics", "/rejector", "/openapi.json", "/")
 # The page is one file and talks to nobody but us.
 _PAGE_HEADERS = {
@@ -45,15 +37,20 @@ def make(
     *,
     model: str | Path | None,
     max_bytes: int,
+    max_in_flight: int,
     body_seconds: float,
 ) -> FastAPI:
     """Make the application; see :func:`openset.serve.app`."""
-    _check.positive_int("openset.serve.app", "max_bytes", max_bytes)
-    _check.number(
-        "openset.serve.app", "body_seconds", body_seconds, low=0, open_low=True
-    )
+    caller = "openset.serve.app"
+    _check.positive_int(caller, "max_bytes", max_bytes)
+    _check.positive_int(caller, "max_in_flight", max_in_flight)
+    _check.number(caller, "body_seconds", body_seconds, low=0, open_low=True)
     judge = Judge(rejector, None if model is None else Model(model))
     metrics = Metrics(rejector)
+    intake = Intake(
+        max_bytes=max_bytes, max_in_flight=max_in_flight, seconds=body_seconds
+    )
+    predict = Predict(judge, metrics, intake)
     application = FastAPI(
         title="openset",
         summary="A classifier that also knows when it does not know.",
@@ -64,54 +61,25 @@ def make(
         redoc_url=None,
     )
     application.state.stopping = False
-    application.add_middleware(_Counted, metrics=metrics, state=application.state)
-    desk = _Desk()
-
-    @application.exception_handler(RequestError)
-    async def refused(_: Request, error: RequestError) -> JSONResponse:
-        return JSONResponse({"detail": str(error)}, status_code=error.status)
-
-    @application.post(
+    application.state.intake = intake
+    application.add_middleware(
+        _Front, predict=predict, metrics=metrics, state=application.state
+    )
+    application.post(
         "/predict",
         summary="Class or unknown, for a batch",
         openapi_extra=_schema.request(judge),
         responses=_schema.responses(judge),
         response_class=Response,
-    )
-    async def predict(request: Request) -> Response:
-        headers = request.headers
-        try:
-            body = await _body.read(
-                request.stream(),
-                declared=headers.get("content-length"),
-                max_bytes=max_bytes,
-                seconds=body_seconds,
-            )
-        except ClientDisconnect:
-            return Response(status_code=499)  # the client left; for the count alone
+    )(predict.answer)
+    _add_reports(application, metrics, _describe(judge))
+    return application
 
-        def work() -> tuple[Answer, bytes]:
-            try:
-                question = _body.parse(
-                    body,
-                    content_type=headers.get("content-type", ""),
-                    query=request.query_params,
-                    names=judge.names,
-                    max_bytes=max_bytes,
-                )
-                one = judge(question)
-                return one, judge.to_json(one)
-            except RequestError:
-                raise
-            except ValueError as error:
-                raise RequestError(422, str(error)) from error
-            except MemoryError as error:
-                msg = "predict: the batch must fit into memory, got one that does not"
-                raise RequestError(413, msg) from error
 
-        one, content = await desk.run(work, len(body))
-        metrics.samples(one.scores.known, one.n_unknown)
-        return Response(content, media_type="application/json")
+def _add_reports(
+    application: FastAPI, metrics: Metrics, description: dict[str, Any]
+) -> None:
+    """Add the routes that only tell something."""
 
     @application.get("/healthz", summary="Is it up?")
     async def health() -> dict[str, str]:
@@ -126,8 +94,6 @@ def make(
             headers={"Content-Type": CONTENT_TYPE_LATEST},
         )
 
-    description = _describe(judge)
-
     @application.get("/rejector", summary="What answers here")
     async def about() -> dict[str, Any]:
         return description
@@ -137,8 +103,6 @@ def make(
     @application.get("/", include_in_schema=False)
     async def index() -> HTMLResponse:
         return HTMLResponse(page, headers=_PAGE_HEADERS)
-
-    return application
 
 
 def _describe(judge: Judge) -> dict[str, Any]:
@@ -161,41 +125,18 @@ def _describe(judge: Judge) -> dict[str, Any]:
     }
 
 
-class _Desk:
-    """Does quick work at once and hands the rest to threads.
+class _Front:
+    """Counts and times requests, and asks clients to leave while stopping.
 
-    A thread takes 0.2 ms to be asked, longer than most detectors take for a sample. But
-    while work is done at once no other request is served, so this is for small bodies
-    alone, and only as long as they were quick lately.
+    Batches are answered here: the way through the framework's routes takes longer than
+    most detectors do.
     """
 
-    def __init__(self) -> None:
-        # As many threads as cores: more would only take each other's cache and memory.
-        self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
-        self._seconds = 0.0  # the longest small body lately, slowly forgotten
-
-    async def run(self, work: Callable[[], T], n_bytes: int) -> T:
-        if n_bytes > _SMALL:
-            return await run_sync(work, limiter=self._threads)
-
-        def timed() -> T:
-            start = time.perf_counter()
-            try:
-                return work()
-            finally:
-                took = time.perf_counter() - start
-                self._seconds = max(took, 0.9 * self._seconds)
-
-        if self._seconds < _QUICK:
-            return timed()
-        return await run_sync(timed, limiter=self._threads)
-
-
-class _Counted:
-    """Counts and times requests, and asks clients to leave while stopping."""
-
-    def __init__(self, app: ASGIApp, metrics: Metrics, state: Any) -> None:
+    def __init__(
+        self, app: ASGIApp, predict: Predict, metrics: Metrics, state: Any
+    ) -> None:
         self._app = app
+        self._predict = predict
         self._metrics = metrics
         self._state = state
 
@@ -217,7 +158,11 @@ class _Counted:
             await send(message)
 
         try:
-            await self._app(scope, receive, watched)
+            if scope["path"] == "/predict" and scope["method"] == "POST":
+                answer = await self._predict.answer(Request(scope, receive))
+                await answer(scope, receive, watched)
+            else:
+                await self._app(scope, receive, watched)
         finally:
             path = scope["path"] if scope["path"] in _PATHS else "other"
             self._metrics.request(path, status, time.perf_counter() - start)

@@ -1,8 +1,7 @@
-"""A request's body: read within limits, and turned into named arrays."""
+"""A request's body, turned into named arrays."""
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.serve._errors import RequestError, refuse, too_large
+from openset.serve._errors import RequestError, refuse
 from openset.serve._npy import NPY_MAGIC, ZIP_MAGIC, Buffer, from_npy, from_npz
 
 JSON = "application/json"
-BINARY = ("application/octet-stream", "application/x-npy", "application/x-npz")
+NPY, NPZ = "application/x-npy", "application/x-npz"
+BINARY = ("application/octet-stream", NPY, NPZ)
 _QUERY = ("threshold", "name")
 _BARE = "left out, but for a .npy body"
 
@@ -27,32 +27,10 @@ class Question:
     threshold: float | None
 
 
-async def read(
-    chunks: AsyncIterator[bytes],
-    *,
-    declared: str | None,
-    max_bytes: int,
-    seconds: float,
-) -> bytearray:
-    """Collect a body, and stop as soon as it is too long or too slow."""
-    if declared is not None and declared.isdecimal():
-        size = int(declared[:20])  # no one has more digits of bytes
-        if size > max_bytes:
-            too_large("the body", got=size, max_bytes=max_bytes)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in chunks:
-                if len(body) + len(chunk) > max_bytes:
-                    too_large("the body", got="more", max_bytes=max_bytes)
-                body += chunk
-    except TimeoutError as error:
-        msg = (
-            f"predict: the body must arrive within {seconds:g} seconds, got "
-            f"{len(body)} bytes by then"
-        )
-        raise RequestError(408, msg) from error
-    return body
+def accepted(header: str) -> str:
+    """Return the kind of answer an Accept header asks for: JSON, unless told."""
+    kinds = [part.partition(";")[0].strip().lower() for part in header.split(",")]
+    return next((kind for kind in kinds if kind in (NPY, NPZ)), JSON)
 
 
 def parse(
@@ -80,7 +58,8 @@ def parse(
             got=repr(content_type[:80]),
         )
         raise RequestError(415, msg)
-    if body.startswith(NPY_MAGIC):
+    magic = bytes(body[: len(NPY_MAGIC)])
+    if magic == NPY_MAGIC:
         name = query.get("name", names[0])
         if name not in names:
             known = " or ".join(names)
@@ -88,7 +67,7 @@ def parse(
         return Question({name: from_npy(name, body)}, override)
     if "name" in query:
         refuse(_BARE, name="name", got=repr(query["name"][:80]))
-    if body.startswith(ZIP_MAGIC):
+    if magic.startswith(ZIP_MAGIC):
         return Question(from_npz(body, names, max_bytes=max_bytes), override)
     msg = (
         f"predict: the body must be .npy or .npz, got {len(body)} bytes of something "
@@ -106,7 +85,7 @@ def _from_json(
     if "name" in query:
         refuse(_BARE, name="name", got=repr(query["name"][:80]))
     try:
-        document = json.loads(body)
+        document = json.loads(bytes(body))
     # Too deep a nesting and too long a number are the sender's mistakes as well.
     except (ValueError, RecursionError) as error:
         msg = f"predict: the body must be JSON, got something else ({error})"

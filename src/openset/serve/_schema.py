@@ -6,7 +6,7 @@ import numpy as np
 
 from openset.detectors import Detector
 from openset.serve._answer import Judge
-from openset.serve._body import BINARY, JSON
+from openset.serve._body import BINARY, JSON, NPY, NPZ
 
 _THRESHOLD = {
     "description": 'Cut here instead of at the calibrated threshold; "inf" and "-inf" '
@@ -14,6 +14,7 @@ _THRESHOLD = {
     "anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}],
 }
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}]}
+_BINARY = {"type": "string", "format": "binary"}
 
 ERRORS = {
     400: "The body is not what its Content-Type says.",
@@ -21,6 +22,7 @@ ERRORS = {
     413: "The body is too large.",
     415: "The Content-Type is none of ours.",
     422: "The arrays are not what the rejector was fitted for.",
+    503: "Too many bytes in flight; see Retry-After.",
 }
 
 
@@ -36,7 +38,7 @@ def request(judge: Judge) -> dict[str, Any]:
             "threshold": _THRESHOLD,
         },
     }
-    binary = {"schema": {"type": "string", "format": "binary"}}
+    binary = {"schema": _BINARY}
     wanted = needed(judge)
     value = {n: rows for n, rows in examples.items() if n in wanted}
     return {
@@ -105,7 +107,11 @@ def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
     answers: dict[int | str, dict[str, Any]] = {
         200: {
             "description": "One decision per sample.",
-            "content": {JSON: {"schema": schema, "example": example}},
+            "content": {
+                JSON: {"schema": schema, "example": example},
+                NPY: {"schema": {**_BINARY, "description": "The decisions alone."}},
+                NPZ: {"schema": _BINARY},
+            },
         }
     }
     error = {

@@ -13,6 +13,8 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
+from openset.serve._protocol import Protocol
+
 _LINGER = 0.5  # seconds an open connection has to send its last request
 _HANDSHAKE = 0.1  # seconds for connections in the making to be made and accepted
 _SO_ATTACH_FILTER = 26  # which Python's socket module does not name
@@ -81,6 +83,9 @@ def run(application: FastAPI, *, host: str, port: int, stop_seconds: float) -> N
         access_log=False,  # /metrics counts them
         server_header=False,
         lifespan="off",
+        http=Protocol,
+        loop="asyncio",  # the one all this is tested with
+        ws="none",
     )
     is_v6 = ":" in host
     with _listening(host, port, is_v6=is_v6) as one:

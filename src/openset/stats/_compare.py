@@ -5,8 +5,8 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
-from scipy.stats import norm
 
 from openset import _check
 from openset.metrics import Interval, get
@@ -140,9 +140,9 @@ def _by_placements(
         variance += float(spread.var(ddof=1)) / spread.size if spread.size > 1 else 0.0
     difference = value_a - value_b
     error = sqrt(variance)
-    half = float(norm.ppf((1 + level) / 2)) * error
+    half = float(scipy.stats.norm.ppf((1 + level) / 2)) * error
     if error > 0:
-        p_value = float(2 * norm.sf(abs(difference) / error))
+        p_value = float(2 * scipy.stats.norm.sf(abs(difference) / error))
     else:
         p_value = 1.0 if difference == 0 else 0.0
     interval = Interval(difference - half, difference + half, level, "placement values")

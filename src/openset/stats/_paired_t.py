@@ -6,8 +6,8 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
+import scipy  # whose parts are imported when first used
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import t as student
 
 from openset import _check
 from openset._types import UndefinedMetricError
@@ -150,4 +150,4 @@ def _test(
         )
         raise UndefinedMetricError(msg)
     statistic = mean / variance**0.5
-    return mean, statistic, float(2 * student.sf(abs(statistic), n - 1))
+    return mean, statistic, float(2 * scipy.stats.t.sf(abs(statistic), n - 1))

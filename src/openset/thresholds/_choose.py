@@ -6,7 +6,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.linear_model import LogisticRegression
 
 from openset import _check
 from openset._types import UNKNOWN
@@ -293,6 +292,9 @@ def _stacked(
     weight: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Logistic weights, none negative: a detector turned upside down fits its noise."""
+    # Half a second, for which a program that never chooses should not wait.
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
     used = np.arange(ranks.shape[1])
     weights = np.zeros(ranks.shape[1])
     while used.size:

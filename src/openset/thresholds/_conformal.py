@@ -3,7 +3,7 @@
 from math import floor
 
 import numpy as np
-from scipy.stats import beta
+import scipy  # whose parts are imported when first used
 
 from openset import _check
 from openset.metrics import Interval
@@ -74,14 +74,16 @@ def conformal(
         )
         ranks = np.arange(1, n + 1)
         # The probability falls with the rank: count those that still hold.
-        holds = beta.cdf(level, ranks, n + 1 - ranks) >= confidence
+        holds = scipy.stats.beta.cdf(level, ranks, n + 1 - ranks) >= confidence
         rank = int(np.count_nonzero(holds))
     value = float(ordered[rank - 1]) if rank else -np.inf
     below = ordered[ordered < value]
     low = float(below[-1]) if below.size else -np.inf
     interval = None
     if rank:
-        ends = beta.ppf([(1 - LEVEL) / 2, (1 + LEVEL) / 2], rank, n + 1 - rank)
+        ends = scipy.stats.beta.ppf(
+            [(1 - LEVEL) / 2, (1 + LEVEL) / 2], rank, n + 1 - rank
+        )
         interval = Interval(float(ends[0]), float(ends[1]), LEVEL, "Beta")
     return Threshold(
         value=value,

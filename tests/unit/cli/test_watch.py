@@ -116,3 +116,20 @@ def test_what_is_no_file_of_ours_is_refused(files):
         ],
     )
     assert "damaged or not a .npz archive" in str(result.exception)
+
+
+def test_without_a_reference_the_rejector_remembers_its_knowns(files):
+    """Few enough knowns to be kept as they are: the verdicts are the same."""
+    names = [files / name for name in ("quiet.npz", "strange.npz", "faint.npz")]
+    given = run(
+        files, "--reference", files / "calibration.npz", "--json", *names, code=1
+    )
+    assert run(files, "--json", *names, code=1) == given
+    assert run(files, files / "quiet.npz", code=0).count("ok") == 2
+
+
+def test_all_asks_for_a_reference(files):
+    result = CliRunner().invoke(
+        app, ["watch", str(files / "rejector"), str(files / "quiet.npz"), "--all"]
+    )
+    assert "--reference must be given with --all" in str(result.exception)

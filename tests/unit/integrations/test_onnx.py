@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from openset import ArtefactError, Outputs, Rejector, detectors
+from openset.detectors.combined import knots_of
 from openset.integrations.onnx import OPSET, export, exportable
 from tests.unit.detectors.synthetic import N_CLASSES, WIDTH, split
 from tests.unit.integrations.rejectors import altered
@@ -38,6 +39,8 @@ RECIPES = {
     "fdbd, zero": detectors.FDBD(origin="zero"),
     "nci, 0.1": detectors.NCI(alpha=0.1),
     "nno, tau": detectors.NNO(tau=3.0),
+    "combined": detectors.Combined(parts=["msp", "knn", "postmax"]),
+    "combined, logits": detectors.Combined(parts=["energy", ["gen", {"top": 2}]]),
     "openmax, all": detectors.OpenMax(alpha=4),
     "openmax, cosine": detectors.OpenMax(distance="cosine", translate=None),
     "openmax, euclidean": detectors.OpenMax(distance="euclidean", translate=1.0),
@@ -107,6 +110,29 @@ def test_the_graph_says_what_the_rejector_says(name, test, tmp_path):
     assert {-1, 0, 1, 2, 3} == set(classes.tolist())
     # The batch axis is dynamic: one sample at a time gives the same.
     assert_array_equal(run(path, test.take([59]))[0], classes[59:])
+
+
+def test_what_choose_stacked_is_exported(test, tmp_path):
+    train, known = split(160, seed=1), split(80, seed=2, dtype=np.float32)
+    parts = [detectors.make(name).fit(train) for name in ("maxlogit", "knn", "rmds")]
+    knots = [knots_of(part.known(known)) for part in parts]
+    fitted = detectors.combine(
+        parts, knots=np.stack(knots), weights=[0.5, 0.2, 0.3], method="stacking"
+    )
+    surrogate = split(40, seed=3, unknown=1.0, dtype=np.float32)
+    rejector = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+    path = export(rejector, tmp_path / "rejector.onnx")
+    agree(rejector, path, test)
+    # Beyond all knots on either side, and exactly on them.
+    for factor in (0, 1000):
+        far = Outputs(logits=test.logits * factor, features=test.features * factor)
+        assert_allclose(run(path, far)[1], rejector.known(far), atol=1e-5)
+    nan = Outputs(logits=test.logits, features=test.features)._with(
+        features=np.full_like(test.features, np.nan)
+    )
+    classes, known = run(path, nan)
+    assert np.isnan(known).all()
+    assert set(classes) == {-1}
 
 
 @pytest.mark.parametrize("name", exportable())

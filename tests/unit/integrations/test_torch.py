@@ -1,7 +1,9 @@
 """A network and its rejector as one module."""
 
 import copy
+import shutil
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -73,6 +75,24 @@ def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):
         assert_allclose(result.known, plain.known, rtol=1e-5)
         assert_array_equal(result.classes, plain.classes)
     assert not module._heard
+
+
+@pytest.mark.skipif(
+    not any(map(shutil.which, ("c++", "g++", "clang++"))),
+    reason="inductor needs a C++ compiler",
+)
+def test_a_module_compiled_to_machine_code_gives_what_the_plain_one_does(
+    test, inputs, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    module = OpenSetModule(linear_model(test), rejector_of("postmax"))
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the compiler's own Python code
+        result = torch.compile(module, backend="inductor")(inputs)
+    plain = module(inputs)
+    assert_allclose(result.known, plain.known, rtol=1e-5)
+    assert_array_equal(result.classes, plain.classes)
 
 
 def torchvision_model(name, **options):

@@ -8,6 +8,7 @@ import pickle
 import socket
 import struct
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -276,18 +277,35 @@ def test_a_gigabyte_is_refused_before_it_is_sent(live):
     connection.close()
 
 
-def test_a_gigabyte_without_a_length_is_refused_on_the_way(live):
-    connection = pieces(live, headers={"Transfer-Encoding": "chunked"})
-    connection.sock.settimeout(10)
-    chunk = b"40000\r\n" + bytes(0x40000) + b"\r\n"
-    before = resident(live)
-    for _ in range(256):  # 64 MB are enough to see that none of it is kept
-        connection.send(chunk)
-    connection.send(b"0\r\n\r\n")
-    answer = connection.getresponse()
-    assert answer.status == 413
-    assert "got more" in json.loads(answer.read())["detail"]
+@pytest.mark.parametrize("length", ["declared", "chunked"])
+def test_a_gigabyte_that_is_sent_all_the_same_is_cut_off_early(live, length):
+    """The client does not listen while it sends; none of it is kept."""
+    chunk = bytes(1 << 20)
+    headers = {"Content-Length": str(1 << 30)}
+    if length == "chunked":
+        headers, chunk = {"Transfer-Encoding": "chunked"}, b"100000\r\n%b\r\n" % chunk
+    connection = pieces(live, headers=headers)
+    connection.sock.settimeout(20)
+    before, sent = resident(live), 0
+    with suppress(ConnectionError):  # reset: there is no other way to say stop
+        while sent < 1 << 10:
+            connection.send(chunk)
+            sent += 1
+    assert sent < 100
     assert resident(live) - before < 30 << 20
+    answer = connection.getresponse()  # it was sent before, and is still to be read
+    assert answer.status == 413
+    assert "at most 1048576 bytes" in json.loads(answer.read())["detail"]
+    connection.close()
+    assert live.get("/healthz").status_code == 200
+
+
+def test_a_body_a_little_too_long_costs_no_connection(live):
+    connection = pieces(live, headers={"Content-Length": str(2 << 20)})
+    connection.send(bytes(2 << 20))
+    assert connection.getresponse().read().startswith(b'{"detail":"predict: the body')
+    connection.request("GET", "/healthz")
+    assert connection.getresponse().read() == b'{"status":"ok"}'
     connection.close()
 
 

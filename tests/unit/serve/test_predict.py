@@ -221,7 +221,9 @@ def test_what_is_missing_is_named(by_logits, monkeypatch):
         serve.app(by_logits)
 
 
-@pytest.mark.parametrize("options", [{"max_bytes": 0}, {"body_seconds": 0}])
+@pytest.mark.parametrize(
+    "options", [{"max_bytes": 0}, {"max_in_flight": 0}, {"body_seconds": 0}]
+)
 def test_limits_must_be_positive(by_logits, options):
     with pytest.raises(ValueError, match=f"serve.app: {next(iter(options))} must be"):
         serve.app(by_logits, **options)

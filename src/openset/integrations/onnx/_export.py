@@ -55,7 +55,8 @@ def export(
     Parameters
     ----------
     rejector
-        A calibrated rejector, with one of the detectors :func:`exportable` lists.
+        A calibrated rejector, with one of the detectors :func:`exportable` lists, or a
+        combination of them.
     path
         File to write; it appears when it is complete and checked.
     model
@@ -88,11 +89,12 @@ def export(
     """
     path = Path(path)
     detector = rejector.fitted.detector
-    _check.one_of(_CALLER, "detector", detector.name, exportable())
-    if getattr(detector, "backend", None) == "faiss":
-        rule, got = "'matmul' (the same numbers)", "'faiss'"
-        msg = _check.must(rule, caller=_CALLER, name="backend", got=got)
-        raise ValueError(msg)
+    for part in _scores.parts_of(detector):
+        _check.one_of(_CALLER, "detector", part.name, exportable())
+        if getattr(part, "backend", None) == "faiss":
+            rule, got = "'matmul' (the same numbers)", "'faiss'"
+            msg = _check.must(rule, caller=_CALLER, name="backend", got=got)
+            raise ValueError(msg)
     needs_features = "features" in detector.score_needs
     if model is None:
         built = _alone(rejector, needs_features=needs_features)

@@ -6,6 +6,7 @@ raises there for a sample becomes NaN here, and NaN is never accepted.
 
 import math
 from collections.abc import Callable
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from openset import _check, _xp, detectors
 from openset.detectors import Detector, Fitted
 from openset.detectors._shaping import n_kept
+from openset.detectors.combined import Combined
+from openset.integrations.onnx import _combined as _ranks
 from openset.integrations.onnx._graph import (
     Graph,
     Var,
@@ -60,6 +63,17 @@ class Sample:
             msg = _check.must(rule, caller=CALLER, name="rejector", got=got)
             raise ValueError(msg)
         return self._width
+
+    def part(self, i: int) -> "Sample":
+        """Return the sample as one of several combined detectors sees it."""
+        other = copy(self)
+        prefix = f"{i}."
+        other.arrays = {
+            name.removeprefix(prefix): array
+            for name, array in self.arrays.items()
+            if name.startswith(prefix)
+        }
+        return other
 
     def state(self, name: str, dtype: Any = np.float32) -> Var:
         """Put an array of the detector into the graph."""
@@ -429,9 +443,27 @@ WRITERS: dict[str, Writer] = {
 }
 
 
+def parts_of(detector: Detector) -> tuple[Detector, ...]:
+    """Return the detectors a graph is written of: itself, or those it combines."""
+    return detector.recipes if isinstance(detector, Combined) else (detector,)
+
+
+def _combined(detector: Combined, x: Sample) -> Var:
+    knots, weights = x.arrays["knots"], x.arrays["weights"]
+    written = [_value(recipe, x.part(i)) for i, recipe in enumerate(detector.recipes)]
+    ranks = [_ranks.rank(value, knots[i]) for i, value in enumerate(written)]
+    return _ranks.weighed(x.graph, ranks, weights)
+
+
+def _value(detector: Detector, sample: Sample) -> Var:
+    if isinstance(detector, Combined):
+        return _combined(detector, sample)
+    return WRITERS[detector.name](detector, sample)
+
+
 def known(sample: Sample, detector: Detector) -> Var:
     """Write the knownness, as a column; NaN for samples with NaN in them."""
-    value = WRITERS[detector.name](detector, sample)
+    value = _value(detector, sample)
     is_nan = sample.logits.is_nan().any()
     if sample._features is not None:
         is_nan = is_nan | sample._features.is_nan().any()

@@ -1,0 +1,135 @@
+"""What this installation has: packages, devices, folders."""
+
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from pathlib import Path
+from typing import Any
+
+from openset import datasets
+from openset._version import __version__
+from openset.datasets._place import default_root
+
+BASE = ("numpy", "scipy", "scikit-learn", "array-api-compat", "typer", "rich")
+
+
+@dataclass(frozen=True)
+class Extra:
+    """An optional group of packages, and what it is good for."""
+
+    name: str
+    packages: tuple[str, ...]
+    gives: str
+
+    @property
+    def versions(self) -> dict[str, str | None]:
+        """Versions by package; None where it is missing."""
+        return {name: version_of(name) for name in self.packages}
+
+
+EXTRAS = (
+    Extra("tables", ("pandas", "pyarrow"), "scores and results as tables, .parquet"),
+    Extra(
+        "torch",
+        ("torch", "lightning-fabric", "safetensors"),
+        "detectors on GPUs, extraction, training",
+    ),
+    Extra("tensorboard", ("tensorboard",), "curves of training runs"),
+    Extra("faiss", ("faiss-cpu",), "approximate neighbours"),
+    Extra("report", ("jinja2", "matplotlib"), "figures and the report page"),
+    Extra("bench", ("pydantic", "pyyaml"), "studies from YAML files"),
+    Extra("cluster", ("ray",), "studies on many machines"),
+    Extra(
+        "serve",
+        ("fastapi", "uvicorn", "httptools", "prometheus-client"),
+        "openset serve",
+    ),
+    Extra("vision", ("pillow",), "image data sets"),
+    Extra("onnx", ("onnx", "onnxscript", "onnxruntime"), "openset export"),
+    Extra("torchmetrics", ("torchmetrics",), "metrics inside training loops"),
+    Extra("hub", ("datasets",), "data sets of the Hugging Face hub"),
+)
+
+
+def version_of(package: str) -> str | None:
+    """Return the installed version, or None."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def examine() -> dict[str, Any]:
+    """Look at everything; nothing that is missing is an error."""
+    return {
+        "openset": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: version_of(name) for name in BASE},
+        "extras": {extra.name: extra.versions for extra in EXTRAS},
+        "cores": os.cpu_count(),
+        "memory_bytes": _memory(),
+        "blas": _blas(),
+        "cuda": _cuda(),
+        "data": _data(),
+        "temporary": _folder(Path(tempfile.gettempdir())),
+    }
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not every system tells
+        return None
+
+
+def _blas() -> list[dict[str, Any]]:
+    # scikit-learn brings it; the libraries must be loaded to be found.
+    pools = import_module("threadpoolctl")
+    import_module("scipy.linalg")
+    return [
+        {
+            "library": pool["internal_api"],
+            "version": pool["version"],
+            "threads": pool["num_threads"],
+        }
+        for pool in pools.threadpool_info()
+    ]
+
+
+def _cuda() -> dict[str, Any]:
+    if version_of("torch") is None:
+        return {"why": "torch is not installed", "devices": []}
+    try:
+        torch = import_module("torch")
+    except (ImportError, OSError) as error:  # a broken build must not hide the rest
+        return {"why": f"torch does not import: {error}", "devices": []}
+    if torch.version.cuda is None:
+        return {"why": "torch is built for the CPU", "devices": []}
+    devices = list(_devices(torch)) if torch.cuda.is_available() else []
+    why = None if devices else "torch finds no device"
+    return {"why": why, "devices": devices}
+
+
+def _devices(torch: Any) -> Iterator[dict[str, Any]]:
+    for i in range(torch.cuda.device_count()):
+        found = torch.cuda.get_device_properties(i)
+        yield {"name": found.name, "memory_bytes": found.total_memory}
+
+
+def _data() -> dict[str, Any]:
+    root = default_root()
+    here = datasets.available(root) if root.is_dir() else []
+    return {**_folder(root), "here": list(here), "known": len(datasets.names())}
+
+
+def _folder(path: Path) -> dict[str, Any]:
+    existing = next(p for p in (path, *path.parents) if p.exists())
+    return {
+        "path": str(path),
+        "exists": path.is_dir(),
+        "writable": os.access(existing, os.W_OK),
+    }

@@ -1,0 +1,100 @@
+"""`openset doctor`."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from openset.cli import _health
+from openset.cli._lists import few, plain_table
+from openset.cli._tables import OUT
+
+EPILOG = """[bold]Examples[/bold]
+
+openset doctor
+
+openset doctor --json > doctor.json   # for a bug report"""
+
+
+def command(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say what is installed, which devices there are, where data is looked for.
+
+    Nothing that is missing is an error: the exit code is 0.
+    """
+    found = _health.examine()
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    OUT.print(
+        f"openset {found['openset']}, Python {found['python']}, {found['platform']}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    OUT.print(_packages(found["packages"]))
+    OUT.print(_extras(found["extras"]))
+    OUT.print(_machine(found))
+
+
+def _packages(versions: dict[str, str | None]) -> Table:
+    table = plain_table("Packages")
+    for name in versions:
+        table.add_column(name, no_wrap=True)
+    table.add_row(*(version or "[red]missing[/red]" for version in versions.values()))
+    return table
+
+
+def _extras(extras: dict[str, dict[str, str | None]]) -> Table:
+    table = plain_table("Extras: pip install 'openset\\[NAME]'")
+    table.add_column("name", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("gives")
+    table.add_column("packages", style="dim")
+    gives = {extra.name: extra.gives for extra in _health.EXTRAS}
+    for name, versions in extras.items():
+        missing = [package for package, version in versions.items() if version is None]
+        mark = "[yellow]no[/yellow]" if missing else "[green]yes[/green]"
+        have = [f"{package} {version or '—'}" for package, version in versions.items()]
+        table.add_row(name, mark, gives[name], ", ".join(have))
+    return table
+
+
+def _machine(found: dict[str, Any]) -> Table:
+    table = plain_table("Machine and folders")
+    table.show_header = False
+    table.add_column("", no_wrap=True)
+    table.add_column("")
+    memory = found["memory_bytes"]
+    size = "" if memory is None else f", {_size(memory)} memory"
+    table.add_row("CPU", f"{found['cores']} cores{size}")
+    pools = [
+        f"{pool['library']} {pool['version'] or ''}: {pool['threads']} threads"
+        for pool in found["blas"]
+    ]
+    table.add_row("threads", "; ".join(dict.fromkeys(pools)) or "no BLAS found")
+    cuda = [f"{one['name']}, {_size(one['memory_bytes'])}" for one in _devices(found)]
+    table.add_row("CUDA", "; ".join(cuda) or f"none: {found['cuda']['why']}")
+    data = found["data"]
+    table.add_row("data", f"{escape(data['path'])} ({_state(data)})")
+    here = few(data["here"], 8) or "none; see openset datasets"
+    table.add_row("", f"{len(data['here'])} of {data['known']} sets here: {here}")
+    temporary = found["temporary"]
+    table.add_row("temporary", f"{escape(temporary['path'])} ({_state(temporary)})")
+    return table
+
+
+def _devices(found: dict[str, Any]) -> list[dict[str, Any]]:
+    devices: list[dict[str, Any]] = found["cuda"]["devices"]
+    return devices
+
+
+def _state(folder: dict[str, Any]) -> str:
+    exists = "exists" if folder["exists"] else "does not exist yet"
+    return f"{exists}, {'writable' if folder['writable'] else 'not writable'}"
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 2**30:.1f} GiB"

@@ -1,0 +1,67 @@
+"""Samples held out of a fit, and the scores they get there."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.detectors import Batch, Detector
+from openset.detectors._base import State
+from openset.integrations._outputs_of_sklearn import CALLER
+
+
+def splits(
+    cv: Any, X: Any, labels: NDArray[Any], owner: NDArray[np.intp]
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Cut the known samples into folds: rows to fit on, rows to score.
+
+    `owner` are the places of `labels` among the sorted classes.
+    """
+    if hasattr(cv, "split"):
+        yield from cv.split(X, labels)
+        return
+    n_folds = _check.positive_int(CALLER, "cv", cv)
+    if n_folds == 1:
+        msg = _check.must("at least 2 folds", caller=CALLER, name="cv", got=1)
+        raise ValueError(msg)
+    counts = np.bincount(owner)
+    if counts.max() < 2:
+        msg = _check.must(
+            "two or more of at least one class",
+            caller=f"{CALLER}.fit",
+            name="samples",
+            got=f"1 sample of each of {counts.size} classes",
+            remedy="The threshold is chosen on samples held out of the fit",
+        )
+        raise ValueError(msg)
+    order = np.argsort(owner, kind="stable")
+    place = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    folds = np.empty(owner.size, dtype=np.int64)
+    # Every class is dealt out over the folds; one that has a single sample keeps
+    # it in every fit.
+    folds[order] = np.where(counts[owner[order]] > 1, place % n_folds, -1)
+    for fold in range(min(n_folds, int(counts.max()))):
+        yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given(Detector):
+    """Scores that are there already, as features: knownness, predicted class.
+
+    Held-out scores come from as many detectors as there are folds; a rejector is
+    calibrated with one.
+    """
+
+    name = "given"
+    score_needs = ("features",)
+    score_cost = "1"
+    paper = "-"
+
+    def _score(self, state: State, batch: Batch) -> NDArray[np.float64]:
+        return batch.features[:, 0]
+
+    def _predict(self, state: State, batch: Batch) -> NDArray[np.int64]:
+        return batch.features[:, 1].astype(np.int64)

@@ -1,0 +1,97 @@
+"""What a scikit-learn classifier says, as outputs of a network."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+
+from openset import _check
+from openset.detectors import Detector
+from openset.outputs import Outputs
+
+CALLER = "OpenSetClassifier"
+
+
+def outputs_of(
+    recipe: Detector,
+    model: Any,
+    X: Any,
+    *,
+    labels: NDArray[np.intp] | None = None,
+) -> Outputs:
+    """Return logits, and the features and the head a detector looks at."""
+    logits = _logits(model, X)
+    features = _features(model, X) if looks_at_features(recipe) else None
+    head: dict[str, Any] = {}
+    if "head" in recipe.fit_needs:
+        head = _linear_head(model, logits, features)
+    return Outputs(logits=logits, features=features, labels=labels, **head)
+
+
+def looks_at_features(recipe: Detector) -> bool:
+    """Tell whether a detector needs more than logits."""
+    return bool({*recipe.fit_needs, *recipe.score_needs} & {"features", "head"})
+
+
+def _logits(model: Any, X: Any) -> NDArray[np.float64]:
+    """Return one score per class: decision values, else log-probabilities."""
+    n_classes = len(model.classes_)
+    params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
+    one_to_one = [k for k in params if k.endswith("decision_function_shape")]
+    if hasattr(model, "decision_function") and not any(
+        params[k] == "ovo" for k in one_to_one
+    ):
+        values = np.asarray(model.decision_function(X), dtype=np.float64)
+        if values.ndim == 1:
+            # Half to each side: the log-odds are the decision value, and the largest
+            # logit does not depend on which class is called the second.
+            return np.stack([-values / 2, values / 2], axis=1)
+        if values.shape[1] == n_classes:
+            return values
+    if hasattr(model, "predict_proba"):
+        values = np.asarray(model.predict_proba(X), dtype=np.float64)
+        # A forest's 0 means "no tree", not "impossible": keep logits finite.
+        return np.log(np.maximum(values, np.finfo(np.float64).tiny))
+    msg = _check.must(
+        "a classifier with predict_proba, or a decision_function of one column per "
+        "class",
+        caller=CALLER,
+        name="estimator",
+        got=type(model).__name__,
+        remedy="SVC: decision_function_shape='ovr'",
+    )
+    raise TypeError(msg)
+
+
+def _features(model: Any, X: Any) -> NDArray[Any]:
+    """Return the inputs of the classifier: of a pipeline, those of its last step."""
+    if isinstance(model, Pipeline) and len(model) > 1:
+        X = model[:-1].transform(X)
+    if hasattr(X, "toarray"):
+        msg = _check.must(
+            "dense for a detector that looks at features",
+            caller=CALLER,
+            name="X",
+            got="a sparse matrix",
+            remedy="Use a detector of logits alone (msp, energy, ...), or reduce the "
+            "dimension first",
+        )
+        raise TypeError(msg)
+    return np.asarray(X, dtype=np.float64)
+
+
+def _linear_head(
+    model: Any, logits: NDArray[Any], features: NDArray[Any] | None
+) -> dict[str, NDArray[Any]]:
+    """Return weight and bias of a linear classifier, where it is one."""
+    last = model[-1] if isinstance(model, Pipeline) else model
+    weight = np.atleast_2d(np.asarray(getattr(last, "coef_", np.nan), np.float64))
+    bias = np.atleast_1d(np.asarray(getattr(last, "intercept_", 0.0), np.float64))
+    if weight.shape[0] == 1 and logits.shape[1] == 2:
+        weight = np.concatenate([-weight / 2, weight / 2])
+        bias = np.concatenate([-bias / 2, bias / 2])
+    if features is None or weight.shape != (logits.shape[1], features.shape[1]):
+        return {}  # the detector says that it needs a head
+    bias = np.broadcast_to(bias, logits.shape[1:])
+    return {"weight": weight, "bias": bias}

@@ -1,0 +1,125 @@
+"""Bodies on their way in: how long one may be, and how much all of them may hold."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import numpy as np
+from starlette.requests import ClientDisconnect, Request
+
+from openset.serve._errors import RequestError, too_large
+from openset.serve._npy import Buffer
+
+UPLOAD = "openset.upload"
+"""Where a request's scope holds an `Upload`, if our own protocol reads the body."""
+
+
+class Intake:
+    """The limits, and the bytes all requests hold at the moment."""
+
+    def __init__(self, *, max_bytes: int, max_in_flight: int, seconds: float) -> None:
+        self.max_bytes = max_bytes
+        self.max_in_flight = max_in_flight
+        self.seconds = seconds
+        self.held = 0
+        # Where connections read to: what one has read it takes out before the next.
+        self.scratch = memoryview(bytearray(64 << 10))
+
+    async def read(self, request: Request, hold: "Hold") -> Buffer:
+        """Collect a body, and stop as soon as it is too long, too slow or too much."""
+        upload: Upload | None = request.scope.get(UPLOAD)
+        declared = request.headers.get("content-length")
+        if upload is None and declared is not None and declared.isdecimal():
+            size = int(declared[:20])  # no one has more digits of bytes
+            if size > self.max_bytes:
+                too_large("the body", got=size, max_bytes=self.max_bytes)
+            hold.grow_to(size)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(self.seconds):
+                if upload is not None:
+                    return await upload.complete()
+                await self._collect(request.stream(), body, hold)
+        except TimeoutError as error:
+            n_bytes = len(body) if upload is None else upload.n_bytes
+            msg = (
+                f"predict: the body must arrive within {self.seconds:g} seconds, got "
+                f"{n_bytes} bytes by then"
+            )
+            raise RequestError(408, msg) from error
+        return body
+
+    async def _collect(
+        self, chunks: AsyncIterator[bytes], body: bytearray, hold: "Hold"
+    ) -> None:
+        async for chunk in chunks:
+            size = len(body) + len(chunk)
+            if size > self.max_bytes:
+                too_large("the body", got="more", max_bytes=self.max_bytes)
+            hold.grow_to(size)
+            body += chunk
+
+
+class Hold:
+    """What one request takes of the bytes in flight, until it is released."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self._size = 0
+
+    def grow_to(self, size: int) -> None:
+        """Take as many bytes, or refuse if others hold too many."""
+        more = max(0, size - self._size)
+        if self._intake.held + more > self._intake.max_in_flight:
+            msg = (
+                f"predict: bodies in flight must be at most "
+                f"{self._intake.max_in_flight} bytes together, got {size} more than "
+                f"the {self._intake.held} held now. Send it again later"
+            )
+            raise RequestError(503, msg)
+        self._intake.held += more
+        self._size += more
+
+    def release(self) -> None:
+        """Give all of it back."""
+        self._intake.held -= self._size
+        self._size = 0
+
+
+class Upload:
+    """A body of declared length, which the socket writes to where it stays."""
+
+    def __init__(self, hold: Hold, size: int) -> None:
+        self.hold = hold
+        self.n_bytes = 0
+        # Not bytearray: that would write zeros to every page first.
+        self._body = np.empty(size, np.uint8).data
+        self._changed = asyncio.Event()
+        self._is_lost = False
+
+    @property
+    def rest(self) -> memoryview:
+        """Where the next bytes belong."""
+        return self._body[self.n_bytes :]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all has come."""
+        return self.n_bytes == len(self._body)
+
+    def grow(self, n_bytes: int) -> None:
+        """Count bytes that were written to `rest`."""
+        self.n_bytes += n_bytes
+        if self.is_complete:
+            self._changed.set()
+
+    def lose(self) -> None:
+        """Say that no more will come."""
+        self._is_lost = True
+        self._changed.set()
+
+    async def complete(self) -> memoryview:
+        """Wait for all of it."""
+        await self._changed.wait()
+        if self._is_lost and not self.is_complete:
+            raise ClientDisconnect
+        return self._body

@@ -1,0 +1,62 @@
+"""``POST /predict``: from a request to its answer."""
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from openset.serve import _body
+from openset.serve._answer import Answer, Judge
+from openset.serve._desk import Desk
+from openset.serve._errors import RequestError
+from openset.serve._intake import UPLOAD, Hold, Intake
+from openset.serve._metrics import Metrics
+from openset.serve._npy import Buffer
+
+
+class Predict:
+    """Answers batches."""
+
+    def __init__(self, judge: Judge, metrics: Metrics, intake: Intake) -> None:
+        self._judge = judge
+        self._metrics = metrics
+        self._intake = intake
+        self._desk = Desk()
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request; what is wrong with it is said in the answer."""
+        upload = request.scope.get(UPLOAD)
+        hold = Hold(self._intake) if upload is None else upload.hold
+        kind = _body.accepted(request.headers.get("accept", ""))
+        try:
+            body = await self._intake.read(request, hold)
+            one, content = await self._desk.run(
+                lambda: self._work(request, body, kind), len(body)
+            )
+        except ClientDisconnect:
+            return Response(status_code=499)  # the client left; for the count alone
+        except RequestError as error:
+            later = {"Retry-After": "1"} if error.status == 503 else None
+            document = {"detail": str(error)}
+            return JSONResponse(document, status_code=error.status, headers=later)
+        finally:
+            hold.release()
+        self._metrics.samples(one.scores.known, one.n_unknown)
+        return Response(content, media_type=kind)
+
+    def _work(self, request: Request, body: Buffer, kind: str) -> tuple[Answer, bytes]:
+        try:
+            question = _body.parse(
+                body,
+                content_type=request.headers.get("content-type", ""),
+                query=request.query_params,
+                names=self._judge.names,
+                max_bytes=self._intake.max_bytes,
+            )
+            one = self._judge(question)
+            return one, self._judge.written(one, kind)
+        except RequestError:
+            raise
+        except ValueError as error:
+            raise RequestError(422, str(error)) from error
+        except MemoryError as error:
+            msg = "predict: the batch must fit into memory, got one that does not"
+            raise RequestError(413, msg) from error

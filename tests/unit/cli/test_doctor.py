@@ -1,0 +1,85 @@
+"""`openset doctor`: what is here, and what is not, without an error."""
+
+import json
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from openset import __version__
+from openset.cli import _health, app, doctor
+
+PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["doctor", *arguments], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+
+
+def test_the_table_fits_a_terminal_and_names_every_extra():
+    output = run()
+    first, *lines = output.splitlines()  # the first may be long: a platform's name
+    assert first.startswith(f"openset {__version__}, Python 3.")
+    assert max(map(len, lines)) <= 80
+    for extra in _health.EXTRAS:
+        assert extra.name in output
+    assert "cores" in output
+    assert "threads" in output
+    assert "sets here" in output
+
+
+def test_json_says_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENSET_DATA", str(tmp_path / "data"))
+    found = json.loads(run("--json"))
+    assert found["openset"] == __version__
+    assert found["packages"]["numpy"] == np.__version__
+    assert found["extras"]["report"].keys() == {"jinja2", "matplotlib"}
+    assert found["data"]["path"] == str(tmp_path / "data")
+    assert not found["data"]["exists"]
+    assert found["data"]["writable"]  # it could be made
+    assert all(pool["threads"] >= 1 for pool in found["blas"])
+
+
+@pytest.mark.skipif(not PYPROJECT.exists(), reason="not a checkout")
+def test_extras_are_those_of_the_package():
+    project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
+
+    def names(requirements):
+        found = (re.match(r"[\w-]+", line)[0] for line in requirements)
+        return tuple(name for name in found if name != "openset")
+
+    written = {
+        name: names(requirements)
+        for name, requirements in project["optional-dependencies"].items()
+        if name != "dev"
+    }
+    assert written == {extra.name: extra.packages for extra in _health.EXTRAS}
+    assert names(project["dependencies"]) == _health.BASE
+
+
+def test_what_is_missing_is_no_error(nothing_installed):
+    output = run()
+    assert "missing" in output
+    assert "none: torch is not installed" in output
+    assert json.loads(run("--json"))["packages"]["numpy"] is None
+
+
+def test_devices_are_listed_where_there_are_some():
+    one = {"name": "A card", "memory_bytes": 3 << 30}
+    found = _health.examine() | {"cuda": {"why": None, "devices": [one, one]}}
+    cells = list(doctor._machine(found).columns[1].cells)
+    assert "A card, 3.0 GiB; A card, 3.0 GiB" in cells

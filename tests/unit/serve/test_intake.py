@@ -1,0 +1,161 @@
+"""Large bodies: the short way into memory, its limits, and its neighbours."""
+
+import http.client
+import socket
+import time
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from openset import Outputs, serve
+from tests.unit.serve.live import serving
+from tests.unit.serve.test_predict import npy, npz
+
+N = 20_000  # samples: some hundred kilobytes, more than the short way begins at
+JSON = {"Content-Type": "application/json"}
+NPY = {"Content-Type": "application/x-npy"}
+
+
+@pytest.fixture(scope="module")
+def by_msp(logits_folder):
+    """Serve; requests may hold two megabytes together."""
+    limits = ("--max-megabytes", 1, "--max-megabytes-in-flight", 2)
+    with serving(logits_folder, *limits) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def logits():
+    return np.random.default_rng(0).normal(size=(N, 3)).astype(np.float32)
+
+
+def request(body, *lines):
+    """Write a request as it goes over the wire."""
+    head = ["POST /predict HTTP/1.1", "Host: x", *lines, f"Content-Length: {len(body)}"]
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def answers(connection, n):
+    """Read answers one after the other."""
+    found = []
+    with connection.makefile("rb") as stream:
+        for _ in range(n):
+            status = stream.readline()
+            headers = http.client.parse_headers(stream)
+            size = int(headers["Content-Length"])
+            found.append((status, stream.read(size)))
+    return found
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_bodies_get_what_predict_says(by_msp, by_logits, logits, order):
+    expected = by_logits.predict(Outputs(logits=logits)).tolist()
+    array = np.asarray(logits, order=order)
+    # Of two arrays in an archive one begins at an odd place.
+    features = np.zeros((N, 5), np.int8)
+    for body in (npy(array), npz(logits=array), npz(features=features, logits=array)):
+        answer = by_msp.post(
+            content=body, headers={"Content-Type": "application/octet-stream"}
+        )
+        assert answer.json()["decisions"] == expected
+
+
+def test_answers_come_as_npy_or_npz_if_asked_for(by_msp, by_logits, logits, tmp_path):
+    decisions, scores = by_logits.decide(Outputs(logits=logits))
+    accept = {**NPY, "Accept": "text/html, application/x-npy;q=0.9, */*"}
+    answer = by_msp.post(content=npy(logits), headers=accept)
+    assert answer.headers["Content-Type"] == "application/x-npy"
+    assert answer.content == npy(decisions)
+    accept = {**NPY, "Accept": "application/x-npz"}
+    answer = by_msp.post("/predict?threshold=2", content=npy(logits), headers=accept)
+    (tmp_path / "answer.npz").write_bytes(answer.content)
+    with np.load(tmp_path / "answer.npz") as found:
+        assert (found["decisions"] == scores.decided(2)).all()
+        assert (found["known"] == scores.known).all()
+        assert (found["predicted"] == scores.predicted).all()
+        assert found["threshold"] == 2
+
+
+def test_requests_behind_a_large_one_on_its_connection_are_answered(by_msp, logits):
+    large, small = npy(logits), b'{"logits": [[9, 0, 0]]}'
+    kinds = [f"{name}: {value}" for name, value in NPY.items()]
+    texts = [f"{name}: {value}" for name, value in JSON.items()]
+    sent = [
+        request(large, *kinds),
+        request(small, *texts),
+        request(large, *kinds),
+        request(large, *kinds),  # pipelined: the answer before is not yet written
+        request(small, *texts),
+    ]
+    with socket.create_connection(("127.0.0.1", by_msp.port), timeout=20) as connection:
+        connection.sendall(b"".join(sent))
+        found = answers(connection, len(sent))
+    assert [status for status, _ in found] == [b"HTTP/1.1 200 OK\r\n"] * 5
+    assert found[0] == found[2] == found[3]
+    assert found[1] == found[4]
+
+
+@pytest.mark.parametrize("size", [1, 1000, 70_000])
+def test_a_large_body_in_pieces_of_any_size_is_put_together(by_msp, logits, size):
+    whole = request(npy(logits), "Content-Type: application/x-npy")
+    with socket.create_connection(("127.0.0.1", by_msp.port), timeout=20) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start in range(0, 20 * size, size):
+            connection.sendall(whole[start : start + size])
+        connection.sendall(whole[20 * size :])
+        found = answers(connection, 1)
+    expected = by_msp.post(content=npy(logits), headers=NPY)
+    assert found == [(b"HTTP/1.1 200 OK\r\n", expected.content)]
+
+
+def test_who_asks_before_sending_is_told_to_go_on(by_msp, logits):
+    head = request(b"", "Content-Type: application/x-npy", "Expect: 100-continue")
+    body = npy(logits)
+    head = head.replace(b"Content-Length: 0", b"Content-Length: %d" % len(body))
+    with socket.create_connection(("127.0.0.1", by_msp.port), timeout=20) as connection:
+        connection.sendall(head)
+        assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(body)
+        assert answers(connection, 1)[0][0] == b"HTTP/1.1 200 OK\r\n"
+
+
+def test_more_in_flight_than_allowed_is_put_off_until_others_leave(by_msp, logits):
+    half = request(bytes(1_000_000), "Content-Type: application/x-npy")[:-100_000]
+    waiting = []
+    try:
+        for _ in range(2):
+            waiting.append(socket.create_connection(("127.0.0.1", by_msp.port)))
+            waiting[-1].sendall(half)
+        deadline = time.monotonic() + 20
+        while (answer := by_msp.post(content=npy(logits), headers=NPY)) and (
+            answer.status_code != 503 and time.monotonic() < deadline
+        ):
+            time.sleep(0.05)
+        assert answer.status_code == 503, answer.text
+        assert answer.headers["Retry-After"] == "1"
+        assert "must be at most 2097152 bytes together" in answer.json()["detail"]
+        chunks = iter([npy(logits)])
+        answer = by_msp.post(content=chunks, headers=NPY)  # of unknown length
+        assert answer.status_code == 503
+        small = by_msp.post(json={"logits": [[1.0, 2.0, 3.0]]})
+        assert small.status_code == 200  # there is room for it
+    finally:
+        for connection in waiting:
+            connection.close()
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        answer = by_msp.post(content=npy(logits), headers=NPY)
+        if answer.status_code == 200:
+            break
+        time.sleep(0.05)
+    assert answer.status_code == 200  # who left holds nothing any more
+
+
+def test_what_is_held_is_released_whatever_happens(by_logits, logits):
+    application = serve.app(by_logits)
+    client = TestClient(application)
+    for body in (npy(logits), npy(logits)[:-1], b"", b"no array"):
+        client.post("/predict", content=body, headers=NPY)
+        client.post("/predict", content=iter([body]), headers=NPY)
+    assert application.state.intake.held == 0

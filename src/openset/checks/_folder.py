@@ -1,11 +1,12 @@
 """A study folder: scores, results, protocols and what is said about them."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from openset._types import ArtefactError
-from openset.checks._study import Claim, Study
+from openset.checks._study import ONLY, Claim, Study
 from openset.protocols import Protocol, load
 from openset.results import Results
 from openset.scores import Scores
@@ -14,16 +15,16 @@ _KEYS = ("headline", "thresholds", "claim", "tuned_on")
 _SUFFIXES = {".npz", ".csv", ".parquet"}
 
 
-def read_study(path: str | Path) -> Study:
-    """Read a study folder, whatever of it is there."""
+def read_study(path: str | Path, *, names: Collection[str] | None = None) -> Study:
+    """Read a study folder, whatever of it is there; of the scores only `names`."""
     folder = Path(path)
     if not folder.is_dir():
         msg = f"checks.run_folder: no such folder: {folder}"
         raise FileNotFoundError(msg)
     said = _read_said(folder / "study.json")
     content: dict[str, Any] = {
-        "scores": _read_scores(folder / "scores"),
-        "calibration": _read_scores(folder / "calibration"),
+        "scores": _read_scores(folder / "scores", names),
+        "calibration": _read_scores(folder / "calibration", names),
         "protocols": _read_protocols(folder),
         "parts": _json(folder / "parts.json"),
     }
@@ -53,8 +54,12 @@ def _read_protocols(folder: Path) -> list[Protocol]:
     return [p for one in found for p in ([one] if isinstance(one, Protocol) else one)]
 
 
-def _read_scores(folder: Path) -> dict[str, Scores]:
+def _read_scores(
+    folder: Path, names: Collection[str] | None = None
+) -> dict[str, Scores]:
     files = [f for f in _sorted(folder, "*") if f.suffix in _SUFFIXES]
+    if names is not None:
+        files = [f for f in files if f.stem in names or f.stem == ONLY]
     table: dict[str, Scores] = {}
     for file in files:
         if file.stem in table:

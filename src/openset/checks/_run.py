@@ -1,5 +1,6 @@
 """All checks, in the order of their codes."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +64,10 @@ def run(**study: Any) -> list[Finding]:
     return _all(Study(**study))
 
 
-def run_folder(path: str | Path) -> list[Finding]:
-    """Run every check on a study folder.
+def run_folder(
+    path: str | Path, *, names: Collection[str] | None = None
+) -> list[Finding]:
+    """Run every check on a study folder; of the scores look at `names` only, if given.
 
     A folder holds some of these, and the checks see what is there:
 
@@ -78,7 +81,7 @@ def run_folder(path: str | Path) -> list[Finding]:
       ``claim`` (a number, or ``{"difference": 0.01, "better": "a", "worse": "b",
       "metric": "openauc"}``) and ``tuned_on``.
     """
-    return _all(read_study(path))
+    return _all(read_study(path, names=names))
 
 
 def _all(study: Study) -> list[Finding]:

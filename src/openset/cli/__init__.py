@@ -19,6 +19,7 @@ from openset.cli import (
     export,
     predict,
     protocols,
+    report,
     score,
     serve,
     watch,
@@ -42,6 +43,7 @@ app.command("compare", epilog=compare.EPILOG)(compare.command)
 app.add_typer(protocols.app, name="protocols")
 app.command("datasets", epilog=datasets.EPILOG)(datasets.command)
 app.command("check", epilog=check.EPILOG)(check.command)
+app.command("report", epilog=report.EPILOG)(report.command)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.command)
 app.command("predict", epilog=predict.EPILOG)(predict.command)
 app.command("export", epilog=export.EPILOG)(export.command)

@@ -16,6 +16,7 @@ from openset.report._operation import (
     operating_curves,
     osa_over_urr,
 )
+from openset.report._page import render, write
 from openset.report._regions import Regions, confusion_regions
 from openset.report._rejection import per_class_rejection
 from openset.report._sweeps import alpha_sweep, surrogate_sweep
@@ -45,8 +46,10 @@ __all__ = [
     "oscr",
     "per_class_rejection",
     "random_scores",
+    "render",
     "roc",
     "sample_counts",
     "sensitivity",
     "surrogate_sweep",
+    "write",
 ]

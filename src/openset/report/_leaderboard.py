@@ -1,0 +1,146 @@
+"""The leaderboard: means over repeats, their spread, the best and the runner-up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from openset.metrics import REGISTRY
+from openset.report._material import Run
+
+LABELS = {
+    "openauc": "OpenAUC",
+    "auroc": "AUROC",
+    "accuracy": "accuracy",
+    "oosa": "OOSA",
+    "osa": "OSA",
+    "ccr": "CCR",
+    "urr": "URR",
+    "fpr_at_tpr": "FPR95",
+    "aupr": "AUPR",
+    "f_score": "F",
+    "halfpoint_score": "Halfpoint",
+    "overall_score": "Overall",
+    "inner_score": "Inner",
+    "outer_score": "Outer",
+    "ccr_at_fpr_0.1": "CCR@0.1",
+    "ccr_at_fpr_0.01": "CCR@0.01",
+    "partial_openauc": "partial OpenAUC",
+}
+"""Metrics in the order in which a leaderboard shows them, and what it calls them."""
+
+_MOST = 8
+
+
+@dataclass(frozen=True)
+class Score:
+    """A method in one metric: mean over repeats, spread, interval, place."""
+
+    mean: float
+    spread: float | None  # standard deviation over repeats
+    low: float | None  # ends of the whisker: interval of one run, or mean ± spread
+    high: float | None
+    n: int
+    rank: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """One table: methods by row, the best first; `metrics` by column."""
+
+    metrics: tuple[str, ...]
+    methods: tuple[str, ...]
+    scores: Mapping[str, Mapping[str, Score]]  # method -> metric -> score
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """The headline metric over several protocols."""
+
+    protocols: tuple[str, ...]
+    methods: tuple[str, ...]
+    scores: Mapping[str, Mapping[str, Score]]  # method -> protocol -> score
+    mean: Mapping[str, float]
+    mean_rank: Mapping[str, float | None]
+
+
+def label(metric: str) -> str:
+    """Return what people call a metric."""
+    return LABELS.get(metric, metric.replace("_", " "))
+
+
+def is_lower_better(metric: str) -> bool:
+    """Tell which way is up, from the registry; variants follow the metric they vary."""
+    fitting = [name for name in REGISTRY if metric.startswith(name)]
+    return bool(fitting) and REGISTRY[max(fitting, key=len)].better == "lower"
+
+
+def board(runs: Sequence[Run], headline: str) -> Board:
+    """Aggregate the runs of one protocol."""
+    values: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        of_method = values.setdefault(run.method, {})
+        for metric in run.values:
+            of_method.setdefault(metric, []).append(run)
+    present = {metric for of_method in values.values() for metric in of_method}
+    chosen = [headline] if headline in present else []
+    chosen += [name for name in LABELS if name in present and name != headline]
+    chosen = (chosen or sorted(present))[:_MOST]
+    scores = {
+        method: {m: _score(of_method[m], m) for m in chosen if m in of_method}
+        for method, of_method in values.items()
+    }
+    for metric in chosen:
+        _rank({name: own for name, own in scores.items() if metric in own}, metric)
+    first = chosen[0]
+    order = sorted(
+        scores,
+        key=lambda name: (
+            scores[name][first].rank if first in scores[name] else len(scores),
+            name,
+        ),
+    )
+    return Board(tuple(chosen), tuple(order), scores)
+
+
+def overview(boards: Mapping[str, Board], headline: str) -> Overview:
+    """Put the headline metric of several protocols side by side."""
+    scores: dict[str, dict[str, Score]] = {}
+    for protocol, one in boards.items():
+        for method, own in one.scores.items():
+            if headline in own:
+                scores.setdefault(method, {})[protocol] = own[headline]
+    mean = {m: fmean(s.mean for s in own.values()) for m, own in scores.items()}
+    # A rank over some of the problems is not comparable: none is given.
+    mean_rank = {
+        method: fmean(s.rank for s in own.values()) if len(own) == len(boards) else None
+        for method, own in scores.items()
+    }
+    order = sorted(
+        scores,
+        key=lambda name: (
+            mean_rank[name] is None,
+            mean_rank[name] or 0,
+            -mean[name],
+            name,
+        ),
+    )
+    return Overview(tuple(boards), tuple(order), scores, mean, mean_rank)
+
+
+def _score(runs: Sequence[Run], metric: str) -> Score:
+    found = [run.values[metric] for run in runs]
+    mean = fmean(value.value for value in found)
+    if len(found) == 1:
+        return Score(mean, None, found[0].low, found[0].high, 1)
+    spread = stdev(value.value for value in found)
+    return Score(mean, spread, mean - spread, mean + spread, len(found))
+
+
+def _rank(scores: Mapping[str, dict[str, Score]], metric: str) -> None:
+    """Number the methods; those equal to the last shown digit share a place."""
+    sign = 1 if is_lower_better(metric) else -1
+    shown = {name: round(own[metric].mean, 4) * sign for name, own in scores.items()}
+    for name, own in scores.items():
+        old = own[metric]
+        rank = 1 + sum(other < shown[name] for other in shown.values())
+        own[metric] = Score(old.mean, old.spread, old.low, old.high, old.n, rank)

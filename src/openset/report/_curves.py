@@ -76,7 +76,7 @@ def _display(
     curves = {name: oscr_curve(one) for name, one in table.items()}
     lines = tuple(
         Line(
-            name=f"{name} · {areas[name]}" if name else areas[name],
+            name=f"{areas[name]}  {name}".rstrip(),
             x=curve.fpr,
             y=curve.ccr,
             colour=i,

@@ -94,7 +94,7 @@ def by_group(caller: str, scores: Scores) -> dict[str, NDArray[np.float64]]:
         return found | {_called(str(names[0])): unknown}
     largest = names[np.argsort(-counts, kind="stable")]
     shown = largest if largest.size <= _MANY else largest[: _MANY - 1]
-    for name in shown:
+    for name in np.sort(shown):  # the same colours for every detector
         found[_called(str(name))] = unknown[groups == name]
     rest = ~np.isin(groups, shown)
     if rest.any():

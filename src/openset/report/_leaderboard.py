@@ -137,7 +137,7 @@ def _score(runs: Sequence[Run], metric: str) -> Score:
 
 
 def _rank(scores: Mapping[str, dict[str, Score]], metric: str) -> None:
-    """Number the methods; those equal to the last shown digit share a place."""
+    """Give every method its place; equal to the last shown digit is equal."""
     sign = 1 if is_lower_better(metric) else -1
     shown = {name: round(own[metric].mean, 4) * sign for name, own in scores.items()}
     for name, own in scores.items():

@@ -147,9 +147,9 @@ def learning_curves(
     columns = from_records(records)
     charts = tuple(
         Chart(
-            title=metric if len(chosen) > 1 else "",
+            title=metric.replace("_", " ") if len(chosen) > 1 else "",
             x_label="epoch",
-            y_label="mean ± standard deviation" if len(chosen) > 1 else metric,
+            y_label="mean ± sd" if len(chosen) > 1 else metric.replace("_", " "),
             lines=tuple(
                 _banded(
                     str(method),

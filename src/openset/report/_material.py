@@ -37,6 +37,8 @@ class Run:
     """One cell: a method on one problem, once."""
 
     method: str
+    family: str = ""  # the method without its parameters
+    trained: str = ""  # how the network was trained, whatever the detector
     protocol: str = ""
     repeat: tuple[int, int] = (0, 0)
     values: Mapping[str, Value]
@@ -173,6 +175,8 @@ def _from_cell(folder: Path, cell: runs.Cell, method: str) -> Run:
     name = f"{cell.id}.npz"
     return Run(
         method=method,
+        family=" · ".join(str(cell.key[n]) for n in _OF_A_METHOD if cell.key[n]),
+        trained=_trained(cell.key),
         protocol=str(cell.key["protocol"]),
         repeat=(_int(cell.key.get("repeat")), _int(cell.key.get("seed"))),
         values=values,
@@ -190,11 +194,11 @@ def _from_cell(folder: Path, cell: runs.Cell, method: str) -> Run:
 def _method_names(keys: Sequence[Mapping[str, Any]]) -> list[str]:
     """Name each cell's method by what differs between methods, as short as it gets."""
     varied = [
-        name
-        for name in _OF_A_METHOD
-        if len({key.get(name, "") for key in keys}) > 1
+        name for name in _OF_A_METHOD if len({key.get(name, "") for key in keys}) > 1
     ] or ["detector"]
-    others = sorted({name for key in keys for name in key} - {*_OF_A_RUN, *_OF_A_METHOD})
+    others = sorted(
+        {name for key in keys for name in key} - {*_OF_A_RUN, *_OF_A_METHOD}
+    )
     extra = [
         name
         for name in others
@@ -204,28 +208,34 @@ def _method_names(keys: Sequence[Mapping[str, Any]]) -> list[str]:
     names = []
     for key in keys:
         parts = [str(key[name]) for name in varied if key.get(name)]
-        parts += [f"{name} {_short(key[name])}" for name in extra if name in key]
+        parts += [_setting(name, key[name]) for name in extra if name in key]
         names.append(" · ".join(parts) or "–")
     return names
 
 
-def _short(value: Any) -> str:
+def _setting(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{k}={_short(v)}" for k, v in sorted(value.items()))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        return ", ".join(_setting(k, v) for k, v in sorted(value.items()))
+    return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
 
 
-def _numbers(key: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+def _numbers(key: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers among what else a key says: parameters that were varied."""
     found: dict[str, float] = {}
     for name, value in key.items():
-        if not prefix and name in {*_OF_A_RUN, *_OF_A_METHOD}:
+        if name in {*_OF_A_RUN, *_OF_A_METHOD}:
             continue
         if isinstance(value, Mapping):
-            found |= _numbers(value, f"{name}.")
+            found |= _numbers(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[f"{prefix}{name}"] = float(value)
+            found[name] = float(value)
     return found
+
+
+def _trained(key: Mapping[str, Any]) -> str:
+    settings = [_setting(n, v) for n, v in key.items() if isinstance(v, Mapping) and v]
+    name = str(key["method"] or key["model"] or "network")
+    return ", ".join([name, *settings])
 
 
 def _threshold(record: Any) -> Threshold | float | None:

@@ -51,15 +51,20 @@ def draw_matrix(
     """Draw; true class by row, decision by column."""
     size = len(names)
     shown = [readable(name, 18) for name in names]
-    left = 6.3 * max(map(len, shown)) + 10
-    top = 6 + 0.62 * 6.3 * max(map(len, shown)) + 12
+    left = 7.2 * max(map(len, shown)) + 10
+    top = 6 + 0.62 * 7.0 * max(map(len, shown)) + 12
     cell = min(max(300 / size, 21.0), 44.0)
-    width, height = left + size * cell + 26, top + size * cell + 6
+    # Slanted names reach beyond the columns they stand over.
+    over = max(
+        0.79 * 7.0 * len(n) - (i + 0.5) * cell for i, n in enumerate(shown[::-1])
+    )
+    width, height = left + size * cell + max(over, 4), top + size * cell + 6
     support = np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     share = matrix / support
     parts = [
         f'<svg class="os-fig" xmlns="http://www.w3.org/2000/svg" role="img" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" style="max-width:{width * 1.15:.0f}px" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'style="max-width:{width * 1.15:.0f}px" '
         f'aria-label="{escaped(label)}">'
     ]
     if style:

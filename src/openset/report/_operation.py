@@ -105,7 +105,7 @@ class OperatingCurves:
         )
         header = ("name", "OSA in use", "URR in use", "OSA at best", "URR at best")
         return Display(
-            title="Open-set accuracy over unknown rejection",
+            title="Open-set accuracy over URR",
             columns=self._columns(),
             charts=(chart,),
             brief=Brief(header=header, rows=tuple(rows)),

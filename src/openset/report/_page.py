@@ -2,8 +2,9 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from openset.report._curves import oscr, roc
 from openset.report._display import Brief, Display
 from openset.report._histogram import histogram
 from openset.report._inconsistency import metric_against_unknown_tpr
-from openset.report._learning import learning_curves, sensitivity
 from openset.report._leaderboard import Board, label
+from openset.report._learning import learning_curves, sensitivity
 from openset.report._material import Material, Run
 from openset.report._matrix import draw_matrix, pooled
 from openset.report._operation import osa_over_urr
@@ -137,8 +138,8 @@ def render(source: str | Path, *, threshold: float | None = None) -> str:
     return environment.get_template("page.html.j2").render(
         **content,
         version=__version__,
-        style=trusted(style),  # noqa: S704
-        script=trusted(script),  # noqa: S704
+        style=trusted(style),
+        script=trusted(script),
         script_hash=digest,
         drawn=trusted,
     )
@@ -180,13 +181,14 @@ def _content(material: Material) -> dict[str, Any]:
         "headline": headline,
         "counts": _counts(material, boards),
         "sentences": _sentences(material, boards, headline, views),
-        "findings": _sorted(found),
+        "findings": _sorted(_told(found, material)),
         "tally": _tally(found),
         "note": note,
         "overview": _leaderboard.overview(boards, headline)
         if len(boards) > 1
         else None,
         "views": views,
+        "metrics": _metrics(material.runs),
         "n_hidden_views": max(len(boards) - MOST_VIEWS, 0),
         "training": _training(material, headline),
         "cells": packed.cells,
@@ -194,6 +196,16 @@ def _content(material: Material) -> dict[str, Any]:
         "n_left_out": packed.n_left_out,
         "n_runs": len(material.runs),
     }
+
+
+def _metrics(runs: Sequence[Run]) -> list[tuple[str, Any]]:
+    """Return all metrics of a lone run: with one row there is no race."""
+    if len(runs) > 1:
+        return []
+    values = runs[0].values
+    first = [name for name in _leaderboard.LABELS if name in values]
+    rest = [name for name in values if name not in first]
+    return [(label(name), values[name]) for name in (*first, *rest)]
 
 
 def _has_both(scores: Scores) -> bool:
@@ -371,37 +383,51 @@ def _matrix(regions: Regions, run: Run, at: str) -> Matrix:
 
 def _training(material: Material, headline: str) -> list[Figure]:
     """Draw sensitivity and learning curves, where the runs have such data."""
-    figures = []
     parameters = {name for run in material.runs for name in run.numbers}
-    for parameter in sorted(parameters):
-        values: dict[str, dict[float, list[float]]] = {}
-        for run in material.runs:
-            if parameter in run.numbers and headline in run.values:
-                of_protocol = values.setdefault(run.protocol or "all", {})
-                at = run.numbers[parameter]
-                of_protocol.setdefault(at, []).append(run.values[headline].value)
-        values = {name: own for name, own in values.items() if len(own) > 1}
-        if values:
-            shown = sensitivity(
-                values, parameter=readable(parameter, 40), metric=label(headline)
-            )
-            text = (
-                "Mean over all runs with this setting; the band is one standard "
-                "deviation (Fig. 2 of the OpenAUC paper)."
-            )
-            figures.append(_figure(shown, text))
-    curves: dict[str, list[Any]] = {}
+    found = [_sensitivity(material, p, headline) for p in sorted(parameters)]
+    figures = [figure for figure in found if figure is not None]
+    # All detectors on one network have its curve: it counts once.
+    curves: dict[str, dict[tuple[Any, ...], Any]] = {}
     for run in material.runs:
         if run.curve:
-            curves.setdefault(run.method, []).append(run.curve)
+            of_method = curves.setdefault(run.trained, {})
+            of_method[run.protocol, run.repeat] = run.curve
     if curves:
-        few = dict(list(curves.items())[:MOST_METHODS])
+        few = {
+            name: list(of_method.values())
+            for name, of_method in list(curves.items())[:MOST_METHODS]
+        }
         text = (
             "Mean over runs; the band is one standard deviation (Fig. 6 of the "
             "class-imbalance paper)."
         )
         figures.append(_figure(learning_curves(few), text))
     return figures
+
+
+def _sensitivity(material: Material, parameter: str, headline: str) -> Figure | None:
+    """Draw the headline metric over a parameter, for the family that varies it most."""
+    families: dict[str, dict[str, dict[float, list[float]]]] = {}
+    for run in material.runs:
+        if parameter in run.numbers and headline in run.values:
+            values = families.setdefault(run.family, {})
+            of_protocol = values.setdefault(run.protocol or "all", {})
+            found = of_protocol.setdefault(run.numbers[parameter], [])
+            found.append(run.values[headline].value)
+    settings = {
+        family: len({at for of_protocol in values.values() for at in of_protocol})
+        for family, values in families.items()
+    }
+    family = max(settings, key=lambda name: settings[name], default="")
+    if settings.get(family, 0) < 2:
+        return None
+    few = dict(list(families[family].items())[:MOST_METHODS])
+    shown = sensitivity(few, parameter=readable(parameter, 40), metric=label(headline))
+    text = (
+        f"{readable(family)}: mean over repeats; the band is one standard deviation "
+        "(Fig. 2 of the OpenAUC paper)."
+    )
+    return _figure(shown, text)
 
 
 def _counts(material: Material, boards: Mapping[str, Board]) -> list[str]:
@@ -428,8 +454,9 @@ def _sentences(
     boards: Mapping[str, Board],
     headline: str,
     views: Sequence[View],
-) -> list[str]:
-    said = []
+) -> list[tuple[str, str, str]]:
+    """Say what came out: texts, with a name to stress in each."""
+    said: list[tuple[str, str, str]] = []
     name = label(headline)
     if len(boards) > 1:
         over = _leaderboard.overview(boards, headline)
@@ -437,30 +464,40 @@ def _sentences(
         rank = over.mean_rank[best]
         place = "" if rank is None else f", mean rank {rank:.2f}"
         said.append(
-            f"Over {len(boards)} problems {best} leads by {name}: "
-            f"{over.mean[best]:.4f} on average{place}."
+            (
+                f"Over {len(boards)} problems, by {name}, ",
+                best,
+                f" leads: {over.mean[best]:.4f} on average{place}.",
+            )
         )
     else:
         one = next(iter(boards.values()))
         best = one.methods[0]
         top = one.scores[best][headline]
-        said.append(f"{best} reaches {name} {_with_spread(top)}.")
-        if len(one.methods) > 1:
-            said[0] = f"By {name}, {best} leads with {_with_spread(top)}."
+        if len(one.methods) == 1:
+            said.append(("", best, f" reaches {name} {_with_spread(top)}."))
+        else:
+            said.append((f"By {name}, ", best, f" leads with {_with_spread(top)}."))
             second = one.methods[1]
-            next_ = one.scores[second].get(headline)
-            if next_ is not None:
-                said.append(f"Next is {second} with {_with_spread(next_)}.")
+            behind = one.scores[second].get(headline)
+            if behind is not None:
+                said.append(("Next is ", second, f" with {_with_spread(behind)}."))
     for run in material.runs:
         done = run.operation
         if done is not None and run.method == best and {"oosa", "oracle"} <= set(done):
+            where = f" on {run.protocol}" if len(boards) > 1 else ""
             said.append(
-                f"In operation its threshold reaches an open-set accuracy of "
-                f"{done['oosa']:.4f}; the best in hindsight has {done['oracle']:.4f}."
+                (
+                    f"In operation{where} its threshold reaches an open-set accuracy "
+                    f"of {done['oosa']:.4f}; the best in hindsight has "
+                    f"{done['oracle']:.4f}.",
+                    "",
+                    "",
+                )
             )
             break
     if not any(view.figures for view in views):
-        said.append("No test scores were kept, so there are no figures.")
+        said.append(("No test scores were kept, so there are no figures.", "", ""))
     return said
 
 
@@ -472,6 +509,28 @@ def _with_spread(score: _leaderboard.Score) -> str:
     return f"{score.mean:.4f}"
 
 
+def _told(found: Sequence[Finding], material: Material) -> list[Finding]:
+    """Say in messages what cells are, where checks only knew their files' names."""
+    if not any(run.family for run in material.runs):
+        return list(found)
+    names = {
+        run.scores_path.stem: ", ".join(
+            filter(None, [run.method, run.protocol, f"seed {run.repeat[1]}"])
+        )
+        for run in material.runs
+        if run.scores_path is not None
+    }
+
+    def told(text: str) -> str:
+        return _ID.sub(lambda match: names.get(match[0], match[0]), text)
+
+    return [
+        replace(one, message=told(one.message), remedy=told(one.remedy))
+        for one in found
+    ]
+
+
+_ID = re.compile(r"\b[0-9a-f]{16}\b")
 _ORDER = {"finding": 0, "passed": 1, "not applicable": 2}
 
 
@@ -519,5 +578,3 @@ def _whisker(score: _leaderboard.Score, board: Board, metric: str) -> str:
         parts.append(f'<path d="M{at(score.low):.1f} 8H{at(score.high):.1f}"/>')
     parts.append(f'<circle cx="{at(score.mean):.1f}" cy="8" r="3"/></svg>')
     return "".join(parts)
-
-

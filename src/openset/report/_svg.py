@@ -28,8 +28,8 @@ DARK = ("#6ba6ee", "#f0a04b", "#5cc79a", "#c192e8", "#f2809b", "#a5adba", "#d6c2
 
 _WIDTH, _HEIGHT = 400.0, 250.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 12.0, 26.0, 38.0
-_CHARACTER = 6.3  # about the width of a letter at 12 px
-_LONGEST = 34
+_CHARACTER = 6.7  # about the width of a letter at 12 px
+_LONGEST = 52
 
 _STYLE = (
     ".os-fig{font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;"
@@ -275,7 +275,7 @@ def _bars(chart: Bars, label: str) -> str:
                     float(across(value)), bottom + 15, f"{value:.0%}", anchor="middle"
                 )
             )
-    parts.append(_text(left, bottom + 31, chart.x_label))
+    parts.append(_text(0, bottom + 31, chart.x_label))
     parts += [
         _bar(bar, across, left, top + pitch * (i + 0.5))
         for i, bar in enumerate(chart.bars)

@@ -2,7 +2,7 @@
 (() => {
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-const BINS = 60, STEPS = 1000, SLOTS = 14, NEAR = 6, COLUMNS = 240;
+const BINS = 60, STEPS = 1000, SLOTS = 12, FEW = 6, NEAR = 6, COLUMNS = 240;
 
 /* ---- problems, tables ---------------------------------------------------------- */
 
@@ -121,7 +121,7 @@ function prepare(cell) {
     names = [...cell.classes, "unknown"];
   } else {
     const kept = [...errors.keys()].sort((a, b) => errors[b] - errors[a] || a - b)
-      .slice(0, SLOTS - 1).sort((a, b) => a - b);
+      .slice(0, FEW).sort((a, b) => a - b);
     slot.fill(kept.length);
     kept.forEach((c, i) => { slot[c] = i; });
     slot[C] = kept.length + 1;
@@ -209,6 +209,14 @@ function reach() {
   return [low - room, high + room];
 }
 
+function ticks(low, high) {   // round numbers
+  const rough = (high - low) / 5, power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((f) => f * power >= rough * 0.999) * power;
+  const out = [];
+  for (let i = Math.ceil(low / step); i * step <= high; i++) out.push(+(i * step).toPrecision(6));
+  return out;
+}
+
 let plot = null;   // geometry of the drawing, and the parts that move
 function frame() {
   const svg = $("x-plot");
@@ -259,9 +267,8 @@ function frame() {
   for (const [name, points] of Object.entries(lines)) {
     svg.append(element("path", { class: `line ${name}`, d: "M" + points.join("L") }));
   }
-  for (let i = 0; i <= 4; i++) {
-    const v = low + (high - low) * (0.02 + 0.96 * i / 4) / 1;
-    svg.append(text(x(v), height - 6, String(+v.toPrecision(3)).replace("-", "−"), i === 0 ? "start" : i === 4 ? "end" : "middle"));
+  for (const v of ticks(low, high)) {
+    svg.append(text(x(v), height - 6, String(v).replace("-", "−"), "middle"));
   }
   const veil = element("rect", { class: "veil", x: left, y: 0, width: 0, height: bottom });
   svg.append(veil);
@@ -290,7 +297,7 @@ function layMatrix() {
     row.append(made);
     return made;
   };
-  add(head, "true ↓ decided →", "th");
+  add(head, "", "th").setAttribute("aria-label", "true class by row, decision by column");
   for (const name of now.names.slice(0, -1)) add(head, name, "th").scope = "col";
   add(head, "rejected", "th").scope = "col";
   $("x-matrix").tHead.replaceChildren(head);
@@ -381,7 +388,7 @@ function draw() {
   $("x-slider").setAttribute("aria-valuetext", `${brief(threshold)}: CCR ${rate(found.ccr)}, URR ${rate(found.urr)}`);
   const a = weight();
   $("x-alpha").value = Math.round(a * 100);
-  $("x-alpha-out").textContent = alpha === null ? `${a.toFixed(4)}, share of knowns` : a.toFixed(2);
+  $("x-alpha-out").textContent = alpha === null ? `${a.toFixed(4)} (share)` : String(+a.toFixed(4));
   const knownIn = now.k - now.nUnknownIn;
   $("x-said").textContent = `${count(now.k)} of ${count(now.n)} samples accepted: ${count(knownIn)} known, ` +
     `${count(now.nUnknownIn)} unknown.`;
@@ -403,7 +410,7 @@ function byHand(value) {
 function follow() {
   const table = mode() === "calibrated" ? now.calibrated : mode() === "hindsight" ? now.hindsight : null;
   if (!table) return;
-  if (alpha === null) alpha = Math.round(now.share * 100) / 100;   // the tables go in hundredths
+  alpha = Math.round(weight() * 100) / 100;   // the tables go in hundredths
   threshold = table[Math.round(alpha * 100)];
 }
 function choose(i) {
@@ -415,7 +422,7 @@ function choose(i) {
   $("x-use").disabled = false;
   $("x-use").textContent = now.use === null ? "Best in hindsight" : "Threshold in use";
   if (now.calibrated === null && $("x-calibrated").checked) $("x-hand").checked = true;
-  if (mode() === "hand") threshold = start(); else follow();
+  if (mode() === "hand") { alpha = cell.alpha; threshold = start(); } else follow();
   layMatrix();
   frame();
   atUse();
@@ -426,7 +433,7 @@ function choose(i) {
   draw();
 }
 function start() {
-  return now.use !== null ? now.use : now.hindsight[Math.round(now.share * 100)];
+  return now.use !== null ? now.use : now.hindsight[Math.round(weight() * 100)];
 }
 
 const basic = $("x-note").textContent;
@@ -444,7 +451,8 @@ $("x-more").addEventListener("click", () => {
   while (k > 0 && now.sorted[k - 1] === now.sorted[k]) k--;
   byHand(k > 0 ? now.sorted[k - 1] : Infinity);
 });
-$("x-use").addEventListener("click", () => { $("x-hand").checked = true; alpha = null; threshold = start(); frame(); atUse(); later(); });
+$("x-use").addEventListener("click", () => { $("x-hand").checked = true; alpha = now.cell.alpha; threshold = start(); frame(); atUse(); later(); });
+$("x-share").addEventListener("click", () => { alpha = null; follow(); frame(); atUse(); later(); });
 $("x-alpha").addEventListener("input", (event) => {
   alpha = Number(event.target.value) / 100;
   follow();

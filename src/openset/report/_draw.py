@@ -180,7 +180,7 @@ def _charts(module: Any, data: Display) -> Any:
 def _axes(axes: Any, chart: Chart) -> None:
     for line in chart.lines:
         colour = LIGHT[line.colour % len(LIGHT)]
-        name = line.name or "_nolegend_"
+        name = _legend_name(line.name)
         if line.kind == "steps":
             axes.stairs(line.y, line.x, color=colour, fill=True, alpha=0.2)
             axes.stairs(line.y, line.x, color=colour, label=name)
@@ -216,12 +216,20 @@ def _axes(axes: Any, chart: Chart) -> None:
     axes.set_xlabel(chart.x_label, parse_math=False)
     axes.set_ylabel(chart.y_label, parse_math=False)
     if chart.x_names:
-        axes.set_xticks(range(len(chart.x_names)), chart.x_names, parse_math=False)
+        names = [readable(name, 20) for name in chart.x_names]
+        axes.set_xticks(range(len(names)), names, parse_math=False)
     axes.grid(alpha=0.25)
     if axes.get_legend_handles_labels()[1]:
         legend = axes.legend(fontsize="small")
         for text in legend.get_texts():
             text.set_parse_math(False)
+
+
+def _legend_name(name: str) -> str:
+    if not name:
+        return "_nolegend_"
+    shown = readable(name, 60)
+    return f" {shown}" if shown.startswith("_") else shown  # else it is left out
 
 
 def _bars(axes: Any, chart: Bars) -> None:

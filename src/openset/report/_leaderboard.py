@@ -25,6 +25,20 @@ LABELS = {
     "ccr_at_fpr_0.1": "CCR@0.1",
     "ccr_at_fpr_0.01": "CCR@0.01",
     "partial_openauc": "partial OpenAUC",
+    "ccr_at_fpr_0.001": "CCR@0.001",
+    "aupr_unknown": "AUPR, unknown positive",
+    "fpr_at_tpr_unknown": "FPR95, unknown positive",
+    "error_at_tpr": "error at 95 % TPR",
+    "f_score_micro": "F, micro",
+    "youden": "Youden",
+    "youden_binary": "Youden, known/unknown",
+    "normalized_accuracy": "normalized accuracy",
+    "normalized_accuracy_recall": "normalized acc., recall",
+    "acc_times_auroc": "accuracy · AUROC",
+    "acc_plus_auroc": "accuracy + AUROC",
+    "openauc_strict": "OpenAUC, ties lost",
+    "openauc_optimistic": "OpenAUC, ties won",
+    "imbalance_ratio": "knowns per unknown",
 }
 """Metrics in the order in which a leaderboard shows them, and what it calls them."""
 

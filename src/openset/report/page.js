@@ -2,7 +2,7 @@
 (() => {
 const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
-const BINS = 60, STEPS = 1000, SLOTS = 12, FEW = 6, NEAR = 6, COLUMNS = 240;
+const BINS = 60, STEPS = 1000, SLOTS = 12, FEW = 4, NEAR = 6, COLUMNS = 240;
 
 /* ---- problems, tables ---------------------------------------------------------- */
 

@@ -37,7 +37,7 @@ bench: .venv/.installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP) -c constraints.txt -e .
+	$(PIP) -c constraints.txt -e '.[report]'
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python

@@ -51,12 +51,12 @@ def draw_matrix(
     """Draw; true class by row, decision by column."""
     size = len(names)
     shown = [readable(name, 18) for name in names]
-    left = 7.2 * max(map(len, shown)) + 10
-    top = 6 + 0.62 * 7.0 * max(map(len, shown)) + 12
+    left = 7.6 * max(map(len, shown)) + 12
+    top = 6 + 0.62 * 7.6 * max(map(len, shown)) + 12
     cell = min(max(300 / size, 21.0), 44.0)
     # Slanted names reach beyond the columns they stand over.
     over = max(
-        0.79 * 7.0 * len(n) - (i + 0.5) * cell for i, n in enumerate(shown[::-1])
+        0.79 * 7.8 * len(n) - (i + 0.5) * cell for i, n in enumerate(shown[::-1])
     )
     width, height = left + size * cell + max(over, 4), top + size * cell + 6
     support = np.maximum(matrix.sum(axis=1, keepdims=True), 1)

@@ -30,6 +30,7 @@ from openset.report._rejection import per_class_rejection
 from openset.report._svg import STYLE, draw_svg, readable
 from openset.report._sweeps import alpha_sweep
 from openset.scores import Scores
+from openset.stats import compare
 from openset.thresholds import Threshold, sweep_alpha
 
 MOST_VIEWS = 6
@@ -180,7 +181,8 @@ def _content(material: Material) -> dict[str, Any]:
         "title": material.title,
         "headline": headline,
         "counts": _counts(material, boards),
-        "sentences": _sentences(material, boards, headline, views),
+        "sentences": _sentences(material, boards, headline, views)
+        + _lead(material, loaded, headline),
         "findings": _sorted(_told(found, material)),
         "tally": _tally(found),
         "note": note,
@@ -499,6 +501,33 @@ def _sentences(
     if not any(view.figures for view in views):
         said.append(("No test scores were kept, so there are no figures.", "", ""))
     return said
+
+
+def _lead(
+    material: Material,
+    loaded: Mapping[str, Sequence[tuple[Run, Scores]]],
+    headline: str,
+) -> list[tuple[str, str, str]]:
+    """Say whether the lead is more than chance, where one run of each is compared."""
+    repeats = {(run.protocol, run.repeat) for run in material.runs}
+    pairs = next(iter(loaded.values()), [])[:2]
+    if len(repeats) > 1 or len(pairs) < 2 or headline not in {"openauc", "auroc"}:
+        return []
+    (_, first), (_, second) = pairs
+    is_paired = len(first) == len(second) and (first.labels == second.labels).all()
+    if not (is_paired and _has_both(first)):
+        return []
+    found = compare(first, second, headline)
+    span = found.interval
+    verdict = "" if found.p_value < 0.05 else ": no more than chance would give"
+    return [
+        (
+            f"On the same samples the lead is {found.difference:.4f} (95 % interval "
+            f"{span.low:+.4f} to {span.high:+.4f}, p = {found.p_value:.2g}){verdict}.",
+            "",
+            "",
+        )
+    ]
 
 
 def _with_spread(score: _leaderboard.Score) -> str:

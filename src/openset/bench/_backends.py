@@ -11,9 +11,6 @@ from openset import _check, _io
 
 BACKENDS = ("loky", "ray", "dask", "sequential")
 
-# A Ray actor whose process dies is started anew and its task tried again, this often.
-_RETRIES = 2
-
 
 class Pool:
     """Runs a function over many arguments; results lie on disk, not in its hands."""
@@ -109,7 +106,7 @@ def pool(backend: str, jobs: int, connection: Any, *, gpus: float = 0) -> Pool:
         return _ray_pool(jobs, connection, gpus)
     if backend == "dask":
         options: dict[str, Any] = {"resources": {"GPU": gpus}} if gpus else {}
-        return Pool("dask", jobs, options | {"retries": _RETRIES})
+        return Pool("dask", jobs, options)
     if backend == "sequential":
         return Pool("sequential", 1, {})
     return Pool("loky", os.cpu_count() or 1 if jobs == -1 else jobs, {})
@@ -128,12 +125,7 @@ def _ray_pool(jobs: int, ray: Any, gpus: float) -> Pool:
         )
         raise ValueError(msg)
     # Without a CPU to its name, an actor may be put where all the others are.
-    arguments: dict[str, Any] = {
-        "num_cpus": 1,
-        "scheduling_strategy": "SPREAD",
-        "max_restarts": -1,
-        "max_task_retries": _RETRIES,
-    }
+    arguments: dict[str, Any] = {"num_cpus": 1, "scheduling_strategy": "SPREAD"}
     if gpus:
         arguments["num_gpus"] = gpus
     jobs = most if jobs == -1 else min(jobs, most)

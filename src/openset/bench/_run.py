@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -192,7 +193,7 @@ def _train(
     # Networks that want a GPU get a pool of workers that have one.
     for gpus in sorted({source.gpus for source in missing}):
         mine = [source for source in missing if source.gpus == gpus]
-        _settle(pool(gpus), job, mine, place.run)
+        _settle(partial(pool, gpus), job, mine, place.run)
 
 
 def _score(
@@ -216,17 +217,20 @@ def _score(
 
     if ready:
         job = _Job(_work.cell, call, is_settled, give_up)
-        _settle(pool(0), job, ready, place.run)
+        _settle(partial(pool, 0), job, ready, place.run)
 
 
 def _has_failed(run: Path, task: Task) -> bool:
     return (run / "failed" / f"{task.id}.json").exists()
 
 
-def _settle(pool: _backends.Pool, job: _Job[T], items: Sequence[T], run: Path) -> None:
+def _settle(
+    make_pool: Callable[[], _backends.Pool], job: _Job[T], items: Sequence[T], run: Path
+) -> None:
     """Run items until each is done or has failed, whatever happens to workers."""
     left, fruitless = list(items), 0
     while left:
+        pool = make_pool()  # anew each time: a cluster may have lost a node
         error = _attempt(pool, job.function, [job.call(item) for item in left])
         before, left = len(left), [item for item in left if not job.is_settled(item)]
         if error is None:

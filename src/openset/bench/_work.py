@@ -1,6 +1,8 @@
 """What a worker does: one network or one cell, and never an exception."""
 
 import json
+import os
+import platform
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -88,7 +90,7 @@ def _marked(run: Path, name: str) -> Iterator[None]:
     """Leave a mark while running: if the process dies, it stays and accuses."""
     mark = run / _MARKS / name
     mark.parent.mkdir(exist_ok=True)
-    mark.touch()
+    mark.write_text(f"{platform.node()} {os.getpid()}", encoding="utf-8")
     try:
         yield
     finally:

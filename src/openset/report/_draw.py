@@ -168,8 +168,10 @@ def _charts(module: Any, data: Display) -> Any:
     )
     grid = figure.subplots(rows, columns, squeeze=False).ravel()
     for axes, chart in zip(grid, data.charts, strict=False):
-        pen = _bars if isinstance(chart, Bars) else _axes
-        pen(axes, chart)
+        if isinstance(chart, Bars):
+            _bars(axes, chart)
+        else:
+            _axes(axes, chart)
         # Names are data: a dollar sign in one is not mathematics.
         axes.set_title(readable(chart.title, 60), parse_math=False, loc="left")
     for axes in grid[len(data.charts) :]:

@@ -87,7 +87,7 @@ class Pack:
                 readable(class_name(run.classes, c)) for c in scores.classes.tolist()
             ],
             "threshold": None if value is None else _text(float(value)),
-            "alpha": _alpha(run),
+            "alpha": run.alpha,
             "known": self._array(scores.known, "f8"),
             "label": self._array(label, small.str[1:]),
             "predicted": self._array(predicted, small.str[1:]),
@@ -134,12 +134,6 @@ def _every(scores: Scores, k: int) -> NDArray[np.intp]:
     """Take every k-th known and every k-th unknown sample, in order of knownness."""
     order = np.lexsort((scores.known, scores.is_unknown))
     return np.sort(order[k // 2 :: k])
-
-
-def _alpha(run: Run) -> float | None:
-    """Return the weight of the known side that the study reported with, if any."""
-    reported = None if run.operation is None else run.operation.get("alpha_test")
-    return None if reported is None else float(reported)
 
 
 def _text(value: float) -> str:

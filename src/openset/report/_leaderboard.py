@@ -65,6 +65,10 @@ class Board:
     methods: tuple[str, ...]
     scores: Mapping[str, Mapping[str, Score]]  # method -> metric -> score
 
+    def column(self, metric: str) -> list[Score]:
+        """Return what all methods have in a metric."""
+        return [own[metric] for own in self.scores.values() if metric in own]
+
 
 @dataclass(frozen=True, eq=False)
 class Overview:
@@ -75,6 +79,10 @@ class Overview:
     scores: Mapping[str, Mapping[str, Score]]  # method -> protocol -> score
     mean: Mapping[str, float]
     mean_rank: Mapping[str, float | None]
+
+    def column(self, protocol: str) -> list[Score]:
+        """Return what all methods have in a problem."""
+        return [own[protocol] for own in self.scores.values() if protocol in own]
 
 
 def label(metric: str) -> str:
@@ -98,6 +106,8 @@ def board(runs: Sequence[Run], headline: str) -> Board:
     present = {metric for of_method in values.values() for metric in of_method}
     chosen = [headline] if headline in present else []
     chosen += [name for name in LABELS if name in present and name != headline]
+    if "oosa" in chosen and headline != "osa":  # one of the two tells enough
+        chosen = [name for name in chosen if name != "osa"]
     chosen = (chosen or sorted(present))[:_MOST]
     scores = {
         method: {m: _score(of_method[m], m) for m in chosen if m in of_method}

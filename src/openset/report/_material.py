@@ -1,6 +1,7 @@
 """What a page is made from: a run folder, a study folder, or one file of scores."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ HEADLINE = "openauc"
 _SUFFIXES = (".npz", ".csv", ".parquet")
 _OF_A_RUN = ("protocol", "repeat", "seed")  # these tell repeats apart, not methods
 _OF_A_METHOD = ("model", "method", "detector")
+_TITLE = re.compile(r"([^()]+)\(([^()]*=[^()]*)\)")
 MOST_CHECKED = 200
 """Cells whose scores the checks read; with more, those that the figures show."""
 
@@ -55,6 +57,13 @@ class Run:
     def has_scores(self) -> bool:
         """Whether its test scores were kept."""
         return self.scores_path is not None and self.scores_path.exists()
+
+    @property
+    def alpha(self) -> float | None:
+        """Weight of the known side that its operation was reported with, if any."""
+        done = self.operation or {}
+        found = done.get("alpha_test", done.get("alpha"))
+        return None if found is None else float(found)
 
     def scores(self) -> Scores:
         """Read its test scores."""
@@ -175,7 +184,9 @@ def _from_cell(folder: Path, cell: runs.Cell, method: str) -> Run:
     name = f"{cell.id}.npz"
     return Run(
         method=method,
-        family=" · ".join(str(cell.key[n]) for n in _OF_A_METHOD if cell.key[n]),
+        family=" · ".join(
+            _parsed(str(cell.key[n]))[0] for n in _OF_A_METHOD if cell.key[n]
+        ),
         trained=_trained(cell.key),
         protocol=str(cell.key["protocol"]),
         repeat=(_int(cell.key.get("repeat")), _int(cell.key.get("seed"))),
@@ -223,13 +234,35 @@ def _numbers(key: Mapping[str, Any]) -> dict[str, float]:
     """Return the numbers among what else a key says: parameters that were varied."""
     found: dict[str, float] = {}
     for name, value in key.items():
-        if name in {*_OF_A_RUN, *_OF_A_METHOD}:
+        if name in _OF_A_RUN:
             continue
-        if isinstance(value, Mapping):
+        if name in _OF_A_METHOD:
+            base, settings = _parsed(str(value))
+            found |= {f"{each} of {base}": at for each, at in settings.items()}
+        elif isinstance(value, Mapping):
             found |= _numbers(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             found[name] = float(value)
     return found
+
+
+def _parsed(title: str) -> tuple[str, dict[str, float]]:
+    """Take a title of a study apart: ``knn(k=5)`` is ``knn`` with k = 5.
+
+    Examples
+    --------
+    >>> _parsed("knn(k=5, metric=cosine)"), _parsed("msp")
+    (('knn', {'k': 5.0}), ('msp', {}))
+    """
+    match = _TITLE.fullmatch(title)
+    if match is None:
+        return title, {}
+    settings = {}
+    for pair in match[2].split(", "):
+        name, _, value = pair.partition("=")
+        with suppress(ValueError):  # a setting that is no number
+            settings[name] = float(value)
+    return match[1], settings
 
 
 def _trained(key: Mapping[str, Any]) -> str:

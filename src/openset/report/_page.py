@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -319,14 +320,10 @@ def _operating(pairs: Sequence[tuple[Run, Scores]]) -> Figure:
         run.method: run.threshold for run, _ in pairs if run.threshold is not None
     }
     shares = {scores.n_known / len(scores) for _, scores in pairs}
-    alphas = {
-        run.operation["alpha_test"]
-        for run, _ in pairs
-        if run.operation is not None and "alpha_test" in run.operation
-    }
+    alphas = {run.alpha for run, _ in pairs}
     alpha = None if len(shares) == 1 else 0.5
     if len(alphas) == 1:  # what the study itself reported with
-        alpha = float(alphas.pop())
+        alpha = alphas.pop() or alpha
     curves = osa_over_urr(dict_of(pairs), thresholds=thresholds, alpha=alpha)
     text = "The diamond is the oracle: the best threshold for these very samples."
     if thresholds:
@@ -345,7 +342,9 @@ def _alpha(run: Run, scores: Scores) -> Figure | None:
     if calibration is None or not _has_both(calibration):
         return None
     try:
-        table = sweep_alpha(calibration, scores, alphas=_explorer.ALPHAS[5:100:5])
+        table = sweep_alpha(
+            calibration, scores, alphas=_explorer.ALPHAS[5:100:5].tolist()
+        )
     except (ValueError, UndefinedMetricError):
         return None  # calibrated on the test samples: OSR-checks say so above
     text = (
@@ -427,7 +426,7 @@ def _sensitivity(material: Material, parameter: str, headline: str) -> Figure | 
     shown = sensitivity(few, parameter=readable(parameter, 40), metric=label(headline))
     text = (
         f"{readable(family)}: mean over repeats; the band is one standard deviation "
-        "(Fig. 2 of the OpenAUC paper)."
+        "(as in Fig. 2 of the OpenAUC paper)."
     )
     return _figure(shown, text)
 
@@ -461,15 +460,15 @@ def _sentences(
     said: list[tuple[str, str, str]] = []
     name = label(headline)
     if len(boards) > 1:
-        over = _leaderboard.overview(boards, headline)
-        best = over.methods[0]
-        rank = over.mean_rank[best]
+        whole = _leaderboard.overview(boards, headline)
+        best = whole.methods[0]
+        rank = whole.mean_rank[best]
         place = "" if rank is None else f", mean rank {rank:.2f}"
         said.append(
             (
                 f"Over {len(boards)} problems, by {name}, ",
                 best,
-                f" leads: {over.mean[best]:.4f} on average{place}.",
+                f" leads: {whole.mean[best]:.4f} on average{place}.",
             )
         )
     else:
@@ -484,20 +483,26 @@ def _sentences(
             behind = one.scores[second].get(headline)
             if behind is not None:
                 said.append(("Next is ", second, f" with {_with_spread(behind)}."))
-    for run in material.runs:
-        done = run.operation
-        if done is not None and run.method == best and {"oosa", "oracle"} <= set(done):
-            where = f" on {run.protocol}" if len(boards) > 1 else ""
-            said.append(
-                (
-                    f"In operation{where} its threshold reaches an open-set accuracy "
-                    f"of {done['oosa']:.4f}; the best in hindsight has "
-                    f"{done['oracle']:.4f}.",
-                    "",
-                    "",
-                )
+    done = [
+        run.operation
+        for run in material.runs
+        if run.method == best
+        and run.operation is not None
+        and {"oosa", "oracle"} <= set(run.operation)
+    ]
+    if done:
+        reached, oracle = (
+            fmean(float(one[name]) for one in done) for name in ("oosa", "oracle")
+        )
+        over = "" if len(done) == 1 else f" (means of {len(done)} runs)"
+        said.append(
+            (
+                f"In operation its threshold reaches an open-set accuracy of "
+                f"{reached:.4f}; the best in hindsight has {oracle:.4f}{over}.",
+                "",
+                "",
             )
-            break
+        )
     if not any(view.figures for view in views):
         said.append(("No test scores were kept, so there are no figures.", "", ""))
     return said
@@ -589,7 +594,7 @@ def _number(value: Any) -> str:
 
 def _whisker(score: _leaderboard.Score, board: Board, metric: str) -> str:
     """Draw mean and interval on the scale of the whole column, 96 × 16."""
-    column = [own[metric] for own in board.scores.values() if metric in own]
+    column = board.column(metric)
     ends = [s.mean for s in column]
     ends += [e for s in column for e in (s.low, s.high) if e is not None]
     low, high = min(ends), max(ends)

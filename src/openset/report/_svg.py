@@ -142,7 +142,7 @@ def _axes(chart: Chart, label: str) -> str:
         parts.append(f'<path class="os-grid" d="M{_n(_LEFT)} {y}H{_n(right)}"/>')
         at = float(upward(value)) + 4
         parts.append(_text(_LEFT - 6, at, tick_text(value), anchor="end"))
-    named = list(enumerate(chart.x_names)) or [
+    named = [(float(i), name) for i, name in enumerate(chart.x_names)] or [
         (value, tick_text(value)) for value in ticks(x0, x1)
     ]
     room = max(3, int((right - _LEFT) / max(len(named), 1) / _CHARACTER))

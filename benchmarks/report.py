@@ -130,18 +130,19 @@ def main() -> None:
         "report",
         f"""## Report
 
-`python benchmarks/report.py` on {machine()}. One file of scores, ten classes;
-opened from disk in headless Chromium {REPEATS} times, median (least – largest) until the
-page has run its script; then the threshold is thrown from one end to the other, until the
-numbers, the matrix and the examples have followed (at most one frame of 16 ms is waiting).
+`python benchmarks/report.py` on {machine()}.
+
+One file of scores, ten classes; opened from disk in headless Chromium {REPEATS} times,
+median (least – largest) until the page has run its script. Then the threshold is thrown
+from one end to the other, until numbers, matrix and examples have followed.
 
 | samples | to write | file | to open | to follow |
 |---|---|---|---|---|
 {table}
 
-A folder of {CELLS:,} cells ({rows:,} numbers): read into `Results` in
-{seconds(reading)}, reported (read, aggregated, checked, drawn) in
-{seconds(writing)}, {size:.2f} MB.""",
+A folder of {CELLS:,} cells ({rows:,} numbers) is read into `Results` in
+{seconds(reading)} and reported (read, aggregated, checked, drawn) in {seconds(writing)};
+the page has {size:.2f} MB.""",
     )
 
 

@@ -160,12 +160,14 @@ def _from_cells(folder: Path, headline: str) -> Material:
 
 def _complete(folder: Path, cells: Sequence[runs.Cell]) -> None:
     """Write ``results.csv`` where a run was stopped before its end; checks read it."""
-    if (folder / "results.csv").exists():
+    path = folder / "results.csv"
+    newest = (folder / "cells").stat().st_mtime_ns  # a cell was added since?
+    if path.exists() and path.stat().st_mtime_ns >= newest:
         return
     table = Results(row for cell in cells for row in cell.results())
     # A run kept where nobody may write can still be reported.
     with suppress(PermissionError):
-        table.save(folder / "results.csv")
+        table.save(path)
 
 
 def _from_cell(folder: Path, cell: runs.Cell, method: str) -> Run:

@@ -141,8 +141,8 @@ from one end to the other, until numbers, matrix and examples have followed.
 {table}
 
 A folder of {CELLS:,} cells ({rows:,} numbers) is read into `Results` in
-{seconds(reading)} and reported (read, aggregated, checked, drawn) in {seconds(writing)};
-the page has {size:.2f} MB.""",
+{seconds(reading)} and reported (read, aggregated, checked, drawn) in
+{seconds(writing)}; the page has {size:.2f} MB.""",
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from openset._types import ArtefactError
 from openset.metrics import REGISTRY
 from openset.report._material import Run
 
@@ -109,6 +110,9 @@ def board(runs: Sequence[Run], headline: str) -> Board:
     if "oosa" in chosen and headline != "osa":  # one of the two tells enough
         chosen = [name for name in chosen if name != "osa"]
     chosen = (chosen or sorted(present))[:_MOST]
+    if not chosen:
+        msg = "report: cells must have rows of metrics, got none in any of them"
+        raise ArtefactError(msg)
     scores = {
         method: {m: _score(of_method[m], m) for m in chosen if m in of_method}
         for method, of_method in values.items()

@@ -525,14 +525,12 @@ def _lead(
     found = compare(first, second, headline)
     span = found.interval
     verdict = "" if found.p_value < 0.05 else ": no more than chance would give"
-    return [
-        (
-            f"On the same samples the lead is {found.difference:.4f} (95 % interval "
-            f"{span.low:+.4f} to {span.high:+.4f}, p = {found.p_value:.2g}){verdict}.",
-            "",
-            "",
-        )
-    ]
+    ends = f"{span.low:+.4f} to {span.high:+.4f}".replace("-", "\N{MINUS SIGN}")
+    text = (
+        f"On the same samples the lead is {found.difference:.4f} (95 % interval "
+        f"{ends}, p = {found.p_value:.2g}){verdict}."
+    )
+    return [(text, "", "")]
 
 
 def _with_spread(score: _leaderboard.Score) -> str:

@@ -33,7 +33,7 @@ _LONGEST = 52
 
 _STYLE = (
     ".os-fig{font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;"
-    "font-variant-numeric:tabular-nums}"
+    "font-variant-numeric:tabular-nums;background:var(--os-page)}"
     ".os-fig text{fill:var(--os-soft)}.os-fig .os-ink{fill:var(--os-ink)}"
     ".os-fig .os-title{font-weight:600;fill:var(--os-ink)}"
     ".os-fig .os-grid{stroke:var(--os-line);stroke-width:1}"
@@ -60,7 +60,7 @@ def _variables(
 
 STYLE = (
     _variables(LIGHT, "#16202c", "#566273", "#e3e8ee", "#fff")
-    + "@media (prefers-color-scheme:dark){"
+    + "@media screen and (prefers-color-scheme:dark){"
     + _variables(DARK, "#e8edf3", "#9fadbd", "#2a3541", "#182029")
     + "}"
     + _STYLE

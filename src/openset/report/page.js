@@ -383,7 +383,8 @@ function draw() {
   for (const name of NAMES) $(`x-${name}`).textContent = rate(found[name]);
   place();
   if (document.activeElement !== $("x-exact")) $("x-exact").value = write(threshold);
-  const at = Math.round((threshold - range[0]) / (range[1] - range[0]) * STEPS);
+  const share = (threshold - range[0]) / (range[1] - range[0]);
+  const at = Math.round(Math.min(Math.max(share, 0), 1) * STEPS);
   if (document.activeElement !== $("x-slider") || dragging) $("x-slider").value = at;
   $("x-slider").setAttribute("aria-valuetext", `${brief(threshold)}: CCR ${rate(found.ccr)}, URR ${rate(found.urr)}`);
   const a = weight();

@@ -222,6 +222,30 @@ def test_alpha_weighs_osa_and_leads_the_threshold(browser, tmp_path):
         agrees(page, test)
 
 
+def test_rejecting_all_is_a_threshold_too(browser, tmp_path):
+    one = scores(3)
+    one.save(tmp_path / "all.npz")
+    path = report.write(tmp_path / "all.npz", tmp_path / "a.html", threshold=np.inf)
+    page = Page(browser, path)
+    assert agrees(page, one) == np.inf
+    assert page.find("x-slider").get_property("value") == "1000"
+
+
+def test_on_paper_it_is_dark_on_light(browser, lone):
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"media": "print", "features": features}
+        )
+        Page(browser, lone[1])
+        style = "return getComputedStyle(document.body).color"
+        assert browser.execute_script(style) == "rgb(22, 32, 44)"
+        drawing = "return getComputedStyle(document.querySelector('.os-ink')).fill"
+        assert browser.execute_script(drawing) == "rgb(22, 32, 44)"
+    finally:
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
 def test_many_classes_are_pooled_but_every_sample_counts(browser, tmp_path):
     one = scores(5, 3000, n_classes=150)
     one.save(tmp_path / "many.npz")

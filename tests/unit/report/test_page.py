@@ -215,6 +215,21 @@ def test_what_cannot_be_reported_is_said(tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
+def test_cells_without_numbers_are_refused(tmp_path):
+    key = {"protocol": "p", "model": "m", "method": "", "detector": "d", "seed": 0}
+    runs.Cell(key=key, rows=[]).save(tmp_path / "study")
+    with pytest.raises(ArtefactError, match="must have rows of metrics"):
+        report.render(tmp_path / "study")
+
+
+def test_settings_in_titles_become_a_figure(tmp_path):
+    for k in (1, 5, 20):
+        made, test, _ = cell(0, f"knn(k={k})", "digits", gap=1 + k / 10)
+        made.save(tmp_path / "study", scores=test)
+    text = report.render(tmp_path / "study")
+    assert "OpenAUC over k of knn" in text
+
+
 def test_cells_without_scores_still_have_a_leaderboard(tmp_path):
     made, _, _ = cell(0, "msp", "digits", gap=2.0)
     made.save(tmp_path / "study")

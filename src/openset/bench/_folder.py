@@ -82,6 +82,7 @@ def note_protocols(run: Path, drawn: Mapping[str, list[Protocol]]) -> None:
 def conclude(run: Path, made: Plan) -> None:
     """Write results.csv, and study.json for the checks, from the finished cells."""
     study = made.study
+    tidy(run)
     (run / "cells").mkdir(exist_ok=True)
     results(run).save(run / "results.csv")
     said: dict[str, Any] = {"headline": study.headline, "tuned_on": study.tuned_on}

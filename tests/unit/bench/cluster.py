@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _SCRIPT = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
@@ -23,7 +23,7 @@ def _free_port():
 def _node(arguments, environment, log):
     # --block: the node lives and dies with this process, and no other node with it.
     command = [sys.executable, "-c", _SCRIPT, "start", "--block", *arguments]
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: S603  # our own words
         command,
         env=environment,
         stdout=log,
@@ -34,7 +34,7 @@ def _node(arguments, environment, log):
 
 @contextmanager
 def two_nodes(folder, *, cpus=1):
-    """Start two nodes of `cpus` CPUs; yields the address.
+    """Start two nodes of `cpus` CPUs; yields the address and their processes.
 
     Ray listens on all interfaces, so both ask for a token only this process knows.
     """
@@ -101,12 +101,8 @@ def _stop(node):
     """End a node: asked to, then made to, with all it started (its own session)."""
     if node.poll() is None:
         node.send_signal(signal.SIGTERM)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             node.wait(10)
-        except subprocess.TimeoutExpired:
-            pass
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(node.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     node.wait(10)

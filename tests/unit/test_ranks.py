@@ -74,5 +74,5 @@ def test_bad_tables_are_refused():
         ranks({"a": [1, 2], "b": [1, 2, 3]})
     with pytest.raises(ValueError, match="free of NaN"):
         ranks({"a": [1, 2], "b": [1, np.nan]})
-    with pytest.raises(ValueError, match="method must be one of 'a', 'b', got 'c'"):
+    with pytest.raises(ValueError, match="method must be one of 'b', 'a', got 'c'"):
         ranks({"a": [1, 2], "b": [2, 3]}).p_of("a", "c")

@@ -164,7 +164,7 @@ def leaderboard(
     wanted = [metric] if isinstance(metric, str) else list(metric)
     _check.one_of("leaderboard", "columns", columns, ["protocol", "metric"])
     _check.one_of("leaderboard", "blocks", blocks, ["auto", "protocol", "run"])
-    have = sorted(set(results.column("metric")))
+    have = sorted({row.metric for row in results})
     for name in wanted:
         _check.one_of("leaderboard", "metric", name, have)
     if columns == "protocol" and len(wanted) > 1:

@@ -28,7 +28,6 @@ from tests.unit.bench.cluster import two_nodes  # noqa: E402
 from openset import bench, runs  # noqa: E402
 from openset.runs import Cell  # noqa: E402
 
-
 ROUNDS = 2
 
 
@@ -95,7 +94,8 @@ def main() -> None:
             measure("1 worker", folder / f"one{i}", backend="sequential")
             measure("2 workers (loky)", folder / f"two{i}", jobs=2)
         (folder / "ray").mkdir()
-        with two_nodes(folder / "ray") as (address, _):
+        with two_nodes(folder / "ray") as (address, environment):
+            os.environ.update(environment)
             wait_for_two(address)
             ray = {"backend": "ray", "address": address}
             measure("Ray, 2 nodes of 1 CPU", folder / "three", **ray)

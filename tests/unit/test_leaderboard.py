@@ -148,7 +148,7 @@ def test_markdown_marks_best_and_runner_up(table, tmp_path):
     assert len({line.count("|") for line in text.splitlines()}) == 1
     saved = board.save(tmp_path / "t.md").read_text()
     assert "Friedman" in saved
-    with pytest.raises(ValueError, match="must be one of '.md'"):
+    with pytest.raises(ValueError, match=r"must be one of '\.md'"):
         board.save(tmp_path / "t.doc")
 
 

@@ -66,8 +66,11 @@ def command(
         raise typer.Exit(130) from None
     found = runs.results(out)
     if len(found):
-        board = stats.leaderboard(found, bench.read(study).headline)
+        said = bench.read(study)
+        board = stats.leaderboard(found, said.headline)
         OUT.print(board)
+        if set(said.metrics) != {said.headline}:
+            OUT.print(stats.leaderboard(found, said.metrics, columns="metric"))
         for path in save or ():
             board.save(path)
     OUT.print(escape(str(done)), highlight=False, soft_wrap=True)

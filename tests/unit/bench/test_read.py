@@ -53,6 +53,10 @@ def said(text, name="study.yaml"):
             "detectors: [msp]\nmetrics: [auroc, glory]",
             "study.yaml: metrics[1] must be one of",
         ),
+        (
+            "detectors: [msp]\nheadline: osa",
+            "study.yaml: headline must be a metric without a threshold where",
+        ),
         ("detectors: [msp]\ncolour: red", "study.yaml: colour must be left out"),
         (
             "detectors: [msp, msp]",

@@ -32,6 +32,7 @@ bench: .venv/.installed-dev
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/detectors.py
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/bench_runner.py
 	$(BIN)/python benchmarks/report.py
 
 .venv/bin/python:

@@ -82,19 +82,18 @@ def note_protocols(run: Path, drawn: Mapping[str, list[Protocol]]) -> None:
 def conclude(run: Path, made: Plan) -> None:
     """Write results.csv, and study.json for the checks, from the finished cells."""
     study = made.study
+    tidy(run)
     (run / "cells").mkdir(exist_ok=True)
     results(run).save(run / "results.csv")
     said: dict[str, Any] = {"headline": study.headline, "tuned_on": study.tuned_on}
     if study.claim is not None:
         said["claim"] = study.claim
     if study.calibrate is not None:
+        # A float, not the text "inf" of a cell: the checks compare with it.
         said["thresholds"] = {
-            cell.id: {
-                "value": cell.threshold["value"],
-                "method": cell.threshold["method"],
-            }
+            cell.id: {"value": float(chosen["value"]), "method": chosen["method"]}
             for cell in read_cells(run)
-            if cell.threshold is not None
+            if (chosen := cell.threshold) is not None
         }
     text = json.dumps(said, indent=1)
     _io.write(run / "study.json", lambda stream: stream.write(text.encode()))

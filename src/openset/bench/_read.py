@@ -147,6 +147,10 @@ def check(study: Study, name: str) -> None:
     for i, metric in enumerate([study.headline, *study.metrics]):
         key = f"metrics[{i - 1}]" if i else "headline"
         _check.one_of(name, key, metric, METRICS)
+        if study.calibrate is None and metric in _AT_THRESHOLD:
+            rule = "a metric without a threshold where calibrate is not given"
+            msg = _check.must(rule, caller=name, name=key, got=repr(metric))
+            raise ValueError(msg)
     for i, origin in enumerate(study.tuned_on):
         _check.one_of(name, f"tuned_on[{i}]", origin, ORIGINS)
     if study.calibrate is not None:
@@ -161,14 +165,17 @@ def check(study: Study, name: str) -> None:
 
 
 # What `evaluate` reports, and what a threshold adds to it.
+_AT_THRESHOLD = (
+    *("osa", "ccr", "urr", "halfpoint_score", "outer_score", "overall_score"),
+    *("f_score", "f_score_micro", "youden", "youden_binary"),
+    *("normalized_accuracy", "normalized_accuracy_recall", "oosa"),
+)
 METRICS = (
     *("accuracy", "inner_score", "auroc", "openauc", "openauc_strict"),
     *("openauc_optimistic", "partial_openauc", "fpr_at_tpr", "fpr_at_tpr_unknown"),
     *("error_at_tpr", "aupr", "aupr_unknown", "ccr_at_fpr_0.1", "ccr_at_fpr_0.01"),
     *("ccr_at_fpr_0.001", "acc_times_auroc", "acc_plus_auroc", "osa_best"),
-    *("osa", "ccr", "urr", "halfpoint_score", "outer_score", "overall_score"),
-    *("f_score", "f_score_micro", "youden", "youden_binary"),
-    *("normalized_accuracy", "normalized_accuracy_recall", "oosa"),
+    *_AT_THRESHOLD,
 )
 
 

@@ -146,7 +146,10 @@ def _listed(value: Any) -> Any:
 
 
 class MLP(_Model):
-    """A small network of scikit-learn; its last hidden layer gives the features."""
+    """A small network of scikit-learn; its last hidden layer gives the features.
+
+    `scale` standardises the columns of tables; pixels are only divided by 255.
+    """
 
     kind: Literal["mlp"]
     hidden: Annotated[list[Count], BeforeValidator(_listed), Field(min_length=1)] = [64]

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from openset import _io
 from openset.bench import _cell, _network
 from openset.bench._plan import Source, Task
+from openset.bench._study import Network
 from openset.protocols import Protocol
 
 _MARKS = "running"
@@ -38,8 +39,12 @@ def network(
     def one() -> None:
         _network.make(source, protocol, place.run, base=place.base, root=place.root)
 
-    threads = tasks[0].threads
-    _guarded(one, place.run, source.id, tasks, threads=threads, what="its network")
+    def with_torch() -> None:
+        # Imported here, torch has its threads counted out below like the others.
+        _io.optional("bench", "torch", name="torch")
+
+    before = with_torch if isinstance(source.model, Network) else None
+    _guarded(one, place.run, source.id, tasks, what="its network", before=before)
 
 
 def cell(task: Task, protocol_hash: str, place: Place) -> None:
@@ -48,7 +53,7 @@ def cell(task: Task, protocol_hash: str, place: Place) -> None:
     def one() -> None:
         _cell.make(task, protocol_hash, place.run, base=place.base)
 
-    _guarded(one, place.run, task.id, [task], threads=task.threads, what="the cell")
+    _guarded(one, place.run, task.id, [task], what="the cell")
 
 
 def _guarded(
@@ -57,8 +62,8 @@ def _guarded(
     name: str,
     tasks: Sequence[Task],
     *,
-    threads: int,
     what: str,
+    before: Callable[[], None] | None = None,
 ) -> None:
     if not run.is_dir():
         # Nowhere to write the reason to: this one has to travel.
@@ -68,7 +73,9 @@ def _guarded(
         )
         raise FileNotFoundError(msg)
     try:
-        with _marked(run, name), _threads(threads):
+        if before is not None:
+            before()
+        with _marked(run, name), _threads(tasks[0].threads):
             one()
     except Exception as error:  # any error of a cell is a result of it
         text = f"{type(error).__name__}: {error}"

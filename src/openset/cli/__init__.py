@@ -9,6 +9,7 @@ from rich.markup import escape
 import openset
 from openset._types import ArtefactError, MissingExtraError
 from openset.cli import (
+    bench,
     calibrate,
     check,
     compare,
@@ -49,6 +50,7 @@ app.command("predict", epilog=predict.EPILOG)(predict.command)
 app.command("export", epilog=export.EPILOG)(export.command)
 app.command("serve", epilog=serve.EPILOG)(serve.command)
 app.command("watch", epilog=watch.EPILOG)(watch.command)
+app.command("bench", epilog=bench.EPILOG)(bench.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

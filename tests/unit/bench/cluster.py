@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _SCRIPT = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
@@ -23,7 +23,7 @@ def _free_port():
 def _node(arguments, environment, log):
     # --block: the node lives and dies with this process, and no other node with it.
     command = [sys.executable, "-c", _SCRIPT, "start", "--block", *arguments]
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: S603  # our own words
         command,
         env=environment,
         stdout=log,
@@ -34,21 +34,18 @@ def _node(arguments, environment, log):
 
 @contextmanager
 def two_nodes(folder, *, cpus=1):
-    """Start two nodes of `cpus` CPUs; yields the address.
+    """Start two nodes of `cpus` CPUs; yields the address and how to be let in.
 
-    Ray listens on all interfaces, so both ask for a token only this process knows.
+    Ray listens on all interfaces, so both nodes ask for a token only we know. It is in
+    the environment that is yielded, which Ray reads once, when it is first imported.
     """
     folder = Path(folder)
-    source = Path(__file__).resolve().parents[3] / "src"
-    token = secrets.token_hex(32)
-    changes = {
+    environment = os.environ | {
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": token,
+        "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "PYTHONPATH": str(source),
+        "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "src"),
     }
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
     port = _free_port()
     address = f"127.0.0.1:{port}"
     shared = [
@@ -56,29 +53,23 @@ def two_nodes(folder, *, cpus=1):
         f"--object-store-memory={_SMALL}",
         "--disable-usage-stats",
     ]
+    head = [
+        "--head",
+        f"--port={port}",
+        f"--ray-client-server-port={_free_port()}",
+        "--include-dashboard=false",
+        f"--temp-dir={folder}",
+    ]
     nodes = []
     try:
         with (folder / "ray.log").open("wb") as log:
-            head = [
-                "--head",
-                f"--port={port}",
-                f"--ray-client-server-port={_free_port()}",
-                "--include-dashboard=false",
-                f"--temp-dir={folder}",
-            ]
-            environment = dict(os.environ)
             nodes.append(_node([*head, *shared], environment, log))
             _wait_for(lambda: _answers(port), nodes, log.name)
             nodes.append(_node([f"--address={address}", *shared], environment, log))
-            yield address, nodes
+            yield address, environment
     finally:
         for node in reversed(nodes):
             _stop(node)
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _answers(port):
@@ -101,12 +92,8 @@ def _stop(node):
     """End a node: asked to, then made to, with all it started (its own session)."""
     if node.poll() is None:
         node.send_signal(signal.SIGTERM)
-        try:
+        with suppress(subprocess.TimeoutExpired):
             node.wait(10)
-        except subprocess.TimeoutExpired:
-            pass
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(node.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     node.wait(10)

@@ -43,7 +43,7 @@ LABELS = {
 }
 """Metrics in the order in which a leaderboard shows them, and what it calls them."""
 
-_MOST = 8
+_MOST = 7
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from openset.report._rejection import per_class_rejection
 from openset.report._svg import STYLE, draw_svg, readable
 from openset.report._sweeps import alpha_sweep
 from openset.scores import Scores
-from openset.stats import compare
+from openset.stats import compare, paired_t
 from openset.thresholds import Threshold, sweep_alpha
 
 MOST_VIEWS = 6
@@ -183,7 +183,7 @@ def _content(material: Material) -> dict[str, Any]:
         "headline": headline,
         "counts": _counts(material, boards),
         "sentences": _sentences(material, boards, headline, views)
-        + _lead(material, loaded, headline),
+        + _lead(material, loaded, _leader(boards, headline), headline),
         "findings": _sorted(_told(found, material)),
         "tally": _tally(found),
         "note": note,
@@ -461,7 +461,7 @@ def _sentences(
     name = label(headline)
     if len(boards) > 1:
         whole = _leaderboard.overview(boards, headline)
-        best = whole.methods[0]
+        best = _leader(boards, headline)
         rank = whole.mean_rank[best]
         place = "" if rank is None else f", mean rank {rank:.2f}"
         said.append(
@@ -508,15 +508,54 @@ def _sentences(
     return said
 
 
+def _leader(boards: Mapping[str, Board], headline: str) -> str:
+    """Return the method that leads: on the one problem, or over all of them."""
+    if len(boards) == 1:
+        return next(iter(boards.values())).methods[0]
+    return _leaderboard.overview(boards, headline).methods[0]
+
+
+def _lead_over_runs(
+    material: Material, leader: str, headline: str, n_runs: int
+) -> list[tuple[str, str, str]]:
+    """Test the leader against all others over the runs they share."""
+    values: dict[str, dict[tuple[Any, ...], float]] = {}
+    for run in material.runs:
+        if headline in run.values:
+            of_method = values.setdefault(run.method, {})
+            of_method[run.protocol, run.repeat] = run.values[headline].value
+    order = sorted(values.get(leader, {}))
+    table = {
+        method: [of_method[at] for at in order]
+        for method, of_method in values.items()
+        if set(order) <= set(of_method)
+    }
+    if len(order) < 3 or len(table) < 2:
+        return []
+    tests = paired_t(table, "holm", against=leader)
+    equal = [test.b for test in tests if not test.p_corrected < 0.05]
+    how = f"(paired t-tests over {len(order)} of {n_runs} runs, Holm's correction)"
+    if not equal:
+        return [
+            (f"Its lead over every other method is more than chance {how}.", "", "")
+        ]
+    names = ", ".join(readable(name, 40) for name in equal[:4])
+    more = f" and {len(equal) - 4} more" if len(equal) > 4 else ""
+    return [("It cannot be told from ", f"{names}{more}", f" {how}.")]
+
+
 def _lead(
     material: Material,
     loaded: Mapping[str, Sequence[tuple[Run, Scores]]],
+    leader: str,
     headline: str,
 ) -> list[tuple[str, str, str]]:
-    """Say whether the lead is more than chance, where one run of each is compared."""
+    """Say whether the lead is more than chance."""
     repeats = {(run.protocol, run.repeat) for run in material.runs}
+    if len(repeats) > 1:
+        return _lead_over_runs(material, leader, headline, len(repeats))
     pairs = next(iter(loaded.values()), [])[:2]
-    if len(repeats) > 1 or len(pairs) < 2 or headline not in {"openauc", "auroc"}:
+    if len(pairs) < 2 or headline not in {"openauc", "auroc"}:
         return []
     (_, first), (_, second) = pairs
     is_paired = len(first) == len(second) and (first.labels == second.labels).all()

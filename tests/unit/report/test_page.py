@@ -120,6 +120,17 @@ def test_the_leaderboard_is_the_mean_and_spread_of_the_results(tmp_path):
     assert best.mean == min(score.mean for score in ranks)  # lower is better
 
 
+def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
+    folder = write_study(tmp_path / "study", protocols=("digits",), seeds=4)
+    shown = "".join(Reader(report.render(folder)).texts)
+    assert "paired t-tests over 4 of 4 runs" in shown
+    for name, gap in (("a", 2.0), ("b", 2.01)):
+        made, test, _ = cell(1, name, "digits", gap=gap)
+        made.save(tmp_path / "pair", scores=test)
+    shown = "".join(Reader(report.render(tmp_path / "pair")).texts)
+    assert "On the same samples the lead is" in shown
+
+
 def test_a_stopped_run_gets_its_table_of_results(tmp_path):
     folder = write_study(tmp_path / "study")
     assert not (folder / "results.csv").exists()

@@ -497,10 +497,10 @@ def _sentences(
         over = "" if len(done) == 1 else f" (means of {len(done)} runs)"
         said.append(
             (
-                f"In operation its threshold reaches an open-set accuracy of "
-                f"{reached:.4f}; the best in hindsight has {oracle:.4f}{over}.",
-                "",
-                "",
+                "In operation the threshold of ",
+                best,
+                f" reaches an open-set accuracy of {reached:.4f}; the best in "
+                f"hindsight has {oracle:.4f}{over}.",
             )
         )
     if not any(view.figures for view in views):
@@ -537,11 +537,11 @@ def _lead_over_runs(
     how = f"(paired t-tests over {len(order)} of {n_runs} runs, Holm's correction)"
     if not equal:
         return [
-            (f"Its lead over every other method is more than chance {how}.", "", "")
+            (f"The lead over every other method is more than chance {how}.", "", "")
         ]
     names = ", ".join(readable(name, 40) for name in equal[:4])
     more = f" and {len(equal) - 4} more" if len(equal) > 4 else ""
-    return [("It cannot be told from ", f"{names}{more}", f" {how}.")]
+    return [("By chance alone it could as well be ", f"{names}{more}", f" {how}.")]
 
 
 def _lead(

@@ -32,12 +32,14 @@ bench: .venv/.installed-dev
 	$(BIN)/python benchmarks/metrics.py
 	$(BIN)/python benchmarks/detectors.py
 	$(BIN)/python benchmarks/serving.py
+	$(BIN)/python benchmarks/bench_runner.py
+	$(BIN)/python benchmarks/report.py
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(PIP) -c constraints.txt -e .
+	$(PIP) -c constraints.txt -e '.[report]'
 	@touch $@
 
 .venv/.installed-dev: pyproject.toml constraints.txt | .venv/bin/python

@@ -13,6 +13,7 @@ from openset._version import __version__
 
 if TYPE_CHECKING:
     from openset import (
+        bench,
         checks,
         datasets,
         detectors,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         metrics,
         protocols,
         report,
+        runs,
         stats,
         thresholds,
         train,
@@ -40,6 +42,7 @@ __all__ = [
     "Scores",
     "UndefinedMetricError",
     "__version__",
+    "bench",
     "checks",
     "datasets",
     "detectors",
@@ -49,6 +52,7 @@ __all__ = [
     "openness",
     "protocols",
     "report",
+    "runs",
     "stats",
     "thresholds",
     "train",

@@ -3,7 +3,8 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,10 +17,16 @@ from openset._types import ArtefactError
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One number: what was measured, of whom, on which data, from how many samples."""
+    """One number: what was measured, of whom, on which data, from how many samples.
+
+    `repeat` counts the draws of a protocol's classes, `seed` the trainings of a network
+    on one of them; `method` is the training method, where there is one.
+    """
 
     protocol: str = ""
+    repeat: int = 0
     model: str = ""
+    method: str = ""
     detector: str = ""
     seed: int = 0
     metric: str
@@ -31,7 +38,7 @@ class Result:
 
 
 _COLUMNS = tuple(field.name for field in fields(Result))
-_KINDS = {"seed": int, "n": int, "value": float}
+_KINDS = {"repeat": int, "seed": int, "n": int, "value": float}
 
 
 class Results:
@@ -96,10 +103,10 @@ class Results:
     def paired(self, by: str = "detector") -> dict[str, NDArray[np.float64]]:
         """Return values per method, lined up so that place i is the same run for all.
 
-        A run is what all other columns but `by`, value and n say: protocol, model,
-        seed, metric. Every method must have every run, once.
+        A run is what all other columns but `by`, value and n say: protocol, repeat,
+        model, seed, metric. Every method must have every run, once.
         """
-        _check.one_of("Results.paired", "by", by, ["detector", "model"])
+        _check.one_of("Results.paired", "by", by, ["detector", "model", "method"])
         keys = [name for name in _COLUMNS if name not in {by, "value", "n"}]
         table: dict[str, dict[tuple[Any, ...], float]] = {}
         for row in self._rows:
@@ -151,7 +158,8 @@ class Results:
     def to_frame(self) -> Any:
         """Return a pandas table."""
         pd = _io.optional("Results.to_frame", "pandas", name="tables")
-        return pd.DataFrame([asdict(row) for row in self._rows], columns=list(_COLUMNS))
+        rows = list(map(attrgetter(*_COLUMNS), self._rows))
+        return pd.DataFrame(rows, columns=list(_COLUMNS))
 
     def save(self, path: str | Path) -> Path:
         """Write a ``.csv``; floats survive bit for bit."""
@@ -160,9 +168,9 @@ class Results:
             "Results.save", f"the ending of {path.name}", path.suffix, [".csv"]
         )
         text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, _COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in self._rows)
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows(map(attrgetter(*_COLUMNS), self._rows))
         _io.write(path, lambda stream: stream.write(text.getvalue().encode()))
         return path
 

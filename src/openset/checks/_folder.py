@@ -10,6 +10,7 @@ from openset.checks._study import ONLY, Claim, Study
 from openset.checks._thresholds import add, read_json, read_thresholds
 from openset.protocols import Protocol, load
 from openset.results import Results
+from openset.runs import read_cells, results
 
 LIMIT = 200
 """Sets of scores the checks read; more are sampled."""
@@ -33,13 +34,14 @@ def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:
         msg = f"checks.run_folder: no such folder: {folder}"
         raise FileNotFoundError(msg)
     said = _read_said(folder / "study.json")
-    runs = {run.id: run for run in _cells.read_runs(folder)}
+    has_cells = (folder / "cells").is_dir()
+    runs = {cell.id: cell for cell in read_cells(folder)} if has_cells else {}
     paths = score_paths(folder / "scores")
     if runs:  # scores without a cell are of one that failed or still runs
         paths = {name: file for name, file in paths.items() if name in runs}
-    strata = {name: runs[name].who if name in runs else "" for name in paths}
+    strata = {name: _cells.who(runs[name]) if name in runs else "" for name in paths}
     names = set(sample(strata, limit))
-    labels = {name: runs[name].label if name in runs else name for name in paths}
+    labels = {n: _cells.label(runs[n]) if n in runs else n for n in paths}
     calibration = score_paths(folder / "calibration")
     thresholds = read_thresholds(folder, said.pop("thresholds", None))
     for run in runs.values():
@@ -68,7 +70,7 @@ def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:
     if (folder / "results.csv").exists():
         content["results"] = Results.load(folder / "results.csv")
     elif runs:
-        content["results"] = _results(folder, list(runs.values()))
+        content["results"] = results(folder)
     if not said and not any(content.values()):
         msg = (
             f"checks.run_folder: {folder} must hold a study, got none of scores/*.npz, "
@@ -82,14 +84,6 @@ def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:
         return Study(**content, **said, n_left_out=len(paths) - len(names))
     except (TypeError, ValueError) as error:
         msg = f"checks.run_folder: {folder}: {error}"
-        raise ArtefactError(msg) from error
-
-
-def _results(folder: Path, runs: list[_cells.Run]) -> Results:
-    try:
-        return _cells.results(runs)
-    except (KeyError, TypeError, ValueError) as error:
-        msg = f"checks.run_folder: {folder / 'cells'}: a row is no result ({error!r})"
         raise ArtefactError(msg) from error
 
 

@@ -9,6 +9,7 @@ from rich.markup import escape
 import openset
 from openset._types import ArtefactError, MissingExtraError
 from openset.cli import (
+    bench,
     calibrate,
     check,
     compare,
@@ -20,6 +21,7 @@ from openset.cli import (
     export,
     predict,
     protocols,
+    report,
     score,
     serve,
     train,
@@ -45,12 +47,14 @@ app.add_typer(protocols.app, name="protocols")
 app.command("datasets", epilog=datasets.EPILOG)(datasets.command)
 app.command("train", epilog=train.EPILOG)(train.command)
 app.command("check", epilog=check.EPILOG)(check.command)
+app.command("report", epilog=report.EPILOG)(report.command)
 app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.command)
 app.command("predict", epilog=predict.EPILOG)(predict.command)
 app.command("export", epilog=export.EPILOG)(export.command)
 app.command("serve", epilog=serve.EPILOG)(serve.command)
 app.command("watch", epilog=watch.EPILOG)(watch.command)
 app.command("doctor", epilog=doctor.EPILOG)(doctor.command)
+app.command("bench", epilog=bench.EPILOG)(bench.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from openset.metrics import Evaluation, Interval
+from openset.stats._formats import LATEX
 
 OUT = Console()
 ERRORS = Console(stderr=True)
@@ -139,28 +140,10 @@ def as_csv(evaluations: Mapping[str, Evaluation]) -> str:
     return text.getvalue()
 
 
-_LATEX = str.maketrans(
-    {
-        "&": r"\&",
-        "%": r"\%",
-        "_": r"\_",
-        "#": r"\#",
-        "$": r"\$",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "\\": r"\textbackslash{}",
-        "≤": r"$\leq$",
-        "·": r"$\cdot$",
-    }
-)
-
-
 def as_latex(evaluations: Mapping[str, Evaluation]) -> str:
     """Write a booktabs table, metrics by row, sets by column."""
     first = next(iter(evaluations.values()))
-    names = " & ".join(name.translate(_LATEX) for name in evaluations)
+    names = " & ".join(name.translate(LATEX) for name in evaluations)
     lines = [
         rf"\begin{{tabular}}{{l{'r' * len(evaluations)}}}",
         r"\toprule",
@@ -174,7 +157,7 @@ def as_latex(evaluations: Mapping[str, Evaluation]) -> str:
             cells = " & ".join(
                 _latex_cell(evaluation, line.key) for evaluation in evaluations.values()
             )
-            lines.append(rf"{line.label.translate(_LATEX)} & {cells} \\")
+            lines.append(rf"{line.label.translate(LATEX)} & {cells} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 

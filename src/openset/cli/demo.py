@@ -1,19 +1,26 @@
 """`openset demo`: real data, a small network, an answer in seconds."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 import openset
-from openset._types import UNKNOWN
+from openset import _io, thresholds
+from openset._types import UNKNOWN, MissingExtraError
 from openset.cli._tables import OUT, show
 from openset.metrics import evaluate
 from openset.outputs import Outputs
 from openset.rejector import Rejector
+from openset.runs import Cell
 from openset.stats import compare
+
+if TYPE_CHECKING:
+    from openset.detectors import Fitted
 
 N_KNOWN = 6
 DETECTORS = ("msp", "maxlogit", "postmax", "openmax", "knn")
@@ -42,7 +49,7 @@ class Parts(NamedTuple):
 def command(
     seed: Annotated[int, typer.Option(help="Draws the known classes.")] = 0,
     out: Annotated[
-        Path, typer.Option(help="Folder for the rejector that comes out.")
+        Path, typer.Option(help="Folder for the rejector and the report.")
     ] = Path("demo-output"),
 ) -> None:
     """Train a small network on handwritten digits and teach it to say "unknown".
@@ -90,6 +97,53 @@ def command(
         f"The rejector is in {out / 'rejector'}, the outputs are beside it. Next: "
         f"[bold]openset predict {out / 'rejector'} {out / 'unseen.npz'}[/bold]",
     )
+    with _io.replacing_folder(out / "digits-study") as study:
+        write_study(fitted, parts, study, seed)
+    try:
+        page = openset.report.write(out / "digits-study", out / "report.html")
+    except MissingExtraError as error:
+        _say(7, f"No report was written: {error}")
+        return
+    _say(7, f"The report is {page}: open it in a browser and drag the threshold. It "
+            f"has the five detectors, each with a threshold of its own, on the digits "
+            f"{_list(others[2:])} that no threshold was chosen with.")  # fmt: skip
+
+
+def write_study(
+    fitted: "Mapping[str, Fitted]", parts: Parts, folder: Path, seed: int
+) -> None:
+    """Write a run folder: each detector calibrated on surrogates, tested on others."""
+    tested = Outputs.concat([parts.test, parts.unseen])
+    chosen_on = Outputs.concat([parts.validation, parts.surrogate])
+    for name, detector in fitted.items():
+        test, calibration = detector.score(tested), detector.score(chosen_on)
+        done = thresholds.operate(calibration, test, alpha=0.5)
+        found = evaluate(test, done.threshold.value)
+        rows = [
+            {
+                "metric": row["metric"],
+                "value": row["value"],
+                "low": row["low"],
+                "high": row["high"],
+                "n": len(test),
+            }
+            for row in found.rows()
+        ]
+        Cell(
+            key={
+                "protocol": "digits",
+                "model": "mlp",
+                "method": "",
+                "detector": name,
+                "seed": seed,
+            },
+            rows=rows,
+            threshold=done.threshold.to_dict(),
+            operation=done.to_dict(),
+            classes=tuple(parts.train.classes),
+        ).save(folder, scores=test, calibration=calibration)
+    said = json.dumps({"headline": "openauc", "tuned_on": ["defaults"]}) + "\n"
+    _io.write(folder / "study.json", lambda stream: stream.write(said.encode()))
 
 
 def _say(step: int, text: str) -> None:
@@ -130,6 +184,7 @@ def outputs_of_a_network(known: NDArray[np.int64], others: NDArray[np.int64]) ->
             logits=features @ last + network.intercepts_[1],
             features=features,
             labels=labels[rows],
+            groups=[f"digit {digit}" for digit in digits.target[rows]],
             classes=[f"digit {digit}" for digit in known],
             weight=last.T,
             bias=network.intercepts_[1],

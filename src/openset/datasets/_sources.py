@@ -4,7 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from openset.datasets import _batches, _binary, _folders, _packaged, _tables, _text
+from openset.datasets import (
+    _batches,
+    _binary,
+    _embeddings,
+    _folders,
+    _packaged,
+    _tables,
+    _text,
+)
 from openset.datasets._dataset import Dataset
 from openset.datasets._fetch import File
 from openset.datasets._packaged import Packaged
@@ -285,6 +293,18 @@ _SOURCES = (
             "clinc150.json.xz",
             "7be39b5d1dcfeebb2e7d6ce9fd96da4b7a7f4e2d68a6662433989d922cccbbb4",
             _text.packaged_clinc150,
+        ),
+    ),
+    Source(
+        name="clinc150-minilm",
+        kind="table",
+        n_classes=150,
+        n_samples=16_200,
+        about="sentence embeddings of CLINC150 (MiniLM, 384 numbers), with 'oos'",
+        packaged=_pack(
+            "clinc150_minilm.npz",
+            "6c7b627f7c24f7c841bf855105d62930a283791cb11bbf82bd0be68fcd9b88c4",
+            _embeddings.clinc150_minilm,
         ),
     ),
     Source(

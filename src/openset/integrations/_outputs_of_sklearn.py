@@ -21,11 +21,11 @@ def outputs_of(
     labels: NDArray[np.intp] | None = None,
 ) -> Outputs:
     """Return logits, and the features and the head a detector looks at."""
-    logits = _logits(model, X)
-    features = _features(model, X) if looks_at_features(recipe) else None
+    logits = logits_of(model, X)
+    features = features_of(model, X) if looks_at_features(recipe) else None
     head: dict[str, Any] = {}
     if "head" in recipe.fit_needs:
-        head = _linear_head(model, logits, features)
+        head = linear_head(model, logits, features)
     return Outputs(logits=logits, features=features, labels=labels, **head)
 
 
@@ -34,7 +34,7 @@ def looks_at_features(recipe: Detector) -> bool:
     return bool({*recipe.fit_needs, *recipe.score_needs} & {"features", "head"})
 
 
-def _logits(model: Any, X: Any) -> NDArray[np.float64]:
+def logits_of(model: Any, X: Any) -> NDArray[np.float64]:
     """Return one score per class: decision values, else log-probabilities."""
     n_classes = len(model.classes_)
     params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
@@ -64,7 +64,7 @@ def _logits(model: Any, X: Any) -> NDArray[np.float64]:
     raise TypeError(msg)
 
 
-def _features(model: Any, X: Any) -> NDArray[Any]:
+def features_of(model: Any, X: Any) -> NDArray[Any]:
     """Return the inputs of the classifier: of a pipeline, those of its last step."""
     if isinstance(model, Pipeline) and len(model) > 1:
         X = model[:-1].transform(X)
@@ -81,7 +81,7 @@ def _features(model: Any, X: Any) -> NDArray[Any]:
     return np.asarray(X, dtype=np.float64)
 
 
-def _linear_head(
+def linear_head(
     model: Any, logits: NDArray[Any], features: NDArray[Any] | None
 ) -> dict[str, NDArray[Any]]:
     """Return weight and bias of a linear classifier, where it is one."""

@@ -1,12 +1,25 @@
-"""Figures and tables for papers: the numbers first, then the drawing."""
+"""Figures and tables for papers: the numbers first, then the drawing.
 
+Every display has `frame()` (its numbers), `plot()` (matplotlib: PNG, SVG, PDF), `svg()`
+(for web pages) and shows itself in notebooks; `write` puts them on one page.
+"""
+
+from openset.report._curves import oscr, roc
+from openset.report._display import Brief, Display
 from openset.report._draw import draw
+from openset.report._histogram import histogram
+from openset.report._inconsistency import metric_against_unknown_tpr
+from openset.report._learning import learning_curves, sensitivity
 from openset.report._operation import (
     OperatingCurve,
     OperatingCurves,
     operating_curves,
+    osa_over_urr,
 )
+from openset.report._page import render, write
 from openset.report._regions import Regions, confusion_regions
+from openset.report._rejection import per_class_rejection
+from openset.report._sweeps import alpha_sweep, surrogate_sweep
 from openset.report.imbalance import (
     RandomScores,
     SampleCounts,
@@ -15,14 +28,28 @@ from openset.report.imbalance import (
 )
 
 __all__ = [
+    "Brief",
+    "Display",
     "OperatingCurve",
     "OperatingCurves",
     "RandomScores",
     "Regions",
     "SampleCounts",
+    "alpha_sweep",
     "confusion_regions",
     "draw",
+    "histogram",
+    "learning_curves",
+    "metric_against_unknown_tpr",
     "operating_curves",
+    "osa_over_urr",
+    "oscr",
+    "per_class_rejection",
     "random_scores",
+    "render",
+    "roc",
     "sample_counts",
+    "sensitivity",
+    "surrogate_sweep",
+    "write",
 ]

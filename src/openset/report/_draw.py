@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from openset import _check, _io
+from openset.report._chart import Bars, Chart, limits
+from openset.report._display import Display
 from openset.report._operation import OperatingCurves
 from openset.report._regions import REGIONS, Regions
+from openset.report._svg import LIGHT, readable
 from openset.report.imbalance import METRICS, RandomScores, SampleCounts
 
 _COLOURS = {"f1": "C0", "accuracy": "C1", "balanced_accuracy": "C2"}
@@ -21,8 +24,8 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
     ----------
     data
         `SampleCounts` (figure 1 of the class-imbalance paper), `RandomScores`
-        (figure 2), `Regions` (figures 3 and 4), or `OperatingCurves` (figure 1 of the
-        PostMax paper).
+        (figure 2), `Regions` (figures 3 and 4), `OperatingCurves` (figure 1 of the
+        PostMax paper), or any `Display`.
     path
         Also write the figure there: ``.pdf``, ``.svg``, ``.png``.
     """
@@ -31,6 +34,7 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
         RandomScores: _histograms,
         Regions: _matrices,
         OperatingCurves: _operation,
+        Display: _charts,
     }
     if type(data) not in drawers:
         rule = "one of " + ", ".join(kind.__name__ for kind in drawers)
@@ -42,7 +46,16 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
     if path is not None:
         target = Path(path)
         ending = target.suffix.removeprefix(".")
-        _io.write(target, lambda stream: figure.savefig(stream, format=ending))
+        # The same numbers give the same file: no date, no random names inside.
+        dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+        settings = _io.optional("draw", "matplotlib", name="report")
+        with settings.rc_context({"svg.hashsalt": "openset"}):
+            _io.write(
+                target,
+                lambda stream: figure.savefig(
+                    stream, format=ending, metadata=dates.get(ending)
+                ),
+            )
     return figure
 
 
@@ -122,6 +135,8 @@ def _operation(module: Any, data: OperatingCurves) -> Any:
             (curve.best, "D", 45),
             (curve.operational, "*", 150),
         ):
+            if point is None:
+                continue
             axes.scatter(
                 *point, marker=marker, s=size, c=colour, edgecolors="black", zorder=3
             )
@@ -136,3 +151,98 @@ def _operation(module: Any, data: OperatingCurves) -> Any:
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small", loc="lower center", ncols=2)
     return figure
+
+
+_SHAPES = {"star": ("*", 150), "diamond": ("D", 45), "dot": ("o", 35)}
+
+
+def _charts(module: Any, data: Display) -> Any:
+    columns = min(len(data.charts), 2)
+    rows = -(-len(data.charts) // columns)
+    heights = [
+        1.4 + 0.24 * len(chart.bars) if isinstance(chart, Bars) else 3.6
+        for chart in data.charts
+    ]
+    figure = module.Figure(
+        figsize=(5.2 * columns, max(heights) * rows), layout="constrained"
+    )
+    grid = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes, chart in zip(grid, data.charts, strict=False):
+        if isinstance(chart, Bars):
+            _bars(axes, chart)
+        else:
+            _axes(axes, chart)
+        # Names are data: a dollar sign in one is not mathematics.
+        axes.set_title(readable(chart.title, 60), parse_math=False, loc="left")
+    for axes in grid[len(data.charts) :]:
+        axes.set_axis_off()
+    return figure
+
+
+def _axes(axes: Any, chart: Chart) -> None:
+    for line in chart.lines:
+        colour = LIGHT[line.colour % len(LIGHT)]
+        name = _legend_name(line.name)
+        if line.kind == "steps":
+            axes.stairs(line.y, line.x, color=colour, fill=True, alpha=0.2)
+            axes.stairs(line.y, line.x, color=colour, label=name)
+            continue
+        if line.low is not None and line.high is not None:
+            axes.fill_between(
+                line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0
+            )
+        axes.plot(
+            line.x,
+            line.y,
+            color=colour,
+            label=name,
+            linewidth=1.3,
+            linestyle="--" if line.kind == "dashed" else "-",
+            marker="o" if line.kind == "points" else None,
+            markersize=3.5,
+        )
+    said = set()
+    for mark in chart.marks:
+        marker, size = _SHAPES[mark.shape]
+        colour = LIGHT[mark.colour % len(LIGHT)]
+        axes.scatter(
+            mark.x, mark.y, marker=marker, s=size, c=colour, edgecolors="black",
+            zorder=3,
+        )  # fmt: skip
+        if mark.name not in said:
+            said.add(mark.name)
+            axes.scatter([], [], marker=marker, s=size, c="white",
+                         edgecolors="black", label=mark.name)  # fmt: skip
+    x0, x1, y0, y1 = limits(chart)
+    axes.set(xlim=(x0, x1), ylim=(y0, y1))
+    axes.set_xlabel(chart.x_label, parse_math=False)
+    axes.set_ylabel(chart.y_label, parse_math=False)
+    if chart.x_names:
+        names = [readable(name, 20) for name in chart.x_names]
+        axes.set_xticks(range(len(names)), names, parse_math=False)
+    axes.grid(alpha=0.25)
+    if axes.get_legend_handles_labels()[1]:
+        legend = axes.legend(fontsize="small")
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+
+
+def _legend_name(name: str) -> str:
+    if not name:
+        return "_nolegend_"
+    shown = readable(name, 60)
+    return f" {shown}" if shown.startswith("_") else shown  # else it is left out
+
+
+def _bars(axes: Any, chart: Bars) -> None:
+    places = range(len(chart.bars))
+    for place, bar in zip(places, chart.bars, strict=True):
+        axes.barh(place, bar.value, color=LIGHT[bar.colour % len(LIGHT)], height=0.65)
+        if bar.low is not None and bar.high is not None:
+            axes.plot([bar.low, bar.high], [place, place], color="black", linewidth=1)
+    names = [readable(bar.name, 30) for bar in chart.bars]
+    axes.set_yticks(places, names, parse_math=False)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel(chart.x_label, parse_math=False)
+    axes.grid(axis="x", alpha=0.25)

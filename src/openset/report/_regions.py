@@ -1,6 +1,8 @@
 """One confusion matrix, four regions: Inner, Outer, Halfpoint and Overall."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,8 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.metrics import confusion
+from openset.report._matrix import draw_matrix, pooled
+from openset.report._rejection import class_name
 from openset.scores import Scores
 
 Ints = NDArray[np.int64]
@@ -29,6 +33,7 @@ class Regions:
     outer: Ints
     halfpoint: Ints
     overall: Ints
+    class_names: tuple[str, ...] = ()
 
     def score(self, region: str) -> float:
         """Balanced accuracy of a region: the mean recall of the rows with samples."""
@@ -48,16 +53,47 @@ class Regions:
         """Return the names of a region's rows and columns."""
         if region == "outer":
             return ["known", "unknown"]
-        classes = [str(c) for c in self.classes.tolist()]
+        classes = [
+            class_name(self.class_names, c) if self.class_names else str(c)
+            for c in self.classes.tolist()
+        ]
         return classes if region == "inner" else [*classes, "unknown"]
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw with matplotlib; also write ``.pdf``, ``.svg`` or ``.png`` to `path`."""
+        from openset.report._draw import draw  # noqa: PLC0415  # it knows this class
+
+        return draw(self, path)
+
+    def svg(self, region: str = "overall") -> str:
+        """Return a small drawing of a region; beyond 14 classes the rest is pooled."""
+        matrix = self._matrix("Regions.svg", region)
+        names = self.names(region)
+        if region in {"halfpoint", "overall"}:
+            matrix, names = pooled(matrix, names)
+        return draw_matrix(matrix, names, label=f"Confusion matrix, {region}")
+
+    def _repr_html_(self) -> str:
+        return self.svg()
 
     def _matrix(self, caller: str, region: str) -> Ints:
         _check.one_of(caller, "region", region, REGIONS)
         return getattr(self, region)
 
 
-def confusion_regions(scores: Scores, threshold: float) -> Regions:
+def confusion_regions(
+    scores: Scores, threshold: float, *, classes: Sequence[str] = ()
+) -> Regions:
     """Cut a confusion matrix into the regions of the four scores.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores.
+    threshold
+        A sample is accepted iff its knownness is at least this.
+    classes
+        Names of the classes 0, 1, ...
 
     References
     ----------
@@ -94,4 +130,5 @@ def confusion_regions(scores: Scores, threshold: float) -> Regions:
         ),
         halfpoint=halfpoint,
         overall=matrix,
+        class_names=tuple(classes),
     )

@@ -117,3 +117,14 @@ def test_the_demo_ends_with_a_rejector_that_works(tmp_path):
     rejector = Rejector.load(tmp_path / "rejector")
     unknown = Outputs(logits=np.zeros((1, 6)), features=np.ones((1, 64)))
     assert rejector.predict(unknown).tolist() == [-1]
+
+
+def test_the_demo_says_where_its_report_is(tmp_path):
+    # a long path may be broken anywhere
+    text = "".join(run("demo", "--out", tmp_path / "demo").split())
+    assert f"{tmp_path / 'demo' / 'report.html'}:openitinabrowser" in text
+    page = (tmp_path / "demo" / "report.html").read_text("utf-8")
+    assert "maxlogit" in page
+    assert "digit 7" in page
+    found = openset.checks.run_folder(tmp_path / "demo" / "digits-study")
+    assert not [finding.code for finding in found if finding.is_finding]

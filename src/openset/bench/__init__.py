@@ -1,0 +1,25 @@
+"""Studies: one file says which problems, models, detectors and seeds; this runs them.
+
+Needs the extra `bench` (pydantic, pyyaml); a Ray cluster needs `cluster`.
+"""
+
+from openset import _io
+
+with _io.importing("openset.bench", "bench"):
+    from openset.bench._estimate import Estimate, estimate
+    from openset.bench._plan import Plan, plan
+    from openset.bench._read import parse, read
+    from openset.bench._run import Done, run
+    from openset.bench._study import Study
+
+__all__ = [
+    "Done",
+    "Estimate",
+    "Plan",
+    "Study",
+    "estimate",
+    "parse",
+    "plan",
+    "read",
+    "run",
+]

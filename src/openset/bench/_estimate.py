@@ -1,0 +1,143 @@
+"""How long a study will take, from cells that have run or from their sizes."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+
+from openset import runs
+from openset.bench import _network, _problems
+from openset.bench._plan import Plan, Source, Task, folder_of
+from openset.bench._study import MLP, Network, Problem
+from openset.bench._work import Place
+from openset.datasets._place import default_root
+
+# Multiplications a second of one thread of a common machine, and what a cell costs
+# before it multiplies anything. A rough word, given before anything has run.
+_SPEED = 3e9
+_OVERHEAD = 0.05
+_ITERATIONS = 100  # of a solver that stops by itself
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds of work left, in all; and where the number comes from."""
+
+    seconds: float
+    source: str
+    n_unknown: int  # networks or cells nothing is known about
+
+    def on(self, workers: int) -> float:
+        """Return the seconds it takes with this many workers."""
+        return self.seconds / max(workers, 1)
+
+
+def estimate(made: Plan, out: str | Path | None = None) -> Estimate:
+    """Estimate the work that is left of a study.
+
+    Cells that have run tell what others of their kind will take; without any, sizes of
+    data and models do, to within a factor of a few.
+    """
+    out = None if out is None else Path(out)
+    done = set() if out is None else runs.finished(out)
+    left = [task for task in made.tasks if task.id not in done]
+    if not left:
+        return Estimate(0.0, "nothing is left to run", 0)
+    if out is not None and done:
+        return _measured(made, left, out)
+    return _guessed(made, left)
+
+
+def _measured(made: Plan, left: Sequence[Task], out: Path) -> Estimate:
+    cells = runs.read_cells(out)
+    took = [(c.key["protocol"], c.key["detector"], c.birth["seconds"]) for c in cells]
+    of_cells = _means(took)
+    trained = [
+        (s.key["protocol"], s.key["model"], note["birth"]["seconds"])
+        for s in made.networks()
+        if (note := _network.note(folder_of(s, out, made.study.base)))
+    ]
+    of_networks = _means(trained)
+    missing = [
+        s
+        for s in made.networks(left)
+        if not folder_of(s, out, made.study.base).exists()
+    ]
+    found = [_nearest(of_cells, t.key["protocol"], t.key["detector"]) for t in left]
+    found += [_nearest(of_networks, s.key["protocol"], s.key["model"]) for s in missing]
+    known = [seconds for seconds in found if seconds is not None]
+    source = f"from the {len(cells)} cells that have run"
+    return Estimate(sum(known), source, len(found) - len(known))
+
+
+def _means(took: Iterable[tuple[str, str, float]]) -> dict[tuple[str, str], float]:
+    table = defaultdict(list)
+    for protocol, who, seconds in took:
+        for key in ((protocol, who), ("", who), ("", "")):
+            table[key].append(seconds)
+    return {key: mean(values) for key, values in table.items()}
+
+
+def _nearest(
+    table: Mapping[tuple[str, str], float], protocol: str, who: str
+) -> float | None:
+    for key in ((protocol, who), ("", who), ("", "")):
+        if key in table:
+            return table[key]
+    return None
+
+
+def _guessed(made: Plan, left: Sequence[Task]) -> Estimate:
+    study = made.study
+    place = Place(Path(), study.base, default_root())
+    sizes = {p.title: _size(p, place) for p in study.protocols}
+    seconds, n_unknown = 0.0, 0
+    for source in made.networks(left):
+        n_train, _, d, n_classes = sizes[source.key["protocol"]]
+        work = _training(source, n_train, d, n_classes)
+        n_unknown += work is None
+        seconds += work or 0.0
+    for task in left:
+        size = sizes.get(task.key["protocol"])
+        if size is None:
+            n_unknown += 1
+            continue
+        n_train, n_test, d, n_classes = size
+        # Logits and, at worst, a look at every training sample.
+        work = n_test * (n_train + n_classes) * d
+        seconds += _OVERHEAD + work / _SPEED
+    return Estimate(
+        seconds, "a guess from sizes; once cells have run, ask again", n_unknown
+    )
+
+
+def _size(problem: Problem, place: Place) -> tuple[int, int, int, int]:
+    """Return training samples, test samples, numbers per sample, known classes."""
+    drawn = _problems.draw(problem, place.base, place.root)
+    cut = _problems.cut(problem, drawn[0], place.base, place.root)
+    shape = getattr(cut.train.inputs, "shape", (len(cut.train), 1))
+    width = 1
+    for n in shape[1:]:
+        width *= n
+    return len(cut.train), len(cut.test), width, len(cut.train.classes)
+
+
+def _training(source: Source, n_train: int, d: int, n_classes: int) -> float | None:
+    model = source.model
+    if isinstance(model, Network) or model is None:
+        return None
+    layers = [d, *model.hidden, n_classes] if isinstance(model, MLP) else [d, n_classes]
+    products = sum(a * b for a, b in pairwise(layers))
+    passes = model.epochs if isinstance(model, MLP) else _ITERATIONS
+    # Forwards, and twice as much backwards.
+    return _OVERHEAD + 3 * n_train * products * passes / _SPEED
+
+
+def workers(backend: str, jobs: int) -> int:
+    """Return how many workers a run on this machine has."""
+    if backend == "sequential":
+        return 1
+    return os.cpu_count() or 1 if jobs == -1 else jobs

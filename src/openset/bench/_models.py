@@ -1,0 +1,102 @@
+"""Models a study can train without torch: scikit-learn on tables and flat images."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from openset import _check
+from openset.bench._read import classifier
+from openset.bench._study import MLP, Estimator, Logistic
+from openset.datasets import Cut, Samples
+from openset.integrations._outputs_of_sklearn import (
+    features_of,
+    linear_head,
+    logits_of,
+)
+from openset.outputs import Outputs
+
+PARTS = ("train", "validation", "negative", "surrogate", "test")
+
+
+def fit(model: MLP | Logistic | Estimator, cut: Cut, seed: int) -> dict[str, Outputs]:
+    """Train a model on the training part; return its outputs on every part."""
+    inputs = _numbers(cut.train)
+    # Never pixel by pixel: one at the border is nearly constant, and images of another
+    # data set would lie thousands of standard deviations away there.
+    is_table = cut.train.kind == "table"
+    scaler = StandardScaler() if model.scale and is_table else FunctionTransformer()
+    fitted = make_pipeline(scaler, _estimator(model, seed))
+    with warnings.catch_warnings():  # the number of epochs is meant
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted.fit(inputs, cut.train.labels)
+    return {
+        part: _outputs(fitted, samples)
+        for part in PARTS
+        if (samples := getattr(cut, part)) is not None
+    }
+
+
+def _estimator(model: MLP | Logistic | Estimator, seed: int) -> Any:
+    if isinstance(model, MLP):
+        return MLPClassifier(
+            tuple(model.hidden),
+            max_iter=model.epochs,
+            alpha=model.alpha,
+            random_state=seed,
+        )
+    if isinstance(model, Logistic):
+        return LogisticRegression(C=model.C, max_iter=1000, random_state=seed)
+    kind = classifier(model.estimator)
+    made = kind(**model.params)
+    if "random_state" in made.get_params() and "random_state" not in model.params:
+        made.set_params(random_state=seed)
+    return made
+
+
+def _numbers(samples: Samples) -> NDArray[np.float64]:
+    """Return one row of numbers per sample; pixels come out in [0, 1]."""
+    inputs = samples.inputs
+    if samples.kind == "text" or not isinstance(inputs, np.ndarray):
+        msg = _check.must(
+            "tables or images of one size",
+            caller="bench",
+            name="data",
+            got="texts" if samples.kind == "text" else "images of many sizes",
+            remedy="Use embeddings of them, or saved outputs of a network",
+        )
+        raise ValueError(msg)
+    flat = inputs.reshape(len(inputs), -1).astype(np.float64)
+    return flat / 255 if inputs.dtype == np.uint8 else flat
+
+
+def _outputs(fitted: Any, samples: Samples) -> Outputs:
+    inputs = _numbers(samples)
+    last = fitted[-1]
+    if isinstance(last, MLPClassifier):
+        features = features_of(fitted, inputs)
+        for weight, bias in zip(last.coefs_[:-1], last.intercepts_, strict=False):
+            features = np.maximum(features @ weight + bias, 0)
+        weight, bias = last.coefs_[-1].T, last.intercepts_[-1]
+        if weight.shape[0] == 1:  # two classes: half to each side
+            weight = np.concatenate([-weight / 2, weight / 2])
+            bias = np.concatenate([-bias / 2, bias / 2])
+        head = {"weight": weight, "bias": bias}
+        logits = features @ weight.T + bias
+    else:
+        logits, features = logits_of(fitted, inputs), features_of(fitted, inputs)
+        head = linear_head(fitted, logits, features)
+    return Outputs(
+        logits=logits.astype(np.float32),
+        features=features.astype(np.float32),
+        labels=samples.labels,
+        groups=samples.groups,
+        classes=samples.classes,
+        **{name: array.astype(np.float32) for name, array in head.items()},
+    )

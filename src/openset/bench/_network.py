@@ -1,0 +1,114 @@
+"""A network of a study: trained once, its outputs on disk for all its detectors."""
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from openset import _check, _io
+from openset._types import ArtefactError
+from openset.bench import _models, _problems
+from openset.bench._birth import Birth
+from openset.bench._plan import Source, folder_of
+from openset.bench._study import Network
+from openset.datasets import Cut
+from openset.outputs import Outputs
+from openset.protocols import Protocol
+
+_NOTE = "network.json"
+
+
+def make(
+    source: Source, protocol: Protocol, run: Path, *, base: Path, root: Path
+) -> None:
+    """Train a network and write its outputs; nothing to do where they are.
+
+    The folder appears complete or not at all.
+    """
+    path = folder_of(source, run, base)
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        birth = Birth()
+        note = _fill(temporary, source, protocol, base=base, root=root)
+        born = birth.record(seed=source.seed, protocol_hash=protocol.hash)
+        note |= {"key": source.key, "birth": born}
+        (temporary / _NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
+        temporary.chmod(0o755)  # mkdtemp folders are private
+        try:
+            temporary.rename(path)
+        except OSError:
+            # A worker of a run that was killed may have outlived it and come first;
+            # its outputs are ours.
+            if not path.exists():
+                raise
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _fill(
+    folder: Path, source: Source, protocol: Protocol, *, base: Path, root: Path
+) -> dict[str, Any]:
+    """Write the outputs of every part; return what else is to be kept."""
+    problem, model = source.problem, source.model
+    if problem is None or model is None:
+        msg = f"bench: {source.key} must name a problem and a model"
+        raise TypeError(msg)
+    cut = _problems.cut(problem, protocol, base, root)
+    if isinstance(model, Network):
+        return _train(folder, source, cut)
+    for part, outputs in _models.fit(model, cut, source.seed).items():
+        outputs.save(folder / part)
+    return {"curve": None}
+
+
+def _train(folder: Path, source: Source, cut: Cut) -> dict[str, Any]:
+    """Train with `openset.train`; keep the curves of the test part, if recorded."""
+    train: Any = _io.optional("bench", "openset.train", name="torch")
+    method = source.method
+    done = train.fit(
+        method="softmax" if method is None else method.name,
+        options={} if method is None else method.params,
+        data=cut,
+        seed=source.seed,
+        progress=False,
+        **source.model.params,  # type: ignore[union-attr]
+    )
+    for name, outputs in done.outputs.items():
+        outputs.save(folder / name)
+    has_curves = any(key.startswith("test_") for key in done.log[-1])
+    return {"curve": done.log if has_curves else None}
+
+
+def part(folder: Path, name: str) -> Outputs | None:
+    """Load one part of a folder of outputs, if it is there."""
+    for path in (folder / name, folder / f"{name}.npz"):
+        if path.exists():
+            return Outputs.load(path)
+    return None
+
+
+def need(folder: Path, name: str) -> Outputs:
+    """Load a part that has to be there."""
+    found = part(folder, name)
+    if found is None:
+        rule = f"a folder with {name}.npz, or {name}/ of .npy files"
+        got = "no such file" if folder.exists() else "no such folder"
+        msg = _check.must(rule, caller="bench", name=str(folder), got=got)
+        raise FileNotFoundError(msg)
+    return found
+
+
+def note(folder: Path) -> dict[str, Any]:
+    """Return what was kept beside the outputs of a network."""
+    path = folder / _NOTE
+    if not path.exists():
+        return {}
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        msg = f"bench: {path} is damaged ({error}). Delete {folder} and run again"
+        raise ArtefactError(msg) from error

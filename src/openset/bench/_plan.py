@@ -1,0 +1,174 @@
+"""The plan of a study: which networks and which cells, each with its id."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from openset.bench import _problems
+from openset.bench._study import (
+    Calibration,
+    Model,
+    Network,
+    Problem,
+    Recipe,
+    Saved,
+    Study,
+)
+from openset.runs import identity
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where the outputs of some cells come from: a network to train, or a folder."""
+
+    key: dict[str, Any]
+    seed: int
+    problem: Problem | None = None
+    repeat: int = 0
+    model: Model | None = None
+    method: Recipe | None = None
+    saved: Saved | None = None
+
+    @property
+    def id(self) -> str:
+        """Hash of the key."""
+        return identity(self.key)
+
+    @property
+    def gpus(self) -> float:
+        """GPUs it asks for."""
+        return 0 if self.model is None else self.model.gpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One cell to run: a detector on the outputs of a source."""
+
+    source: Source
+    detector: Recipe
+    calibrate: Calibration | None
+    threads: int
+    key: dict[str, Any]
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """All cells of a study."""
+
+    study: Study
+    tasks: tuple[Task, ...]
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def ids(self) -> set[str]:
+        """Ids of all cells."""
+        return {task.id for task in self.tasks}
+
+    def networks(self, tasks: Iterable[Task] | None = None) -> list[Source]:
+        """Return the networks some tasks need, each once."""
+        listed = self.tasks if tasks is None else tasks
+        found = {id(t.source): t.source for t in listed if t.source.saved is None}
+        return list(found.values())
+
+
+def plan(study: Study) -> Plan:
+    """Lay out every cell of a study; no data are read.
+
+    Examples
+    --------
+    >>> from openset.bench import parse
+    >>> text = b'''
+    ... protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, repeats: 2}]
+    ... models: [{kind: mlp}]
+    ... detectors: [msp, energy, {name: knn, k: 5}]
+    ... seeds: 2'''
+    >>> made = plan(parse(text, "study.yaml"))
+    >>> len(made), len(made.networks())
+    (12, 4)
+    """
+    tasks = []
+    for source in [*_trained(study), *map(_saved, study.outputs)]:
+        for detector in study.detectors:
+            recipe = {
+                "source": source.key["recipe"],
+                "detector": detector.model_dump(exclude={"label"}),
+                "calibrate": study.calibrate and study.calibrate.model_dump(),
+                "threads": study.threads,
+            }
+            key = source.key | {
+                "detector": detector.title,
+                "seed": source.seed,
+                "recipe": _digest(recipe),
+            }
+            task = Task(
+                source=source,
+                detector=detector,
+                calibrate=study.calibrate,
+                threads=study.threads,
+                key=key,
+                id=identity(key),
+            )
+            tasks.append(task)
+    return Plan(study=study, tasks=tuple(tasks))
+
+
+def _trained(study: Study) -> Iterable[Source]:
+    for problem, model in product(study.protocols, study.models):
+        # Training methods are those of our own networks; other models have their own.
+        methods = study.methods if isinstance(model, Network) else [None]
+        repeats = range(_problems.n_repeats(problem, study.base))
+        for repeat, method, seed in product(repeats, methods, study.seeds):
+            recipe = {
+                "problem": problem.model_dump(exclude={"name"}),
+                "model": model.model_dump(exclude={"name", "gpus"}),
+                "method": method and method.model_dump(exclude={"label"}),
+                "threads": study.threads,
+            }
+            key = {
+                "protocol": problem.title,
+                "repeat": repeat,
+                "model": model.title,
+                "method": "" if method is None else method.title,
+                "detector": "",
+                "seed": seed,
+                "recipe": _digest(recipe),
+            }
+            yield Source(
+                key=key,
+                seed=seed,
+                problem=problem,
+                repeat=repeat,
+                model=model,
+                method=method,
+            )
+
+
+def _saved(saved: Saved) -> Source:
+    key = {
+        "protocol": saved.name,
+        "repeat": saved.repeat,
+        "model": saved.model,
+        "method": saved.method,
+        "detector": "",
+        "seed": saved.seed,
+        "recipe": _digest(saved.model_dump()),
+    }
+    return Source(key=key, seed=saved.seed, repeat=saved.repeat, saved=saved)
+
+
+def _digest(recipe: Any) -> str:
+    # Tuples and lists, and keys in any order, are one recipe.
+    return identity({"recipe": json.loads(json.dumps(recipe, default=str))})
+
+
+def folder_of(source: Source, run: Path, base: Path) -> Path:
+    """Return the folder of a source's outputs."""
+    if source.saved is not None:
+        return base / source.saved.path
+    return run / "networks" / source.id

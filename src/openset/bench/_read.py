@@ -1,0 +1,270 @@
+"""A study file becomes a `Study`, or an error that points at the key."""
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from openset import _check, datasets, detectors, protocols
+from openset.bench._study import (
+    Estimator,
+    Named,
+    Problem,
+    Published,
+    Study,
+)
+from openset.checks._study import ORIGINS
+from openset.thresholds import KINDS, OBJECTIVES
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
+    """YAML without tags that make objects, and without keys given twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # as in PyYAML
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                msg = f"{key} must be given once, got it again in line {line}"
+                raise ValueError(msg)
+            seen.add(key)
+        return super().construct_mapping(node, deep=deep)
+
+
+def read(path: str | Path) -> Study:
+    """Read a study from a ``.yaml``, ``.yml`` or ``.toml`` file.
+
+    Raises
+    ------
+    ValueError
+        Names file, key, rule and value: ``study.yaml: detectors[2].k must be an
+        integer >= 1, got 0``.
+    """
+    path = Path(path)
+    endings = [".yaml", ".yml", ".toml"]
+    _check.one_of("bench.read", f"the ending of {path.name}", path.suffix, endings)
+    return parse(path.read_bytes(), path.name).at(path.resolve().parent)
+
+
+def parse(text: bytes, name: str) -> Study:
+    """Read the content of a study file of this name.
+
+    Examples
+    --------
+    >>> parse(b"detectors: [{name: knn, k: 0}]", "study.yaml")
+    Traceback (most recent call last):
+    ...
+    ValueError: study.yaml: detectors[0].k must be an integer >= 1, got 0
+    """
+    try:
+        data = (
+            tomllib.loads(text.decode("utf-8"))
+            if name.endswith(".toml")
+            else yaml.load(text, _Loader)  # noqa: S506  # a safe loader, made stricter
+        )
+    except (yaml.YAMLError, ValueError) as error:
+        # YAML says where on several lines; one is enough.
+        msg = f"{name}: {' '.join(str(error).split())}"
+        raise ValueError(msg) from error
+    if not isinstance(data, dict):
+        msg = _check.must(
+            "a table of keys", caller=name, name="the file", got=type(data).__name__
+        )
+        raise TypeError(msg)
+    try:
+        study = Study.model_validate(data)
+    except ValidationError as error:
+        raise ValueError(_said(name, data, error)) from error
+    check(study, name)
+    return study
+
+
+def _said(name: str, data: Any, error: ValidationError) -> str:
+    """Write the first error as we write errors, and how many more there are."""
+    listed = error.errors(include_url=False)
+    first = listed[0]
+    path, kind = _path(first["loc"], data), first["type"]
+    if kind == "missing":
+        said = f"{path} must be given, got nothing"
+    elif kind == "extra_forbidden":
+        said = f"{path} must be left out: there is no such key"
+    elif kind in {"union_tag_invalid", "union_tag_not_found"}:
+        kinds = first.get("ctx", {}).get("expected_tags") or _kinds_of(path)
+        got = repr(first["input"].get("kind")) if kind.endswith("invalid") else "none"
+        said = f"{path}.kind must be one of {kinds}, got {got}"
+    else:
+        rule = first["msg"].removeprefix("Input should be ")
+        rule = rule[:1].lower() + rule[1:]
+        said = f"{path} must be {rule}, got {first['input']!r}"
+    more = f" (and {len(listed) - 1} more errors)" if len(listed) > 1 else ""
+    return f"{name}: {said}{more}"
+
+
+def _kinds_of(path: str) -> str:
+    if path.startswith("protocols"):
+        kinds = "holdout outlier operational published classes file"
+    else:
+        kinds = "mlp logistic sklearn network"
+    return ", ".join(repr(kind) for kind in kinds.split())
+
+
+def _path(loc: Iterable[Any], data: Any) -> str:
+    """Write a place as ``detectors[2].k``, without the names pydantic gives unions."""
+    text, here = "", data
+    for step in loc:
+        if isinstance(step, int):
+            text += f"[{step}]"
+            is_there = isinstance(here, list) and step < len(here)
+            here = here[step] if is_there else None
+        elif isinstance(here, dict) and here.get("kind") == step and step not in here:
+            continue  # the tag of a union
+        elif isinstance(here, dict) or step.isidentifier():
+            text += f".{step}" if text else step
+            here = here.get(step) if isinstance(here, dict) else None
+    return text.replace(".params.", ".")
+
+
+def check(study: Study, name: str) -> None:
+    """Check what names in a study stand for, before anything runs."""
+    for i, problem in enumerate(study.protocols):
+        _check_problem(name, f"protocols[{i}]", problem)
+    for i, model in enumerate(study.models):
+        if isinstance(model, Estimator):
+            with _pointing(name, f"models[{i}]"):
+                classifier(model.estimator)
+    for i, detector in enumerate(study.detectors):
+        _check_detector(name, f"detectors[{i}]", detector.name, detector.params)
+    for part in ("protocols", "models", "methods", "detectors"):
+        _check_titles(name, part, [entry.title for entry in getattr(study, part)])
+    saved = [(s.name, s.model, s.method, s.seed, s.repeat) for s in study.outputs]
+    _check_titles(name, "outputs", saved)
+    for i, metric in enumerate([study.headline, *study.metrics]):
+        key = f"metrics[{i - 1}]" if i else "headline"
+        _check.one_of(name, key, metric, METRICS)
+        if study.calibrate is None and metric in _AT_THRESHOLD:
+            rule = "a metric without a threshold where calibrate is not given"
+            msg = _check.must(rule, caller=name, name=key, got=repr(metric))
+            raise ValueError(msg)
+    for i, origin in enumerate(study.tuned_on):
+        _check.one_of(name, f"tuned_on[{i}]", origin, ORIGINS)
+    if study.calibrate is not None:
+        objectives, kinds = list(OBJECTIVES), ["protocol", "none", *KINDS]
+        objective, surrogate = study.calibrate.objective, study.calibrate.surrogate
+        _check.one_of(name, "calibrate.objective", objective, objectives)
+        _check.one_of(name, "calibrate.surrogate", surrogate, kinds)
+    if not study.outputs and not (study.protocols and study.models):
+        missing = "models" if study.protocols else "protocols"
+        msg = f"{name}: {missing} must be given, got none. Or give saved outputs"
+        raise ValueError(msg)
+
+
+# What `evaluate` reports, and what a threshold adds to it.
+_AT_THRESHOLD = (
+    *("osa", "ccr", "urr", "halfpoint_score", "outer_score", "overall_score"),
+    *("f_score", "f_score_micro", "youden", "youden_binary"),
+    *("normalized_accuracy", "normalized_accuracy_recall", "oosa"),
+)
+METRICS = (
+    *("accuracy", "inner_score", "auroc", "openauc", "openauc_strict"),
+    *("openauc_optimistic", "partial_openauc", "fpr_at_tpr", "fpr_at_tpr_unknown"),
+    *("error_at_tpr", "aupr", "aupr_unknown", "ccr_at_fpr_0.1", "ccr_at_fpr_0.01"),
+    *("ccr_at_fpr_0.001", "acc_times_auroc", "acc_plus_auroc", "osa_best"),
+    *_AT_THRESHOLD,
+)
+
+
+def _check_problem(name: str, path: str, problem: Problem) -> None:
+    if isinstance(problem, Published):
+        _check.one_of(name, f"{path}.split_of", problem.split_of, protocols.names())
+        if problem.splits != "all":
+            for i, split in enumerate(problem.splits):
+                with _pointing(name, f"{path}.splits[{i}]"):
+                    protocols.published(problem.split_of, split)
+    elif (
+        isinstance(problem, Named)
+        and problem.known == problem.unknown == "all"
+        and not problem.unknown_data
+    ):
+        msg = (
+            f"{name}: {path}.unknown must be a list, or of another data set "
+            "(unknown_data), where known is 'all', got 'all'"
+        )
+        raise ValueError(msg)
+    for key in ("data", "unknown_data", "negative_data", "surrogate_data"):
+        value = getattr(problem, key, "")
+        is_path = value.startswith("hf:") or "." in value or "/" in value
+        if value and not is_path:
+            _check.one_of(name, f"{path}.{key}", value, datasets.names())
+
+
+def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> None:
+    _check.one_of(name, f"{path}.name", kind, detectors.names())
+    known = [field.name for field in fields(detectors.REGISTRY[kind])]
+    for key, value in params.items():
+        if key not in known:
+            have = ", ".join(known) or "none"
+            msg = (
+                f"{name}: {path}.{key} must be a parameter of {kind} ({have}), got "
+                f"{value!r}"
+            )
+            raise ValueError(msg)
+    with _pointing(name, path):
+        detectors.make(kind, **params)
+
+
+def _check_titles(name: str, part: str, titles: list[Any]) -> None:
+    for i, title in enumerate(titles):
+        if title in titles[:i]:
+            msg = (
+                f"{name}: {part}[{i}] must have a name of its own, got {title!r} again"
+                ". Give it a name (detectors and methods: a label)"
+            )
+            raise ValueError(msg)
+
+
+class _pointing:  # noqa: N801  # used as a statement: with _pointing(...)
+    """Turn ``KNN: k must be ...`` into ``study.yaml: detectors[2].k must be ...``."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name, self.path = name, path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, ValueError | TypeError):
+            caller, _, rest = str(error).partition(": ")
+            rest = rest if rest and " " not in caller else str(error)
+            is_key = rest.split(" ")[0].isidentifier() and " must be" in rest
+            msg = f"{self.name}: {self.path}{'.' if is_key else ': '}{rest}"
+            raise ValueError(msg) from error  # noqa: TRY004  # a value in a file
+
+
+def classifier(name: str) -> type:
+    """Return the scikit-learn classifier of this full name."""
+    from sklearn.base import is_classifier  # noqa: PLC0415  # slow to import
+
+    module, _, kind = name.rpartition(".")
+    # Only scikit-learn's own: a study file must not import anything at will.
+    found = None
+    if module == "sklearn" or module.startswith("sklearn."):
+        try:
+            found = getattr(import_module(module), kind, None)
+        except ImportError:
+            found = None
+    if not isinstance(found, type) or not is_classifier(found()):
+        msg = _check.must(
+            "a classifier of scikit-learn by its full name",
+            caller="bench",
+            name="estimator",
+            got=repr(name),
+            remedy="For example sklearn.ensemble.RandomForestClassifier",
+        )
+        raise ValueError(msg)
+    return found

@@ -1,0 +1,260 @@
+"""`run`: every cell of a study that is not there yet."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import yaml
+
+from openset import runs
+from openset.bench import _backends, _folder, _problems, _work
+from openset.bench._plan import Plan, Source, Task, folder_of, plan
+from openset.bench._read import check, read
+from openset.bench._study import Study
+from openset.bench._work import Place
+from openset.datasets._place import default_root
+from openset.protocols import Protocol
+
+T = TypeVar("T", Source, Task)
+
+_FRUITLESS = 3  # failures of a pool in a row, without a cell done, before giving up
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a run did: cells in all, those it ran itself, those that failed."""
+
+    folder: Path
+    n_cells: int
+    n_run: int
+    failed: tuple[dict[str, Any], ...]
+    seconds: float
+
+    def __str__(self) -> str:
+        finished = self.n_cells - len(self.failed)
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return (
+            f"{finished} of {self.n_cells} cells in {self.folder} "
+            f"({self.n_run} run now, {self.seconds:.1f} s{failed})"
+        )
+
+
+Watch = Callable[[Path, Plan, Sequence[Task]], AbstractContextManager[object]]
+
+
+def run(
+    study: Study | str | Path,
+    out: str | Path,
+    *,
+    backend: str = "loky",
+    address: str | None = None,
+    jobs: int = -1,
+    watch: Watch | None = None,
+) -> Done:
+    """Run a study; what is finished in `out` is not run again.
+
+    Networks come first, each trained once and kept in ``networks/``; then the cells,
+    one detector each. A failing cell is written to ``failed/`` and stops nobody. A
+    worker that dies is replaced; what it was at is run again, alone, and given up if it
+    dies of it again.
+
+    Parameters
+    ----------
+    study
+        A study, or the path of its file.
+    out
+        The run folder (:mod:`openset.runs`); every worker must see it.
+    backend
+        ``"loky"`` (processes of this machine), ``"ray"`` or ``"dask"`` (an existing
+        cluster), ``"sequential"``.
+    address
+        Of the cluster; a Ray cluster on this machine is found without.
+    jobs
+        Workers; -1 for all cores, of this machine or of the cluster.
+    watch
+        Called with folder, plan and open tasks; its context is held meanwhile.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from openset.bench import parse
+    >>> study = parse(b'''
+    ... protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+    ... models: [{kind: logistic}]
+    ... detectors: [msp, energy]''', "study.yaml")
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     first = run(study, out, backend="sequential")
+    ...     again = run(study, out, backend="sequential")
+    ...     first.n_run, again.n_run, len(runs.results(out).where(metric="auroc"))
+    (2, 0, 2)
+    """
+    start = time.perf_counter()
+    made, text, ending = _planned(study)
+    out = Path(out).resolve()
+    place = Place(run=out, base=made.study.base, root=default_root().resolve())
+    with _folder.locked(out), _backends.connected(backend, address) as connection:
+        _folder.adopt(out, made, text, ending)
+        _folder.tidy(out)
+        drawn = protocols_of(made, place)
+        _folder.note_protocols(out, drawn)
+        done = runs.finished(out)
+        open_tasks = [task for task in made.tasks if task.id not in done]
+        for task in open_tasks:
+            (out / "failed" / f"{task.id}.json").unlink(missing_ok=True)
+
+        def pool(gpus: float) -> _backends.Pool:
+            return _backends.pool(backend, jobs, connection, gpus=gpus)
+
+        with nullcontext() if watch is None else watch(out, made, open_tasks):
+            _train(made, open_tasks, drawn, place, pool)
+            _score(open_tasks, drawn, place, pool)
+        _folder.conclude(out, made)
+    ids = {task.id for task in open_tasks}
+    failed = [f for f in runs.failures(out) if f["id"] in ids]
+    return Done(
+        folder=out,
+        n_cells=len(made),
+        n_run=len(ids) - len(failed),
+        failed=tuple(failed),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _planned(study: Study | str | Path) -> tuple[Plan, bytes, str]:
+    if not isinstance(study, Study):
+        path = Path(study)
+        return plan(read(path)), path.read_bytes(), path.suffix
+    check(study, "study")
+    content = study.model_dump(mode="json", exclude_defaults=True)
+    return plan(study), yaml.safe_dump(content, sort_keys=False).encode(), ".yaml"
+
+
+def protocols_of(made: Plan, place: Place) -> dict[str, list[Protocol]]:
+    """Draw the protocols of every problem; says which problem cannot be drawn."""
+    drawn = {}
+    for i, problem in enumerate(made.study.protocols):
+        try:
+            drawn[problem.title] = _problems.draw(problem, place.base, place.root)
+        except (ValueError, TypeError) as error:
+            msg = f"bench: protocols[{i}]: {error}"
+            raise ValueError(msg) from error
+    return drawn
+
+
+def _protocol(source: Source, drawn: dict[str, list[Protocol]]) -> Protocol | None:
+    return (
+        None if source.problem is None else drawn[source.key["protocol"]][source.repeat]
+    )
+
+
+@dataclass(frozen=True)
+class _Job(Generic[T]):
+    """How to run some items, to see that one is settled, and to give one up."""
+
+    function: Callable[..., None]
+    call: Callable[[T], tuple[Any, ...]]
+    is_settled: Callable[[T], bool]
+    give_up: Callable[[T, str], None]
+
+
+def _train(
+    made: Plan,
+    tasks: Sequence[Task],
+    drawn: dict[str, list[Protocol]],
+    place: Place,
+    pool: Callable[[float], _backends.Pool],
+) -> None:
+    missing = [
+        source
+        for source in made.networks(tasks)
+        if not folder_of(source, place.run, place.base).exists()
+    ]
+    waiting: dict[str, list[Task]] = {source.id: [] for source in missing}
+    for task in tasks:
+        if task.source.id in waiting:
+            waiting[task.source.id].append(task)
+
+    def call(source: Source) -> tuple[Any, ...]:
+        return source, _protocol(source, drawn), waiting[source.id], place
+
+    def is_settled(source: Source) -> bool:
+        is_there = folder_of(source, place.run, place.base).exists()
+        return is_there or _has_failed(place.run, waiting[source.id][0])
+
+    def give_up(source: Source, why: str) -> None:
+        for task in waiting[source.id]:
+            _work.fail(place.run, task, f"its network failed: {why}")
+
+    job = _Job(_work.network, call, is_settled, give_up)
+    # Networks that want a GPU get a pool of workers that have one.
+    for gpus in sorted({source.gpus for source in missing}):
+        mine = [source for source in missing if source.gpus == gpus]
+        _settle(partial(pool, gpus), job, mine, place.run)
+
+
+def _score(
+    tasks: Sequence[Task],
+    drawn: dict[str, list[Protocol]],
+    place: Place,
+    pool: Callable[[float], _backends.Pool],
+) -> None:
+    ready = [task for task in tasks if not _has_failed(place.run, task)]
+
+    def call(task: Task) -> tuple[Any, ...]:
+        protocol = _protocol(task.source, drawn)
+        return task, "" if protocol is None else protocol.hash, place
+
+    def is_settled(task: Task) -> bool:
+        is_there = (place.run / "cells" / f"{task.id}.json").exists()
+        return is_there or _has_failed(place.run, task)
+
+    def give_up(task: Task, why: str) -> None:
+        _work.fail(place.run, task, f"the cell failed: {why}")
+
+    if ready:
+        job = _Job(_work.cell, call, is_settled, give_up)
+        _settle(partial(pool, 0), job, ready, place.run)
+
+
+def _has_failed(run: Path, task: Task) -> bool:
+    return (run / "failed" / f"{task.id}.json").exists()
+
+
+def _settle(
+    make_pool: Callable[[], _backends.Pool], job: _Job[T], items: Sequence[T], run: Path
+) -> None:
+    """Run items until each is done or has failed, whatever happens to workers."""
+    left, fruitless = list(items), 0
+    while left:
+        pool = make_pool()  # anew each time: a cluster may have lost a node
+        error = _attempt(pool, job.function, [job.call(item) for item in left])
+        before, left = len(left), [item for item in left if not job.is_settled(item)]
+        if error is None:
+            if left:
+                msg = f"bench: {len(left)} cells left no trace in {run}"
+                raise RuntimeError(msg)
+            return
+        # Workers catch what cells raise; this is a process that died, or a cluster
+        # that went away. Who was running is suspect: again, one at a time.
+        suspects = _work.marks(run)
+        for item in [item for item in left if item.id in suspects]:
+            again = _attempt(pool.alone, job.function, job.call(item))
+            if again is not None and item.id in _work.marks(run):
+                why = f"its process died twice ({type(again).__name__}: {again})"
+                job.give_up(item, why)
+        left = [item for item in left if not job.is_settled(item)]
+        fruitless = fruitless + 1 if len(left) == before else 0
+        if fruitless == _FRUITLESS:
+            raise error
+
+
+def _attempt(action: Callable[..., None], *arguments: Any) -> Exception | None:
+    try:
+        action(*arguments)
+    except Exception as error:  # whatever a backend raises
+        return error
+    return None

@@ -1,0 +1,132 @@
+"""What a worker does: one network or one cell, and never an exception."""
+
+import json
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from openset import _io
+from openset.bench import _cell, _network
+from openset.bench._plan import Source, Task
+from openset.bench._study import Network
+from openset.protocols import Protocol
+
+_MARKS = "running"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study lives: run folder, folder of the study file, data sets."""
+
+    run: Path
+    base: Path
+    root: Path
+
+
+def network(
+    source: Source, protocol: Protocol, tasks: Sequence[Task], place: Place
+) -> None:
+    """Train a network; if that fails, so have the cells that wait for it."""
+
+    def one() -> None:
+        _network.make(source, protocol, place.run, base=place.base, root=place.root)
+
+    def with_torch() -> None:
+        # Imported here, torch has its threads counted out below like the others.
+        _io.optional("bench", "torch", name="torch")
+
+    before = with_torch if isinstance(source.model, Network) else None
+    _guarded(one, place.run, source.id, tasks, what="its network", before=before)
+
+
+def cell(task: Task, protocol_hash: str, place: Place) -> None:
+    """Run one cell."""
+
+    def one() -> None:
+        _cell.make(task, protocol_hash, place.run, base=place.base)
+
+    _guarded(one, place.run, task.id, [task], what="the cell")
+
+
+def _guarded(
+    one: Callable[[], None],
+    run: Path,
+    name: str,
+    tasks: Sequence[Task],
+    *,
+    what: str,
+    before: Callable[[], None] | None = None,
+) -> None:
+    if not run.is_dir():
+        # Nowhere to write the reason to: this one has to travel.
+        msg = (
+            f"bench: {run} must be a folder every worker sees under this name, got "
+            "none here. Put it on a shared file system"
+        )
+        raise FileNotFoundError(msg)
+    try:
+        if before is not None:
+            before()
+        with _marked(run, name), _threads(tasks[0].threads):
+            one()
+    except Exception as error:  # any error of a cell is a result of it
+        text = f"{type(error).__name__}: {error}"
+        trace = traceback.format_exc()
+        for task in tasks:
+            fail(run, task, f"{what} failed: {text}", trace)
+
+
+def fail(run: Path, task: Task, error: str, trace: str = "") -> None:
+    """Write down why a cell has no result."""
+    record = {"id": task.id, "key": task.key, "error": error, "traceback": trace}
+    text = json.dumps(record, indent=1)
+    path = run / "failed" / f"{task.id}.json"
+    _io.write(path, lambda stream: stream.write(text.encode()))
+
+
+@contextmanager
+def _marked(run: Path, name: str) -> Iterator[None]:
+    """Leave a mark while running: if the process dies, it stays and accuses."""
+    mark = run / _MARKS / name
+    mark.parent.mkdir(exist_ok=True)
+    mark.write_text(f"{platform.node()} {os.getpid()}", encoding="utf-8")
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
+
+
+def marks(run: Path) -> set[str]:
+    """Return what was running when its process died, and forget it."""
+    found = list((run / _MARKS).glob("*"))
+    for path in found:
+        path.unlink(missing_ok=True)
+    return {path.name for path in found}
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[None]:
+    """Hold numerical libraries to `n` threads.
+
+    Sums are added up in another order by another number of threads, and the last
+    digits follow: results may depend on the study, not on how many workers share a
+    machine.
+    """
+    torch: Any = sys.modules.get("torch")
+    before = None if torch is None else torch.get_num_threads()
+    with threadpool_limits(n):
+        if torch is not None:
+            torch.set_num_threads(n)
+        try:
+            yield
+        finally:
+            if torch is not None:
+                torch.set_num_threads(before)

@@ -1,0 +1,131 @@
+"""`openset bench`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from openset import runs, stats
+from openset.cli._lists import plain_table
+from openset.cli._tables import ERRORS, OUT
+
+EPILOG = """[bold]Examples[/bold]
+
+openset bench study.yaml --out runs/study --dry-run
+
+openset bench study.yaml --out runs/study
+
+openset bench study.yaml --out runs/study --backend ray --address 10.0.0.1:6379
+
+Run it again to go on where it stopped: finished cells are not repeated.
+docs/bench.md explains the study file; openset report runs/study makes a page of it."""
+
+_SHOWN = 5  # failed cells to name; the rest is in the folder
+
+
+def command(
+    study: Annotated[
+        Path, typer.Argument(metavar="STUDY", help="Study file, YAML or TOML.")
+    ],
+    out: Annotated[
+        Path, typer.Option(help="Run folder, new or of this study.", metavar="DIR")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and an estimate only.")
+    ] = False,
+    backend: Annotated[
+        str, typer.Option(help="loky (this machine), ray, dask or sequential.")
+    ] = "loky",
+    address: Annotated[
+        str | None, typer.Option(help="Of an existing Ray or Dask cluster.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Workers; -1 for all cores.")] = -1,
+    save: Annotated[
+        list[Path] | None,
+        typer.Option(help="Also write the table: .md, .csv, .tex or .parquet."),
+    ] = None,
+) -> None:
+    """Run a study: protocols × models × detectors × seeds, resumable."""
+    # The extra may be missing, and --help should not wait for it.
+    from openset import bench  # noqa: PLC0415
+    from openset.bench._progress import live  # noqa: PLC0415
+
+    if dry_run:
+        _plan(bench.read(study), out, backend, jobs)
+        return
+    try:
+        done = bench.run(
+            study, out, backend=backend, address=address, jobs=jobs, watch=live
+        )
+    except KeyboardInterrupt:
+        n = len(runs.finished(out))
+        ERRORS.print(
+            f"Stopped; {n} cells are finished. Run it again to go on.", highlight=False
+        )
+        raise typer.Exit(130) from None
+    found = runs.results(out)
+    if len(found):
+        said = bench.read(study)
+        board = stats.leaderboard(found, said.headline)
+        OUT.print(board)
+        if set(said.metrics) != {said.headline}:
+            OUT.print(stats.leaderboard(found, said.metrics, columns="metric"))
+        for path in save or ():
+            board.save(path)
+    OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
+    if done.failed:
+        _failures(done.failed)
+        raise typer.Exit(1)
+
+
+def _plan(study: object, out: Path, backend: str, jobs: int) -> None:
+    from openset import bench  # noqa: PLC0415
+    from openset.bench._estimate import estimate, workers  # noqa: PLC0415
+
+    made = bench.plan(study)  # type: ignore[arg-type]
+    done = runs.finished(out)
+    counts: dict[tuple[str, str, str], list[int]] = {}
+    for task in made.tasks:
+        key = tuple(task.key[name] for name in ("protocol", "model", "method"))
+        row = counts.setdefault(key, [0, 0])
+        row[0] += 1
+        row[1] += task.id in done
+    table = plain_table("Plan")
+    for head in ("protocol", "model", "method", "cells", "finished"):
+        table.add_column(
+            head, justify="right" if head in {"cells", "finished"} else "left"
+        )
+    for key, (n, finished) in counts.items():
+        table.add_row(*map(escape, key), str(n), str(finished))
+    OUT.print(table)
+    found, n_workers = estimate(made, out if done else None), workers(backend, jobs)
+    more = f"; {found.n_unknown} parts of unknown length" if found.n_unknown else ""
+    OUT.print(
+        f"{len(made)} cells on {len(made.networks())} networks, "
+        f"{len(made.ids & done)} finished. About {_duration(found.on(n_workers))} on "
+        f"{n_workers} workers ({found.source}{more}).",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _duration(seconds: float) -> str:
+    for unit, size in (("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _failures(failed: tuple[dict[str, object], ...]) -> None:
+    for one in failed[:_SHOWN]:
+        key = one["key"]
+        who = ", ".join(f"{v}" for k, v in key.items() if k != "recipe" and v != "")  # type: ignore[attr-defined]
+        ERRORS.print(
+            f"[bold red]failed:[/bold red] {escape(who)}: {escape(str(one['error']))}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if len(failed) > _SHOWN:
+        n = len(failed) - _SHOWN
+        ERRORS.print(f"… and {n} more, in the folder failed/", highlight=False)

@@ -1,0 +1,156 @@
+"""Charts as data: what a figure shows, before anybody draws it.
+
+Two pens read this: `_svg` for the page and notebooks, `_draw` (matplotlib) for papers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+Shape = Literal["star", "diamond", "dot"]
+Kind = Literal["line", "dashed", "steps", "points"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Line:
+    """A curve, with a band around it if it has `low` and `high`.
+
+    ``steps`` is a histogram: `x` holds the edges, one more than `y`. ``points`` also
+    shows where the curve was measured.
+    """
+
+    name: str
+    x: Floats
+    y: Floats
+    colour: int = 0
+    kind: Kind = "line"
+    low: Floats | None = None
+    high: Floats | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A point that matters; equal names share one line of the legend."""
+
+    name: str
+    x: float
+    y: float
+    shape: Shape
+    colour: int = 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Chart:
+    """One pair of axes."""
+
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    marks: tuple[Mark, ...] = ()
+    title: str = ""
+    x_limits: tuple[float, float] | None = None
+    y_limits: tuple[float, float] | None = None
+    x_names: tuple[str, ...] = ()  # names of the places 0, 1, 2, ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One row of a bar chart."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    colour: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bars:
+    """Horizontal bars: shares of named rows."""
+
+    x_label: str
+    bars: tuple[Bar, ...]
+    title: str = ""
+    legend: tuple[str, ...] = ()  # what colour 0, 1, ... means
+
+
+def limits(chart: Chart) -> tuple[float, float, float, float]:
+    """Return the ends of both axes: given, or what the data need."""
+    xs = [line.x for line in chart.lines] + [np.array([m.x for m in chart.marks])]
+    ys = [
+        values
+        for line in chart.lines
+        for values in (line.y, line.low, line.high)
+        if values is not None
+    ] + [np.array([m.y for m in chart.marks])]
+    return (*(chart.x_limits or _reach(xs)), *(chart.y_limits or _reach(ys)))
+
+
+def _reach(arrays: Sequence[Floats]) -> tuple[float, float]:
+    everything = np.concatenate([np.asarray(a, dtype=float).ravel() for a in arrays])
+    finite = everything[np.isfinite(everything)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    low, high = float(finite.min()), float(finite.max())
+    room = (high - low) * 0.04 or max(abs(low) * 0.1, 0.05)
+    return low - room, high + room
+
+
+def thin(x: Floats, y: Floats, *, columns: int = 240) -> tuple[Floats, Floats]:
+    """Leave out points that nobody could see on a drawing `columns` dots wide.
+
+    In every column the first, last, lowest and highest point stay, so the drawn curve
+    is that of all points.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 10**5)
+    >>> kept, _ = thin(x, np.sin(9 * x))
+    >>> kept[0], kept[-1], kept.size < 1000
+    (np.float64(0.0), np.float64(1.0), True)
+    """
+    if x.size <= 2 * columns:
+        return x, y
+    low, high = float(x.min()), float(x.max())
+    place = np.floor((x - low) / ((high - low) or 1) * columns).astype(np.int64)
+    # Runs of consecutive points in one column (a curve may come back to it later).
+    starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
+    stops = np.append(starts[1:], x.size) - 1
+    run = np.repeat(np.arange(starts.size), stops - starts + 1)
+    by_height = np.lexsort((y, run))  # runs stay together, lowest first within each
+    keep = np.unique(
+        np.concatenate([starts, stops, by_height[starts], by_height[stops]])
+    )
+    return x[keep], y[keep]
+
+
+def ticks(low: float, high: float, *, about: int = 5) -> list[float]:
+    """Return round numbers within the interval.
+
+    Examples
+    --------
+    >>> ticks(0, 1), ticks(-3.2, 11)
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 5.0, 10.0])
+    """
+    span = high - low
+    if not np.isfinite(span) or span <= 0:
+        return [low]
+    rough = span / about
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = next(f for f in (1, 2, 5, 10) if f * power >= rough * 0.999) * power
+    first = np.ceil(low / step - 1e-9)
+    count = int(np.floor(high / step + 1e-9) - first) + 1
+    # rounded: 3 * 0.1 is to be written 0.3
+    digits = max(0, int(-np.floor(np.log10(step))))
+    return [round(float((first + i) * step), digits) + 0.0 for i in range(count)]
+
+
+def tick_text(value: float) -> str:
+    """Write a tick."""
+    return f"{value:.6g}".replace("-", "\N{MINUS SIGN}")

@@ -1,0 +1,118 @@
+"""`Display`: the numbers of a figure, and three ways to show them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io
+from openset.report._chart import Bars, Chart
+from openset.report._svg import draw_svg
+from openset.scores import Scores
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Brief:
+    """A short table for people to read: a header, rows of texts and numbers."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Display:
+    """A figure as its numbers; `frame`, `plot`, `svg` and notebooks show it.
+
+    `columns` hold every number, tidy; `charts` what is drawn of them; `brief` is the
+    short table that stands beside the figure on a page.
+
+    Examples
+    --------
+    >>> from openset import Scores, report
+    >>> shown = report.oscr(
+    ...     Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[0.9, 0.1, 0.5])
+    ... )
+    >>> shown
+    Display('OSCR', 4 rows: name, threshold, fpr, ccr)
+    """
+
+    title: str
+    columns: Mapping[str, NDArray[Any]]
+    charts: tuple[Chart | Bars, ...]
+    brief: Brief
+
+    def __repr__(self) -> str:
+        n = len(next(iter(self.columns.values())))
+        return f"Display({self.title!r}, {n} rows: {', '.join(self.columns)})"
+
+    def frame(self) -> Any:
+        """Return all numbers as a pandas table."""
+        pd = _io.optional("Display.frame", "pandas", name="tables")
+        return pd.DataFrame(dict(self.columns))
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw with matplotlib; also write ``.pdf``, ``.svg`` or ``.png`` to `path`."""
+        # Here, not at the top: the drawer knows all displays, this among them.
+        from openset.report._draw import draw  # noqa: PLC0415
+
+        return draw(self, path)
+
+    def svg(self) -> str:
+        """Return a small drawing for web pages; it follows a dark colour scheme."""
+        return draw_svg(self.charts, label=self.title)
+
+    def _repr_html_(self) -> str:
+        drawn = draw_svg(self.charts, label=self.title)
+        return f'<div style="max-width:30rem">{drawn}</div>'
+
+
+def named(caller: str, data: Any, kind: type[T] | tuple[type, ...]) -> dict[str, T]:
+    """Return a mapping from name to datum, whether one or several were given."""
+    table = data if isinstance(data, Mapping) else {"": data}
+    if not table:
+        rule = "one or several by name"
+        raise ValueError(_check.must(rule, caller=caller, name="scores", got="none"))
+    for value in table.values():
+        if not isinstance(value, kind):
+            kinds = kind if isinstance(kind, tuple) else (kind,)
+            rule = " or ".join(k.__name__ for k in kinds) + ", or several by name"
+            got = type(value).__name__
+            raise TypeError(_check.must(rule, caller=caller, name="scores", got=got))
+    return {str(name): value for name, value in table.items()}
+
+
+def several(caller: str, scores: Scores | Mapping[str, Scores]) -> dict[str, Scores]:
+    """Return named scores that have knowns and unknowns."""
+    table: dict[str, Scores] = named(caller, scores, Scores)
+    for one in table.values():
+        _check.both_sides(caller, one.n_known, one.n_unknown)
+    return table
+
+
+def stacked(
+    parts: Mapping[str, Mapping[str, NDArray[Any]]],
+) -> dict[str, NDArray[Any]]:
+    """Put the columns of several named tables one below the other, name first."""
+    columns: dict[str, list[NDArray[Any]]] = {}
+    for name, part in parts.items():
+        n = len(next(iter(part.values())))
+        columns.setdefault("name", []).append(np.full(n, name))
+        for column, values in part.items():
+            columns.setdefault(column, []).append(np.asarray(values))
+    return {column: np.concatenate(values) for column, values in columns.items()}
+
+
+def from_records(records: Iterable[Mapping[str, Any]]) -> dict[str, NDArray[Any]]:
+    """Turn records into columns."""
+    rows = list(records)
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def last_within(x: NDArray[Any], y: NDArray[Any], place: float) -> float:
+    """Return `y` at the last point whose `x` (ascending) does not pass a place."""
+    return float(y[np.searchsorted(x, place, side="right") - 1])

@@ -1,0 +1,143 @@
+"""What the threshold explorer needs to know, packed for a page."""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset.metrics._levels import levels
+from openset.metrics._osa import optimum
+from openset.metrics._tally import positions
+from openset.report._material import Run
+from openset.report._rejection import class_name
+from openset.report._svg import readable
+from openset.scores import Scores
+from openset.thresholds import Threshold
+
+BUDGET = 5_000_000
+"""Bytes of the page the explorer may take."""
+
+MOST_SAMPLES = 250_000
+"""Samples of one cell; of more, every k-th is shown, and the page says so."""
+
+MOST_CELLS = 12
+ALPHAS = np.linspace(0.0, 1.0, 101)
+
+
+@dataclass(eq=False)
+class Pack:
+    """Cells of the explorer and the arrays they share, as base64 of little-endian."""
+
+    cells: list[dict[str, Any]] = field(default_factory=list)
+    arrays: list[dict[str, str]] = field(default_factory=list)
+    n_left_out: int = 0
+    _places: dict[tuple[str, str], int] = field(default_factory=dict)
+    _size: int = 0
+
+    def add(self, run: Run, scores: Scores) -> bool:
+        """Put a cell in if there is room; tell whether there was."""
+        if len(self.cells) >= MOST_CELLS:
+            self.n_left_out += 1
+            return False
+        before = len(self.arrays), self._size
+        cell = self._cell(run, scores)
+        # The first cell goes in whatever its size: a page without any explains nothing.
+        if self.cells and self._size > BUDGET:
+            del self.arrays[before[0] :]
+            self._places = {k: i for k, i in self._places.items() if i < before[0]}
+            self._size = before[1]
+            self.n_left_out += 1
+            return False
+        self.cells.append(cell)
+        return True
+
+    def _cell(self, run: Run, scores: Scores) -> dict[str, Any]:
+        threshold, calibration = run.threshold, run.calibration()
+        unit = "knownness"
+        if isinstance(threshold, Threshold) and threshold.per_class:
+            # Thresholds per class: what is dragged is the margin to them, 0 in use.
+            scores, value = threshold.cut(scores)
+            calibration = None
+            unit = "margin to the threshold of the predicted class"
+        else:
+            value = threshold.value if isinstance(threshold, Threshold) else threshold  # type: ignore[assignment]
+        hindsight = self._optima(scores)
+        calibrated = None
+        if calibration is not None and calibration.n_known and calibration.n_unknown:
+            calibrated = self._optima(calibration)
+        n = len(scores)
+        rows = np.arange(n)
+        if n > MOST_SAMPLES:
+            rows = _every(scores, -(-n // MOST_SAMPLES))
+            scores = scores.take(rows)
+        label, predicted = positions(scores)
+        n_classes = scores.classes.size
+        small = np.min_scalar_type(n_classes)
+        cell: dict[str, Any] = {
+            "name": readable(run.method),
+            "protocol": readable(run.protocol),
+            "repeat": run.repeat,
+            "unit": unit,
+            "n": n,
+            "shown": len(scores),
+            "classes": [
+                readable(class_name(run.classes, c)) for c in scores.classes.tolist()
+            ],
+            "threshold": None if value is None else _text(float(value)),
+            "alpha": run.alpha,
+            "known": self._array(scores.known, "f8"),
+            "label": self._array(label, small.str[1:]),
+            "predicted": self._array(predicted, small.str[1:]),
+            "row": self._array(rows, "u4") if n > len(scores) else None,
+            "hindsight": hindsight,
+            "calibrated": calibrated,
+            "groups": [],
+            "group": None,
+        }
+        if scores.groups is not None:
+            names, place = np.unique(scores.groups.astype(str), return_inverse=True)
+            if 1 < names.size < 2**16:
+                cell["groups"] = [readable(name) for name in names.tolist()]
+                kind = np.min_scalar_type(int(names.size)).str[1:]
+                cell["group"] = self._array(place, kind)
+        return cell
+
+    def _optima(self, scores: Scores) -> int:
+        """Best thresholds for α = 0, 0.01, ..., 1; exact, as `thresholds.osa` is."""
+        table = levels(scores)  # one sort for all
+        found = [optimum(table, alpha=float(a)).threshold for a in ALPHAS.round(2)]
+        return self._array(np.array(found), "f8")
+
+    def _array(self, values: NDArray[Any], kind: str) -> int:
+        data = np.ascontiguousarray(values, dtype=f"<{kind}").tobytes()
+        text = base64.b64encode(data).decode("ascii")
+        key = (kind, text)  # detectors on one network share labels: kept once
+        if key not in self._places:
+            self._places[key] = len(self.arrays)
+            self.arrays.append({"kind": kind, "data": text})
+            self._size += len(text)
+        return self._places[key]
+
+
+def pack(chosen: Sequence[tuple[Run, Scores]]) -> Pack:
+    """Pack the first cells that fit."""
+    made = Pack()
+    for run, scores in chosen:
+        made.add(run, scores)
+    return made
+
+
+def _every(scores: Scores, k: int) -> NDArray[np.intp]:
+    """Take every k-th known and every k-th unknown sample, in order of knownness."""
+    order = np.lexsort((scores.known, scores.is_unknown))
+    return np.sort(order[k // 2 :: k])
+
+
+def _text(value: float) -> str:
+    """Write a number so that a page reads the same float."""
+    if np.isfinite(value):
+        return repr(value)
+    return "inf" if value > 0 else "-inf"

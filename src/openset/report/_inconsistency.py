@@ -1,0 +1,108 @@
+"""Metrics at a threshold against how many unknowns it finds."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from openset import _check
+from openset.metrics import sweep
+from openset.report._chart import Chart, Line, Mark
+from openset.report._display import Brief, Display, several, stacked
+from openset.scores import Scores
+
+NAMES = {
+    "f_macro": "open-set F",
+    "youden": "Youden's index",
+    "nacc_precision": "normalized accuracy",
+    "osa": "open-set accuracy",
+    "ccr": "correct classification rate",
+    "f_macro_f": "open-set F, mean of classes",
+    "f_micro": "open-set F, micro",
+    "youden_binary": "Youden, known/unknown",
+    "nacc_recall": "normalized accuracy, recall",
+    "outer": "Outer score",
+    "halfpoint": "Halfpoint score",
+    "overall": "Overall score",
+}
+"""Columns of `metrics.sweep`, and what to call them."""
+
+
+def metric_against_unknown_tpr(
+    scores: Scores | Mapping[str, Scores],
+    *,
+    metrics: Sequence[str] = ("f_macro", "youden", "nacc_precision", "osa"),
+) -> Display:
+    """Show each metric over the unknown rejection rate; dots mark where each is best.
+
+    A metric whose dot lies far to the left recommends a threshold that lets most
+    unknowns in.
+
+    Parameters
+    ----------
+    scores
+        One `Scores`, or several by name: one panel each.
+    metrics
+        Columns of :func:`openset.metrics.sweep`.
+
+    References
+    ----------
+    Wang et al., "OpenAUC: Towards AUC-oriented open-set recognition", NeurIPS 2022,
+    figure 1.
+
+    Examples
+    --------
+    >>> one = Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 1, 2])
+    >>> shown = metric_against_unknown_tpr(one, metrics=["youden"])
+    >>> shown.columns["urr"].tolist(), shown.brief.rows[0][2:]
+    ([1.0, 1.0, 0.0, 0.0], (1.0, 0.75, 0.0))
+    """
+    caller = "report.metric_against_unknown_tpr"
+    for metric in metrics:
+        _check.one_of(caller, "metrics", metric, list(NAMES))
+    table = several(caller, scores)
+    charts, parts, rows = [], {}, []
+    for name, one in table.items():
+        swept = sweep(one)
+        parts[name] = {
+            "threshold": swept.thresholds,
+            "urr": swept.urr,
+            **{metric: getattr(swept, metric) for metric in metrics},
+        }
+        lines, marks = [], []
+        for i, metric in enumerate(metrics):
+            column = getattr(swept, metric)
+            best = swept.best(metric)
+            at = float(
+                swept.urr[np.flatnonzero(swept.thresholds == best.threshold)[-1]]
+            )
+            # From the accepting end: the eye reads from left to right.
+            lines.append(
+                Line(name=NAMES[metric], x=swept.urr[::-1], y=column[::-1], colour=i)
+            )
+            marks.append(
+                Mark(
+                    name="best by this metric",
+                    x=at,
+                    y=best.value,
+                    shape="dot",
+                    colour=i,
+                )
+            )
+            rows.append((name, NAMES[metric], best.threshold, best.value, at))
+        charts.append(
+            Chart(
+                title=name if len(table) > 1 else "",
+                x_label="unknown rejection rate (TPR of the unknown class)",
+                y_label="metric",
+                lines=tuple(lines),
+                marks=tuple(marks),
+                x_limits=(0.0, 1.0),
+            )
+        )
+    header = ("scores", "metric", "best threshold", "value there", "URR there")
+    return Display(
+        title="Metrics against unknown TPR",
+        columns=stacked(parts),
+        charts=tuple(charts),
+        brief=Brief(header=header, rows=tuple(rows)),
+    )

@@ -1,0 +1,174 @@
+"""The leaderboard: means over repeats, their spread, the best and the runner-up."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from openset._types import ArtefactError
+from openset.metrics import REGISTRY
+from openset.report._material import Run
+
+LABELS = {
+    "openauc": "OpenAUC",
+    "auroc": "AUROC",
+    "accuracy": "accuracy",
+    "oosa": "OOSA",
+    "osa": "OSA",
+    "ccr": "CCR",
+    "urr": "URR",
+    "fpr_at_tpr": "FPR95",
+    "aupr": "AUPR",
+    "f_score": "F",
+    "halfpoint_score": "Halfpoint",
+    "overall_score": "Overall",
+    "inner_score": "Inner",
+    "outer_score": "Outer",
+    "ccr_at_fpr_0.1": "CCR@0.1",
+    "ccr_at_fpr_0.01": "CCR@0.01",
+    "partial_openauc": "partial OpenAUC",
+    "ccr_at_fpr_0.001": "CCR@0.001",
+    "aupr_unknown": "AUPR, unknown positive",
+    "fpr_at_tpr_unknown": "FPR95, unknown positive",
+    "error_at_tpr": "error at 95 % TPR",
+    "f_score_micro": "F, micro",
+    "youden": "Youden",
+    "youden_binary": "Youden, known/unknown",
+    "normalized_accuracy": "normalized accuracy",
+    "normalized_accuracy_recall": "normalized acc., recall",
+    "acc_times_auroc": "accuracy · AUROC",
+    "acc_plus_auroc": "accuracy + AUROC",
+    "openauc_strict": "OpenAUC, ties lost",
+    "openauc_optimistic": "OpenAUC, ties won",
+    "imbalance_ratio": "knowns per unknown",
+}
+"""Metrics in the order in which a leaderboard shows them, and what it calls them."""
+
+_MOST = 7
+
+
+@dataclass(frozen=True)
+class Score:
+    """A method in one metric: mean over repeats, spread, interval, place."""
+
+    mean: float
+    spread: float | None  # standard deviation over repeats
+    low: float | None  # ends of the whisker: interval of one run, or mean ± spread
+    high: float | None
+    n: int
+    rank: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """One table: methods by row, the best first; `metrics` by column."""
+
+    metrics: tuple[str, ...]
+    methods: tuple[str, ...]
+    scores: Mapping[str, Mapping[str, Score]]  # method -> metric -> score
+
+    def column(self, metric: str) -> list[Score]:
+        """Return what all methods have in a metric."""
+        return [own[metric] for own in self.scores.values() if metric in own]
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """The headline metric over several protocols."""
+
+    protocols: tuple[str, ...]
+    methods: tuple[str, ...]
+    scores: Mapping[str, Mapping[str, Score]]  # method -> protocol -> score
+    mean: Mapping[str, float]
+    mean_rank: Mapping[str, float | None]
+
+    def column(self, protocol: str) -> list[Score]:
+        """Return what all methods have in a problem."""
+        return [own[protocol] for own in self.scores.values() if protocol in own]
+
+
+def label(metric: str) -> str:
+    """Return what people call a metric."""
+    return LABELS.get(metric, metric.replace("_", " "))
+
+
+def is_lower_better(metric: str) -> bool:
+    """Tell which way is up, from the registry; variants follow the metric they vary."""
+    fitting = [name for name in REGISTRY if metric.startswith(name)]
+    return bool(fitting) and REGISTRY[max(fitting, key=len)].better == "lower"
+
+
+def board(runs: Sequence[Run], headline: str) -> Board:
+    """Aggregate the runs of one protocol."""
+    values: dict[str, dict[str, list[Run]]] = {}
+    for run in runs:
+        of_method = values.setdefault(run.method, {})
+        for metric in run.values:
+            of_method.setdefault(metric, []).append(run)
+    present = {metric for of_method in values.values() for metric in of_method}
+    chosen = [headline] if headline in present else []
+    chosen += [name for name in LABELS if name in present and name != headline]
+    if "oosa" in chosen and headline != "osa":  # one of the two tells enough
+        chosen = [name for name in chosen if name != "osa"]
+    chosen = (chosen or sorted(present))[:_MOST]
+    if not chosen:
+        msg = "report: cells must have rows of metrics, got none in any of them"
+        raise ArtefactError(msg)
+    scores = {
+        method: {m: _score(of_method[m], m) for m in chosen if m in of_method}
+        for method, of_method in values.items()
+    }
+    for metric in chosen:
+        _rank({name: own for name, own in scores.items() if metric in own}, metric)
+    first = chosen[0]
+    order = sorted(
+        scores,
+        key=lambda name: (
+            scores[name][first].rank if first in scores[name] else len(scores),
+            name,
+        ),
+    )
+    return Board(tuple(chosen), tuple(order), scores)
+
+
+def overview(boards: Mapping[str, Board], headline: str) -> Overview:
+    """Put the headline metric of several protocols side by side."""
+    scores: dict[str, dict[str, Score]] = {}
+    for protocol, one in boards.items():
+        for method, own in one.scores.items():
+            if headline in own:
+                scores.setdefault(method, {})[protocol] = own[headline]
+    mean = {m: fmean(s.mean for s in own.values()) for m, own in scores.items()}
+    # A rank over some of the problems is not comparable: none is given.
+    mean_rank = {
+        method: fmean(s.rank for s in own.values()) if len(own) == len(boards) else None
+        for method, own in scores.items()
+    }
+    order = sorted(
+        scores,
+        key=lambda name: (
+            mean_rank[name] is None,
+            mean_rank[name] or 0,
+            -mean[name],
+            name,
+        ),
+    )
+    return Overview(tuple(boards), tuple(order), scores, mean, mean_rank)
+
+
+def _score(runs: Sequence[Run], metric: str) -> Score:
+    found = [run.values[metric] for run in runs]
+    mean = fmean(value.value for value in found)
+    if len(found) == 1:
+        return Score(mean, None, found[0].low, found[0].high, 1)
+    spread = stdev(value.value for value in found)
+    return Score(mean, spread, mean - spread, mean + spread, len(found))
+
+
+def _rank(scores: Mapping[str, dict[str, Score]], metric: str) -> None:
+    """Give every method its place; equal to the last shown digit is equal."""
+    sign = 1 if is_lower_better(metric) else -1
+    shown = {name: round(own[metric].mean, 4) * sign for name, own in scores.items()}
+    for name, own in scores.items():
+        old = own[metric]
+        rank = 1 + sum(other < shown[name] for other in shown.values())
+        own[metric] = Score(old.mean, old.spread, old.low, old.high, old.n, rank)

@@ -1,0 +1,328 @@
+"""What a page is made from: a run folder, a study folder, or one file of scores."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from openset import checks, runs
+from openset._types import ArtefactError
+from openset.checks import Finding
+from openset.metrics import evaluate
+from openset.results import Results
+from openset.scores import Scores
+from openset.thresholds import Threshold
+
+HEADLINE = "openauc"
+_SUFFIXES = (".npz", ".csv", ".parquet")
+_OF_A_RUN = ("protocol", "repeat", "seed")  # these tell repeats apart, not methods
+_OF_A_METHOD = ("model", "method", "detector")
+_TITLE = re.compile(r"([^()]+)\(([^()]*=[^()]*)\)")
+
+
+@dataclass(frozen=True)
+class Value:
+    """A measured number with its interval, if it has one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """One cell: a method on one problem, once."""
+
+    method: str
+    family: str = ""  # the method without its parameters
+    trained: str = ""  # how the network was trained, whatever the detector
+    protocol: str = ""
+    repeat: tuple[int, int] = (0, 0)
+    values: Mapping[str, Value]
+    n: int = 0
+    scores_path: Path | None = None
+    calibration_path: Path | None = None
+    threshold: Threshold | float | None = None
+    operation: Mapping[str, Any] | None = None
+    classes: tuple[str, ...] = ()
+    curve: Sequence[Mapping[str, Any]] | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether its test scores were kept."""
+        return self.scores_path is not None and self.scores_path.exists()
+
+    @property
+    def alpha(self) -> float | None:
+        """Weight of the known side that its operation was reported with, if any."""
+        done = self.operation or {}
+        found = done.get("alpha_test", done.get("alpha"))
+        return None if found is None else float(found)
+
+    def scores(self) -> Scores:
+        """Read its test scores."""
+        if self.scores_path is None:
+            msg = f"report: {self.method} must have scores, got none"
+            raise ArtefactError(msg)
+        return Scores.load(self.scores_path)
+
+    def calibration(self) -> Scores | None:
+        """Read the scores its threshold was chosen on, if they were kept."""
+        path = self.calibration_path
+        return Scores.load(path) if path is not None and path.exists() else None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Material:
+    """All runs of a study, and what is said about them."""
+
+    title: str
+    runs: tuple[Run, ...]
+    headline: str = HEADLINE
+    n_failed: int = 0
+    folder: Path | None = None
+
+
+def read(path: str | Path, *, threshold: float | None = None) -> Material:
+    """Read a run folder, a folder with ``scores/NAME.npz``, or one file of scores."""
+    path = Path(path)
+    if path.is_dir():
+        if threshold is not None:
+            msg = (
+                "report: threshold must be given with one file of scores only, got a "
+                "folder. Its thresholds stand in cells/ or in study.json"
+            )
+            raise ValueError(msg)
+        said = _said(path / "study.json")
+        headline = str(said.get("headline") or HEADLINE)
+        if (path / "cells").is_dir():
+            return _from_cells(path, headline)
+        return _from_scores(path, said, headline)
+    if not path.exists():
+        msg = f"report: no such file or folder: {path}"
+        raise FileNotFoundError(msg)
+    run = _from_file(path, path.stem, threshold)
+    return Material(title=path.name, runs=(run,))
+
+
+def findings(material: Material) -> list[Finding]:
+    """Run `openset.checks`; of many cells they look at a sample, and say so."""
+    if material.folder is not None:
+        return checks.run_folder(material.folder)
+    run = material.runs[0]
+    return checks.run(
+        scores=run.scores(), thresholds=run.threshold, headline=material.headline
+    )
+
+
+def _said(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        return {}
+    try:
+        said = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        msg = f"report: {path} is not JSON: {error}"
+        raise ArtefactError(msg) from error
+    return said if isinstance(said, dict) else {}
+
+
+def _from_cells(folder: Path, headline: str) -> Material:
+    cells = runs.read_cells(folder)
+    if not cells:
+        msg = f"report: {folder} must hold finished cells, got none in cells/"
+        raise ArtefactError(msg)
+    _complete(folder, cells)
+    names = _method_names([cell.key for cell in cells])
+    return Material(
+        title=folder.resolve().name,
+        runs=tuple(
+            _from_cell(folder, cell, name)
+            for cell, name in zip(cells, names, strict=True)
+        ),
+        headline=headline,
+        n_failed=len(list((folder / "failed").glob("*.json"))),
+        folder=folder,
+    )
+
+
+def _complete(folder: Path, cells: Sequence[runs.Cell]) -> None:
+    """Write ``results.csv`` where a run was stopped before its end; checks read it."""
+    path = folder / "results.csv"
+    newest = (folder / "cells").stat().st_mtime_ns  # a cell was added since?
+    if path.exists() and path.stat().st_mtime_ns >= newest:
+        return
+    table = Results(row for cell in cells for row in cell.results())
+    # A run kept where nobody may write can still be reported.
+    with suppress(PermissionError):
+        table.save(path)
+
+
+def _from_cell(folder: Path, cell: runs.Cell, method: str) -> Run:
+    values = {
+        row["metric"]: Value(float(row["value"]), row.get("low"), row.get("high"))
+        for row in cell.rows
+    }
+    operation = cell.operation
+    if operation is not None and "oosa" in operation:
+        values.setdefault(
+            "oosa",
+            Value(
+                float(operation["oosa"]), operation.get("low"), operation.get("high")
+            ),
+        )
+    name = f"{cell.id}.npz"
+    return Run(
+        method=method,
+        family=" · ".join(
+            _parsed(str(cell.key[n]))[0] for n in _OF_A_METHOD if cell.key[n]
+        ),
+        trained=_trained(cell.key),
+        protocol=str(cell.key["protocol"]),
+        repeat=(_int(cell.key.get("repeat")), _int(cell.key.get("seed"))),
+        values=values,
+        n=max((_int(row.get("n")) for row in cell.rows), default=0),
+        scores_path=folder / "scores" / name,
+        calibration_path=folder / "calibration" / name,
+        threshold=_threshold(cell.threshold),
+        operation=operation,
+        classes=cell.classes,
+        curve=cell.curve,
+        numbers=_numbers(cell.key),
+    )
+
+
+def _method_names(keys: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name each cell's method by what differs between methods, as short as it gets."""
+    varied = [
+        name for name in _OF_A_METHOD if len({key.get(name, "") for key in keys}) > 1
+    ] or ["detector"]
+    others = sorted(
+        {name for key in keys for name in key} - {*_OF_A_RUN, *_OF_A_METHOD}
+    )
+    extra = [
+        name
+        for name in others
+        if len({json.dumps(key.get(name), sort_keys=True) for key in keys}) > 1
+        and any(not isinstance(key.get(name), str | None) for key in keys)
+    ]
+    names = []
+    for key in keys:
+        parts = [str(key[name]) for name in varied if key.get(name)]
+        parts += [_setting(name, key[name]) for name in extra if name in key]
+        names.append(" · ".join(parts) or "–")
+    return names
+
+
+def _setting(name: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(_setting(k, v) for k, v in sorted(value.items()))
+    return f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+
+
+def _numbers(key: Mapping[str, Any]) -> dict[str, float]:
+    """Return the numbers among what else a key says: parameters that were varied."""
+    found: dict[str, float] = {}
+    for name, value in key.items():
+        if name in _OF_A_RUN:
+            continue
+        if name in _OF_A_METHOD:
+            base, settings = _parsed(str(value))
+            found |= {f"{each} of {base}": at for each, at in settings.items()}
+        elif isinstance(value, Mapping):
+            found |= _numbers(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = float(value)
+    return found
+
+
+def _parsed(title: str) -> tuple[str, dict[str, float]]:
+    """Take a title of a study apart: ``knn(k=5)`` is ``knn`` with k = 5.
+
+    Examples
+    --------
+    >>> _parsed("knn(k=5, metric=cosine)"), _parsed("msp")
+    (('knn', {'k': 5.0}), ('msp', {}))
+    """
+    match = _TITLE.fullmatch(title)
+    if match is None:
+        return title, {}
+    settings = {}
+    for pair in match[2].split(", "):
+        name, _, value = pair.partition("=")
+        with suppress(ValueError):  # a setting that is no number
+            settings[name] = float(value)
+    return match[1], settings
+
+
+def _trained(key: Mapping[str, Any]) -> str:
+    settings = [_setting(n, v) for n, v in key.items() if isinstance(v, Mapping) and v]
+    name = str(key["method"] or key["model"] or "network")
+    return ", ".join([name, *settings])
+
+
+def _threshold(record: Any) -> Threshold | float | None:
+    if not isinstance(record, Mapping) or "value" not in record:
+        return None
+    try:
+        return Threshold.from_dict(dict(record))
+    except ArtefactError:  # a record of another maker: its number will do
+        return float(record["value"])
+
+
+def _int(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) else 0
+
+
+def _from_scores(folder: Path, said: Mapping[str, Any], headline: str) -> Material:
+    files = sorted(
+        (f for f in (folder / "scores").glob("*") if f.suffix in _SUFFIXES),
+        key=lambda found: found.name,
+    )
+    if not files:
+        msg = (
+            f"report: {folder} must be a run folder (cells/) or hold scores/NAME.npz, "
+            "got neither. Write one with: openset bench STUDY.yaml --out DIR"
+        )
+        raise ArtefactError(msg)
+    chosen = said.get("thresholds")
+    made = []
+    for file in files:
+        own = chosen.get(file.stem) if isinstance(chosen, Mapping) else chosen
+        value = own.get("value") if isinstance(own, Mapping) else own
+        run = _from_file(file, file.stem, None if value is None else float(value))
+        made.append(run)
+    return Material(
+        title=folder.resolve().name,
+        runs=tuple(made),
+        headline=headline,
+        folder=folder,
+    )
+
+
+def _from_file(path: Path, method: str, threshold: float | None) -> Run:
+    scores = Scores.load(path)
+    found = evaluate(scores, threshold)
+    names = [name for name in found if not name.endswith("_best")]
+    calibration = path.parent.parent / "calibration" / path.name
+    return Run(
+        method=method,
+        values={
+            name: Value(
+                found[name],
+                *(
+                    (span.low, span.high)
+                    if (span := found.intervals.get(name))
+                    else (None, None)
+                ),
+            )
+            for name in names
+        },
+        n=len(scores),
+        scores_path=path,
+        calibration_path=calibration if path.parent.name == "scores" else None,
+        threshold=threshold,
+    )

@@ -1,0 +1,298 @@
+"""The pen of the page: charts as SVG, small, without a script, the same every time."""
+
+import html
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+import numpy as np
+
+from openset.report._chart import (
+    Bar,
+    Bars,
+    Chart,
+    Floats,
+    Line,
+    Mark,
+    limits,
+    thin,
+    tick_text,
+    ticks,
+)
+
+# Told apart by colour-blind eyes, on white and on black; as CSS variables so that one
+# drawing serves both. Matplotlib draws with the light ones.
+LIGHT = ("#2468b4", "#c8620a", "#2a8a62", "#8a4bb0", "#b0314f", "#6b7280", "#8a7a12")
+DARK = ("#6ba6ee", "#f0a04b", "#5cc79a", "#c192e8", "#f2809b", "#a5adba", "#d6c250")
+
+_WIDTH, _HEIGHT = 400.0, 250.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 12.0, 26.0, 38.0
+_CHARACTER = 6.7  # about the width of a letter at 12 px
+_LONGEST = 52
+
+_STYLE = (
+    ".os-fig{font:12px system-ui,-apple-system,'Segoe UI',Roboto,sans-serif;"
+    "font-variant-numeric:tabular-nums;background:var(--os-page)}"
+    ".os-fig text{fill:var(--os-soft)}.os-fig .os-ink{fill:var(--os-ink)}"
+    ".os-fig .os-title{font-weight:600;fill:var(--os-ink)}"
+    ".os-fig .os-grid{stroke:var(--os-line);stroke-width:1}"
+    ".os-fig .os-axis{stroke:var(--os-soft);stroke-width:1}"
+    ".os-fig .os-line{fill:none;stroke-width:1.75;stroke-linejoin:round}"
+    ".os-fig .os-dash{stroke-dasharray:5 4}"
+    ".os-fig .os-band{stroke:none;fill-opacity:.15}"
+    ".os-fig .os-area{fill-opacity:.14;stroke-width:1.5}"
+    ".os-fig .os-mark{stroke:var(--os-page);stroke-width:1.25}"
+    ".os-fig .os-key{fill:var(--os-ink);stroke:none}"
+    ".os-fig .os-span{stroke:var(--os-ink);stroke-width:1.25}"
+)
+
+
+def _variables(
+    colours: Sequence[str], ink: str, soft: str, line: str, page: str
+) -> str:
+    names = "".join(f"--os-{i}:{colour};" for i, colour in enumerate(colours))
+    return (
+        f".os-fig{{{names}--os-ink:{ink};--os-soft:{soft};--os-line:{line};"
+        f"--os-page:{page}}}"
+    )
+
+
+STYLE = (
+    _variables(LIGHT, "#16202c", "#566273", "#e3e8ee", "#fff")
+    + "@media screen and (prefers-color-scheme:dark){"
+    + _variables(DARK, "#e8edf3", "#9fadbd", "#2a3541", "#182029")
+    + "}"
+    + _STYLE
+)
+"""Colours and strokes; a page that holds many drawings has this once."""
+
+
+def readable(text: object, longest: int = 10_000) -> str:
+    """Return a name that can be shown: no control or half characters, not endless.
+
+    Examples
+    --------
+    >>> readable("a" * 9, 4), readable("tab" + chr(9) + "here")
+    ('aaa…', 'tab�here')
+    """
+    clean = "".join(
+        "\N{REPLACEMENT CHARACTER}"
+        if unicodedata.category(c) in {"Cc", "Cs"}
+        or c in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+        else c
+        for c in str(text)
+    )
+    return clean if len(clean) <= longest else clean[: longest - 1] + "…"
+
+
+def escaped(text: object, longest: int = 10_000) -> str:
+    """Return a name as markup may hold it."""
+    return html.escape(readable(text, longest))
+
+
+def draw_svg(
+    charts: Iterable[Chart | Bars], *, label: str = "", style: bool = True
+) -> str:
+    """Draw charts one after the other; with `style`, fit to stand alone."""
+    drawn = [
+        _bars(chart, label) if isinstance(chart, Bars) else _axes(chart, label)
+        for chart in charts
+    ]
+    if style and drawn:
+        drawn[0] = drawn[0].replace(">", f"><style>{STYLE}</style>", 1)
+    return "".join(drawn)
+
+
+def _open(height: float, label: str) -> str:
+    return (
+        f'<svg class="os-fig" xmlns="http://www.w3.org/2000/svg" role="img" '
+        f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" aria-label="{escaped(label)}">'
+    )
+
+
+def _text(
+    x: float, y: float, text: object, *, anchor: str = "start", kind: str = ""
+) -> str:
+    place = "" if anchor == "start" else f' text-anchor="{anchor}"'
+    style = f' class="{kind}"' if kind else ""
+    return f'<text x="{_n(x)}" y="{_n(y)}"{place}{style}>{escaped(text)}</text>'
+
+
+def _n(value: float) -> str:
+    """Write a coordinate: a tenth of a dot is enough."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _colour(i: int) -> str:
+    return f"var(--os-{i % len(LIGHT)})"
+
+
+def _axes(chart: Chart, label: str) -> str:
+    x0, x1, y0, y1 = limits(chart)
+    right, bottom = _WIDTH - _RIGHT, _TOP + _HEIGHT - _BOTTOM - _TOP
+    across = partial(_along, low=x0, high=x1, start=_LEFT, stop=right)
+    upward = partial(_along, low=y0, high=y1, start=bottom, stop=_TOP)
+    key, height = _legend(chart, _HEIGHT + 6)
+    parts = [_open(height, f"{label}: {chart.title}" if chart.title else label)]
+    heading = f"{chart.title} · {chart.y_label}" if chart.title else chart.y_label
+    parts.append(_text(0, 12, heading, kind="os-title" if chart.title else ""))
+    for value in ticks(y0, y1):
+        y = _n(float(upward(value)))
+        parts.append(f'<path class="os-grid" d="M{_n(_LEFT)} {y}H{_n(right)}"/>')
+        at = float(upward(value)) + 4
+        parts.append(_text(_LEFT - 6, at, tick_text(value), anchor="end"))
+    named = [(float(i), name) for i, name in enumerate(chart.x_names)] or [
+        (value, tick_text(value)) for value in ticks(x0, x1)
+    ]
+    room = max(3, int((right - _LEFT) / max(len(named), 1) / _CHARACTER))
+    for value, text in named:
+        x = float(across(value))
+        parts.append(_text(x, bottom + 16, readable(text, room), anchor="middle"))
+    parts.append(f'<path class="os-axis" d="M{_n(_LEFT)} {_n(bottom)}H{_n(right)}"/>')
+    parts.append(_text(right, bottom + 32, chart.x_label, anchor="end"))
+    parts += [_line(line, across, upward) for line in chart.lines]
+    parts += [_mark(m, across(m.x), upward(m.y)) for m in chart.marks]
+    return "".join([*parts, key, "</svg>"])
+
+
+def _along(
+    value: float | Floats, *, low: float, high: float, start: float, stop: float
+) -> Floats:
+    share = (np.asarray(value, dtype=float) - low) / ((high - low) or 1)
+    # A wild value may leave the picture, but not by kilometres.
+    return start + np.clip(share, -0.02, 1.02) * (stop - start)
+
+
+def _path(x: Floats, y: Floats) -> str:
+    points = [f"{_n(a)} {_n(b)}" for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    # Neighbours that fall on the same tenth of a dot are one point.
+    kept = [p for i, p in enumerate(points) if i == 0 or p != points[i - 1]]
+    return "M" + "L".join(kept)
+
+
+def _line(line: Line, across: partial[Floats], upward: partial[Floats]) -> str:
+    colour = _colour(line.colour)
+    title = f"<title>{escaped(line.name)}</title>"
+    if line.kind == "steps":
+        x = np.repeat(across(line.x), 2)
+        y = np.concatenate([[0.0], np.repeat(line.y, 2), [0.0]])
+        d = _path(x, upward(y))
+        style = f'style="fill:{colour};stroke:{colour}"'
+        return f'<path class="os-area" {style} d="{d}">{title}</path>'
+    parts = []
+    if line.low is not None and line.high is not None:
+        x = np.concatenate([line.x, line.x[::-1]])
+        y = np.concatenate([line.high, line.low[::-1]])
+        d = _path(across(x), upward(y)) + "Z"
+        parts.append(f'<path class="os-band" style="fill:{colour}" d="{d}"/>')
+    x, y = thin(np.asarray(line.x, dtype=float), np.asarray(line.y, dtype=float))
+    kind = "os-line os-dash" if line.kind == "dashed" else "os-line"
+    d = _path(across(x), upward(y))
+    parts.append(f'<path class="{kind}" style="stroke:{colour}" d="{d}">{title}</path>')
+    if line.kind == "points":
+        dots = zip(across(line.x).tolist(), upward(line.y).tolist(), strict=True)
+        parts += [
+            f'<circle cx="{_n(a)}" cy="{_n(b)}" r="2.6" style="fill:{colour}"/>'
+            for a, b in dots
+        ]
+    return "".join(parts)
+
+
+def _shape(shape: str, x: float, y: float, size: float) -> str:
+    if shape == "dot":
+        corners = [(math.sin(a), math.cos(a)) for a in np.arange(12) * math.pi / 6]
+    elif shape == "diamond":
+        corners = [(0, -1.1), (1.1, 0), (0, 1.1), (-1.1, 0)]
+    else:
+        corners = [
+            (r * math.sin(i * math.pi / 5), -r * math.cos(i * math.pi / 5))
+            for i, r in enumerate([1.5, 0.62] * 5)
+        ]
+    return "M" + "L".join(f"{_n(x + size * a)} {_n(y + size * b)}" for a, b in corners)
+
+
+def _mark(mark: Mark, x: Floats, y: Floats) -> str:
+    d = _shape(mark.shape, float(x), float(y), 5.5 if mark.shape != "dot" else 4) + "Z"
+    title = f"<title>{escaped(mark.name)}</title>"
+    style = f'style="fill:{_colour(mark.colour)}"'
+    return f'<path class="os-mark" {style} d="{d}">{title}</path>'
+
+
+def _legend(chart: Chart, top: float) -> tuple[str, float]:
+    """Lay names out in rows below the axes; return them and the height in all."""
+    entries: list[tuple[str, str]] = []
+    lines = [line for line in chart.lines if line.name]
+    if len(lines) > 1 or chart.marks or any(line.kind == "steps" for line in lines):
+        entries += [(_swatch(line), readable(line.name, _LONGEST)) for line in lines]
+    for mark in {(m.name, m.shape): m for m in chart.marks}.values():
+        d = _shape(mark.shape, 8, -4, 4.5) + "Z"
+        entries.append((f'<path class="os-key" d="{d}"/>', readable(mark.name, 46)))
+    return _rows(entries, top)
+
+
+def _swatch(line: Line) -> str:
+    colour = _colour(line.colour)
+    if line.kind == "steps":
+        style = f"fill:{colour};stroke:{colour}"
+        return f'<path class="os-area" style="{style}" d="M0-8H16V0H0Z"/>'
+    kind = "os-line os-dash" if line.kind == "dashed" else "os-line"
+    return f'<path class="{kind}" style="stroke:{colour}" d="M0-4H16"/>'
+
+
+def _rows(entries: Sequence[tuple[str, str]], top: float) -> tuple[str, float]:
+    parts, x, y = [], 0.0, top + 10
+    for picture, name in entries:
+        width = 22 + len(name) * _CHARACTER + 12
+        if x > 0 and x + width > _WIDTH + 8:
+            x, y = 0.0, y + 17
+        parts.append(f'<g transform="translate({_n(x)} {_n(y)})">{picture}')
+        parts.append(_text(21, 0, name, kind="os-ink") + "</g>")
+        x += width
+    return "".join(parts), (y + 6 if entries else top - 4)
+
+
+def _bars(chart: Bars, label: str) -> str:
+    longest = max((len(readable(b.name, 22)) for b in chart.bars), default=4)
+    left = min(max(longest * _CHARACTER + 10, 40.0), 150.0)
+    right, pitch, top = _WIDTH - 92, 19.0, 24.0 if chart.title else 8.0
+    across = partial(_along, low=0.0, high=1.0, start=left, stop=right)
+    bottom = top + pitch * len(chart.bars)
+    keys = [
+        (f'<path style="fill:{_colour(i)}" d="M0-9H14V1H0Z"/>', name)
+        for i, name in enumerate(chart.legend)
+    ]
+    key, height = _rows(keys, bottom + 42)
+    parts = [_open(height, f"{label}: {chart.title}" if chart.title else label)]
+    if chart.title:
+        parts.append(_text(0, 12, chart.title, kind="os-title"))
+    for value in (0, 0.25, 0.5, 0.75, 1):
+        x = _n(float(across(value)))
+        parts.append(f'<path class="os-grid" d="M{x} {_n(top)}V{_n(bottom)}"/>')
+        if value not in {0.25, 0.75}:
+            parts.append(
+                _text(
+                    float(across(value)), bottom + 15, f"{value:.0%}", anchor="middle"
+                )
+            )
+    parts.append(_text(0, bottom + 31, chart.x_label))
+    parts += [
+        _bar(bar, across, left, top + pitch * (i + 0.5))
+        for i, bar in enumerate(chart.bars)
+    ]
+    return "".join([*parts, key, "</svg>"])
+
+
+def _bar(bar: Bar, across: partial[Floats], left: float, y: float) -> str:
+    x0, x1 = float(across(0.0)), float(across(bar.value))
+    parts = [
+        _text(left - 8, y + 4, readable(bar.name, 22), anchor="end", kind="os-ink"),
+        f'<path style="fill:{_colour(bar.colour)}" '
+        f'd="M{_n(x0)} {_n(y - 6)}H{_n(x1)}V{_n(y + 6)}H{_n(x0)}Z"/>',
+    ]
+    if bar.low is not None and bar.high is not None:
+        a, b = float(across(bar.low)), float(across(bar.high))
+        parts.append(f'<path class="os-span" d="M{_n(a)} {_n(y)}H{_n(b)}"/>')
+    shown = f"{bar.value:.1%}" + (f" {bar.note}" if bar.note else "")
+    parts.append(_text(_WIDTH, y + 4, shown, anchor="end"))
+    return "".join(parts)

@@ -1,0 +1,147 @@
+"""What a guess costs: operational accuracy over α, and over surrogates."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from openset import _check
+from openset.report._chart import Chart, Line, Mark
+from openset.report._display import Brief, Display, named, stacked
+from openset.thresholds import Table
+
+_COLUMNS = ("threshold", "ccr", "urr", "oosa", "low", "high", "oracle")
+
+
+def alpha_sweep(tables: Table | Mapping[str, Table]) -> Display:
+    """Show operational open-set accuracy over the α a threshold was chosen with.
+
+    Parameters
+    ----------
+    tables
+        What :func:`openset.thresholds.sweep_alpha` returned, or several by name.
+
+    Examples
+    --------
+    >>> from openset import Scores, thresholds
+    >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[1.0, 2.0])
+    >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[1.1, 1.9])
+    >>> shown = alpha_sweep(thresholds.sweep_alpha(calibration, test, alphas=(0, 1)))
+    >>> shown.columns["oosa"].tolist()
+    [0.5, 0.5]
+    """
+    parts = _parts("report.alpha_sweep", tables, "alpha")
+    lines = []
+    for i, (name, part) in enumerate(parts.items()):
+        lines.append(
+            Line(
+                name=name or "threshold from calibration",
+                x=part["alpha"],
+                y=part["oosa"],
+                low=part["low"],
+                high=part["high"],
+                colour=i,
+            )
+        )
+        # The oracle does not depend on α of the calibration: a level line.
+        lines.append(
+            Line(
+                name=f"{name}: best in hindsight" if name else "best in hindsight",
+                x=part["alpha"],
+                y=part["oracle"],
+                colour=i,
+                kind="dashed",
+            )
+        )
+    chart = Chart(
+        x_label="α the threshold was chosen with: weight of the known side",
+        y_label="open-set accuracy on the test set, with 95 % interval",
+        lines=tuple(lines),
+    )
+    return _display("Open-set accuracy over α", parts, "alpha", chart)
+
+
+def surrogate_sweep(tables: Table | Mapping[str, Table]) -> Display:
+    """Show operational open-set accuracy for each surrogate a threshold came from.
+
+    Parameters
+    ----------
+    tables
+        What :func:`openset.thresholds.sweep_surrogate` returned, or several by name.
+
+    Examples
+    --------
+    >>> from openset import Scores, thresholds
+    >>> known = Scores(labels=[0, 0], predicted=[0, 0], known=[2.0, 3.0])
+    >>> easy = Scores(labels=[-1], predicted=[0], known=[0.5])
+    >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[3.1, 2.5])
+    >>> table = thresholds.sweep_surrogate(known, {"easy": easy}, test)
+    >>> surrogate_sweep(table).columns["oosa"].tolist()
+    [0.5]
+    """
+    parts = _parts("report.surrogate_sweep", tables, "surrogate")
+    places = list(
+        dict.fromkeys(str(s) for part in parts.values() for s in part["surrogate"])
+    )
+    lines, marks = [], []
+    for i, (name, part) in enumerate(parts.items()):
+        x = np.array([places.index(str(s)) for s in part["surrogate"]], dtype=float)
+        x += (i - (len(parts) - 1) / 2) * 0.12  # beside, not upon each other
+        for j, at in enumerate(x.tolist()):
+            # A whisker is a line from the low to the high end of the interval.
+            ends = np.array([part["low"][j], part["high"][j]])
+            lines.append(
+                Line(name=name if j == 0 else "", x=np.full(2, at), y=ends, colour=i)
+            )
+            for shape, kind, column in (
+                ("dot", "threshold from this surrogate", "oosa"),
+                ("diamond", "best in hindsight", "oracle"),
+            ):
+                marks.append(
+                    Mark(
+                        name=kind,
+                        x=at,
+                        y=float(part[column][j]),
+                        shape=shape,  # type: ignore[arg-type]
+                        colour=i,
+                    )
+                )
+    chart = Chart(
+        x_label="surrogate",
+        y_label="open-set accuracy on the test set, with 95 % interval",
+        lines=tuple(lines),
+        marks=tuple(marks),
+        x_names=tuple(places),
+        x_limits=(-0.5, len(places) - 0.5),
+    )
+    return _display("Open-set accuracy over surrogates", parts, "surrogate", chart)
+
+
+def _parts(
+    caller: str, tables: Table | Mapping[str, Table], first: str
+) -> dict[str, dict[str, Any]]:
+    parts = {}
+    for name, table in named(caller, tables, Table).items():
+        missing = {first, *_COLUMNS} - set(table.columns)
+        if missing:
+            rule = f"a table with the columns {first}, {', '.join(_COLUMNS)}"
+            got = f"none of {', '.join(sorted(missing))}"
+            raise ValueError(_check.must(rule, caller=caller, name="tables", got=got))
+        parts[name] = {column: table.column(column) for column in (first, *_COLUMNS)}
+    return parts
+
+
+def _display(
+    title: str, parts: Mapping[str, Mapping[str, Any]], first: str, chart: Chart
+) -> Display:
+    rows = tuple(
+        (name, *(part[column][i] for column in (first, *_COLUMNS)))
+        for name, part in parts.items()
+        for i in range(len(part[first]))
+    )
+    return Display(
+        title=title,
+        columns=stacked(parts),
+        charts=(chart,),
+        brief=Brief(header=("name", first, *_COLUMNS), rows=rows),
+    )

@@ -1,0 +1,176 @@
+"""A leaderboard for the terminal, Markdown, LaTeX, CSV and Parquet."""
+
+import csv
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from openset import _check, _io
+
+if TYPE_CHECKING:
+    from openset.stats._leaderboard import Entry, Leaderboard
+
+_ARROWS = {"higher": "↑", "lower": "↓"}
+_ENDINGS = (".md", ".csv", ".tex", ".parquet")
+
+LATEX = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "_": r"\_",
+        "#": r"\#",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "\\": r"\textbackslash{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "≤": r"$\leq$",
+        "·": r"$\cdot$",
+        "→": r"$\rightarrow$",
+        "↑": r"$\uparrow$",
+        "↓": r"$\downarrow$",
+        "±": r"$\pm$",
+    }
+)
+"""What LaTeX would take for commands, and signs its fonts lack."""
+
+_MARKDOWN = str.maketrans(
+    {
+        **{sign: f"\\{sign}" for sign in "\\`*_[]|#~"},
+        # Markdown lets HTML through: a name must not become a tag.
+        "<": "&lt;",
+        ">": "&gt;",
+        "&": "&amp;",
+        "\n": " ",
+    }
+)
+
+
+def rich_table(board: "Leaderboard") -> Table:
+    """Lay the table out for the terminal."""
+    table = Table(
+        title=escape(board.title),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        caption=escape("\n".join(board.notes)),
+        caption_justify="left",
+    )
+    table.add_column("")
+    for head in _heads(board):
+        table.add_column(escape(head), justify="right")
+    styles = {1: "bold green", 2: "underline"}
+    for row in board.rows:
+        cells = []
+        for entry in _entries(board, row):
+            text = escape(_text(board, entry))
+            style = styles.get(0 if entry is None else entry.place)
+            cells.append(f"[{style}]{text}[/{style}]" if style else text)
+        table.add_row(escape(row), *cells, *_rank(board, row))
+    return table
+
+
+def markdown(board: "Leaderboard") -> str:
+    """Write a Markdown table."""
+    marks = {1: "**", 2: "*"}
+    heads = [head.translate(_MARKDOWN) for head in _heads(board)]
+    lines = [f"| | {' | '.join(heads)} |", f"|{'---|' * (len(heads) + 1)}"]
+    for row in board.rows:
+        cells = []
+        for entry in _entries(board, row):
+            mark = marks.get(0 if entry is None else entry.place, "")
+            cells.append(f"{mark}{_number(entry)}{mark}{_worse(board, entry)}")
+        shown = " | ".join([row.translate(_MARKDOWN), *cells, *_rank(board, row)])
+        lines.append(f"| {shown} |")
+    return "\n".join(lines)
+
+
+def latex(board: "Leaderboard") -> str:
+    """Write a booktabs table."""
+    marks = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
+    heads = [head.translate(LATEX) for head in _heads(board)]
+    lines = [
+        rf"\begin{{tabular}}{{l{'r' * len(heads)}}}",
+        r"\toprule",
+        rf" & {' & '.join(heads)} \\",
+        r"\midrule",
+    ]
+    for row in board.rows:
+        cells = []
+        for entry in _entries(board, row):
+            mark = marks.get(0 if entry is None else entry.place, "%s")
+            text = mark % _number(entry).translate(LATEX)
+            cells.append(text + _worse(board, entry).translate(LATEX))
+        shown = " & ".join([row.translate(LATEX), *cells, *_rank(board, row)])
+        lines.append(rf"{shown} \\")
+    notes = [f"% {note}" for note in board.notes]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes, ""])
+
+
+def csv_text(records: Sequence[dict[str, Any]]) -> str:
+    """Write records as CSV."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def frame(records: Sequence[dict[str, Any]]) -> Any:
+    """Return records as a pandas table."""
+    pd = _io.optional("Leaderboard.to_frame", "pandas", name="tables")
+    return pd.DataFrame(list(records))
+
+
+def save(board: "Leaderboard", path: Path) -> Path:
+    """Write the format the ending names."""
+    caller = "Leaderboard.save"
+    _check.one_of(caller, f"the ending of {path.name}", path.suffix, _ENDINGS)
+    if path.suffix == ".parquet":
+        pa = _io.optional(caller, "pyarrow", name="tables")
+        parquet = _io.optional(caller, "pyarrow.parquet", name="tables")
+        with _io.replacing(path) as temporary:
+            parquet.write_table(pa.Table.from_pylist(board.records()), temporary)
+        return path
+    if path.suffix == ".md":
+        text = "\n\n".join([board.to_markdown(), " ".join(board.notes)]) + "\n"
+    else:
+        text = board.to_csv() if path.suffix == ".csv" else board.to_latex()
+    _io.write(path, lambda stream: stream.write(text.encode()))
+    return path
+
+
+def _heads(board: "Leaderboard") -> list[str]:
+    arrows = [f"{column} {_ARROWS[board.better[column]]}" for column in board.columns]
+    return arrows if board.ranks is None else [*arrows, "mean rank"]
+
+
+def _entries(board: "Leaderboard", row: str) -> list["Entry | None"]:
+    return [board.entries.get((row, column)) for column in board.columns]
+
+
+def _rank(board: "Leaderboard", row: str) -> list[str]:
+    return [] if board.ranks is None else [f"{board.ranks.mean[row]:.2f}"]
+
+
+def _text(board: "Leaderboard", entry: "Entry | None") -> str:
+    return _number(entry) + _worse(board, entry)
+
+
+def _worse(board: "Leaderboard", entry: "Entry | None") -> str:
+    return " ↓" if entry is not None and board.is_worse(entry) else ""
+
+
+def _number(entry: "Entry | None") -> str:
+    if entry is None:
+        return "–"
+    spread = "" if entry.spread is None else f" ± {entry.spread:.3f}"
+    return f"{entry.mean:.3f}{spread}"

@@ -1,0 +1,148 @@
+"""Ranks of many methods over many problems: Friedman's test, Nemenyi's distance."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf, sqrt
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import chi2, rankdata, studentized_range
+
+from openset import _check
+from openset._types import UndefinedMetricError
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Mean ranks (1 is best), whether they differ at all, and from where on they do.
+
+    `p_value` is that of Friedman's test that all methods are alike. Two methods differ
+    at the level if their mean ranks are at least `critical_difference` apart
+    (Nemenyi); `alike` lists the largest sets of methods that do not.
+    """
+
+    mean: Mapping[str, float]
+    statistic: float
+    p_value: float
+    critical_difference: float
+    alike: tuple[tuple[str, ...], ...]
+    n: int
+    level: float
+
+    def p_of(self, a: str, b: str) -> float:
+        """Return Nemenyi's p-value of the difference between two methods."""
+        for name in (a, b):
+            _check.one_of("Ranks.p_of", "method", name, list(self.mean))
+        k = len(self.mean)
+        distance = abs(self.mean[a] - self.mean[b]) / sqrt(k * (k + 1) / (6 * self.n))
+        return float(studentized_range.sf(distance * sqrt(2), k, inf))
+
+
+def ranks(
+    table: Mapping[str, ArrayLike],
+    *,
+    better: Literal["higher", "lower"] = "higher",
+    level: float = 0.95,
+) -> Ranks:
+    r"""Rank methods over the same problems.
+
+    With mean ranks :math:`R_j` of k methods over N problems, ties sharing their ranks,
+
+    .. math:: \chi^2_F = \frac{12 N}{k (k + 1)} \sum_j \Bigl(R_j - \frac{k + 1}{2}
+              \Bigr)^2 \Big/ \Bigl(1 - \frac{\sum (t^3 - t)}{N k (k^2 - 1)}\Bigr),
+              \qquad
+              CD = \frac{q_{\text{level},k,\infty}}{\sqrt 2}
+              \sqrt{\frac{k (k + 1)}{6 N}}
+
+    where t runs over the sizes of ties and q is the quantile of the studentized range.
+    Problems count as independent: the mean of each data set's repeats is one problem,
+    the repeats themselves are not.
+
+    Parameters
+    ----------
+    table
+        Values of each method, place i being the same problem for all.
+    better
+        Which way is up.
+    level
+        Of the critical difference.
+
+    References
+    ----------
+    Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006.
+
+    Examples
+    --------
+    >>> found = ranks({"a": [0.9, 0.8, 0.7], "b": [0.8, 0.7, 0.6], "c": [0, 0, 0]})
+    >>> found.mean
+    {'a': 1.0, 'b': 2.0, 'c': 3.0}
+    >>> round(found.statistic, 3), round(found.critical_difference, 3), found.alike
+    (6.0, 1.914, (('a', 'b'), ('b', 'c')))
+    """
+    _check.one_of("ranks", "better", better, ["higher", "lower"])
+    _check.number("ranks", "level", level, low=0, high=1, open_low=True, open_high=True)
+    names, values = _matrix(table)
+    n, k = values.shape
+    placed = rankdata(-values if better == "higher" else values, axis=1)
+    mean = placed.mean(axis=0)
+    statistic, p_value = _friedman(placed, mean)
+    quantile = float(studentized_range.ppf(level, k, inf))
+    distance = quantile / sqrt(2) * sqrt(k * (k + 1) / (6 * n))
+    order = np.argsort(mean, kind="stable")
+    return Ranks(
+        mean={names[i]: float(mean[i]) for i in order},
+        statistic=statistic,
+        p_value=p_value,
+        critical_difference=distance,
+        alike=_alike([names[i] for i in order], mean[order], distance),
+        n=n,
+        level=level,
+    )
+
+
+def _matrix(table: Mapping[str, ArrayLike]) -> tuple[list[str], NDArray[Any]]:
+    names = [str(name) for name in table]
+    columns = [np.asarray(values, dtype=float) for values in table.values()]
+    if len(names) < 2:
+        msg = _check.must(
+            "of at least two methods", caller="ranks", name="table", got=len(names)
+        )
+        raise ValueError(msg)
+    n = _check.same_length("ranks", dict(zip(names, map(len, columns), strict=True)))
+    values = np.stack(columns, axis=1)
+    if n < 2 or values.ndim != 2:
+        msg = f"ranks: undefined for fewer than two problems, got {n}"
+        raise UndefinedMetricError(msg)
+    if np.isnan(values).any():
+        got = "NaN"
+        raise ValueError(
+            _check.must("free of NaN", caller="ranks", name="table", got=got)
+        )
+    return names, values
+
+
+def _friedman(placed: NDArray[Any], mean: NDArray[Any]) -> tuple[float, float]:
+    n, k = placed.shape
+    ties = 0.0
+    for row in placed:
+        sizes = np.unique(row, return_counts=True)[1]
+        ties += float((sizes**3 - sizes).sum())
+    correction = 1 - ties / (n * k * (k * k - 1))
+    if correction <= 0:  # everything ties: nothing speaks against "all alike"
+        return 0.0, 1.0
+    spread = float(((mean - (k + 1) / 2) ** 2).sum())
+    statistic = 12 * n / (k * (k + 1)) * spread / correction
+    return statistic, float(chi2.sf(statistic, k - 1))
+
+
+def _alike(
+    names: list[str], mean: NDArray[Any], distance: float
+) -> tuple[tuple[str, ...], ...]:
+    """Return the maximal runs of neighbours closer than the critical difference."""
+    spans: list[tuple[int, int]] = []
+    for first in range(len(names)):
+        last = int(np.flatnonzero(mean - mean[first] < distance)[-1])
+        if last > first and not (spans and spans[-1][1] >= last):
+            spans.append((first, last))
+    return tuple(tuple(names[first : last + 1]) for first, last in spans)

@@ -1,0 +1,37 @@
+"""Debian's chromium, driven by selenium: for the pages we write and serve."""
+
+import shutil
+
+import pytest
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")
+from selenium.webdriver.chrome.service import Service  # noqa: E402  # after the guard
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
+needs_browser = pytest.mark.skipif(
+    not (BROWSER and DRIVER), reason="no chromium or no chromedriver on this machine"
+)
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def start(profile):
+    """Start a browser that keeps a log of its console and of every request."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for flag in FLAGS:
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={profile}")
+    options.set_capability(
+        "goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"}
+    )
+    return webdriver.Chrome(options=options, service=Service(DRIVER))

@@ -1,0 +1,22 @@
+"""Small studies for the tests: digits, cells of milliseconds."""
+
+from openset.bench import parse
+from openset.runs import read_cells
+
+SMALL = b"""
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, repeats: 2,
+             validation: 0.2, max_train: 200, max_test: 200}]
+models: [{kind: mlp, hidden: 8, epochs: 5}]
+detectors: [msp, energy, {name: knn, k: 3}]
+calibrate: {surrogate: mixup}
+"""
+
+
+def small(extra=b""):
+    """Return a study of six cells on two networks."""
+    return parse(SMALL + extra, "study.yaml")
+
+
+def contents(folder):
+    """Return all cells of a folder without their births."""
+    return {cell.id: cell.to_json(birth=False) for cell in read_cells(folder)}

@@ -1,0 +1,82 @@
+"""A study on clusters: two Ray nodes, one worker killed; a Dask scheduler."""
+
+import subprocess
+import sys
+import tempfile
+from importlib.util import find_spec
+
+import pytest
+
+from openset import bench
+from openset.bench import parse
+from tests.unit.bench.cluster import two_nodes
+from tests.unit.bench.studies import SMALL, contents
+from tests.unit.bench.test_run import kill_a_worker
+
+DRIVER = """
+import sys, time, ray
+from openset import bench
+address, study, out = sys.argv[1:]
+ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+while sum(node["Alive"] for node in ray.nodes()) < 2:
+    time.sleep(0.1)
+done = bench.run(study, out, backend="ray")
+print("ran", done.n_run, "failed", len(done.failed))
+"""
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is an optional cluster")
+def test_two_ray_nodes_and_a_killed_worker_give_the_same_results(tmp_path):
+    study = tmp_path / "study.yaml"
+    study.write_bytes(SMALL.replace(b"epochs: 5", b"epochs: 7"))
+    bench.run(study, tmp_path / "calm", backend="sequential")
+    # Ray's sockets want a short path.
+    with (
+        tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder,
+        two_nodes(folder) as (address, environment),
+    ):
+        killed = kill_a_worker(tmp_path)
+        done = subprocess.run(  # noqa: S603  # our own words
+            [sys.executable, "-c", DRIVER, address, study, tmp_path / "run"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=150,
+            check=False,
+        )
+    assert "ran 6 failed 0" in done.stdout, done.stderr[-3000:]
+    assert killed.is_set()
+    assert contents(tmp_path / "run") == contents(tmp_path / "calm")
+
+
+# Warnings of Dask's own start-up are not ours to mend.
+@pytest.mark.filterwarnings("ignore")
+def test_a_dask_cluster_gives_the_same_results(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="Dask is optional")
+    study = parse(SMALL, "study.yaml")
+    bench.run(study, tmp_path / "calm", backend="sequential")
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options, host="127.0.0.1") as cluster:
+        address = cluster.scheduler_address
+        done = bench.run(study, tmp_path / "run", backend="dask", address=address)
+    assert (done.n_run, done.failed) == (6, ())
+    assert contents(tmp_path / "run") == contents(tmp_path / "calm")
+
+
+def test_a_ray_cluster_without_gpus_says_so():
+    class Ray:
+        @staticmethod
+        def cluster_resources():
+            return {"CPU": 4.0, "GPU": 1.0}
+
+    pool = bench._run._backends.pool("ray", -1, Ray, gpus=0.5)
+    assert pool.jobs == 2
+    assert pool._options["ray_remote_args"]["num_gpus"] == 0.5
+    with pytest.raises(ValueError, match="must be one with 2 GPUs and a CPU, got 4 CP"):
+        bench._run._backends.pool("ray", -1, Ray, gpus=2)
+
+
+def test_a_dask_run_asks_for_the_address(tmp_path):
+    pytest.importorskip("distributed", reason="Dask is optional")
+    with pytest.raises(ValueError, match="address must be that of a running scheduler"):
+        bench.run(parse(SMALL, "study.yaml"), tmp_path, backend="dask")

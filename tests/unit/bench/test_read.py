@@ -1,0 +1,145 @@
+"""Study files: what they may say, and errors that point at the key."""
+
+import numpy as np
+import pytest
+
+from openset import Scores, evaluate
+from openset.bench import parse, read
+from openset.bench._read import METRICS
+
+HEAD = """
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+models: [{kind: mlp}]
+"""
+
+
+def said(text, name="study.yaml"):
+    with pytest.raises((ValueError, TypeError)) as caught:
+        parse(text.encode(), name)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "detectors: [msp, energy, {name: knn, k: 0}]",
+            "study.yaml: detectors[2].k must be an integer >= 1, got 0",
+        ),
+        (
+            "detectors: [{name: knn, q: 0}]",
+            "study.yaml: detectors[0].q must be a parameter of knn (k",
+        ),
+        ("detectors: [best]", "study.yaml: detectors[0].name must be one of 'msp'"),
+        ("detectors: []", "study.yaml: detectors must "),
+        ("seeds: 2", "study.yaml: detectors must be given, got nothing"),
+        (
+            "detectors: [msp]\nseeds: [-1]",
+            "study.yaml: seeds[0] must be greater than or equal to 0, got -1",
+        ),
+        (
+            "detectors: [msp]\ncalibrate: {alpha: 2}",
+            "study.yaml: calibrate.alpha must be less than or equal to 1, got 2",
+        ),
+        (
+            "detectors: [msp]\ncalibrate: {objective: best}",
+            "study.yaml: calibrate.objective must be one of 'osa'",
+        ),
+        (
+            "detectors: [msp]\nheadline: glory",
+            "study.yaml: headline must be one of 'accuracy'",
+        ),
+        (
+            "detectors: [msp]\nmetrics: [auroc, glory]",
+            "study.yaml: metrics[1] must be one of",
+        ),
+        (
+            "detectors: [msp]\nheadline: osa",
+            "study.yaml: headline must be a metric without a threshold where",
+        ),
+        ("detectors: [msp]\ncolour: red", "study.yaml: colour must be left out"),
+        (
+            "detectors: [msp, msp]",
+            "study.yaml: detectors[1] must have a name of its own, got 'msp' again",
+        ),
+        ("detectors: [msp]\ntuned_on: luck", "study.yaml: tuned_on[0] must be one of"),
+        ("detectors: [msp]\ndetectors: [gen]", "detectors must be given once, got it"),
+    ],
+)
+def test_an_error_points_at_the_key(text, message):
+    assert message in said(HEAD + text)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [
+        ("{kind: holdout, data: digits, known: 6}", "[0].unknown must be given"),
+        ("{kind: holdout, data: digit}", "[0].known must be given"),
+        ("{kind: lottery}", "[0].kind must be one of 'holdout'"),
+        ("{data: digits}", "[0].kind must be one of 'holdout'"),
+        (
+            "{kind: holdout, data: digit, known: 6, unknown: 4}",
+            "[0].data must be one of 'digits'",
+        ),
+        (
+            "{kind: holdout, data: digits, known: six, unknown: 4}",
+            "[0].known must be a valid integer, got 'six'",
+        ),
+        (
+            "{kind: holdout, data: digits, known: 6, unknown: 4, validation: 1}",
+            "[0].validation must be less than 1, got 1",
+        ),
+        ("{kind: published, split_of: mnist, splits: [9]}", "[0].splits[0]"),
+        (
+            "{kind: classes, data: digits, known: all, unknown: all}",
+            "[0].unknown must be a list",
+        ),
+    ],
+)
+def test_an_error_points_into_a_protocol(protocol, message):
+    text = f"protocols: [{protocol}]\nmodels: [{{kind: mlp}}]\ndetectors: [msp]"
+    found = said(text)
+    assert found.startswith("study.yaml: protocols")
+    assert message in found
+
+
+def test_a_study_may_import_nothing_but_classifiers_of_sklearn():
+    head = "protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]\n"
+    for name in ("os.system", "sklearn.cluster.KMeans", "sklearn.nothing.At", "RF"):
+        text = f"models: [{{kind: sklearn, estimator: {name}}}]\ndetectors: [msp]"
+        assert "models[0].estimator must be a classifier" in said(head + text)
+
+
+def test_a_file_that_is_no_table_or_no_yaml_is_named():
+    assert "study.yaml: the file must be a table of keys, got list" in said("[1, 2]")
+    assert said("a: [1").startswith("study.yaml: ")
+    assert "could not determine a constructor" in said("a: !!python/object:os.x {}")
+    assert said("a = ", "study.toml").startswith("study.toml: ")
+
+
+def test_a_study_without_problems_says_what_is_missing():
+    assert "protocols must be given" in said("detectors: [msp]")
+    text = "protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]\n"
+    assert "models must be given" in said(text + "detectors: [msp]")
+
+
+def test_toml_and_yaml_say_the_same(tmp_path):
+    (tmp_path / "a.yaml").write_text(HEAD + "detectors: [{name: knn, k: 5}]\nseeds: 2")
+    (tmp_path / "a.toml").write_text(
+        'detectors = [{name = "knn", k = 5}]\nseeds = 2\n'
+        '[[protocols]]\nkind = "holdout"\ndata = "digits"\nknown = 6\nunknown = 4\n'
+        '[[models]]\nkind = "mlp"\n'
+    )
+    one, other = read(tmp_path / "a.yaml"), read(tmp_path / "a.toml")
+    assert one == other
+    assert one.base == tmp_path.resolve()
+    assert one.seeds == [0, 1]
+    assert one.detectors[0].title == "knn(k=5)"
+
+
+def test_the_metrics_a_study_may_name_are_those_that_are_reported(rng):
+    labels = np.repeat([0, 1, -1], 50)
+    known = rng.normal(size=150) + (labels >= 0)
+    scores = Scores(labels=labels, predicted=np.abs(labels), known=known)
+    reported = [*evaluate(scores, threshold=0.0).values_, "oosa"]
+    assert set(METRICS) == set(reported) - {"imbalance_ratio"}

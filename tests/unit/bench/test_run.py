@@ -1,0 +1,337 @@
+"""Running a study: results, resume, failures, names, lost workers."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from openset import Outputs, Scores, bench, checks, evaluate, protocols, runs
+from openset.bench import parse, plan
+from openset.bench._models import fit
+from openset.bench._progress import Watcher
+from openset.bench._study import Logistic
+from openset.datasets import Dataset, cut
+from tests.unit.bench.studies import SMALL, contents, small
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """One sequential run of the small study."""
+    out = tmp_path_factory.mktemp("run")
+    done = bench.run(small(), out, backend="sequential")
+    assert (done.n_cells, done.n_run, done.failed) == (6, 6, ())
+    return out
+
+
+def test_a_cell_is_what_the_library_gives_by_hand(undisturbed):
+    for cell in runs.read_cells(undisturbed):
+        scores = Scores.load(undisturbed / "scores" / f"{cell.id}.npz")
+        found = evaluate(scores, threshold=float(cell.threshold["value"]))
+        rows = {row["metric"]: row for row in cell.rows}
+        for metric in ("openauc", "auroc", "osa", "f_score"):
+            assert rows[metric]["value"] == found[metric]
+        assert rows["openauc"]["low"] == found.intervals["openauc"].low
+        assert rows["oosa"]["value"] == cell.operation["oosa"]
+        assert len(cell.classes) == 6
+
+
+def test_a_cell_carries_its_birth(undisturbed):
+    drawn = {p.hash for p in protocols.load(undisturbed / "protocols.json")}
+    for cell in runs.read_cells(undisturbed):
+        assert cell.birth["protocol_hash"] in drawn
+        assert {"version", "commit", "seed", "machine", "seconds"} <= set(cell.birth)
+
+
+def test_results_are_the_same_with_workers_and_without(undisturbed, tmp_path):
+    bench.run(small(), tmp_path, backend="loky", jobs=2)
+    assert contents(tmp_path) == contents(undisturbed)
+    for part in ("scores", "calibration"):
+        for path in (undisturbed / part).iterdir():
+            assert (tmp_path / part / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_finished_study_repeats_nothing(undisturbed):
+    files = [
+        p for p in undisturbed.rglob("*") if "cells" in p.parts or "networks" in p.parts
+    ]
+    before = {path: path.stat().st_mtime_ns for path in files if path.is_file()}
+    assert bench.run(small(), undisturbed, backend="sequential").n_run == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_only_what_is_missing_is_run_and_networks_are_shared(undisturbed, tmp_path):
+    bench.run(small(), tmp_path, backend="sequential")
+    networks = sorted((tmp_path / "networks").iterdir())
+    assert len(networks) == 2
+    lost = sorted((tmp_path / "cells").iterdir())[:2]
+    born = [json.loads((n / "network.json").read_text())["birth"] for n in networks]
+    for path in lost:
+        path.unlink()
+    assert bench.run(small(), tmp_path, backend="sequential").n_run == 2
+    again = [json.loads((n / "network.json").read_text())["birth"] for n in networks]
+    assert again == born
+    assert contents(tmp_path) == contents(undisturbed)
+
+
+def test_a_study_may_grow_but_not_change_in_its_folder(tmp_path):
+    bench.run(small(), tmp_path, backend="sequential")
+    grown = parse(SMALL.replace(b"[msp,", b"[msp, gen,"), "study.yaml")
+    done = bench.run(grown, tmp_path, backend="sequential")
+    assert (done.n_cells, done.n_run) == (8, 2)
+    with pytest.raises(ValueError, match="2 cells that are not in it"):
+        bench.run(small(), tmp_path, backend="sequential")
+
+
+def test_a_failing_cell_is_reported_and_stops_nobody(tmp_path):
+    # A forest has no last linear layer, which ViM needs.
+    text = SMALL.replace(
+        b"models: [{kind: mlp, hidden: 8, epochs: 5}]",
+        b"models: [{kind: sklearn, estimator: sklearn.tree.DecisionTreeClassifier}]",
+    ).replace(b"[msp,", b"[vim, msp,")
+    study = parse(text, "study.yaml")
+    done = bench.run(study, tmp_path, backend="sequential")
+    assert (done.n_cells, done.n_run, len(done.failed)) == (8, 6, 2)
+    for record in runs.failures(tmp_path):
+        assert "ViM.fit: outputs must have head" in record["error"]
+        assert "Traceback" in record["traceback"]
+        assert record["key"]["detector"] == "vim"
+    assert bench.run(study, tmp_path, backend="sequential").n_run == 0
+
+
+def test_a_failing_network_fails_its_cells_only(tmp_path):
+    text = SMALL.replace(
+        b"models: [",
+        b"models: [{kind: sklearn, estimator: sklearn.neighbors.KNeighborsClassifier,"
+        b" params: {n_neighbors: 0}}, ",
+    )
+    done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
+    assert (done.n_run, len(done.failed)) == (6, 6)
+    assert all("its network failed" in record["error"] for record in done.failed)
+
+
+def test_a_killed_worker_loses_nothing(undisturbed, tmp_path):
+    killed = kill_a_worker(tmp_path)
+    study = parse(SMALL.replace(b"epochs: 5", b"epochs: 6"), "study.yaml")
+    bench.run(study, tmp_path / "calm", backend="sequential")
+    done = bench.run(study, tmp_path / "run", backend="loky", jobs=2)
+    assert killed.wait(10)
+    assert (done.n_run, done.failed) == (6, ())
+    assert contents(tmp_path / "run") == contents(tmp_path / "calm")
+
+
+def kill_a_worker(folder):
+    """Kill the first process that says it is running something, but not this one."""
+    killed = threading.Event()
+
+    def hunt():
+        while not killed.is_set():
+            for mark in (folder / "run" / "running").glob("*"):
+                try:
+                    pid = int(mark.read_text().split()[-1])
+                except (OSError, ValueError, IndexError):
+                    continue
+                if pid != os.getpid():
+                    os.kill(pid, signal.SIGKILL)
+                    killed.set()
+                    return
+            time.sleep(0.001)
+
+    threading.Thread(target=hunt, daemon=True).start()
+    return killed
+
+
+def test_a_cell_that_kills_its_process_is_given_up(tmp_path, monkeypatch):
+    study = small()
+    victim = plan(study).tasks[1]
+    work = bench._run._work
+
+    class Pool:
+        """Stands for a backend: the victim's process dies, whoever is beside it."""
+
+        def __call__(self, function, calls):
+            for call in calls:
+                if call[0].id == victim.id:
+                    mark = tmp_path / "running" / victim.id
+                    mark.parent.mkdir(exist_ok=True)
+                    mark.touch()
+                    msg = "a worker died"
+                    raise ConnectionError(msg)
+                function(*call)
+
+        def alone(self, function, call):
+            self(function, [call])
+
+    monkeypatch.setattr(bench._run._backends, "pool", lambda *a, **k: Pool())
+    done = bench.run(study, tmp_path)
+    assert [record["id"] for record in done.failed] == [victim.id]
+    assert (
+        "its process died twice (ConnectionError: a worker died)"
+        in (done.failed[0]["error"])
+    )
+    assert done.n_run == 5
+    assert work.marks(tmp_path) == set()
+
+
+def test_a_backend_that_never_gets_anywhere_is_an_error(tmp_path, monkeypatch):
+    def broken(*args, **kwargs):
+        msg = "nobody home"
+        raise ConnectionError(msg)
+
+    pool = type("Pool", (), {"__call__": broken, "alone": broken})
+    monkeypatch.setattr(bench._run._backends, "pool", lambda *a, **k: pool())
+    with pytest.raises(ConnectionError, match="nobody home"):
+        bench.run(small(), tmp_path)
+
+
+TRICKS = ("<script>alert(1)</script>", "../../outside", "a/b\\c:*\0?", "é\n'\"|&")
+
+
+@pytest.mark.parametrize("name", TRICKS)
+def test_names_never_become_file_names(tmp_path, name):
+    labels = np.tile([0, 1, -1], 20)
+    rng = np.random.default_rng(0)
+    logits = np.eye(2)[np.abs(labels)] * 3 + rng.normal(size=(60, 2))
+    made = Outputs(
+        logits=logits,
+        labels=labels,
+        groups=np.where(labels < 0, name, ""),
+        classes=[name, "other"],
+    )
+    made.take(labels >= 0).save(tmp_path / "saved" / "train.npz")
+    made.save(tmp_path / "saved" / "test.npz")
+    study = bench.Study.model_validate(
+        {
+            "name": name,
+            "outputs": [{"name": name, "model": name, "path": "saved"}],
+            "detectors": [{"name": "msp", "label": name}],
+        }
+    ).at(tmp_path)
+    out = tmp_path / "deep" / "run"
+    done = bench.run(study, out, backend="sequential")
+    assert (done.n_run, done.failed) == (1, ())
+    (cell,) = runs.read_cells(out)
+    assert (cell.key["protocol"], cell.classes[0]) == (name, name)
+    written = [path for path in tmp_path.rglob("*") if "saved" not in path.parts]
+    letters = set("0123456789abcdefghijklmnopqrstuvwxyz._")
+    assert all(set(path.name) <= letters for path in written)
+    assert {path.name for path in tmp_path.iterdir()} == {"saved", "deep"}
+    assert runs.results(out).column("protocol")[0] == name
+
+
+def test_saved_outputs_that_are_not_there_fail_by_name(tmp_path):
+    study = bench.Study.model_validate(
+        {"outputs": [{"name": "x", "path": "gone"}], "detectors": ["msp"]}
+    ).at(tmp_path)
+    done = bench.run(study, tmp_path / "run", backend="sequential")
+    assert "gone must be a folder with train.npz" in done.failed[0]["error"]
+
+
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path):
+    with (
+        bench._run._folder.locked(tmp_path),
+        pytest.raises(BlockingIOError, match="got another run that writes to it"),
+    ):
+        bench.run(small(), tmp_path, backend="sequential")
+
+
+def test_a_protocol_that_cannot_be_drawn_is_named(tmp_path):
+    study = parse(SMALL.replace(b"unknown: 4", b"unknown: 9"), "study.yaml")
+    with pytest.raises(ValueError, match=r"protocols\[0\]: .*must be at most 10"):
+        bench.run(study, tmp_path, backend="sequential")
+
+
+def test_bad_backends_and_addresses_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="backend must be one of 'loky'"):
+        bench.run(small(), tmp_path, backend="slurm")
+    with pytest.raises(ValueError, match="address must be left out"):
+        bench.run(small(), tmp_path, address="10.0.0.1:1")
+    with pytest.raises(ValueError, match="jobs must be an integer >= 1, got 0"):
+        bench.run(small(), tmp_path, jobs=0)
+
+
+def test_the_checks_read_the_folder(undisturbed):
+    findings = {f.code: f.status for f in checks.run_folder(undisturbed)}
+    assert findings["OSR006"] == "passed"  # thresholds and calibration scores are there
+    assert findings["OSR011"] == "passed"
+
+
+def test_progress_is_read_from_the_folder(undisturbed):
+    made = plan(small())
+    watcher = Watcher(undisturbed, made, made.tasks)
+    assert watcher.leaders() == {}
+    watcher.look()
+    (leader,) = watcher.leaders().values()
+    table = runs.results(undisturbed).where(metric="openauc")
+    means = [
+        table.where(detector=d).column("value").mean()
+        for d in set(table.column("detector"))
+    ]
+    assert leader[1] == pytest.approx(max(means))
+    assert leader[2] == 2
+    assert watcher.bars.finished
+
+
+def test_an_estimate_comes_from_cells_that_have_run(undisturbed, tmp_path):
+    made = plan(small())
+    assert bench.estimate(made, undisturbed).seconds == 0
+    guess = bench.estimate(made)
+    assert guess.seconds > 0
+    assert "a guess" in guess.source
+    grown = plan(parse(SMALL.replace(b"[msp,", b"[msp, gen,"), "study.yaml"))
+    found = bench.estimate(grown, undisturbed)
+    cells = [cell.birth["seconds"] for cell in runs.read_cells(undisturbed)]
+    assert found.seconds == pytest.approx(2 * np.mean(cells), abs=1e-9)
+    assert "from the 6 cells" in found.source
+
+
+def test_pixels_are_not_standardised_one_by_one(rng):
+    # One pixel is nearly constant in training: over its spread, any ink is far away.
+    images = rng.integers(0, 256, size=(60, 4, 4)).astype(np.uint8)
+    images[:, 0, 0] = 0
+    images[0, 0, 0] = 1
+    data = Dataset(
+        inputs=images,
+        labels=np.tile([0, 1, 2], 20),
+        classes=["a", "b", "c"],
+        kind="image",
+    ).with_parts(test=0.3)
+    made = cut(data, protocols.Protocol(known=["a", "b"], unknown=["c"]))
+    outputs = fit(Logistic(kind="logistic"), made, seed=0)
+    assert np.asarray(outputs["test"].features).min() >= 0
+    assert np.asarray(outputs["test"].features).max() <= 1
+
+
+def test_networks_go_through_the_training_package(tmp_path, monkeypatch):
+    """The seam: what `openset.train.fit` is called with, and what it leaves behind."""
+    called = {}
+
+    def trained(*, method, data, protocol, seed, root, out, **params):
+        called[method] = (data, protocol.n_known, seed, params)
+        labels = np.tile([0, 1, 2, 3, 4, 5, -1], 9)
+        logits = np.eye(6)[np.abs(labels)] * 2 + np.random.default_rng(seed).normal(
+            size=(63, 6)
+        )
+        test = Outputs(logits=logits, labels=labels)
+        test.take(labels >= 0).save(out / "train.npz")
+        test.save(out / "test.npz")
+        (out / "curve.json").write_text('[{"epoch": 1, "openauc": 0.5}]')
+
+    monkeypatch.setattr("openset.train.fit", trained, raising=False)
+    text = b"""
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+models: [{kind: network, params: {epochs: 2}}]
+methods: [softmax, {name: openauc, lam: 0.1}]
+detectors: [msp]
+seeds: [3]
+"""
+    done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
+    assert (done.n_run, done.failed) == (2, ())
+    assert called["softmax"] == ("digits", 6, 3, {"epochs": 2})
+    assert called["openauc"] == ("digits", 6, 3, {"epochs": 2, "lam": 0.1})
+    cells = runs.read_cells(tmp_path)
+    assert [cell.key["method"] for cell in cells] == ["openauc(lam=0.1)", "softmax"]
+    assert cells[0].curve == [{"epoch": 1, "openauc": 0.5}]

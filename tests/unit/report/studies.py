@@ -1,0 +1,86 @@
+"""Small studies to report on."""
+
+import json
+
+import numpy as np
+
+from openset import Scores, evaluate, thresholds
+from openset.runs import Cell
+
+CLASSES = ("cat", "dog", "eel")
+
+
+def scores(seed=0, n=400, *, gap=2.0, n_classes=3):
+    """Draw scores with two groups of unknowns, and some equal values."""
+    rng = np.random.default_rng(seed)
+    is_unknown = rng.random(n) < 0.4
+    labels = np.where(is_unknown, -1, rng.integers(0, n_classes, n))
+    guess = rng.integers(0, n_classes, n)
+    predicted = np.where(is_unknown | (rng.random(n) < 0.15), guess, labels)
+    groups = np.where(is_unknown, rng.choice(["near", "far"], n), "test")
+    shift = np.where(is_unknown, np.where(groups == "near", 0.5, -1.0), gap)
+    known = (rng.normal(size=n) + shift).round(3)
+    return Scores(
+        labels=labels,
+        predicted=predicted,
+        known=known,
+        groups=groups,
+        n_classes=n_classes,
+    )
+
+
+def cell(seed, detector, protocol, *, gap, method="", params=None, classes=CLASSES):
+    """Make one cell with its scores."""
+    calibration, test = scores(seed + 500, 300, gap=gap), scores(seed, gap=gap)
+    done = thresholds.operate(calibration, test, alpha=0.5)
+    found = evaluate(test, done.threshold.value)
+    rows = [
+        {
+            "metric": name,
+            "value": found[name],
+            "low": found.intervals[name].low if name in found.intervals else None,
+            "high": found.intervals[name].high if name in found.intervals else None,
+            "n": len(test),
+        }
+        for name in found.values_
+    ]
+    key = {
+        "protocol": protocol,
+        "repeat": 0,
+        "model": "mlp",
+        "method": method,
+        "detector": detector,
+        "seed": seed,
+    }
+    if params:
+        key["params"] = params
+    made = Cell(
+        key=key,
+        rows=rows,
+        threshold=done.threshold.to_dict(),
+        operation=done.to_dict(),
+        classes=classes,
+        curve=[{"epoch": i, "outer_score": 0.5 + 0.1 * i} for i in (1, 2, 3)],
+        birth={"machine": "here", "started": 1.0},
+    )
+    return made, test, calibration
+
+
+def write_study(folder, *, protocols=("digits", "letters"), seeds=2, name="openauc"):
+    """Write a run folder: two problems, two detectors, λ of two values."""
+    for p, protocol in enumerate(protocols):
+        for seed in range(seeds):
+            for detector, gap in (("msp", 1.4), ("postmax", 2.2)):
+                for lam in (0.1, 1.0):
+                    made, test, calibration = cell(
+                        10 * seed + p,
+                        detector,
+                        protocol,
+                        gap=gap + lam / 5,
+                        method=name,
+                        params={"lambda": lam},
+                    )
+                    made.save(folder, scores=test, calibration=calibration)
+    said = {"headline": "openauc", "tuned_on": ["validation"]}
+    (folder / "study.json").write_text(json.dumps(said))
+    return folder

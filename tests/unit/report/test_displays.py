@@ -1,0 +1,192 @@
+"""Displays: their numbers are the metrics', and three pens can draw them."""
+
+import importlib.util
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from openset import Scores, UndefinedMetricError, metrics, report, thresholds
+from tests.unit.report.studies import scores
+
+HOSTILE = "</svg><script>alert(1)</script>\"'&\x00\u202e"
+TWO = {"msp": scores(1), HOSTILE: scores(2, gap=3.0)}
+
+
+def tables():
+    known = scores(5)
+    unknown = known.take(known.is_unknown)
+    known = known.take(~known.is_unknown)
+    test = scores(6)
+    return (
+        thresholds.sweep_alpha(scores(5), test, alphas=(0.2, 0.5, 0.8)),
+        thresholds.sweep_surrogate(known, unknown, test),
+    )
+
+
+def displays():
+    by_alpha, by_surrogate = tables()
+    runs = [[{"outer_score": 0.5}, {"outer_score": 0.7}]] * 2
+    return {
+        "oscr": report.oscr(TWO),
+        "roc": report.roc(TWO),
+        "osa": report.osa_over_urr(TWO, thresholds={"msp": 1.0}, alpha=0.5).display(),
+        "histogram": report.histogram(scores(1), threshold=0.5),
+        "rejection": report.per_class_rejection(scores(1), 1.0, classes=[HOSTILE]),
+        "metrics": report.metric_against_unknown_tpr(TWO),
+        "sensitivity": report.sensitivity(
+            {HOSTILE: {0.1: [0.8, 0.9], 1: 0.7, 10: 0.5}}
+        ),
+        "learning": report.learning_curves({HOSTILE: runs}),
+        "alpha": report.alpha_sweep({HOSTILE: by_alpha}),
+        "surrogate": report.surrogate_sweep(by_surrogate),
+    }
+
+
+NAMES = sorted(displays())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_small_drawing_is_xml_and_names_stay_text(name):
+    drawn = displays()[name].svg()
+    root = ET.fromstring(f"<div>{drawn}</div>")  # noqa: S314  # our own
+    kinds = {element.tag.rsplit("}")[-1] for element in root.iter()}
+    assert kinds <= {"div", "svg", "style", "path", "text", "title", "g", "circle"}
+    assert "path" in kinds
+    assert all(
+        not attribute.lower().startswith("on")
+        for element in root.iter()
+        for attribute in element.attrib
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_drawing_is_the_same_every_time(name):
+    assert displays()[name].svg() == displays()[name].svg()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None, reason="the extra report"
+)
+@pytest.mark.parametrize("name", NAMES)
+def test_matplotlib_draws_one_axes_per_chart(name, tmp_path):
+    display = displays()[name]
+    path = tmp_path / "figure.svg"
+    figure = display.plot(path)
+    drawn = [axes for axes in figure.axes if axes.axison]
+    assert len(drawn) == len(display.charts)
+    first = path.read_bytes()
+    display.plot(path)
+    assert path.read_bytes() == first
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_frame_and_notebook_show_the_same_numbers(name):
+    display = displays()[name]
+    frame = display.frame()
+    assert list(frame.columns) == list(display.columns)
+    assert len(frame) > 0
+    assert "<svg" in display._repr_html_()
+    assert all(len(row) == len(display.brief.header) for row in display.brief.rows)
+
+
+def test_oscr_holds_the_curve_of_the_metrics():
+    one = scores(3)
+    shown = report.oscr(one)
+    curve = metrics.oscr_curve(one)
+    np.testing.assert_array_equal(shown.columns["ccr"], curve.ccr)
+    np.testing.assert_array_equal(shown.columns["threshold"], curve.thresholds)
+    at = dict(shown.brief.rows)
+    assert at["0.1"] == metrics.ccr_at_fpr(one, 0.1)
+
+
+def test_roc_agrees_with_scikit_learn():
+    sklearn = pytest.importorskip("sklearn.metrics", reason="a foreign oracle")
+    one = scores(3)
+    shown = report.roc(one)
+    fpr, tpr, _ = sklearn.roc_curve(~one.is_unknown, one.known, drop_intermediate=False)
+    np.testing.assert_allclose(shown.columns["fpr"], fpr)
+    np.testing.assert_allclose(shown.columns["tpr"], tpr)
+
+
+def test_osa_over_urr_takes_operations_as_operating_curves_does():
+    done = thresholds.operate(scores(1), scores(2), alpha=0.5)
+    ours = report.osa_over_urr({"msp": done})
+    theirs = report.operating_curves({"msp": done})
+    assert ours.methods["msp"].operational == theirs.methods["msp"].operational
+    from_scores = report.osa_over_urr(
+        {"msp": scores(2)}, thresholds=done.threshold, alpha=0.5
+    )
+    assert from_scores.methods["msp"].best == theirs.methods["msp"].best
+    assert from_scores.methods["msp"].operational == pytest.approx(
+        theirs.methods["msp"].operational
+    )
+    with pytest.raises(ValueError, match="given alone with operations"):
+        report.osa_over_urr({"msp": done}, alpha=0.3)
+    with pytest.raises(ValueError, match="one weight of the known side"):
+        report.osa_over_urr({"a": scores(1), "b": scores(2, 37)})
+
+
+def test_histograms_add_up_to_one_whatever_the_scores():
+    one = scores(4).with_known(
+        np.where(np.arange(400) % 7 == 0, np.inf, scores(4).known)
+    )
+    shown = report.histogram(one, bins=11)
+    frame = shown.frame()
+    np.testing.assert_allclose(frame.groupby("group")["share"].sum(), 1.0)
+    assert set(frame["group"]) == {"known", "unknown: near", "unknown: far"}
+
+
+def test_rejection_counts_what_a_loop_counts():
+    one = scores(7)
+    shown = report.per_class_rejection(one, 0.9, classes=["cat", "dog", "eel"])
+    found = dict(zip(shown.columns["name"], shown.columns["rejected"], strict=True))
+    groups = one.groups
+    slow = {}
+    for i in range(len(one)):
+        label = int(one.labels[i])
+        name = groups[i] if label < 0 else ("cat", "dog", "eel")[label]
+        slow[name] = slow.get(name, 0) + int(one.known[i] < 0.9)
+    assert found == slow
+
+
+def test_the_dot_of_a_metric_is_its_best_threshold():
+    one = scores(8)
+    shown = report.metric_against_unknown_tpr(one, metrics=["f_macro", "osa"])
+    for row in shown.brief.rows:
+        _, name, threshold, value, found = row
+        ours = metrics.f_score if name == "open-set F" else metrics.osa
+        assert value == pytest.approx(ours(one, threshold))
+        assert found == pytest.approx(metrics.urr(one, threshold))
+
+
+def test_learning_curves_are_means_over_runs():
+    runs = {"a": [[{"m": 0.0}, {"m": 1.0}], [{"m": 1.0}, {"m": 2.0}]]}
+    frame = report.learning_curves(runs).frame()
+    assert frame["mean"].tolist() == [0.5, 1.5]
+    assert frame["spread"].tolist() == pytest.approx([0.5**0.5] * 2)
+    with pytest.raises(ValueError, match="metrics must be one of 'm'"):
+        report.learning_curves(runs, metrics=["other"])
+
+
+def test_thousands_of_points_make_a_small_drawing():
+    drawn = report.oscr(scores(1, 20_000)).svg()
+    assert len(drawn) < 20_000
+
+
+@pytest.mark.parametrize(
+    "show", [report.oscr, report.roc, report.histogram, report.osa_over_urr]
+)
+def test_data_without_unknowns_are_refused_by_name(show):
+    known = Scores(labels=[0, 1], predicted=[0, 1], known=[1.0, 2.0])
+    with pytest.raises(UndefinedMetricError, match="undefined without unknown"):
+        show(known)
+
+
+def test_other_kinds_are_refused():
+    with pytest.raises(TypeError, match=r"report\.oscr: scores must be Scores"):
+        report.oscr([1, 2, 3])
+    with pytest.raises(ValueError, match="one or several by name, got none"):
+        report.oscr({})
+    with pytest.raises(ValueError, match="a table with the columns surrogate"):
+        report.surrogate_sweep(tables()[0])

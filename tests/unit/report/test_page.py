@@ -1,0 +1,252 @@
+"""The page as a file: complete, safe, small, and the same every time."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from openset import ArtefactError, UndefinedMetricError, report, runs
+from openset.cli import app
+from openset.report import _explorer, _leaderboard, _material
+from openset.scores import Scores
+from tests.unit.report.studies import cell, scores, write_study
+
+pytest.importorskip("jinja2", reason="the extra report")
+
+EVIL = "<script>document.title='hacked'</script>"
+CLOSING = "</script><img src=x onerror=alert(1)>"
+
+
+class Reader(HTMLParser):
+    """Collects elements, attributes and visible text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.texts = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        """Remember an element."""
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+
+    def handle_data(self, data):
+        """Remember a text."""
+        self.texts.append(data)
+
+
+def test_the_same_results_give_the_same_bytes(tmp_path):
+    one = write_study(tmp_path / "a" / "study")
+    other = write_study(tmp_path / "b" / "study")
+    for path in (other / "cells").iterdir():  # another birth, the same results
+        document = json.loads(path.read_text())
+        document["birth"] = {"machine": "there", "started": 2.0}
+        path.write_text(json.dumps(document))
+    first = report.write(one, tmp_path / "a.html").read_bytes()
+    assert report.write(other, tmp_path / "b.html").read_bytes() == first
+    assert report.write(one, tmp_path / "c.html").read_bytes() == first
+
+
+def test_hostile_names_are_text_everywhere(tmp_path):
+    folder = tmp_path / EVIL.replace("/", "∕")
+    for seed in range(2):
+        for detector in (EVIL, f"{CLOSING}../../etc/passwd"):
+            made, test, calibration = cell(
+                seed, detector, CLOSING, gap=2.0, method=EVIL,
+                params={EVIL: seed}, classes=(CLOSING, EVIL, "{{ 7 * 7 }}"),
+            )  # fmt: skip
+            groups = np.where(test.is_unknown, CLOSING, EVIL)
+            columns = {n: getattr(test, n) for n in ("labels", "predicted", "known")}
+            made.save(
+                folder, scores=Scores(**columns, groups=groups), calibration=calibration
+            )
+    text = report.write(folder, tmp_path / "page.html").read_text()
+    page = Reader(text)
+    assert page.tags.count("script") == 2
+    assert page.tags.count("img") == page.tags.count("iframe") == 0
+    assert not [a for a in page.attributes if a[1].startswith("on")]
+    shown = "".join(page.texts)
+    assert EVIL in shown
+    assert CLOSING in shown
+    assert "{{ 7 * 7 }}" in shown
+    assert "<script>document" not in text
+    assert "</script><img" not in text
+
+
+def test_the_page_asks_nobody_for_anything(tmp_path):
+    text = report.render(write_study(tmp_path / "study"))
+    assert set(re.findall(r"https?://[^\s\"'<>]+", text)) == {
+        "http://www.w3.org/2000/svg"
+    }
+    assert "default-src 'none'" in text
+    page = Reader(text)
+    assert not [a for a in page.attributes if a[1] in {"src", "srcset", "action"}]
+
+
+def test_every_figure_has_its_table(tmp_path):
+    page = Reader(report.render(write_study(tmp_path / "study")))
+    assert page.tags.count("figure") == page.tags.count("figcaption")
+    buttons = [a for a in page.attributes if a == ("button", "class", "csv")]
+    assert len(buttons) == page.tags.count("figure")
+    shown = "".join(page.texts)
+    for title in (
+        "OSCR", "ROC", "Open-set accuracy over URR", "Metrics against unknown TPR",
+        "Knownness by group", "Rejection by class and group", "OpenAUC over lambda",
+        "Open-set accuracy over α", "Four views of one confusion matrix",
+        "Learning curves",
+    ):  # fmt: skip
+        assert title in shown
+
+
+def test_the_leaderboard_is_the_mean_and_spread_of_the_results(tmp_path):
+    folder = write_study(tmp_path / "study", protocols=("digits",), seeds=3)
+    material = _material.read(folder)
+    board = _leaderboard.board(material.runs, "openauc")
+    frame = runs.results(folder).to_frame()
+    for method in board.methods:
+        mine = [run for run in material.runs if run.method == method]
+        values = [run.values["auroc"].value for run in mine]
+        shown = board.scores[method]["auroc"]
+        assert shown.mean == pytest.approx(np.mean(values))
+        assert shown.spread == pytest.approx(np.std(values, ddof=1))
+        assert set(values) <= set(frame[frame.metric == "auroc"]["value"])
+    means = [board.scores[m]["openauc"].mean for m in board.methods]
+    assert means == sorted(means, reverse=True)
+    ranks = [board.scores[m]["fpr_at_tpr"] for m in board.methods]
+    best = min(ranks, key=lambda score: score.rank)
+    assert best.mean == min(score.mean for score in ranks)  # lower is better
+
+
+def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
+    folder = write_study(tmp_path / "study", protocols=("digits",), seeds=4)
+    shown = "".join(Reader(report.render(folder)).texts)
+    assert "paired t-tests over 4 of 4 runs" in shown
+    for name, gap in (("a", 2.0), ("b", 2.01)):
+        made, test, _ = cell(1, name, "digits", gap=gap)
+        made.save(tmp_path / "pair", scores=test)
+    shown = "".join(Reader(report.render(tmp_path / "pair")).texts)
+    assert "On the same samples the lead is" in shown
+
+
+def test_a_stopped_run_gets_its_table_of_results(tmp_path):
+    folder = write_study(tmp_path / "study")
+    assert not (folder / "results.csv").exists()
+    report.write(folder, tmp_path / "page.html")
+    assert (folder / "results.csv").exists()
+
+
+def test_a_hundred_thousand_samples_stay_below_eight_megabytes(tmp_path):
+    (tmp_path / "study" / "scores").mkdir(parents=True)
+    for i in range(4):
+        one = scores(i, 100_000)
+        one.save(tmp_path / "study" / "scores" / f"{i}.npz")
+    path = report.write(tmp_path / "study", tmp_path / "page.html")
+    assert path.stat().st_size < 8_000_000
+    assert "of 4 cells" in path.read_text()  # and it says that not all are in it
+
+
+def test_detectors_on_one_network_share_its_labels():
+    one = scores(1)
+    first = _material.Run(method="a", values={})
+    packed = _explorer.pack([(first, one), (first, one.with_known(one.known + 1.0))])
+    known, other = packed.cells
+    assert known["label"] == other["label"]
+    assert known["known"] != other["known"]
+
+
+def test_too_many_samples_are_thinned_and_it_is_said(monkeypatch):
+    monkeypatch.setattr(_explorer, "MOST_SAMPLES", 100)
+    one = scores(1)
+    packed = _explorer.pack([(_material.Run(method="a", values={}), one)])
+    cell_ = packed.cells[0]
+    assert cell_["n"] == 400
+    assert cell_["shown"] == 100
+    assert cell_["row"] is not None
+
+
+def test_one_file_of_scores_is_enough(tmp_path):
+    scores(1).save(tmp_path / "mine.npz")
+    done = CliRunner().invoke(
+        app, ["report", str(tmp_path / "mine.npz"), "--threshold", "1.25"]
+    )
+    assert done.exit_code == 0, done.output
+    text = (tmp_path / "mine.html").read_text()
+    assert "at the threshold in use, 1.2500" in text
+    assert "Halfpoint" in text
+
+
+def test_the_command_writes_into_the_run_folder(tmp_path):
+    folder = write_study(tmp_path / "study", protocols=("digits",), seeds=1)
+    done = CliRunner().invoke(app, ["report", str(folder)])
+    assert done.exit_code == 0, done.output
+    assert (folder / "report.html").stat().st_size > 10_000
+    shown = CliRunner().invoke(app, ["report", "--help"]).output
+    assert "openset report runs/study" in shown
+
+
+def test_findings_stand_on_top_and_name_methods_not_files(tmp_path):
+    folder = write_study(tmp_path / "study")
+    (folder / "study.json").write_text(json.dumps({"headline": "f_score"}))
+    text = report.render(folder)
+    assert text.index("OSR005") < text.index("Leaderboard</h2>")
+    stems = {path.stem for path in (folder / "cells").iterdir()}
+    shown = "".join(Reader(text).texts)
+    assert not [stem for stem in stems if stem in shown]
+
+
+def test_thresholds_per_class_are_explored_as_margins(tmp_path):
+    from openset import thresholds  # noqa: PLC0415
+
+    calibration, test = scores(1), scores(2)
+    chosen = thresholds.per_class(calibration)
+    run = _material.Run(method="a", values={}, threshold=chosen)
+    made = _explorer.pack([(run, test)]).cells[0]
+    assert made["threshold"] == "0.0"
+    assert made["unit"].startswith("margin")
+
+
+def test_what_cannot_be_reported_is_said(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such file or folder"):
+        report.write(tmp_path / "nowhere", tmp_path / "page.html")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ArtefactError, match="must be a run folder"):
+        report.write(tmp_path / "empty", tmp_path / "page.html")
+    with pytest.raises(ValueError, match=r"ends in \.html"):
+        report.write(tmp_path / "empty", tmp_path / "page.txt")
+    write_study(tmp_path / "study", protocols=("digits",), seeds=1)
+    with pytest.raises(ValueError, match="one file of scores only"):
+        report.write(tmp_path / "study", tmp_path / "page.html", threshold=1.0)
+    known = scores(1).take(~scores(1).is_unknown)
+    known.save(tmp_path / "known.npz")
+    with pytest.raises(UndefinedMetricError, match="without unknown samples"):
+        report.write(tmp_path / "known.npz", tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_cells_without_numbers_are_refused(tmp_path):
+    key = {"protocol": "p", "model": "m", "method": "", "detector": "d", "seed": 0}
+    runs.Cell(key=key, rows=[]).save(tmp_path / "study")
+    with pytest.raises(ArtefactError, match="must have rows of metrics"):
+        report.render(tmp_path / "study")
+
+
+def test_settings_in_titles_become_a_figure(tmp_path):
+    for k in (1, 5, 20):
+        made, test, _ = cell(0, f"knn(k={k})", "digits", gap=1 + k / 10)
+        made.save(tmp_path / "study", scores=test)
+    text = report.render(tmp_path / "study")
+    assert "OpenAUC over k of knn" in text
+
+
+def test_cells_without_scores_still_have_a_leaderboard(tmp_path):
+    made, _, _ = cell(0, "msp", "digits", gap=2.0)
+    made.save(tmp_path / "study")
+    other, _, _ = cell(0, "knn", "digits", gap=1.0)
+    other.save(tmp_path / "study")
+    text = report.render(tmp_path / "study")
+    assert "No test scores were kept" in text
+    assert "knn" in text
+    assert 'id="x-cell"' not in text

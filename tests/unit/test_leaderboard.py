@@ -1,0 +1,178 @@
+"""Leaderboards: means, spread, marks, tests, and five formats."""
+
+import csv
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from scipy.stats import ttest_rel
+
+from openset.results import Result, Results
+from openset.stats import adjust, direction, leaderboard
+
+DETECTORS = {"msp": 0.80, "knn": 0.90, "vim": 0.89}
+
+
+@pytest.fixture
+def table(rng):
+    """Three detectors, two protocols, four runs each, two metrics."""
+    rows = []
+    for protocol in ("p", "q"):
+        for repeat in (0, 1):
+            for seed in (0, 1):
+                for detector, value in DETECTORS.items():
+                    noise = rng.normal(scale=0.01)
+                    shared = {
+                        "protocol": protocol,
+                        "repeat": repeat,
+                        "seed": seed,
+                        "model": "mlp",
+                        "detector": detector,
+                    }
+                    rows += [
+                        Result(**shared, metric="auroc", value=value + noise),
+                        Result(**shared, metric="fpr_at_tpr", value=1 - value - noise),
+                    ]
+    return Results(rows)
+
+
+def test_entries_are_mean_and_deviation_over_runs(table):
+    board = leaderboard(table, "auroc")
+    assert board.columns == ("p", "q")
+    for (row, column), entry in board.entries.items():
+        values = table.where(detector=row, protocol=column, metric="auroc").column(
+            "value"
+        )
+        assert entry.mean == pytest.approx(np.mean(values))
+        assert entry.spread == pytest.approx(np.std(values, ddof=1))
+        assert entry.n == 4
+
+
+def test_best_and_runner_up_are_marked_by_the_direction_of_the_metric(table):
+    for metric in ("auroc", "fpr_at_tpr"):
+        board = leaderboard(table, metric)
+        for column in board.columns:
+            means = {row: board.entries[row, column].mean for row in board.rows}
+            order = sorted(means, key=means.get, reverse=metric == "auroc")
+            places = [board.entries[row, column].place for row in order]
+            assert places == [1, 2, 0]
+    assert (direction("auroc"), direction("fpr_at_tpr")) == ("higher", "lower")
+
+
+def test_tests_against_the_best_equal_scipys_with_correction(table):
+    board = leaderboard(table, "auroc")
+    for column in board.columns:
+        mine = table.where(protocol=column, metric="auroc")
+        (best,) = [r for r in board.rows if board.entries[r, column].place == 1]
+        others = [d for d in DETECTORS if d != best]
+        values = {d: mine.where(detector=d).column("value") for d in DETECTORS}
+        raw = [ttest_rel(values[best], values[d]).pvalue for d in others]
+        for name, p in zip(others, adjust(raw, "holm"), strict=True):
+            assert board.entries[name, column].p_value == pytest.approx(p)
+        assert board.entries[best, column].p_value is None
+
+
+def test_ranks_are_over_protocols_or_over_runs(table):
+    board = leaderboard(table, "auroc")
+    assert (board.blocks, board.ranks.n) == ("protocol", 2)
+    assert board.rows == tuple(board.ranks.mean)
+    by_run = leaderboard(table, "auroc", blocks="run")
+    assert (by_run.blocks, by_run.ranks.n) == ("run", 8)
+
+
+def test_metrics_can_be_columns(table):
+    board = leaderboard(table, ["auroc", "fpr_at_tpr"], columns="metric")
+    assert board.columns == ("auroc", "fpr_at_tpr")
+    assert board.entries["msp", "auroc"].n == 8
+    with pytest.raises(ValueError, match="metric must be one metric for columns="):
+        leaderboard(table, ["auroc", "fpr_at_tpr"])
+    with pytest.raises(ValueError, match="metric must be one of 'auroc', 'fpr_at_tpr'"):
+        leaderboard(table, "openauc")
+
+
+def test_methods_are_named_by_what_varies():
+    rows = [
+        Result(model=m, method=t, detector=d, metric="auroc", value=0.5)
+        for m, t in (("a", "softmax"), ("b", "openauc"))
+        for d in ("msp", "knn")
+    ]
+    assert set(leaderboard(Results(rows), "auroc").rows) == {
+        "a · softmax · msp",
+        "a · softmax · knn",
+        "b · openauc · msp",
+        "b · openauc · knn",
+    }
+
+
+def test_a_missing_cell_leaves_a_gap_and_no_test(table):
+    kept = Results(row for row in table if (row.detector, row.protocol) != ("msp", "q"))
+    board = leaderboard(kept, "auroc")
+    assert ("msp", "q") not in board.entries
+    assert "–" in board.to_markdown()
+    assert board.ranks is None  # only one protocol has all methods
+
+
+def test_the_same_run_twice_is_refused(table):
+    with pytest.raises(ValueError, match="runs must be unique"):
+        leaderboard(table + table, "auroc")
+
+
+def test_csv_parquet_and_frame_hold_every_digit(table, tmp_path):
+    board = leaderboard(table, "auroc")
+    parsed = list(csv.DictReader(io.StringIO(board.to_csv())))
+    means = [board.entries[r, c].mean for r in board.rows for c in board.columns]
+    assert [float(record["mean"]) for record in parsed] == means
+    frame = pd.read_parquet(board.save(tmp_path / "t.parquet"))
+    assert frame["mean"].tolist() == means == board.to_frame()["mean"].tolist()
+    assert (tmp_path / "t.csv") == board.save(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text() == board.to_csv()
+
+
+def test_latex_is_a_booktabs_table_with_marks(table, tmp_path):
+    text = board_text = leaderboard(table, "auroc").to_latex()
+    lines = text.splitlines()
+    assert lines[:2] == [r"\begin{tabular}{lrrr}", r"\toprule"]
+    assert r"\bottomrule" in lines
+    assert text.count(r"\textbf{") == text.count(r"\underline{") == 2
+    assert all(line.count(" & ") == 3 for line in lines if line.endswith(r"\\"))
+    path = leaderboard(table, "auroc").save(tmp_path / "t.tex")
+    assert path.read_text() == board_text
+
+
+def test_markdown_marks_best_and_runner_up(table, tmp_path):
+    board = leaderboard(table, "auroc")
+    text = board.to_markdown()
+    assert text.count("**") == 4
+    assert len({line.count("|") for line in text.splitlines()}) == 1
+    saved = board.save(tmp_path / "t.md").read_text()
+    assert "Friedman" in saved
+    with pytest.raises(ValueError, match=r"must be one of '\.md'"):
+        board.save(tmp_path / "t.doc")
+
+
+def test_the_terminal_shows_marks_and_notes(table):
+    console = Console(record=True, width=120, file=io.StringIO())
+    console.print(leaderboard(table, "auroc"))
+    text = console.export_text()
+    assert "mean rank" in text
+    assert "Nemenyi" in text
+
+
+def test_names_are_escaped_in_every_format():
+    names = ["<script>x</script>", "a|b*_`", r"\input{x}&%$", "[bold]b[/bold]"]
+    rows = [
+        Result(protocol="<b>", detector=name, metric="auroc", value=0.5 + i / 10)
+        for i, name in enumerate(names)
+    ]
+    board = leaderboard(Results(rows), "auroc")
+    text = board.to_markdown()
+    assert "<" not in text
+    assert all(line.replace(r"\|", "").count("|") == 3 for line in text.splitlines())
+    latex = board.to_latex()
+    assert r"\input" not in latex
+    assert r"\textbackslash{}input\{x\}\&\%\$" in latex
+    console = Console(record=True, width=120, file=io.StringIO())
+    console.print(board)
+    assert "[bold]b[/bold]" in console.export_text()

@@ -1,0 +1,98 @@
+"""The run folder: cells survive the round trip, damage is named."""
+
+import json
+
+import pytest
+
+from openset import ArtefactError, Scores
+from openset.runs import Cell, failures, finished, read_cells, results
+
+KEY = {"protocol": "p", "model": "m", "method": "", "detector": "msp", "seed": 3}
+ROW = {"metric": "auroc", "value": 1 / 3, "low": 0.1, "high": None, "n": 7}
+
+
+def a_cell(**changes):
+    birth = {"version": "1", "started": "then"}
+    return Cell(key=KEY | changes, rows=[ROW], classes=["<b>", "ä"], birth=birth)
+
+
+def test_a_cell_survives_the_disk_bit_for_bit(tmp_path):
+    cell = a_cell()
+    path = cell.save(tmp_path)
+    assert path == tmp_path / "cells" / f"{cell.id}.json"
+    again = Cell.load(path)
+    assert again.to_json() == cell.to_json()
+    assert again.rows[0]["value"] == 1 / 3
+
+
+def test_equal_cells_are_equal_texts_whatever_their_birth():
+    one = a_cell()
+    other = Cell(key=one.key, rows=one.rows, classes=one.classes, birth={"a": 1})
+    assert one.to_json(birth=False) == other.to_json(birth=False)
+    assert one.to_json() != other.to_json()
+    assert a_cell(seed=4).id != one.id
+
+
+def test_scores_lie_beside_the_cell_and_a_failure_is_forgotten(tmp_path):
+    cell = a_cell()
+    failed = tmp_path / "failed" / f"{cell.id}.json"
+    failed.parent.mkdir()
+    failed.write_text('{"id": "x", "error": "no"}')
+    assert failures(tmp_path) == [{"id": "x", "error": "no"}]
+    scores = Scores(labels=[0, -1], predicted=[0, 0], known=[1.0, 0.0])
+    cell.save(tmp_path, scores=scores, calibration=scores.take([1, 0]))
+    assert Scores.load(tmp_path / "scores" / f"{cell.id}.npz").known[0] == 1
+    assert Scores.load(tmp_path / "calibration" / f"{cell.id}.npz").known[0] == 0
+    assert failures(tmp_path) == []
+    assert finished(tmp_path) == {cell.id}
+
+
+def test_results_hold_every_row_of_every_cell_in_the_order_of_keys(tmp_path):
+    for seed in (2, 0, 1):
+        a_cell(seed=seed, repeat=5).save(tmp_path)
+    assert [cell.key["seed"] for cell in read_cells(tmp_path)] == [0, 1, 2]
+    table = results(tmp_path)
+    assert table.column("seed").tolist() == [0, 1, 2]
+    assert set(table.column("repeat")) == {5}
+    assert set(table.column("value")) == {1 / 3}
+
+
+def test_a_half_written_temporary_file_is_no_cell(tmp_path):
+    path = a_cell().save(tmp_path)
+    (path.parent / f".{path.name}.k2j3").write_text('{"kind": "open')
+    assert len(read_cells(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"kind": "open', "is not JSON"),
+        ("[]", "must be an openset.Cell of schema 1, got None"),
+        ('{"kind": "openset.Cell", "schema": 2}', "got openset.Cell of schema 2"),
+        ('{"kind": "openset.Cell", "schema": 1, "rows": []}', "is not a cell"),
+    ],
+)
+def test_a_damaged_cell_is_named(tmp_path, text, said):
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "0.json").write_text(text)
+    with pytest.raises(ArtefactError, match=said):
+        read_cells(tmp_path)
+
+
+def test_a_cell_whose_key_was_edited_is_refused(tmp_path):
+    path = a_cell().save(tmp_path)
+    document = json.loads(path.read_text())
+    document["key"]["detector"] = "better"
+    path.write_text(json.dumps(document))
+    with pytest.raises(ArtefactError, match="must have the id of its key"):
+        read_cells(tmp_path)
+
+
+def test_what_is_no_run_folder_says_how_to_make_one(tmp_path):
+    with pytest.raises(FileNotFoundError, match="openset bench"):
+        read_cells(tmp_path)
+
+
+def test_a_key_without_its_names_is_refused():
+    with pytest.raises(TypeError, match="Cell: model must be a string, got None"):
+        Cell(key={"protocol": "p"}, rows=[])

@@ -121,9 +121,9 @@ without their births.
 {chr(10).join(lines)}
 
 All {len(digests)} digests are equal. 1 → 2 workers: {one / two:.2f} times as fast (the
-faster round of each; not a quiet machine). It has {os.cpu_count()} cores: a load above the number
-of workers means that others computed beside them, so read this as the time on a busy
-machine, not as how the runner scales. Drawing the protocols, starting workers, and each
+faster round of each), on {os.cpu_count()} cores. A load above the number of workers
+means that others computed beside them: the number is then that of a busy machine, not
+how the runner scales. Drawing the protocols, starting workers, and each
 worker's imports and reading of the data are part of the time. Ray's times include its
 two pools of actors; both nodes share the same cores, so they show equal results and a
 survived kill, not more speed. A folder of 10,000 cells (250,000 rows) aggregates in

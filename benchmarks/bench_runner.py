@@ -79,13 +79,15 @@ def main() -> None:
     lines, digests = [], {}
 
     times: dict[str, list[float]] = {}
+    loads: dict[str, list[float]] = {}
 
     def measure(name: str, out: Path, **options: object) -> None:
         done = bench.run(study, out, **options)  # type: ignore[arg-type]
         assert not done.failed, done.failed
         assert digests.setdefault(name, digest(out)) == digest(out)
         times.setdefault(name, []).append(done.seconds)
-        print(name, f"{done.seconds:.1f} s, load {os.getloadavg()[0]:.1f}", flush=True)
+        loads.setdefault(name, []).append(os.getloadavg()[0])
+        print(name, f"{done.seconds:.1f} s, load {loads[name][-1]:.1f}", flush=True)
 
     with tempfile.TemporaryDirectory(prefix="b", dir="/tmp") as name:  # short: sockets
         folder = Path(name)
@@ -105,7 +107,8 @@ def main() -> None:
     assert len(set(digests.values())) == 1, digests
     for name, found in times.items():
         wall = ", ".join(seconds(value) for value in found)
-        lines.append(f"| {name} | {wall} | `{digests[name][:12]}` |")
+        load = ", ".join(f"{value:.1f}" for value in loads[name])
+        lines.append(f"| {name} | {wall} | {load} | `{digests[name][:12]}` |")
     one, two = min(times["1 worker"]), min(times["2 workers (loky)"])
     text = f"""## The bench runner
 
@@ -113,16 +116,18 @@ def main() -> None:
 networks. {machine()}. Every run from an empty folder; the digest is of all cells
 without their births.
 
-| run | wall time | digest of the cells |
-|---|---|---|
+| run | wall time | load at its end | digest of the cells |
+|---|---|---|---|
 {chr(10).join(lines)}
 
 All {len(digests)} digests are equal. 1 → 2 workers: {one / two:.2f} times as fast (the
-faster round of each; the two are all of the machine's cores, others may have used them
-too). Starting workers, importing and each worker's reading of the data are part of the
-time. Ray's times include its two pools of actors; both nodes share the same
-two cores, so this shows equal results and a survived kill, not more speed. A folder of
-10,000 cells (250,000 rows) aggregates in {aggregated:.1f} s.
+faster round of each), on {os.cpu_count()} cores. A load above the number of workers
+means that others computed beside them: the number is then that of a busy machine, not
+how the runner scales. Drawing the protocols, starting workers, and each
+worker's imports and reading of the data are part of the time. Ray's times include its
+two pools of actors; both nodes share the same cores, so they show equal results and a
+survived kill, not more speed. A folder of 10,000 cells (250,000 rows) aggregates in
+{aggregated:.1f} s.
 """
     put_section("runner", text)
     print(text)

@@ -79,8 +79,12 @@ def _train(folder: Path, source: Source, cut: Cut) -> dict[str, Any]:
     )
     for name, outputs in done.outputs.items():
         outputs.save(folder / name)
-    has_curves = any(key.startswith("test_") for key in done.log[-1])
-    return {"curve": done.log if has_curves else None}
+    curve = [
+        {"epoch": line["epoch"] + 1, "loss": line["loss"]}
+        | {k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"}
+        for line in done.log
+    ]
+    return {"curve": curve if len(curve[0]) > 2 else None}
 
 
 def part(folder: Path, name: str) -> Outputs | None:

@@ -230,7 +230,7 @@ def _settle(
     """Run items until each is done or has failed, whatever happens to workers."""
     left, fruitless = list(items), 0
     while left:
-        pool = make_pool()  # anew each time: a cluster may have lost a node
+        pool = make_pool()  # anew each time: a cluster may have changed its size
         error = _attempt(pool, job.function, [job.call(item) for item in left])
         before, left = len(left), [item for item in left if not job.is_settled(item)]
         if error is None:
@@ -238,8 +238,8 @@ def _settle(
                 msg = f"bench: {len(left)} cells left no trace in {run}"
                 raise RuntimeError(msg)
             return
-        # Workers catch what cells raise; this is a process that died, or a cluster
-        # that went away. Who was running is suspect: again, one at a time.
+        # Workers catch what cells raise; this is a process that died, or a cluster that
+        # went away. Who was running is suspect: again, one at a time.
         suspects = _work.marks(run)
         for item in [item for item in left if item.id in suspects]:
             again = _attempt(pool.alone, job.function, job.call(item))

@@ -305,33 +305,37 @@ def test_pixels_are_not_standardised_one_by_one(rng):
     assert np.asarray(outputs["test"].features).max() <= 1
 
 
-def test_networks_go_through_the_training_package(tmp_path, monkeypatch):
-    """The seam: what `openset.train.fit` is called with, and what it leaves behind."""
-    called = {}
-
-    def trained(*, method, data, protocol, seed, root, out, **params):
-        called[method] = (data, protocol.n_known, seed, params)
-        labels = np.tile([0, 1, 2, 3, 4, 5, -1], 9)
-        logits = np.eye(6)[np.abs(labels)] * 2 + np.random.default_rng(seed).normal(
-            size=(63, 6)
-        )
-        test = Outputs(logits=logits, labels=labels)
-        test.take(labels >= 0).save(out / "train.npz")
-        test.save(out / "test.npz")
-        (out / "curve.json").write_text('[{"epoch": 1, "openauc": 0.5}]')
-
-    monkeypatch.setattr("openset.train.fit", trained, raising=False)
+def test_networks_are_trained_by_the_training_package(tmp_path):
     text = b"""
-protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
-models: [{kind: network, params: {epochs: 2}}]
-methods: [softmax, {name: openauc, lam: 0.1}]
-detectors: [msp]
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, validation: 0.1}]
+models: [{kind: network, params: {recipe: A, epochs: 3, lr: 0.02, curves: true}}]
+methods: [softmax, {name: openauc, weight: 0.2}]
+detectors: [msp, postmax]
 seeds: [3]
 """
     done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
-    assert (done.n_run, done.failed) == (2, ())
-    assert called["softmax"] == ("digits", 6, 3, {"epochs": 2})
-    assert called["openauc"] == ("digits", 6, 3, {"epochs": 2, "lam": 0.1})
+    assert (done.n_run, done.failed) == (4, ())
     cells = runs.read_cells(tmp_path)
-    assert [cell.key["method"] for cell in cells] == ["openauc(lam=0.1)", "softmax"]
-    assert cells[0].curve == [{"epoch": 1, "openauc": 0.5}]
+    assert {cell.key["method"] for cell in cells} == {"openauc(weight=0.2)", "softmax"}
+    curve = cells[0].curve
+    assert [line["epoch"] for line in curve] == [1, 2, 3]
+    openauc = cells[0].results().where(metric="openauc").column("value")[0]
+    # Whichever detector it is of, a curve ends where its network ends.
+    assert cells[0].curve == cells[1].curve
+    of_msp = next(c for c in cells if c.key["detector"] == "msp")
+    found = of_msp.results().where(metric="openauc").column("value")[0]
+    assert of_msp.curve[-1]["openauc_msp"] == pytest.approx(found, abs=1e-6)
+    assert 0 < openauc < 1
+
+
+def test_an_option_no_method_has_fails_its_cells_and_says_so(tmp_path):
+    text = b"""
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+models: [{kind: network, params: {recipe: A, epochs: 1}}]
+methods: [{name: openauc, lam: 0.1}]
+detectors: [msp]
+"""
+    done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
+    assert done.n_run == 0
+    assert "lam" in done.failed[0]["error"]
+

@@ -116,6 +116,22 @@ def test_clinc150_calls_its_out_of_scope_texts_oos(data_root, reference):
     assert np.array_equal(train.inputs[train.labels == -1], expected["oos_train_x"])
 
 
+def test_embeddings_have_the_classes_of_their_texts(data_root):
+    texts, found = load("clinc150", data_root), load("clinc150-minilm", data_root)
+    assert (len(found), found.inputs.shape[1]) == (16_200, 384)
+    assert found.classes == texts.classes
+    for part in ("validation", "test"):
+        of_texts = texts.labels[texts.parts[part]]
+        assert np.array_equal(found.labels[found.parts[part]], of_texts)
+    assert found.part("train").counts.tolist() == [50] * 150
+
+
+def test_embeddings_without_their_texts_say_which_file_is_missing(data_root, tmp_path):
+    (tmp_path / "clinc150_minilm.npz").symlink_to(data_root / "clinc150_minilm.npz")
+    with pytest.raises(FileNotFoundError, match=r"put clinc150\.json\.xz beside it"):
+        load("clinc150-minilm", tmp_path)
+
+
 def test_clinc150_is_cut_with_its_own_unknowns(data_root):
     clinc = load("clinc150", data_root)
     p = protocols.Protocol(known=clinc.classes, unknown=["oos"])

@@ -220,12 +220,19 @@ def _rows(
     of_key: dict[str, Any] = {name: key[name] for name in _NAMES}
     of_key |= {name: int(key.get(name, 0)) for name in _NUMBERS}
     for row in rows:
-        yield Result(
-            **of_key,
-            metric=row["metric"],
-            value=row["value"],
-            n=row.get("n", 0),
-        )
+        try:
+            yield Result(
+                **of_key,
+                metric=row["metric"],
+                value=row["value"],
+                n=row.get("n", 0),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            msg = (
+                f"Cell {identity(key)}: rows must have a metric and a number as value, "
+                f"got {row}. Delete the cell and run the study again"
+            )
+            raise ArtefactError(msg) from error
 
 
 def _json(path: Path) -> Any:

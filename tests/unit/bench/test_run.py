@@ -338,4 +338,3 @@ detectors: [msp]
     done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
     assert done.n_run == 0
     assert "lam" in done.failed[0]["error"]
-

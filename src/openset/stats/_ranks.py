@@ -6,8 +6,8 @@ from math import inf, sqrt
 from typing import Any, Literal
 
 import numpy as np
+import scipy  # whose parts are imported when first used
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import chi2, rankdata, studentized_range
 
 from openset import _check
 from openset._types import UndefinedMetricError
@@ -36,7 +36,7 @@ class Ranks:
             _check.one_of("Ranks.p_of", "method", name, list(self.mean))
         k = len(self.mean)
         distance = abs(self.mean[a] - self.mean[b]) / sqrt(k * (k + 1) / (6 * self.n))
-        return float(studentized_range.sf(distance * sqrt(2), k, inf))
+        return float(scipy.stats.studentized_range.sf(distance * sqrt(2), k, inf))
 
 
 def ranks(
@@ -84,10 +84,10 @@ def ranks(
     _check.number("ranks", "level", level, low=0, high=1, open_low=True, open_high=True)
     names, values = _matrix(table)
     n, k = values.shape
-    placed = rankdata(-values if better == "higher" else values, axis=1)
+    placed = scipy.stats.rankdata(-values if better == "higher" else values, axis=1)
     mean = placed.mean(axis=0)
     statistic, p_value = _friedman(placed, mean)
-    quantile = float(studentized_range.ppf(level, k, inf))
+    quantile = float(scipy.stats.studentized_range.ppf(level, k, inf))
     distance = quantile / sqrt(2) * sqrt(k * (k + 1) / (6 * n))
     order = np.argsort(mean, kind="stable")
     return Ranks(
@@ -133,7 +133,7 @@ def _friedman(placed: NDArray[Any], mean: NDArray[Any]) -> tuple[float, float]:
         return 0.0, 1.0
     spread = float(((mean - (k + 1) / 2) ** 2).sum())
     statistic = 12 * n / (k * (k + 1)) * spread / correction
-    return statistic, float(chi2.sf(statistic, k - 1))
+    return statistic, float(scipy.stats.chi2.sf(statistic, k - 1))
 
 
 def _alike(

@@ -93,11 +93,23 @@ class Batches:
         self.pipeline = pipeline
         self.device, self.batch, self.seed = device, batch, seed
         self.rank, self.world = rank, world
+        if len(self) == 0:
+            msg = _check.must(
+                f"at least {2 * world} samples",
+                caller=_CALLER,
+                name="the training part",
+                got=self.n,
+            )
+            raise ValueError(msg)
 
     def __len__(self) -> int:
-        """Batches per epoch; one too small for all processes is left out."""
+        """Batches per epoch; a last one that leaves a process fewer than two is not.
+
+        Batch norm has no spread of a single sample. The order is another one in every
+        epoch, so all samples have their turn.
+        """
         whole, left = divmod(self.labels.shape[0], self.batch)
-        return whole + (left >= self.world)
+        return whole + (left >= 2 * self.world)
 
     @property
     def n(self) -> int:

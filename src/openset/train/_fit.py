@@ -1,6 +1,7 @@
 """Training: one run, or several at once on one device."""
 
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ with _io.importing("openset.train", "torch"):
     from lightning_fabric import Fabric
     from torch import nn
 
+from openset.train import _fingerprint
 from openset.train._progress import Progress
 from openset.train._respond import answer
 from openset.train._run import Run
@@ -28,6 +30,7 @@ from openset.train.trained import Trained, collect
 _CALLER = "train.fit"
 # Updates from which on compiling (half a minute) pays off.
 _WORTH_COMPILING = 100_000
+_ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,6 +70,10 @@ def job(
         network = "classifier32" if cut.train.kind == "image" else "mlp"
     if isinstance(recipe, str):
         made = named_recipe(recipe, name, **changes)
+    elif not isinstance(recipe, Recipe):
+        rule, got = "'A', 'B', 'T' or a Recipe", type(recipe).__name__
+        msg = _check.must(rule, caller=_CALLER, name="recipe", got=got)
+        raise TypeError(msg)
     elif changes:
         msg = _check.must(
             "given only with a recipe by name",
@@ -82,12 +89,13 @@ def job(
         method=method,
         data=name,
         protocol=cut.protocol,
-        network=network if isinstance(network, str) else type(network).__name__,
+        network=_fingerprint.of_network(network),
         recipe=made,
         seed=seed,
         options=dict(options or {}),
         precision=precision,
         parts=_check.positive_int(_CALLER, "accumulate", accumulate),
+        samples=_fingerprint.of_cut(cut),
     )
     return Job(
         spec=spec, cut=cut, network=network, out=None if out is None else Path(out)
@@ -136,7 +144,7 @@ def fit(
         Which published split.
     network
         See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
-        ``mlp`` for tables.
+        ``mlp`` for tables. A model of your own is copied, and stays as it is.
     recipe
         "A", "B", "T", or a `Recipe`.
     seed
@@ -188,7 +196,7 @@ def fit(
     >>> trained.evaluate()["accuracy"] > 0.9
     True
     """
-    fabric = make_fabric(accelerator, devices, nodes, precision)
+    fabric = make_fabric(accelerator, devices, nodes, precision, method=method)
     one = job(
         method=method,
         data=data,
@@ -239,12 +247,17 @@ def fit_jobs(
     jobs
         Made by :func:`job`.
     fabric
-        Made by :func:`make_fabric`; left out, one device.
+        Made by :func:`make_fabric`; left out, one device with the jobs' precision.
     compiled, curves, checkpoint_seconds, tensorboard, progress
         See :func:`fit`.
     """
-    fabric = make_fabric() if fabric is None else fabric
     listed = list(jobs)
+    _check.number(_CALLER, "checkpoint_seconds", checkpoint_seconds, low=0)
+    _check_folders(listed)
+    if fabric is None:
+        precisions = {one.spec.precision for one in listed}
+        fabric = make_fabric(precision=min(precisions, default=None))
+    _check_precision(listed, fabric)
     if len(listed) > 1 and fabric.world_size > 1:
         msg = _check.must(
             "1 for several runs at once",
@@ -293,8 +306,15 @@ def make_fabric(
     devices: int = 1,
     nodes: int = 1,
     precision: str | None = None,
+    *,
+    method: str = "softmax",
 ) -> Any:
-    """Launch Lightning Fabric with the precision that suits the device."""
+    """Launch Lightning Fabric with the precision that suits the device.
+
+    Several processes exchange gradients in the way that `method` needs.
+    """
+    strategy = _strategy(method)
+    _check.one_of(_CALLER, "accelerator", accelerator, _ACCELERATORS)
     devices = _check.positive_int(_CALLER, "devices", devices)
     nodes = _check.positive_int(_CALLER, "nodes", nodes)
     has_gpu = torch.cuda.is_available()
@@ -319,6 +339,16 @@ def make_fabric(
         on_gpu = accelerator != "cpu" and has_gpu and torch.cuda.is_bf16_supported()
         precision = "bf16-mixed" if on_gpu else "32-true"
     many = devices * nodes > 1
+    started = int(os.environ.get("WORLD_SIZE", devices * nodes))
+    if started != devices * nodes:
+        msg = _check.must(
+            f"{started}, the processes that were started",
+            caller=_CALLER,
+            name="devices times nodes",
+            got=f"{devices} times {nodes}",
+            remedy="Give devices= and nodes= as torchrun was started with",
+        )
+        raise ValueError(msg)
     # It tells which precision is used, and how to trade it for speed: not news here.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     fabric = Fabric(
@@ -326,17 +356,24 @@ def make_fabric(
         devices=devices,
         num_nodes=nodes,
         precision=precision,  # type: ignore[arg-type]
-        strategy="ddp" if many else "auto",
+        strategy=strategy if many else "auto",
     )
     fabric.launch()
     fabric.asked_precision = precision  # type: ignore[attr-defined]  # for the spec
     return fabric
 
 
+def _strategy(method: str) -> str:
+    phases = {phase for phases in find(method).passes for phase in phases}
+    # Updates of a generator, say, leave most parameters without a gradient.
+    return "ddp" if len(phases) == 1 else "ddp_find_unused_parameters_true"
+
+
 def _take_turns(runs: list[Run], bars: Progress) -> None:
     for run in runs:
         with run.turn():
             run.resume()
+        bars.start_at(run)
     alive = [(run, run.updates()) for run in runs]
     while alive:
         still = []
@@ -375,12 +412,35 @@ def _finished(run: Run) -> Trained:
     )
 
 
+def _check_folders(jobs: list[Job]) -> None:
+    folders = [one.out.resolve() for one in jobs if one.out is not None]
+    for folder in folders:
+        if folders.count(folder) > 1:
+            msg = _check.must(
+                "another folder for each run", caller=_CALLER, name="out", got=folder
+            )
+            raise ValueError(msg)
+
+
+def _check_precision(jobs: list[Job], fabric: Any) -> None:
+    # What a spec says must be what happens.
+    for one in jobs:
+        if one.spec.precision != fabric.asked_precision:
+            msg = _check.must(
+                f"{fabric.asked_precision!r}, as make_fabric was asked for",
+                caller=_CALLER,
+                name="precision",
+                got=repr(one.spec.precision),
+                remedy="Make the jobs with precision=fabric.asked_precision",
+            )
+            raise ValueError(msg)
+
+
 def _is_finished(one: Job) -> bool:
     record = Trained.record(one.out) if one.out is not None else None
     if record is None:
         return False
-    ours = one.spec.to_json()
-    differing = [k for k in ours if k != "version" and ours[k] != record["spec"].get(k)]
+    differing = one.spec.differing(record["spec"])
     if differing:
         msg = (
             f"{_CALLER}: out must be an empty folder or one of the same run, got "

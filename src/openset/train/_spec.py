@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ class Spec:
     options: dict[str, Any] = field(default_factory=dict)
     precision: str = "32-true"
     parts: int = 1
+    samples: str = ""
 
     @property
     def title(self) -> str:
@@ -39,6 +41,16 @@ class Spec:
         plain = asdict(self) | {"protocol": json.loads(self.protocol.to_json())}
         plain["version"] = __version__
         return json.loads(json.dumps(plain))
+
+    def differing(self, other: Mapping[str, Any]) -> list[str]:
+        """Return what sets a run with that plain data apart from this one.
+
+        The package's version does not, nor what an older version did not record.
+        """
+        ours = self.to_json()
+        return sorted(
+            k for k in ours if k != "version" and k in other and ours[k] != other[k]
+        )
 
     @property
     def hash(self) -> str:

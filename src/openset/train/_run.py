@@ -189,6 +189,9 @@ class Run:
         path = self.checkpoint
         if path is not None and path.exists():
             self._load(path)
+        if path is not None and self.is_chief:
+            for left in path.parent.glob(f".{path.name}.*"):
+                left.unlink()  # a kill came while it was written
         self.log.keep(self.done)
         if self.fabric.world_size > 1:
             everyone = self.fabric.all_gather(torch.tensor(self.done))

@@ -30,7 +30,13 @@ def as_tensor(inputs: Any, kind: str, side: int | None) -> Tensor:
         )
         raise TypeError(msg)
     if kind == "table":
-        return torch.from_numpy(np.ascontiguousarray(inputs, dtype=np.float32))
+        rows = np.ascontiguousarray(inputs, dtype=np.float32)
+        if not np.isfinite(rows).all():
+            rule, got = "finite numbers", "NaN or infinity"
+            remedy = "Fill in or leave out what is missing"
+            msg = _check.must(rule, caller=_CALLER, name="data", got=got, remedy=remedy)
+            raise ValueError(msg)
+        return torch.from_numpy(rows)
     pixels = _pixels(inputs, side)
     if pixels.ndim == 3:
         pixels = pixels[..., None]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from openset import _check, _io, datasets, protocols
 from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
@@ -30,6 +32,7 @@ from openset.train.trained import Trained, collect
 _CALLER = "train.fit"
 # Updates from which on compiling (half a minute) pays off.
 _WORTH_COMPILING = 100_000
+_PRECISIONS = ("32-true", "bf16-mixed")
 _ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
 
 
@@ -62,9 +65,16 @@ def job(
 ) -> Job:
     """Describe a run without starting it; parameters as in :func:`fit`."""
     find(method)  # a wrong name is the first thing to say
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_integer or seed < 0:
         rule = "an integer >= 0"
         raise ValueError(_check.must(rule, caller=_CALLER, name="seed", got=repr(seed)))
+    if options is not None and not isinstance(options, Mapping):
+        rule, got = "a mapping of names to values", repr(options)
+        raise TypeError(_check.must(rule, caller=_CALLER, name="options", got=got))
+    if out is not None and Path(out).is_file():
+        rule, got = "a folder", f"the file {out}"
+        raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=got))
     cut, name = _cut(data, protocol, split, root, validation)
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
@@ -91,7 +101,7 @@ def job(
         protocol=cut.protocol,
         network=_fingerprint.of_network(network),
         recipe=made,
-        seed=seed,
+        seed=int(seed),
         options=dict(options or {}),
         precision=precision,
         parts=_check.positive_int(_CALLER, "accumulate", accumulate),
@@ -163,7 +173,7 @@ def fit(
         Where to train, as Lightning Fabric takes them; several processes under
         ``torchrun``.
     precision
-        Left out: "bf16-mixed" on a GPU that has it, else "32-true".
+        "32-true" or "bf16-mixed". Left out: the latter on a GPU that has it.
     accumulate
         Cut each batch into so many parts whose gradients add up.
     compiled
@@ -253,7 +263,7 @@ def fit_jobs(
     """
     listed = list(jobs)
     _check.number(_CALLER, "checkpoint_seconds", checkpoint_seconds, low=0)
-    _check_folders(listed)
+    _check_folders(listed, needed=tensorboard)
     if fabric is None:
         precisions = {one.spec.precision for one in listed}
         fabric = make_fabric(precision=min(precisions, default=None))
@@ -338,6 +348,7 @@ def make_fabric(
     if precision is None:
         on_gpu = accelerator != "cpu" and has_gpu and torch.cuda.is_bf16_supported()
         precision = "bf16-mixed" if on_gpu else "32-true"
+    _check.one_of(_CALLER, "precision", precision, _PRECISIONS)
     many = devices * nodes > 1
     started = int(os.environ.get("WORLD_SIZE", devices * nodes))
     if started != devices * nodes:
@@ -412,7 +423,10 @@ def _finished(run: Run) -> Trained:
     )
 
 
-def _check_folders(jobs: list[Job]) -> None:
+def _check_folders(jobs: list[Job], *, needed: bool) -> None:
+    if needed and any(one.out is None for one in jobs):
+        rule = "a folder, to log for TensorBoard"
+        raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=None))
     folders = [one.out.resolve() for one in jobs if one.out is not None]
     for folder in folders:
         if folders.count(folder) > 1:

@@ -18,7 +18,7 @@ from openset.train import _checkpoint, networks
 from openset.train._batches import Batches, as_tensor
 from openset.train._learner import Learner
 from openset.train._log import Log
-from openset.train._respond import answer, known_scores
+from openset.train._respond import answer, from_all, known_scores
 from openset.train._seeds import derived, start_step
 from openset.train._spec import Spec
 from openset.train._updates import Updates
@@ -194,7 +194,8 @@ class Run:
                 left.unlink()  # a kill came while it was written
         self.log.keep(self.done)
         if self.fabric.world_size > 1:
-            everyone = self.fabric.all_gather(torch.tensor(self.done))
+            done = torch.tensor(self.done, device=self.device)
+            everyone = from_all(self.fabric, done)
             if int(everyone.min()) != int(everyone.max()):
                 msg = _check.must(
                     "one that all processes see",
@@ -289,12 +290,7 @@ class Run:
             seconds = counted.started.elapsed_time(counted.ready) / 1000
         loss, hits, n = counted.totals.tolist()
         if not math.isfinite(loss):
-            msg = (
-                f"{_CALLER}: the loss must stay finite, got {loss} in epoch "
-                f"{counted.epoch} of {self.spec.title}. Try a lower rate (lr=) or more "
-                "warm-up"
-            )
-            raise FloatingPointError(msg)
+            raise FloatingPointError(self._exploded("loss", loss, counted.epoch))
         line = {
             "epoch": counted.epoch,
             "lr": counted.rate,
@@ -304,6 +300,16 @@ class Run:
             "samples_per_second": n / seconds,
         }
         self.log.add(line | counted.curves)
+
+    def _exploded(self, what: str, got: object, epoch: int | None = None) -> str:
+        last = self.done - 1 if epoch is None else epoch
+        return _check.must(
+            "finite to the end",
+            caller=_CALLER,
+            name=f"the {what} of {self.spec.title}",
+            got=f"{got} in epoch {last}",
+            remedy="Try a lower rate (lr=) or more warm-up (warmup=)",
+        )
 
     def _curves(self) -> dict[str, float]:
         test = self.cut.tests[0]
@@ -319,6 +325,9 @@ class Run:
 
     def save(self) -> None:
         """Write the checkpoint."""
+        if not all(bool(p.isfinite().all()) for p in self.learner.parameters()):
+            # The loss of the last batch was taken before its update.
+            raise FloatingPointError(self._exploded("weights", "others"))
         if self.checkpoint is not None and self.is_chief:
             _checkpoint.save(
                 self.checkpoint,

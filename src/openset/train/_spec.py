@@ -6,9 +6,21 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from openset import __version__
+import numpy as np
+
+from openset import __version__, _check
 from openset.protocols import Protocol
 from openset.train.recipes import Recipe
+
+
+def _number(value: Any) -> Any:
+    """Return a number of NumPy's as one of Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    got = type(value).__name__
+    rule = "numbers, strings, or lists of them"
+    msg = _check.must(rule, caller="train.fit", name="options", got=got)
+    raise TypeError(msg)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +52,7 @@ class Spec:
         """Return plain data; the package's version goes with it."""
         plain = asdict(self) | {"protocol": json.loads(self.protocol.to_json())}
         plain["version"] = __version__
-        return json.loads(json.dumps(plain))
+        return json.loads(json.dumps(plain, default=_number))
 
     def differing(self, other: Mapping[str, Any]) -> list[str]:
         """Return what sets a run with that plain data apart from this one.

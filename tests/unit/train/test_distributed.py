@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,8 +12,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import load_file
 
-from openset.train import Trained
-from openset.train._respond import _gathered
+from openset.train import Trained, _respond
 from tests.unit.train.tiny import fit_tiny
 from tests.unit.train.two_processes import cases
 
@@ -36,13 +36,15 @@ def together(tmp_path_factory):
     done = subprocess.run(  # noqa: S603  # our own program
         [*launcher, *program, str(folder)],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        env=os.environ
+        | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"},
         capture_output=True,
         text=True,
         timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
+    assert "Warning" not in done.stderr
     return folder
 
 
@@ -114,22 +116,8 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_by_all(together):
         assert "batch must be at least 2, one sample for each process, got 1" in message
 
 
-class Pretended:
-    """A fabric of several processes, as one of them sees it."""
-
-    device = torch.device("cpu")
-
-    def __init__(self, shares, ids):
-        self.world_size = len(shares)
-        self.answers = [torch.stack(shares), torch.stack(ids)]
-
-    def all_gather(self, _):
-        """Return what all processes would have sent."""
-        return self.answers.pop(0)
-
-
 @pytest.mark.parametrize(("n", "world"), [(7, 2), (6, 2), (7, 3), (1, 2), (8, 5)])
-def test_shares_of_any_size_come_back_in_order(n, world):
+def test_shares_of_any_size_come_back_in_order(n, world, monkeypatch):
     values = torch.arange(2 * n).reshape(n, 2).float() + 1
     longest = -(-n // world)
     shares, ids = [], []
@@ -139,5 +127,8 @@ def test_shares_of_any_size_come_back_in_order(n, world):
         shares.append(torch.cat([values[rows], torch.zeros(left, 2)]))
         ids.append(torch.cat([rows, torch.full((left,), -1)]))
     rows = torch.arange(n)[::world]
-    found = _gathered(Pretended(shares, ids), values[rows], rows, n)
+    sent = iter([torch.stack(shares), torch.stack(ids)])
+    monkeypatch.setattr(_respond, "from_all", lambda *_: next(sent))
+    fabric = SimpleNamespace(world_size=world)
+    found = _respond._gathered(fabric, values[rows], rows, n)
     assert_array_equal(found, values.numpy())

@@ -1,7 +1,9 @@
 """Training end to end: what comes out, that it repeats, and what is refused."""
 
+import dataclasses
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -11,7 +13,15 @@ from torch import nn
 
 from openset import datasets, metrics
 from openset.datasets import Dataset, _inputs
-from openset.train import Trained, fit_jobs, job, make_fabric, methods, recipe
+from openset.train import (
+    Trained,
+    fit_jobs,
+    job,
+    make_fabric,
+    methods,
+    recipe,
+    recipes,
+)
 from openset.train import _fit as fit_module
 from openset.train import _progress as progress_module
 from openset.train._batches import Batches
@@ -570,6 +580,11 @@ def test_bars_show_epochs_loss_and_speed_in_a_terminal(capsys, monkeypatch):
             "batch must be even, got 3",
         ),
         ({"data": "no such data"}, "no such data"),
+        ({"precision": "16-mixed"}, "precision must be one of '32-true', 'bf16-mixed'"),
+        (
+            {"tensorboard": True},
+            "out must be a folder, to log for TensorBoard, got None",
+        ),
         ({"network": rows_network(4)}, "a model with 3 outputs, got 4. One output per"),
     ],
 )
@@ -683,10 +698,57 @@ def test_too_few_samples_are_refused():
 
 def test_a_loss_that_explodes_stops_the_run_and_leaves_no_result(tmp_path):
     with pytest.raises(
-        FloatingPointError, match=r"loss must stay finite, got .*lower rate"
+        FloatingPointError,
+        match=r"the loss of softmax rows seed 0 must be finite .*lower",
     ):
         fit_tiny(lr=1e38, out=tmp_path, checkpoint_seconds=0)
     assert not (tmp_path / "trained.json").exists()
+
+
+def test_weights_that_explode_in_the_last_update_are_not_kept(tmp_path, monkeypatch):
+    # The only batch's loss is taken before its update.
+    monkeypatch.setattr(recipes.Recipe, "rate", lambda *_: math.inf)
+    for _ in range(2):  # the second does not take up what the first left
+        with pytest.raises(FloatingPointError, match=r"the weights of .*lower rate"):
+            fit_tiny(batch=64, epochs=1, out=tmp_path)
+    assert not (tmp_path / "checkpoint.safetensors").exists()
+
+
+def test_outputs_that_overflow_are_named():
+    with pytest.raises(
+        FloatingPointError, match=r"the \w+ of the trained .*lower rate"
+    ):
+        fit_tiny(lr=1e38, batch=64, epochs=1)
+
+
+def test_missing_numbers_in_a_table_are_refused():
+    data = rows_data()
+    rows = np.array(data.inputs)
+    rows[4, 2] = np.nan
+    broken = dataclasses.replace(data, inputs=rows)
+    with pytest.raises(ValueError, match="data must be finite numbers, got NaN or inf"):
+        fit_tiny(broken)
+
+
+def test_options_that_are_no_mapping_of_plain_values_are_refused():
+    with pytest.raises(TypeError, match="options must be a mapping of names to values"):
+        fit_tiny(options=["weight"])
+    with pytest.raises(TypeError, match=r"options must be numbers, .*got Fraction"):
+        fit_tiny(method="arpl", options={"weight": Fraction(1, 10)})
+
+
+def test_numbers_of_numpy_are_as_good_as_others():
+    trained = fit_tiny(
+        method="arpl", seed=np.int64(3), options={"weight": np.float32(0.5)}, epochs=1
+    )
+    assert trained.spec["seed"] == 3
+    assert trained.spec["options"] == {"weight": 0.5}
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="out must be a folder, got the file"):
+        fit_tiny(out=tmp_path / "file")
 
 
 def test_a_protocol_beside_a_cut_is_refused():

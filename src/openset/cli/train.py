@@ -122,7 +122,7 @@ def command(
     named = _protocols(protocol, data, split, all_splits=all_splits)
     grid = _grid(tune or [], taken)
     numbers = range(seed, seed + _check.positive_int(_CALLER, "--seeds", seeds))
-    fabric = train.make_fabric(accelerator, devices, nodes, precision)
+    fabric = train.make_fabric(accelerator, devices, nodes, precision, method=method)
     common: dict[str, Any] = {
         "method": method,
         "recipe": recipe,

@@ -30,7 +30,13 @@ def as_tensor(inputs: Any, kind: str, side: int | None) -> Tensor:
         )
         raise TypeError(msg)
     if kind == "table":
-        return torch.from_numpy(np.ascontiguousarray(inputs, dtype=np.float32))
+        rows = np.ascontiguousarray(inputs, dtype=np.float32)
+        if not np.isfinite(rows).all():
+            rule, got = "finite numbers", "NaN or infinity"
+            remedy = "Fill in or leave out what is missing"
+            msg = _check.must(rule, caller=_CALLER, name="data", got=got, remedy=remedy)
+            raise ValueError(msg)
+        return torch.from_numpy(rows)
     pixels = _pixels(inputs, side)
     if pixels.ndim == 3:
         pixels = pixels[..., None]
@@ -93,11 +99,23 @@ class Batches:
         self.pipeline = pipeline
         self.device, self.batch, self.seed = device, batch, seed
         self.rank, self.world = rank, world
+        if len(self) == 0:
+            msg = _check.must(
+                f"at least {2 * world} samples",
+                caller=_CALLER,
+                name="the training part",
+                got=self.n,
+            )
+            raise ValueError(msg)
 
     def __len__(self) -> int:
-        """Batches per epoch; one too small for all processes is left out."""
+        """Batches per epoch; a last one that leaves a process fewer than two is not.
+
+        Batch norm has no spread of a single sample. The order is another one in every
+        epoch, so all samples have their turn.
+        """
         whole, left = divmod(self.labels.shape[0], self.batch)
-        return whole + (left >= self.world)
+        return whole + (left >= 2 * self.world)
 
     @property
     def n(self) -> int:

@@ -9,6 +9,7 @@ from openset import _io
 from openset._types import ArtefactError
 
 with _io.importing("openset.train", "torch"):
+    import torch
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import save_file
     from torch import Tensor, nn
@@ -31,7 +32,11 @@ def save(
             for name, value in state.items():
                 if isinstance(value, Tensor):
                     tensors[f"optimiser/{part}/{number}/{name}"] = value
-    held = {k: v.detach().cpu().contiguous() for k, v in tensors.items()}
+    # Cloned: the format refuses tensors that share memory, as tied weights do.
+    contiguous = torch.contiguous_format
+    held = {
+        k: v.detach().cpu().clone(memory_format=contiguous) for k, v in tensors.items()
+    }
     meta = {
         "kind": "openset.Checkpoint",
         "schema": _SCHEMA,

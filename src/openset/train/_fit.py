@@ -1,11 +1,14 @@
 """Training: one run, or several at once on one device."""
 
 import logging
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from openset import _check, _io, datasets, protocols
 from openset.datasets import Cut, Dataset
@@ -16,6 +19,7 @@ with _io.importing("openset.train", "torch"):
     from lightning_fabric import Fabric
     from torch import nn
 
+from openset.train import _fingerprint
 from openset.train._progress import Progress
 from openset.train._respond import answer
 from openset.train._run import Run
@@ -28,6 +32,8 @@ from openset.train.trained import Trained, collect
 _CALLER = "train.fit"
 # Updates from which on compiling (half a minute) pays off.
 _WORTH_COMPILING = 100_000
+_PRECISIONS = ("32-true", "bf16-mixed")
+_ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,14 +71,25 @@ def job(
     `title` is shown beside its progress bar.
     """
     find(method)  # a wrong name is the first thing to say
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
+    if not is_integer or seed < 0:
         rule = "an integer >= 0"
         raise ValueError(_check.must(rule, caller=_CALLER, name="seed", got=repr(seed)))
+    if options is not None and not isinstance(options, Mapping):
+        rule, got = "a mapping of names to values", repr(options)
+        raise TypeError(_check.must(rule, caller=_CALLER, name="options", got=got))
+    if out is not None and Path(out).is_file():
+        rule, got = "a folder", f"the file {out}"
+        raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=got))
     cut, name = _cut(data, protocol, split, root, validation)
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
     if isinstance(recipe, str):
         made = named_recipe(recipe, name, **changes)
+    elif not isinstance(recipe, Recipe):
+        rule, got = "'A', 'B', 'T' or a Recipe", type(recipe).__name__
+        msg = _check.must(rule, caller=_CALLER, name="recipe", got=got)
+        raise TypeError(msg)
     elif changes:
         msg = _check.must(
             "given only with a recipe by name",
@@ -88,12 +105,13 @@ def job(
         method=method,
         data=name,
         protocol=cut.protocol,
-        network=network if isinstance(network, str) else type(network).__name__,
+        network=_fingerprint.of_network(network),
         recipe=made,
-        seed=seed,
+        seed=int(seed),
         options=dict(options or {}),
         precision=precision,
         parts=_check.positive_int(_CALLER, "accumulate", accumulate),
+        samples=_fingerprint.of_cut(cut),
     )
     return Job(
         spec=spec,
@@ -146,7 +164,7 @@ def fit(
         Which published split.
     network
         See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
-        ``mlp`` for tables.
+        ``mlp`` for tables. A model of your own is copied, and stays as it is.
     recipe
         "A", "B", "T", or a `Recipe`.
     seed
@@ -165,7 +183,7 @@ def fit(
         Where to train, as Lightning Fabric takes them; several processes under
         ``torchrun``.
     precision
-        Left out: "bf16-mixed" on a GPU that has it, else "32-true".
+        "32-true" or "bf16-mixed". Left out: the latter on a GPU that has it.
     accumulate
         Cut each batch into so many parts whose gradients add up.
     compiled
@@ -198,7 +216,7 @@ def fit(
     >>> trained.evaluate()["accuracy"] > 0.9
     True
     """
-    fabric = make_fabric(accelerator, devices, nodes, precision)
+    fabric = make_fabric(accelerator, devices, nodes, precision, method=method)
     one = job(
         method=method,
         data=data,
@@ -251,24 +269,27 @@ def fit_jobs(
     jobs
         Made by :func:`job`.
     fabric
-        Made by :func:`make_fabric`; left out, one device.
+        Made by :func:`make_fabric`; left out, one device with the jobs' precision.
     compiled, curves, checkpoint_seconds, tensorboard, progress
         See :func:`fit`.
     """
-    fabric = make_fabric() if fabric is None else fabric
     listed = list(jobs)
+    _check.number(_CALLER, "checkpoint_seconds", checkpoint_seconds, low=0)
+    _check_folders(listed, needed=tensorboard)
+    if fabric is None:
+        precisions = {one.spec.precision for one in listed}
+        fabric = make_fabric(precision=min(precisions, default=None))
+    _check_precision(listed, fabric)
     settings: dict[str, Any] = {
         "compiled": compiled,
         "curves": curves,
         "seconds": checkpoint_seconds,
         "tensorboard": tensorboard,
     }
-    if fabric.world_size > 1:  # a run over several devices leaves none of them idle
-        each = [
-            _together([one], fabric, progress=progress, **settings) for one in listed
-        ]
-        return [trained for (trained,) in each]
-    return _together(listed, fabric, progress=progress, **settings)
+    # A run over several devices leaves none of them idle.
+    groups = [[one] for one in listed] if fabric.world_size > 1 else [listed]
+    found = (_together(some, fabric, progress=progress, **settings) for some in groups)
+    return [trained for some in found for trained in some]
 
 
 def _together(
@@ -317,8 +338,15 @@ def make_fabric(
     devices: int = 1,
     nodes: int = 1,
     precision: str | None = None,
+    *,
+    method: str = "softmax",
 ) -> Any:
-    """Launch Lightning Fabric with the precision that suits the device."""
+    """Launch Lightning Fabric with the precision that suits the device.
+
+    Several processes exchange gradients in the way that `method` needs.
+    """
+    strategy = _strategy(method)
+    _check.one_of(_CALLER, "accelerator", accelerator, _ACCELERATORS)
     devices = _check.positive_int(_CALLER, "devices", devices)
     nodes = _check.positive_int(_CALLER, "nodes", nodes)
     has_gpu = torch.cuda.is_available()
@@ -342,7 +370,18 @@ def make_fabric(
     if precision is None:
         on_gpu = accelerator != "cpu" and has_gpu and torch.cuda.is_bf16_supported()
         precision = "bf16-mixed" if on_gpu else "32-true"
+    _check.one_of(_CALLER, "precision", precision, _PRECISIONS)
     many = devices * nodes > 1
+    started = int(os.environ.get("WORLD_SIZE", devices * nodes))
+    if started != devices * nodes:
+        msg = _check.must(
+            f"{started}, the processes that were started",
+            caller=_CALLER,
+            name="devices times nodes",
+            got=f"{devices} times {nodes}",
+            remedy="Give devices= and nodes= as torchrun was started with",
+        )
+        raise ValueError(msg)
     # It tells which precision is used, and how to trade it for speed: not news here.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     fabric = Fabric(
@@ -350,17 +389,24 @@ def make_fabric(
         devices=devices,
         num_nodes=nodes,
         precision=precision,  # type: ignore[arg-type]
-        strategy="ddp" if many else "auto",
+        strategy=strategy if many else "auto",
     )
     fabric.launch()
     fabric.asked_precision = precision  # type: ignore[attr-defined]  # for the spec
     return fabric
 
 
+def _strategy(method: str) -> str:
+    phases = {phase for phases in find(method).passes for phase in phases}
+    # Updates of a generator, say, leave most parameters without a gradient.
+    return "ddp" if len(phases) == 1 else "ddp_find_unused_parameters_true"
+
+
 def _take_turns(runs: list[Run], bars: Progress) -> None:
     for run in runs:
         with run.turn():
             run.resume()
+        bars.start_at(run)
     alive = [(run, run.updates()) for run in runs]
     while alive:
         still = []
@@ -399,12 +445,38 @@ def _finished(run: Run) -> Trained:
     )
 
 
+def _check_folders(jobs: list[Job], *, needed: bool) -> None:
+    if needed and any(one.out is None for one in jobs):
+        rule = "a folder, to log for TensorBoard"
+        raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=None))
+    folders = [one.out.resolve() for one in jobs if one.out is not None]
+    for folder in folders:
+        if folders.count(folder) > 1:
+            msg = _check.must(
+                "another folder for each run", caller=_CALLER, name="out", got=folder
+            )
+            raise ValueError(msg)
+
+
+def _check_precision(jobs: list[Job], fabric: Any) -> None:
+    # What a spec says must be what happens.
+    for one in jobs:
+        if one.spec.precision != fabric.asked_precision:
+            msg = _check.must(
+                f"{fabric.asked_precision!r}, as make_fabric was asked for",
+                caller=_CALLER,
+                name="precision",
+                got=repr(one.spec.precision),
+                remedy="Make the jobs with precision=fabric.asked_precision",
+            )
+            raise ValueError(msg)
+
+
 def _is_finished(one: Job) -> bool:
     record = Trained.record(one.out) if one.out is not None else None
     if record is None:
         return False
-    ours = one.spec.to_json()
-    differing = [k for k in ours if k != "version" and ours[k] != record["spec"].get(k)]
+    differing = one.spec.differing(record["spec"])
     if differing:
         msg = (
             f"{_CALLER}: out must be an empty folder or one of the same run, got "

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from openset import _io
+from openset._types import ArtefactError
 
 
 class Log:
@@ -35,16 +36,27 @@ class Log:
         """
         self.lines = []
         if self.path is not None and self.path.exists():
-            for line in self.path.read_text("utf-8").splitlines():
-                try:
-                    found = json.loads(line)
-                except ValueError:  # cut off by the kill
-                    break
-                if found["epoch"] < epochs:
-                    self.lines.append(found)
+            found = self.path.read_text("utf-8", errors="replace").splitlines()
+            lines = [self._read(number, found) for number in range(len(found))]
+            self.lines = [line for line in lines if line.get("epoch", epochs) < epochs]
         if self.path is not None:
             text = "".join(json.dumps(line) + "\n" for line in self.lines)
             _io.write(self.path, lambda stream: stream.write(text.encode()))
+
+    def _read(self, number: int, lines: list[str]) -> dict[str, Any]:
+        try:
+            found = json.loads(lines[number])
+            if isinstance(found, dict) and isinstance(found.get("epoch"), int):
+                return found
+        except ValueError:
+            pass
+        if number == len(lines) - 1:  # cut off by the kill
+            return {}
+        msg = (
+            f"train: line {number + 1} of {self.path} is damaged. Delete the line to "
+            "go on without it"
+        )
+        raise ArtefactError(msg)
 
     def add(self, line: dict[str, Any]) -> None:
         """Append the line of an epoch."""

@@ -42,6 +42,10 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
+    def start_at(self, run: Run) -> None:
+        """Count the updates of a run that goes on as made."""
+        self._counts[id(run)] = run.done * run.n_updates // run.spec.recipe.epochs
+
     def advance(self, run: Run) -> None:
         """Count one update; draw a few times a second."""
         self._counts[id(run)] += 1

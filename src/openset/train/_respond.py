@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from openset import _check
 from openset._types import UNKNOWN
 from openset.datasets import Samples
 from openset.outputs import Outputs
@@ -47,8 +48,21 @@ def answer(
             known.append(response.known.float())
     gathered = {
         name: _gathered(fabric, torch.cat(parts), rows, len(samples))
-        for name, parts in (("features", features), ("logits", logits), ("k", known))
+        for name, parts in zip(
+            ("features", "logits", "known"), (features, logits, known), strict=True
+        )
     }
+    for name, array in gathered.items():
+        if not np.isfinite(array).all():
+            what = "scores" if name == "known" else name
+            msg = _check.must(
+                "finite",
+                caller="train.fit",
+                name=f"the {what} of the trained network",
+                got="NaN or infinity",
+                remedy="Try a lower rate (lr=) or more warm-up (warmup=)",
+            )
+            raise FloatingPointError(msg)
     head: dict[str, NDArray[Any]] = {}
     method, network = learner.method, learner.network
     if method.has_linear_head:
@@ -69,7 +83,7 @@ def answer(
     scores = Scores(
         labels=samples.labels,
         predicted=gathered["logits"].argmax(axis=1),
-        known=gathered["k"].astype(np.float64),
+        known=gathered["known"].astype(np.float64),
         groups=samples.groups,
     )
     return Answer(outputs, scores)
@@ -93,11 +107,18 @@ def _gathered(fabric: Any, part: Tensor, rows: Tensor, n: int) -> NDArray[Any]:
     # Shorter shares are filled up; their filling is marked and left out again.
     ids = torch.full((longest,), UNKNOWN, device=part.device)
     ids[: rows.shape[0]] = rows.to(part.device)
-    every, of_whom = fabric.all_gather(padded), fabric.all_gather(ids)
+    every, of_whom = from_all(fabric, padded), from_all(fabric, ids)
     flat, place = every.flatten(0, 1).cpu(), of_whom.flatten().cpu()
     whole = flat.new_zeros((n, *flat.shape[1:]))
     whole[place[place != UNKNOWN]] = flat[place != UNKNOWN]
     return whole.numpy()
+
+
+def from_all(fabric: Any, tensor: Tensor) -> Tensor:
+    """Return the tensors of all processes, stacked by rank."""
+    found = [torch.empty_like(tensor) for _ in range(fabric.world_size)]
+    torch.distributed.all_gather(found, tensor.contiguous())
+    return torch.stack(found)
 
 
 def known_scores(outputs: Outputs) -> dict[str, Scores]:

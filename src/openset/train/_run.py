@@ -7,23 +7,25 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
 from openset import _check, metrics
 from openset._types import ArtefactError
-from openset.datasets import Cut
+from openset.datasets import Cut, Samples, _inputs
 from openset.train import _checkpoint, networks
 from openset.train._batches import Batches, as_tensor
 from openset.train._learner import Learner
 from openset.train._log import Log
-from openset.train._respond import answer, known_scores
+from openset.train._respond import answer, from_all, known_scores
 from openset.train._seeds import derived, start_step
 from openset.train._spec import Spec
 from openset.train._updates import Updates
 from openset.train.methods import Method, find, make
 
 _CALLER = "train.fit"
+_EXAMPLES = 512
 
 
 class Counted(NamedTuple):
@@ -32,6 +34,7 @@ class Counted(NamedTuple):
     epoch: int
     rate: float
     totals: torch.Tensor
+    started: Any
     ready: Any
     curves: dict[str, float]
 
@@ -95,14 +98,14 @@ class Run:
         train = self.cut.train
         n_classes = len(train.classes)
         start_step(derived(spec.seed), self.device)
-        example = as_tensor(train.inputs[:512], train.kind, recipe.pipeline.side)
+        example = as_tensor(_example(train), train.kind, recipe.pipeline.side)
         if example.dtype == torch.uint8:
             example = recipe.pipeline.evaluate(example)
         made = networks.make(
             network, n_classes + kind.n_extra, example, two_norms=kind.two_norms
         )
         self.method = _method(n_classes, made, spec)
-        self.method.check_batch(recipe.batch)
+        self._check_batch()
         learner = fabric.to_device(Learner(made, self.method, recipe.pipeline))
         if self.stream is not None:
             learner = learner.to(memory_format=torch.channels_last)
@@ -129,20 +132,13 @@ class Run:
             rank=fabric.global_rank,
             world=fabric.world_size,
         )
-        if self.batches.n < 2:
-            msg = _check.must(
-                "at least two samples",
-                caller=_CALLER,
-                name="the training part",
-                got=self.batches.n,
-            )
-            raise ValueError(msg)
         self.update = Updates(
             fabric,
             wrapped,
             self.optimisers,
             batch=recipe.batch // fabric.world_size,
             parts=spec.parts,
+            compiled=compiled,
             record=self.stream is not None and fabric.world_size == 1,
         )
 
@@ -157,6 +153,22 @@ class Run:
         return torch.optim.SGD(
             parameters, momentum=recipe.momentum, fused=is_cuda, **common
         )
+
+    def _check_batch(self) -> None:
+        """Refuse batches that cannot be shared out, or whose shares do not work."""
+        batch, world = self.spec.recipe.batch, self.fabric.world_size
+        if batch < world:
+            msg = _check.must(
+                f"at least {world}, one sample for each process",
+                caller=_CALLER,
+                name="batch",
+                got=batch,
+            )
+            raise ValueError(msg)
+        shares = torch.empty(batch, 0).tensor_split(world)
+        pieces = [p for share in shares for p in share.tensor_split(self.spec.parts)]
+        for size in sorted({len(piece) for piece in pieces} - {0}):
+            self.method.check_batch(size)
 
     def turn(self) -> Any:
         """Work on this run's stream."""
@@ -175,12 +187,27 @@ class Run:
     def resume(self) -> None:
         """Go on from the checkpoint, if there is one."""
         path = self.checkpoint
-        if path is None or not path.exists():
-            self.log.keep(0)
-            return
+        if path is not None and path.exists():
+            self._load(path)
+        if path is not None and self.is_chief:
+            for left in path.parent.glob(f".{path.name}.*"):
+                left.unlink()  # a kill came while it was written
+        self.log.keep(self.done)
+        if self.fabric.world_size > 1:
+            done = torch.tensor(self.done, device=self.device)
+            everyone = from_all(self.fabric, done)
+            if int(everyone.min()) != int(everyone.max()):
+                msg = _check.must(
+                    "one that all processes see",
+                    caller=_CALLER,
+                    name="out",
+                    got=f"checkpoints after {everyone.tolist()} epochs",
+                )
+                raise ArtefactError(msg)
+
+    def _load(self, path: Path) -> None:
         _, spec = _checkpoint.read_spec(path)
-        ours = self.spec.to_json()
-        differing = sorted(k for k in ours if ours[k] != spec.get(k) and k != "version")
+        differing = self.spec.differing(spec)
         if differing:
             msg = (
                 f"{_CALLER}: {path} must be a checkpoint of the same run, got another "
@@ -188,19 +215,19 @@ class Run:
             )
             raise ArtefactError(msg)
         self.done = _checkpoint.load(path, self.learner, self.optimisers)
-        self.log.keep(self.done)
 
     def updates(self) -> Iterator[None]:
         """Train; stop after each batch."""
         epochs = self.spec.recipe.epochs
-        self._timed = saved = time.monotonic()
+        saved = time.monotonic()
         self.learner.train()
         last: Counted | None = None
         for epoch in range(self.done, epochs):
             self._set_rate(epoch)
+            started = self._now()
             yield from self._epoch(epoch)
             self.done = epoch + 1
-            counted = self._counted(epoch)
+            counted = self._counted(epoch, started)
             # A line is written an epoch late: waiting for the device now would leave
             # it without work until the next epoch is prepared.
             if last is not None:
@@ -237,32 +264,33 @@ class Run:
             else:
                 group["lr"] = self.rate
 
-    def _counted(self, epoch: int) -> "Counted":
+    def _now(self) -> Any:
+        """Mark this moment: on the device's own clock, if it has one."""
+        if self.stream is None:
+            return time.monotonic()
+        return self.stream.record_event(torch.cuda.Event(enable_timing=True))
+
+    def _counted(self, epoch: int, started: Any) -> "Counted":
         """Take the counts of an epoch off the device, without waiting for it."""
         totals = self.update.totals.clone()
         self.update.totals.zero_()
         if self.fabric.world_size > 1:
             totals = self.fabric.all_reduce(totals, reduce_op="sum")
-        ready = None
         if self.stream is not None:
             totals = totals.to("cpu", non_blocking=True)
-            ready = self.stream.record_event()
+        ready = self._now()
         curves = self._curves() if self.curves else {}
-        return Counted(epoch, self.rate, totals, ready, curves)
+        return Counted(epoch, self.rate, totals, started, ready, curves)
 
     def _write_line(self, counted: "Counted") -> None:
-        if counted.ready is not None:
+        if self.stream is None:
+            seconds = counted.ready - counted.started
+        else:
             counted.ready.synchronize()
+            seconds = counted.started.elapsed_time(counted.ready) / 1000
         loss, hits, n = counted.totals.tolist()
         if not math.isfinite(loss):
-            msg = (
-                f"{_CALLER}: the loss must stay finite, got {loss} in epoch "
-                f"{counted.epoch} of {self.spec.title}. Try a lower rate (lr=) or more "
-                "warm-up"
-            )
-            raise FloatingPointError(msg)
-        now = time.monotonic()
-        seconds, self._timed = now - self._timed, now
+            raise FloatingPointError(self._exploded("loss", loss, counted.epoch))
         line = {
             "epoch": counted.epoch,
             "lr": counted.rate,
@@ -272,6 +300,16 @@ class Run:
             "samples_per_second": n / seconds,
         }
         self.log.add(line | counted.curves)
+
+    def _exploded(self, what: str, got: object, epoch: int | None = None) -> str:
+        last = self.done - 1 if epoch is None else epoch
+        return _check.must(
+            "finite to the end",
+            caller=_CALLER,
+            name=f"the {what} of {self.spec.title}",
+            got=f"{got} in epoch {last}",
+            remedy="Try a lower rate (lr=) or more warm-up (warmup=)",
+        )
 
     def _curves(self) -> dict[str, float]:
         test = self.cut.tests[0]
@@ -287,6 +325,9 @@ class Run:
 
     def save(self) -> None:
         """Write the checkpoint."""
+        if not all(bool(p.isfinite().all()) for p in self.learner.parameters()):
+            # The loss of the last batch was taken before its update.
+            raise FloatingPointError(self._exploded("weights", "others"))
         if self.checkpoint is not None and self.is_chief:
             _checkpoint.save(
                 self.checkpoint,
@@ -295,6 +336,14 @@ class Run:
                 epoch=self.done,
                 spec=self.spec.to_json(),
             )
+
+
+def _example(samples: Samples) -> Any:
+    """Return inputs to shape a network by: a whole table, or images from all over."""
+    n = len(samples)
+    if samples.kind == "table" or n <= _EXAMPLES:
+        return samples.inputs
+    return _inputs.take(samples.inputs, np.linspace(0, n - 1, _EXAMPLES, dtype=int))
 
 
 def _method(n_classes: int, network: networks.Network, spec: Spec) -> Method:

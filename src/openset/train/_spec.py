@@ -2,12 +2,25 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from openset import __version__
+import numpy as np
+
+from openset import __version__, _check
 from openset.protocols import Protocol
 from openset.train.recipes import Recipe
+
+
+def _number(value: Any) -> Any:
+    """Return a number of NumPy's as one of Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    got = type(value).__name__
+    rule = "numbers, strings, or lists of them"
+    msg = _check.must(rule, caller="train.fit", name="options", got=got)
+    raise TypeError(msg)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +40,7 @@ class Spec:
     options: dict[str, Any] = field(default_factory=dict)
     precision: str = "32-true"
     parts: int = 1
+    samples: str = ""
 
     @property
     def title(self) -> str:
@@ -38,7 +52,17 @@ class Spec:
         """Return plain data; the package's version goes with it."""
         plain = asdict(self) | {"protocol": json.loads(self.protocol.to_json())}
         plain["version"] = __version__
-        return json.loads(json.dumps(plain))
+        return json.loads(json.dumps(plain, default=_number))
+
+    def differing(self, other: Mapping[str, Any]) -> list[str]:
+        """Return what sets a run with that plain data apart from this one.
+
+        The package's version does not, nor what an older version did not record.
+        """
+        ours = self.to_json()
+        return sorted(
+            k for k in ours if k != "version" and k in other and ours[k] != other[k]
+        )
 
     @property
     def hash(self) -> str:

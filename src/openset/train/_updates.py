@@ -31,6 +31,8 @@ class Updates:
         The usual batch size; only this one runs compiled, if the learner is.
     parts
         A batch is cut into so many parts, whose gradients add up (accumulation).
+    compiled
+        Whether the learner is compiled.
     record
         Whether to record CUDA graphs.
     """
@@ -43,10 +45,12 @@ class Updates:
         *,
         batch: int,
         parts: int = 1,
+        compiled: bool = False,
         record: bool = False,
     ) -> None:
         self.fabric, self.learner, self.optimisers = fabric, learner, optimisers
-        self.batch, self.parts, self.record = batch, parts, record
+        self.batch, self.parts = batch, parts
+        self.compiled, self.record = compiled, record
         # Sum of losses, right answers, samples: on the device, read once per epoch.
         self.totals = torch.zeros(3, dtype=torch.float64, device=fabric.device)
         self._seen: dict[Any, int] = {}
@@ -74,8 +78,8 @@ class Updates:
         self, phases: tuple[Phase, ...], inputs: Tensor, labels: Tensor, weight: float
     ) -> None:
         # A compiler would start again for the last, smaller batch of an epoch.
-        is_usual = labels.shape[0] == self.batch
-        stance = nullcontext() if is_usual else torch.compiler.set_stance("force_eager")
+        is_plain = not self.compiled or labels.shape[0] == self.batch
+        stance = nullcontext() if is_plain else torch.compiler.set_stance("force_eager")
         with stance:
             for phase in phases:
                 self._step(phase, inputs, labels, weight)

@@ -65,8 +65,12 @@ class Recipe:
         _check.one_of(_CALLER, "optimiser", self.optimiser, OPTIMISERS)
         _check.one_of(_CALLER, "schedule", self.schedule, SCHEDULES)
         _check.number(_CALLER, "lr", self.lr, low=0, open_low=True)
-        for name in ("momentum", "weight_decay", "warmup"):
+        for name in ("momentum", "weight_decay", "factor"):
             _check.number(_CALLER, name, getattr(self, name), low=0)
+        _check.number(_CALLER, "floor", self.floor, low=0, high=1)
+        _check.number(_CALLER, "warmup", self.warmup, low=0, high=self.cycle)
+        smoothing = self.smoothing
+        _check.number(_CALLER, "smoothing", smoothing, low=0, high=1, open_high=True)
 
     def rate(self, epoch: int) -> float:
         r"""Learning rate of an epoch, counted from 0.
@@ -136,19 +140,18 @@ def recipe(name: str = "B", data: str = "", **changes: Any) -> Recipe:
     if of_pipeline:
         own["pipeline"] = replace(made.pipeline, **of_pipeline)
     epochs = own.get("epochs", made.epochs)
-    if epochs != made.epochs:
-        _check.positive_int(_CALLER, "epochs", epochs)
-        own = _shortened(made, epochs) | own
-    return replace(made, **own)
+    _check.positive_int(_CALLER, "epochs", epochs)
+    schedule = own.get("schedule", made.schedule)
+    return replace(made, **(_shortened(made, schedule, epochs) | own))
 
 
-def _shortened(made: Recipe, epochs: int) -> dict[str, Any]:
+def _shortened(made: Recipe, schedule: str, epochs: int) -> dict[str, Any]:
     """Fit the schedule to another length of training."""
-    share = epochs / made.epochs
-    if made.schedule == "steps":
-        return {"milestones": tuple(round(m * share) for m in made.milestones)}
-    if made.schedule == "cosine" and epochs < made.cycle:
-        warmup = min(made.warmup, round(made.warmup * epochs / made.cycle))
+    if schedule == "steps":
+        scaled = (round(m * epochs / made.epochs) for m in made.milestones)
+        return {"milestones": tuple(max(1, m) for m in scaled)}
+    if schedule == "cosine" and epochs < made.cycle:
+        warmup = round(made.warmup * epochs / made.cycle)
         return {"cycle": epochs, "warmup": warmup}
     return {}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from openset import _io, metrics
+from openset import _check, _io, metrics
 from openset._types import ArtefactError
 from openset.outputs import Outputs
 from openset.scores import Scores
@@ -46,6 +46,8 @@ class Trained:
 
     def evaluate(self, score: str = "own") -> metrics.Evaluation:
         """Return every metric of the test part, by one of the scores."""
+        rules = tuple(self.scores)
+        _check.one_of("Trained.evaluate", "score", score, rules)
         return metrics.evaluate(self.scores[score])
 
     def save(self, folder: str | Path) -> Path:
@@ -102,14 +104,18 @@ class Trained:
         if not path.exists():
             return None
         try:
-            record = json.loads(path.read_text("utf-8"))
-        except ValueError as error:
-            msg = f"Trained.load: {path} is damaged ({error})"
+            record = dict(json.loads(path.read_text("utf-8")))
+        except (ValueError, TypeError) as error:
+            msg = (
+                f"Trained.load: {path} is damaged ({error}). Delete it: the run goes "
+                "on from its checkpoint"
+            )
             raise ArtefactError(msg) from error
-        if record.get("kind") != "openset.Trained" or record["schema"] > _SCHEMA:
+        kind, schema = record.get("kind"), record.get("schema")
+        if kind != "openset.Trained" or not 1 <= int(schema or 0) <= _SCHEMA:
             msg = (
                 f"Trained.load: {path} must be a summary of schema {_SCHEMA} or older, "
-                f"got {record.get('kind')} {record.get('schema')}"
+                f"got {kind} {schema}"
             )
             raise ArtefactError(msg)
         return record

@@ -2,9 +2,13 @@
 
 from collections import OrderedDict
 
+import numpy as np
 import torch
 from torch import nn
 
+from openset.datasets import Dataset
+from openset.protocols import Protocol
+from openset.train import fit
 from openset.train.networks import Network, TwoNorms
 
 N_CLASSES = 3
@@ -94,3 +98,55 @@ def train(network, method, batches, *, rate=0.1):
             method.loss(network, inputs, labels, phase.name)[0].backward()
             optimiser.step()
     network.eval()
+
+
+def rows_data(n=60, *, n_classes=4, name="rows"):
+    """Return a table with classes around corners of a cube; the last is unknown."""
+    rng = np.random.default_rng(3)
+    labels = np.arange(2 * n) % n_classes
+    rows = rng.normal(size=(2 * n, 4)).astype(np.float32) / 2
+    rows[np.arange(2 * n), labels] += 3
+    return _in_halves(rows, labels, n_classes, "table", name)
+
+
+def image_data(n=24, *, side=16, n_classes=4, name="images"):
+    """Return pictures of one grey level per class, with noise; the last is unknown."""
+    rng = np.random.default_rng(4)
+    labels = np.arange(2 * n) % n_classes
+    level = labels[:, None, None, None] * 60
+    pixels = level + rng.integers(0, 40, size=(2 * n, side, side, 3))
+    return _in_halves(pixels.astype(np.uint8), labels, n_classes, "image", name)
+
+
+def _in_halves(inputs, labels, n_classes, kind, name):
+    n = len(labels) // 2
+    return Dataset(
+        inputs=inputs,
+        labels=labels,
+        classes=[f"class {c}" for c in range(n_classes)],
+        kind=kind,
+        name=name,
+        parts={"train": np.arange(n), "test": np.arange(n, 2 * n)},
+    )
+
+
+def last_unknown(data):
+    """Return the protocol in which the last class is unknown."""
+    *known, unknown = data.classes
+    return Protocol(known=known, unknown=[unknown], source=data.name)
+
+
+def fit_tiny(data=None, **changes):
+    """Train on a tiny problem, on one CPU, without pictures."""
+    data = rows_data() if data is None else data
+    usual = {
+        "method": "softmax",
+        "protocol": last_unknown(data) if isinstance(data, Dataset) else None,
+        "recipe": "T",
+        "epochs": 3,
+        "batch": 16,
+        "lr": 0.1,
+        "accelerator": "cpu",
+        "progress": False,
+    }
+    return fit(data=data, **(usual | changes))

@@ -1,5 +1,6 @@
 """Networks by name: our own, torchvision's, timm's, or a module of the caller's."""
 
+import copy
 from typing import Any
 
 from torch import Tensor, nn
@@ -7,11 +8,12 @@ from torch import Tensor, nn
 from openset import _check, _io
 from openset.train import _head
 from openset.train.networks._network import Network
-from openset.train.networks.classifier32 import Classifier32
+from openset.train.networks.classifier32 import Classifier32, TwoNorms
 from openset.train.networks.mlp import MLP
 from openset.train.networks.osrci import OSRCI
 
 _CALLER = "train.fit"
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
 def names() -> tuple[str, ...]:
@@ -39,13 +41,14 @@ def make(
     network
         One of :func:`names`; ``"torchvision:resnet18"``, ``"timm:convnext_tiny"``
         (random weights); or a model of your own, whose last linear layer must have
-        `n_outputs` outputs.
+        `n_outputs` outputs (a copy of it is taken).
     n_outputs
         Outputs of the last layer.
     example
         Some inputs: images (n, 3, h, w) or rows (n, d).
     two_norms
-        See `Classifier32`; other networks have no such variant.
+        See `Classifier32`; other networks have no such variant. A model of your own
+        must have `TwoNorms` for its batch norms.
 
     Examples
     --------
@@ -54,8 +57,11 @@ def make(
     128
     """
     if isinstance(network, nn.Module):
+        network = copy.deepcopy(network)  # the caller's own stays as it is
         if not isinstance(network, Network):
             network = _split(network, example)
+        if two_norms:
+            _check_norms(network)
         return _right_size(network, n_outputs)
     if two_norms and network != "classifier32":
         rule = "'classifier32', the one with two batch norms for each"
@@ -93,9 +99,39 @@ def _split(model: nn.Module, example: Tensor) -> Network:
     first = example[:2].float()
     with _head.evaluating(model):
         head = _head.by_running(_CALLER, model, lambda: model(first))
+    if head.layer is model:
+        return Network(nn.Identity(), head.layer)
     parent, _, name = head.name.rpartition(".")
     setattr(model.get_submodule(parent), name, nn.Identity())
+    with _head.evaluating(model):
+        features = model(first)
+    is_tensor = isinstance(features, Tensor)
+    if not is_tensor or features.shape != (len(first), head.layer.in_features):
+        shown = f"shape {tuple(features.shape)}" if is_tensor else type(features)
+        msg = _check.must(
+            "a model that returns logits (n, C), made by its last layer of rows (n, d)",
+            caller=_CALLER,
+            name="network",
+            got=f"{shown} in place of the features",
+            remedy="Wrap it in a module that does, or give a Network(backbone, head)",
+        )
+        raise TypeError(msg)
     return Network(model, head.layer)
+
+
+def _check_norms(network: nn.Module) -> None:
+    paired = {id(n) for m in network.modules() if isinstance(m, TwoNorms)
+              for n in m.norms}  # fmt: skip
+    for name, module in network.named_modules():
+        if isinstance(module, _BATCH_NORMS) and id(module) not in paired:
+            msg = _check.must(
+                "a model with TwoNorms for its batch norms",
+                caller=_CALLER,
+                name="network",
+                got=f"a {type(module).__name__}, {name}",
+                remedy="Generated images need batch norms of their own",
+            )
+            raise ValueError(msg)
 
 
 def _right_size(network: Network, n_outputs: int) -> Network:

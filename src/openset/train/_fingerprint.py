@@ -1,0 +1,55 @@
+"""What a run was trained on and started from, in a few letters.
+
+A name alone does not tell: a folder with results must not pass for those of another
+model, or of other data, under the same name.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from openset.datasets import Cut, Samples, _inputs
+
+_LOOKED_AT = 256  # samples of a part whose inputs are read
+
+
+def of_network(network: str | nn.Module) -> str:
+    """Return the name of a network; with a model, its layers and weights hashed.
+
+    Examples
+    --------
+    >>> of_network("mlp")
+    'mlp'
+    >>> one, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> of_network(one) == of_network(one), of_network(one) == of_network(other)
+    (True, False)
+    """
+    if not isinstance(network, nn.Module):
+        return str(network)
+    found = hashlib.sha256(repr(network).encode())
+    for name, tensor in network.state_dict().items():
+        found.update(name.encode())
+        found.update(tensor.detach().cpu().float().numpy().tobytes())
+    return f"{type(network).__name__} {found.hexdigest()[:16]}"
+
+
+def of_cut(cut: Cut) -> str:
+    """Return a hash of all labels and class names, and of some inputs of each part."""
+    parts = (cut.train, cut.validation, cut.negative, cut.surrogate, *cut.tests)
+    found = hashlib.sha256()
+    for samples in parts:
+        found.update(b"-" if samples is None else _of_samples(samples))
+    return found.hexdigest()[:16]
+
+
+def _of_samples(samples: Samples) -> bytes:
+    found = hashlib.sha256(np.ascontiguousarray(samples.labels).tobytes())
+    found.update("\n".join([*samples.groups.tolist(), *samples.classes]).encode())
+    rows = np.linspace(0, len(samples) - 1, min(len(samples), _LOOKED_AT), dtype=int)
+    inputs: Any = _inputs.take(samples.inputs, rows)
+    if isinstance(inputs, np.ndarray):
+        found.update(repr((inputs.dtype.str, inputs.shape)).encode())
+        found.update(np.ascontiguousarray(inputs).tobytes())
+    return found.digest()

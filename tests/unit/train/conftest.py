@@ -1,0 +1,13 @@
+"""Shared by the tests of training."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="package")
+def one_thread():
+    """Give torch one thread: on tiny tensors more only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -1,0 +1,134 @@
+"""Two processes on one CPU give what one gives."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.torch import load_file
+
+from openset.train import Trained, _respond
+from tests.unit.train.tiny import fit_tiny
+from tests.unit.train.two_processes import cases
+
+ROOT = Path(__file__).parents[3]
+NAMES = list(cases())
+TIMES = ("seconds", "samples_per_second")
+
+pytestmark = pytest.mark.skipif(
+    not torch.distributed.is_available() or sys.platform == "win32",
+    reason="needs gloo",
+)
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """Return the folder where two processes under torchrun have trained all cases."""
+    folder = tmp_path_factory.mktemp("together")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    program = ["--nproc-per-node=2", "-m", "tests.unit.train.two_processes"]
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    done = subprocess.run(  # noqa: S603  # our own program
+        [*launcher, *program, str(folder)],
+        cwd=ROOT,
+        env=os.environ
+        | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "Warning" not in done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Return the folder where this process has trained them."""
+    folder = tmp_path_factory.mktemp("alone")
+    for name, case in cases().items():
+        fit_tiny(out=folder / name, **case)
+    return folder
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_get_the_weights_of_one(together, alone, name):
+    checkpoint = Path(name) / "checkpoint.safetensors"
+    one, two = load_file(alone / checkpoint), load_file(together / checkpoint)
+    assert one.keys() == two.keys()
+    for key, value in one.items():
+        torch.testing.assert_close(two[key], value, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gathered_outputs_are_complete_in_order_and_free_of_duplicates(
+    together, alone, name
+):
+    one, two = Trained.load(alone / name), Trained.load(together / name)
+    assert one.outputs.keys() == two.outputs.keys()
+    for part, outputs in one.outputs.items():
+        found = two.outputs[part]
+        assert_array_equal(found.labels, outputs.labels)
+        assert_array_equal(found.groups, outputs.groups)
+        assert np.unique(found.features, axis=0).shape == found.features.shape
+        assert_allclose(found.features, outputs.features, rtol=1e-3, atol=1e-5)
+        assert_allclose(found.logits, outputs.logits, rtol=1e-3, atol=1e-5)
+    for rule, scores in one.scores.items():
+        assert_allclose(two.scores[rule].known, scores.known, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_log_counts_every_sample_once(together, alone, name):
+    one, two = Trained.load(alone / name).log, Trained.load(together / name).log
+    assert len(one) == len(two)
+    for line, other in zip(one, two, strict=True):
+        assert line.keys() == other.keys()
+        for key in line.keys() - set(TIMES):
+            assert other[key] == pytest.approx(line[key], rel=1e-3, abs=1e-5), key
+
+
+def test_two_processes_go_on_from_one_checkpoint(together):
+    file = "checkpoint.safetensors"
+    whole, resumed = (
+        load_file(together / "even" / file),
+        load_file(together / "resumed" / file),
+    )
+    for key, value in whole.items():
+        assert torch.equal(resumed[key], value), key
+    assert len(Trained.load(together / "resumed").log) == 4
+
+
+def test_updates_that_leave_parameters_alone_do_not_stop_two_processes(together):
+    trained = Trained.load(together / "confusing")
+    assert np.isfinite(trained.log[0]["loss"])
+    assert len(trained.outputs["train"]) == 9
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused_by_all(together):
+    for rank in range(2):
+        message = (together / f"refused {rank}").read_text()
+        assert "batch must be at least 2, one sample for each process, got 1" in message
+
+
+@pytest.mark.parametrize(("n", "world"), [(7, 2), (6, 2), (7, 3), (1, 2), (8, 5)])
+def test_shares_of_any_size_come_back_in_order(n, world, monkeypatch):
+    values = torch.arange(2 * n).reshape(n, 2).float() + 1
+    longest = -(-n // world)
+    shares, ids = [], []
+    for rank in range(world):
+        rows = torch.arange(n)[rank::world]
+        left = longest - len(rows)
+        shares.append(torch.cat([values[rows], torch.zeros(left, 2)]))
+        ids.append(torch.cat([rows, torch.full((left,), -1)]))
+    rows = torch.arange(n)[::world]
+    sent = iter([torch.stack(shares), torch.stack(ids)])
+    monkeypatch.setattr(_respond, "from_all", lambda *_: next(sent))
+    fabric = SimpleNamespace(world_size=world)
+    found = _respond._gathered(fabric, values[rows], rows, n)
+    assert_array_equal(found, values.numpy())

@@ -1,0 +1,185 @@
+"""Schedules against the published check values; changes, and what is refused."""
+
+import dataclasses
+import math
+
+import pytest
+
+from openset.train import Recipe, recipe
+
+# Rates of recipe B with lr 0.1, by epoch, as the CE+ release's scheduler gives them.
+CHECKED = {
+    0: 0.000100,
+    1: 0.010029,
+    5: 0.049743,
+    10: 0.099385,
+    11: 0.099385,
+    12: 0.099256,
+    100: 0.050835,
+    199: 0.000125,
+    200: 0.000106,
+    201: 0.100000,
+    400: 0.000106,
+    401: 0.100000,
+    599: 0.000125,
+}
+
+
+@pytest.mark.parametrize(("epoch", "rate"), CHECKED.items())
+def test_recipe_b_has_the_published_rates(epoch, rate):
+    assert recipe("B", "cifar10").rate(epoch) == pytest.approx(rate, abs=5e-7)
+
+
+def test_the_rate_is_lowest_in_epochs_200_and_400_and_not_in_the_last():
+    rates = [recipe("B", "cifar10").rate(e) for e in range(600)]
+    lowest = min(rates[1:])
+    assert [e for e, rate in enumerate(rates) if rate == lowest] == [200, 400]
+    assert rates[599] > lowest
+
+
+@pytest.mark.parametrize("warmup", [0, 10])
+def test_the_schedule_is_the_textbook_one_an_epoch_late(warmup):
+    made = recipe("B", "cifar10", warmup=warmup)
+    floor, top = 1e-4, 0.1
+
+    def textbook(k):
+        return floor + (top - floor) * (1 + math.cos(math.pi * (k % 200) / 200)) / 2
+
+    for e in range(600):
+        if warmup and e <= 10:
+            expected = floor + (textbook(10) - floor) * e / 10
+        else:
+            expected = textbook(max(e - 1, 0))
+        assert made.rate(e) == pytest.approx(expected, rel=1e-12)
+
+
+def test_without_warm_up_the_first_two_epochs_have_the_full_rate():
+    made = recipe("B", "cifar10", warmup=0)
+    assert made.rate(0) == made.rate(1) == 0.1
+    assert made.rate(2) < 0.1
+
+
+def test_recipe_a_steps_down_at_30_60_and_90():
+    made = recipe("A", "cifar10")
+    rates = {e: made.rate(e) for e in (0, 29, 30, 59, 60, 89, 90, 99)}
+    expected = (0.1, 0.1, 0.01, 0.01, 0.001, 0.001, 0.0001, 0.0001)
+    assert list(rates.values()) == pytest.approx(list(expected))
+
+
+def test_recipe_t_keeps_its_rate():
+    made = recipe("T", "cifar10")
+    assert {made.rate(e) for e in range(made.epochs)} == {1e-3}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("A", "cifar10", (100, 64, "sgd", 0.1, 0.9, 1e-4, 0.0)),
+        ("A", "tinyimagenet", (100, 64, "adam", 0.001, 0.0, 0.0, 0.0)),
+        ("B", "cifar10", (600, 128, "sgd", 0.1, 0.9, 1e-4, 0.0)),
+        ("B", "tinyimagenet", (600, 128, "adam", 0.01, 0.0, 0.0, 0.9)),
+        ("B", "cub", (600, 32, "sgd", 0.001, 0.9, 1e-4, 0.3)),
+        ("B", "fgvc-aircraft", (600, 32, "sgd", 0.001, 0.9, 1e-4, 0.2)),
+        ("T", "cifar10", (128, 64, "sgd", 1e-3, 0.0, 0.0, 0.0)),
+        ("B", "of one's own", (600, 128, "sgd", 0.1, 0.9, 1e-4, 0.0)),
+    ],
+)
+def test_recipes_have_the_published_constants(name, data, expected):
+    made = recipe(name, data)
+    of_optimiser = (made.optimiser, made.lr, made.momentum, made.weight_decay)
+    assert (made.epochs, made.batch, *of_optimiser, made.smoothing) == expected
+
+
+def test_the_pipelines_are_those_of_the_releases():
+    assert recipe("A", "cifar10").pipeline.mean is None
+    assert recipe("A", "mnist").pipeline.flip is False
+    b = recipe("B", "svhn").pipeline
+    assert (b.n_ops, b.magnitude, b.side, b.padding, b.flip) == (1, 18, 32, 4, True)
+    assert b.mean == (0.4914, 0.4822, 0.4465)
+    t = recipe("T", "cifar10").pipeline
+    assert (t.n_ops, t.padding, t.flip, t.mean) == (0, 0, False, None)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "cycle", "warmup"),
+    [(100, 100, 5), (10, 10, 0), (1, 1, 0), (300, 200, 10)],
+)
+def test_a_short_cosine_is_one_cycle_with_warm_up_in_proportion(epochs, cycle, warmup):
+    made = recipe("B", "cifar10", epochs=epochs)
+    assert (made.cycle, made.warmup) == (cycle, warmup)
+
+
+def test_a_short_cosine_ends_near_the_floor():
+    made = recipe("B", "cifar10", epochs=50)
+    assert made.rate(49) < 0.001
+
+
+@pytest.mark.parametrize(
+    ("epochs", "milestones"),
+    [(10, (3, 6, 9)), (200, (60, 120, 180)), (1, (1, 1, 1)), (100, (30, 60, 90))],
+)
+def test_milestones_move_with_the_length(epochs, milestones):
+    made = recipe("A", "cifar10", epochs=epochs)
+    assert made.milestones == milestones
+    assert made.rate(0) == 0.1
+
+
+def test_a_cosine_put_into_recipe_a_is_as_long_as_the_training():
+    assert recipe("A", "cifar10", schedule="cosine").cycle == 100
+    assert recipe("A", "cifar10", schedule="cosine", epochs=10).cycle == 10
+
+
+def test_what_is_said_outright_is_not_shrunk():
+    made = recipe("B", "cifar10", epochs=20, cycle=10, warmup=2)
+    assert (made.cycle, made.warmup) == (10, 2)
+    assert recipe("A", epochs=10, milestones=(5,)).milestones == (5,)
+
+
+def test_changes_reach_the_pipeline():
+    made = recipe("B", "cifar10", n_ops=2, magnitude=15, side=64, padding=8, flip=False)
+    p = made.pipeline
+    assert (p.n_ops, p.magnitude, p.side, p.padding, p.flip) == (2, 15, 64, 8, False)
+    assert p.mean == recipe("B", "cifar10").pipeline.mean
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epoch": 3}, "train.recipe: a change must be one of .*'epochs'.*got 'epoch'"),
+        ({"pipeline": None}, "a change must be one of .*got 'pipeline'"),
+        ({"epochs": 0}, "train.recipe: epochs must be an integer >= 1, got 0"),
+        ({"epochs": 600.0}, "epochs must be an integer >= 1, got 600.0"),
+        ({"epochs": "10"}, "epochs must be an integer >= 1, got '10'"),
+        ({"batch": -1}, "batch must be an integer >= 1, got -1"),
+        ({"lr": 0}, r"lr must be a number in \(0, inf\], got 0"),
+        ({"lr": math.nan}, r"lr must be a number in .*got nan"),
+        ({"momentum": -0.1}, "momentum must be a number in .*got -0.1"),
+        ({"weight_decay": "no"}, "weight_decay must be a number in .*got 'no'"),
+        ({"warmup": 201}, r"warmup must be a number in \[0, 200\], got 201"),
+        ({"floor": 2}, r"floor must be a number in \[0, 1\], got 2"),
+        ({"smoothing": 1}, r"smoothing must be a number in \[0, 1\), got 1"),
+        ({"optimiser": "lion"}, "optimiser must be one of 'sgd', 'adam', got 'lion'"),
+        ({"schedule": "linear"}, "schedule must be one of .*got 'linear'"),
+        ({"n_ops": -1}, "n_ops must be .*got -1"),
+        ({"side": 0}, "side must be an integer >= 1, got 0"),
+    ],
+)
+def test_bad_changes_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        recipe("B", "cifar10", **changes)
+
+
+def test_an_unknown_recipe_is_refused():
+    with pytest.raises(
+        ValueError, match="recipe must be one of 'A', 'B', 'T', got 'C'"
+    ):
+        recipe("C")
+
+
+def test_a_recipe_of_ones_own_is_checked_alike():
+    with pytest.raises(
+        ValueError, match=r"train.recipe: cycle must be an integer >= 1"
+    ):
+        Recipe(name="own", epochs=1, batch=1, lr=0.1, schedule="cosine", cycle=0)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recipe("A").epochs = 3

@@ -1,6 +1,7 @@
 """One cell: fit a detector, score the test part, choose a threshold, evaluate."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,9 @@ from openset._types import UNKNOWN
 from openset.bench import _network
 from openset.bench._birth import Birth
 from openset.bench._plan import Task, folder_of
-from openset.bench._study import Calibration
+from openset.bench._study import OWN, Calibration
 from openset.detectors import Fitted
 from openset.metrics import evaluate
-from openset.outputs import Outputs
 from openset.runs import Cell
 from openset.scores import Scores
 from openset.thresholds import Operation, Threshold
@@ -24,12 +24,11 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
     """Run one cell and write its file."""
     birth = Birth()
     folder = folder_of(task.source, run, base)
-    train, test = _network.need(folder, "train"), _network.need(folder, "test")
-    fitted = detectors.make(task.detector.name, **task.detector.params).fit(train)
-    scores = fitted.score(test)
+    scorer = _Scorer(task, folder)
+    scores = scorer.need("test")
     calibration = threshold = operation = None
     if task.calibrate is not None:
-        calibration = _calibration(fitted, task.calibrate, folder)
+        calibration = _calibration(scorer, task.calibrate)
         threshold = thresholds.choose_by(
             task.calibrate.objective,
             calibration,
@@ -45,16 +44,54 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
         rows=_rows(scores, threshold, operation),
         threshold=None if threshold is None else threshold.to_dict(),
         operation=None if operation is None else _summary(operation),
-        classes=train.classes,
+        classes=scorer.train.classes,
         curve=_network.note(folder).get("curve"),
         birth=birth.record(seed=task.source.seed, protocol_hash=protocol_hash),
     )
     cell.save(run, scores=scores, calibration=calibration)
 
 
-def _calibration(fitted: Fitted, wanted: Calibration, folder: Path) -> Scores:
+class _Scorer:
+    """Scores of the parts of a network: by a detector, or by the method's own rule."""
+
+    def __init__(self, task: Task, folder: Path) -> None:
+        self.folder = folder
+        self.train = _network.need(folder, "train")
+        self.fitted: Fitted | None = None
+        if task.detector.name != OWN:
+            recipe = detectors.make(task.detector.name, **task.detector.params)
+            self.fitted = recipe.fit(self.train)
+
+    def part(self, name: str) -> Scores | None:
+        if self.fitted is None:
+            path = _network.own_scores(self.folder, name)
+            return Scores.load(path) if path.exists() else None
+        outputs = _network.part(self.folder, name)
+        if outputs is None:
+            return None
+        if name == "surrogate":  # whatever classes they are, none of them is known
+            outputs = outputs._with(labels=np.full(len(outputs), UNKNOWN))
+        return self.fitted.score(outputs)
+
+    def need(self, name: str) -> Scores:
+        found = self.part(name)
+        if found is None:
+            _network.need(self.folder, name)  # says what is missing
+            msg = f"bench: {self.folder} has no scores of its own for {name}"
+            raise FileNotFoundError(msg)
+        return found
+
+    def made_up(self, kind: str) -> Scores:
+        if self.fitted is None:
+            msg = f"bench: {OWN!r} cannot score made-up features, got {kind!r}"
+            raise ValueError(msg)
+        known = _network.need(self.folder, "validation")
+        return self.fitted.score(thresholds.synthetic(known, kind))
+
+
+def _calibration(scorer: _Scorer, wanted: Calibration) -> Scores:
     """Score the validation knowns and the surrogate unknowns."""
-    known = _network.part(folder, "validation")
+    known = scorer.part("validation")
     if known is None:
         msg = _check.must(
             "there to choose a threshold on",
@@ -65,16 +102,11 @@ def _calibration(fitted: Fitted, wanted: Calibration, folder: Path) -> Scores:
         )
         raise ValueError(msg)
     if wanted.surrogate == "none":
-        return fitted.score(known)
-    other = _surrogate(known, wanted.surrogate, folder)
-    parts = [fitted.score(_grouped(part)) for part in (known, other)]
-    return Scores.concat(parts)
-
-
-def _surrogate(known: Outputs, kind: str, folder: Path) -> Outputs:
-    if kind != "protocol":
-        return thresholds.synthetic(known, kind)
-    found = _network.part(folder, "surrogate")
+        return known
+    if wanted.surrogate != "protocol":
+        other = scorer.made_up(wanted.surrogate)
+        return Scores.concat([_grouped(known), _grouped(other)])
+    found = scorer.part("surrogate")
     if found is None:
         msg = _check.must(
             "a part of the protocol",
@@ -85,13 +117,13 @@ def _surrogate(known: Outputs, kind: str, folder: Path) -> Outputs:
             "surrogate: mixup",
         )
         raise ValueError(msg)
-    return found._with(labels=np.full(len(found), UNKNOWN))
+    return Scores.concat([_grouped(known), _grouped(found)])
 
 
-def _grouped(outputs: Outputs) -> Outputs:
-    if outputs.groups is not None:
-        return outputs
-    return outputs._with(groups=np.full(len(outputs), ""))
+def _grouped(scores: Scores) -> Scores:
+    if scores.groups is not None:
+        return scores
+    return replace(scores, groups=np.full(len(scores), ""))
 
 
 def _rows(

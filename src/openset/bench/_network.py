@@ -79,12 +79,18 @@ def _train(folder: Path, source: Source, cut: Cut) -> dict[str, Any]:
     )
     for name, outputs in done.outputs.items():
         outputs.save(folder / name)
+        done.own[name].save(own_scores(folder, name))
     curve = [
         {"epoch": line["epoch"] + 1, "loss": line["loss"]}
         | {k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"}
         for line in done.log
     ]
     return {"curve": curve if len(curve[0]) > 2 else None}
+
+
+def own_scores(folder: Path, name: str) -> Path:
+    """Return the file of a part's scores by the training method's own rule."""
+    return folder / "own" / f"{name}.npz"
 
 
 def part(folder: Path, name: str) -> Outputs | None:

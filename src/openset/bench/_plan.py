@@ -9,6 +9,7 @@ from typing import Any
 
 from openset.bench import _problems
 from openset.bench._study import (
+    OWN,
     Calibration,
     Model,
     Network,
@@ -95,6 +96,8 @@ def plan(study: Study) -> Plan:
     tasks = []
     for source in [*_trained(study), *map(_saved, study.outputs)]:
         for detector in study.detectors:
+            if detector.name == OWN and not isinstance(source.model, Network):
+                continue  # only a training method has a score of its own
             recipe = {
                 "source": source.key["recipe"],
                 "detector": detector.model_dump(exclude={"label"}),

@@ -12,8 +12,10 @@ from pydantic import ValidationError
 
 from openset import _check, datasets, detectors, protocols
 from openset.bench._study import (
+    OWN,
     Estimator,
     Named,
+    Network,
     Problem,
     Published,
     Study,
@@ -139,7 +141,10 @@ def check(study: Study, name: str) -> None:
             with _pointing(name, f"models[{i}]"):
                 classifier(model.estimator)
     for i, detector in enumerate(study.detectors):
-        _check_detector(name, f"detectors[{i}]", detector.name, detector.params)
+        if detector.name == OWN:
+            _check_own(name, f"detectors[{i}]", study)
+        else:
+            _check_detector(name, f"detectors[{i}]", detector.name, detector.params)
     for part in ("protocols", "models", "methods", "detectors"):
         _check_titles(name, part, [entry.title for entry in getattr(study, part)])
     saved = [(s.name, s.model, s.method, s.seed, s.repeat) for s in study.outputs]
@@ -216,6 +221,23 @@ def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> 
             raise ValueError(msg)
     with _pointing(name, path):
         detectors.make(kind, **params)
+
+
+def _check_own(name: str, path: str, study: Study) -> None:
+    if not any(isinstance(model, Network) for model in study.models):
+        msg = (
+            f"{name}: {path} may be {OWN!r}, the score of a training method, where "
+            "there are models of kind network, got none"
+        )
+        raise ValueError(msg)
+    wanted = study.calibrate
+    if wanted is not None and wanted.surrogate in KINDS:
+        msg = (
+            f"{name}: calibrate.surrogate must be 'protocol' or 'none' with the "
+            f"detector {OWN!r}, got {wanted.surrogate!r}. Made-up features went through "
+            "no network"
+        )
+        raise ValueError(msg)
 
 
 def _check_titles(name: str, part: str, titles: list[Any]) -> None:

@@ -190,6 +190,10 @@ class Network(_Model):
 Model = Annotated[MLP | Logistic | Estimator | Network, Field(discriminator="kind")]
 
 
+OWN = "own"
+"""In place of a detector: the score a training method was published with."""
+
+
 def _recipe(value: Any) -> Any:
     """Read ``knn``, or ``{name: knn, k: 5, label: five neighbours}``."""
     if isinstance(value, str):

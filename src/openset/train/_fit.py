@@ -435,11 +435,9 @@ def _finished(run: Run) -> Trained:
             part: answer(run.fabric, run.learner, samples, pipeline)
             for part, samples in parts.items()
         }
-    outputs, scores = collect(answers)
     return Trained(
         spec=run.spec.to_json(),
-        outputs=outputs,
-        scores=scores,
+        **collect(answers),
         log=run.log.lines,
         learner=run.learner,
     )

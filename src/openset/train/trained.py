@@ -28,6 +28,8 @@ class Trained:
     scores
         Test `Scores` by rule: "own" (what the method was published with), "maxlogit"
         and "msp", for every method alike.
+    own
+        `Scores` of every part, by the score the method was published with.
     log
         One record per epoch.
     learner
@@ -37,6 +39,7 @@ class Trained:
     spec: dict[str, Any]
     outputs: dict[str, Outputs]
     scores: dict[str, Scores]
+    own: dict[str, Scores]
     log: list[dict[str, Any]]
     learner: Any = field(default=None, repr=False)
 
@@ -53,14 +56,15 @@ class Trained:
     def save(self, folder: str | Path) -> Path:
         """Write outputs, scores and a summary; the summary last: with it, all is there.
 
-        The folder holds ``outputs/<part>.npz``, ``scores/<rule>.npz``, and
-        ``trained.json``.
+        The folder holds ``outputs/<part>.npz``, ``own/<part>.npz``,
+        ``scores/<rule>.npz``, and ``trained.json``.
         """
         folder = Path(folder)
         for part, outputs in self.outputs.items():
             outputs.save(folder / "outputs" / f"{part}.npz")
-        for rule, scores in self.scores.items():
-            scores.save(folder / "scores" / f"{rule}.npz")
+        for kind, table in (("own", self.own), ("scores", self.scores)):
+            for name, scores in table.items():
+                scores.save(folder / kind / f"{name}.npz")
         found = {
             rule: {
                 "openauc": metrics.openauc(scores),
@@ -89,11 +93,12 @@ class Trained:
             msg = f"Trained.load: {folder} holds no finished run (no trained.json)"
             raise FileNotFoundError(msg)
         parts = sorted((folder / "outputs").glob("*.npz"))
-        rules = sorted((folder / "scores").glob("*.npz"))
+        own, rules = (sorted((folder / k).glob("*.npz")) for k in ("own", "scores"))
         return cls(
             spec=record["spec"],
             outputs={path.stem: Outputs.load(path) for path in parts},
             scores={path.stem: Scores.load(path) for path in rules},
+            own={path.stem: Scores.load(path) for path in own},
             log=record["log"],
         )
 
@@ -121,10 +126,14 @@ class Trained:
         return record
 
 
-def collect(answers: dict[str, Any]) -> tuple[dict[str, Outputs], dict[str, Scores]]:
-    """Return outputs by part and test scores by rule; test splits are put together."""
+def collect(answers: dict[str, Any]) -> dict[str, Any]:
+    """Return outputs and own scores by part, and test scores by rule.
+
+    Several test splits are put together.
+    """
     outputs = {part: found.outputs for part, found in answers.items()}
+    own = {part: found.scores for part, found in answers.items()}
     tests = [part for part in answers if part.startswith("test")]
-    own = Scores.concat([answers[part].scores for part in tests])
-    both = Outputs.concat([outputs[part] for part in tests])
-    return outputs, {"own": own} | known_scores(both)
+    both = known_scores(Outputs.concat([outputs[part] for part in tests]))
+    scores = {"own": Scores.concat([own[part] for part in tests])} | both
+    return {"outputs": outputs, "own": own, "scores": scores}

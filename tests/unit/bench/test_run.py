@@ -310,11 +310,12 @@ def test_networks_are_trained_by_the_training_package(tmp_path):
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, validation: 0.1}]
 models: [{kind: network, params: {recipe: A, epochs: 3, lr: 0.02, curves: true}}]
 methods: [softmax, {name: openauc, weight: 0.2}]
-detectors: [msp, postmax]
+detectors: [msp, postmax, own]
 seeds: [3]
+calibrate: {objective: conformal, surrogate: none, options: {level: 0.1}}
 """
     done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
-    assert (done.n_run, done.failed) == (4, ())
+    assert (done.n_run, done.failed) == (6, ())
     cells = runs.read_cells(tmp_path)
     assert {cell.key["method"] for cell in cells} == {"openauc(weight=0.2)", "softmax"}
     curve = cells[0].curve
@@ -326,6 +327,22 @@ seeds: [3]
     found = of_msp.results().where(metric="openauc").column("value")[0]
     assert of_msp.curve[-1]["openauc_msp"] == pytest.approx(found, abs=1e-6)
     assert 0 < openauc < 1
+    # Softmax was published with the largest probability.
+    of_softmax = {c.key["detector"]: c for c in cells if c.key["method"] == "softmax"}
+    own, msp = (of_softmax[name].results() for name in ("own", "msp"))
+    for metric in ("openauc", "auroc", "oosa"):
+        one, other = (t.where(metric=metric).column("value") for t in (own, msp))
+        assert one == pytest.approx(other, abs=1e-3)
+
+
+def test_only_training_methods_have_a_score_of_their_own():
+    text = b"""
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+models: [{kind: mlp}]
+detectors: [own]
+"""
+    with pytest.raises(ValueError, match=r"detectors\[0\] may be 'own'.* got none"):
+        parse(text, "study.yaml")
 
 
 def test_an_option_no_method_has_fails_its_cells_and_says_so(tmp_path):

@@ -38,6 +38,15 @@ PLACED = [name for name in NAMES if "place" in find(name).options()]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "methods.md"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Give torch one thread: on tiny tensors more only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def example(name, n=12, seed=0):
     """Return a network, the method, and a batch where each class has its own level."""
     torch.manual_seed(seed)

@@ -234,8 +234,8 @@ def _check_own(name: str, path: str, study: Study) -> None:
     if wanted is not None and wanted.surrogate in KINDS:
         msg = (
             f"{name}: calibrate.surrogate must be 'protocol' or 'none' with the "
-            f"detector {OWN!r}, got {wanted.surrogate!r}. Made-up features went through "
-            "no network"
+            f"detector {OWN!r}, got {wanted.surrogate!r}. Made-up features went "
+            "through no network"
         )
         raise ValueError(msg)
 

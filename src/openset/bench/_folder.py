@@ -86,6 +86,8 @@ def conclude(run: Path, made: Plan) -> None:
     (run / "cells").mkdir(exist_ok=True)
     results(run).save(run / "results.csv")
     said: dict[str, Any] = {"headline": study.headline, "tuned_on": study.tuned_on}
+    if study.name:
+        said["name"] = study.name
     if study.claim is not None:
         said["claim"] = study.claim
     if study.calibrate is not None:

@@ -15,7 +15,7 @@ from openset.runs import read_cells, results
 LIMIT = 200
 """Sets of scores the checks read; more are sampled."""
 
-_KEYS = ("headline", "thresholds", "claim", "tuned_on")
+_KEYS = ("name", "headline", "thresholds", "claim", "tuned_on")
 
 
 def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:
@@ -113,4 +113,5 @@ def _read_said(path: Path) -> dict[str, Any]:
             f"{', '.join(strange)}"
         )
         raise ArtefactError(msg)
+    said.pop("name", None)  # a title for readers; nothing to check
     return said

@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +99,10 @@ def read(path: str | Path, *, threshold: float | None = None) -> Material:
             raise ValueError(msg)
         said = _said(path / "study.json")
         headline = str(said.get("headline") or HEADLINE)
+        title = str(said.get("name") or path.resolve().name)
         if (path / "cells").is_dir():
-            return _from_cells(path, headline)
-        return _from_scores(path, said, headline)
+            return replace(_from_cells(path, headline), title=title)
+        return replace(_from_scores(path, said, headline), title=title)
     if not path.exists():
         msg = f"report: no such file or folder: {path}"
         raise FileNotFoundError(msg)

@@ -195,7 +195,7 @@ def test_a_folder_with_only_scores_will_do(tmp_path):
     ("file", "text", "message"),
     [
         ("study.json", "{", "is not JSON"),
-        ("study.json", "[]", "may hold headline, thresholds, claim, tuned_on"),
+        ("study.json", "[]", "may hold name, headline, thresholds, claim, tuned_on"),
         ("study.json", '{"headlines": "f1"}', "got headlines"),
         ("study.json", '{"tuned_on": "luck"}', "tuned_on must be one of"),
         ("study.json", '{"claim": {"size": 1}}', "size"),

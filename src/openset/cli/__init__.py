@@ -38,23 +38,33 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo", epilog=demo.EPILOG)(demo.command)
-app.command("evaluate", epilog=evaluate.EPILOG)(evaluate.command)
-app.command("detectors", epilog=detectors.EPILOG)(detectors.command)
-app.command("score", epilog=score.EPILOG)(score.command)
-app.command("compare", epilog=compare.EPILOG)(compare.command)
-app.add_typer(protocols.app, name="protocols")
-app.command("datasets", epilog=datasets.EPILOG)(datasets.command)
-app.command("train", epilog=train.EPILOG)(train.command)
-app.command("check", epilog=check.EPILOG)(check.command)
-app.command("report", epilog=report.EPILOG)(report.command)
-app.command("calibrate", epilog=calibrate.EPILOG)(calibrate.command)
-app.command("predict", epilog=predict.EPILOG)(predict.command)
-app.command("export", epilog=export.EPILOG)(export.command)
-app.command("serve", epilog=serve.EPILOG)(serve.command)
-app.command("watch", epilog=watch.EPILOG)(watch.command)
-app.command("doctor", epilog=doctor.EPILOG)(doctor.command)
-app.command("bench", epilog=bench.EPILOG)(bench.command)
+
+# The order of the panels is that of a first acquaintance.
+_PANELS = {
+    "Start": {"demo": demo, "doctor": doctor},
+    "Evaluate": {
+        "evaluate": evaluate,
+        "detectors": detectors,
+        "score": score,
+        "compare": compare,
+        "check": check,
+        "report": report,
+    },
+    "Operate": {
+        "calibrate": calibrate,
+        "predict": predict,
+        "export": export,
+        "serve": serve,
+        "watch": watch,
+    },
+    "Study and train": {"datasets": datasets, "train": train, "bench": bench},
+}
+for _panel, _commands in _PANELS.items():
+    for _name, _module in _commands.items():
+        app.command(_name, epilog=_module.EPILOG, rich_help_panel=_panel)(
+            _module.command
+        )
+app.add_typer(protocols.app, name="protocols", rich_help_panel="Study and train")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

@@ -41,7 +41,9 @@ def command(
             "data set's name."
         ),
     ] = "",
-    split: Annotated[str, typer.Option(help="Which published split.")] = "0",
+    split: Annotated[
+        str, typer.Option(help="Which published split. Default: the first.")
+    ] = "",
     all_splits: Annotated[
         bool, typer.Option("--all-splits", help="All of them, at once on one device.")
     ] = False,
@@ -248,7 +250,8 @@ def _protocols(
             remedy="Draw one: openset protocols holdout --help",
         )
         raise ValueError(msg)
-    wanted = protocols.splits(name) if all_splits else [_value(split)]
+    every = protocols.splits(name)
+    wanted = every if all_splits else [_value(split) if split else every[0]]
     return {str(one): protocols.published(name, one) for one in wanted}
 
 

@@ -53,7 +53,7 @@ def job(
     method: str,
     data: str | Path | Dataset | Cut,
     protocol: str | Protocol | None = None,
-    split: int | str = 0,
+    split: int | str | None = None,
     network: str | nn.Module | None = None,
     recipe: str | Recipe = "B",
     seed: int = 0,
@@ -127,7 +127,7 @@ def fit(
     method: str,
     data: str | Path | Dataset | Cut,
     protocol: str | Protocol | None = None,
-    split: int | str = 0,
+    split: int | str | None = None,
     network: str | nn.Module | None = None,
     recipe: str | Recipe = "B",
     seed: int = 0,
@@ -161,7 +161,7 @@ def fit(
         A `Protocol`, or the name of a published one. Left out: the published protocol
         of the data set's name. A `Cut` brings its own.
     split
-        Which published split.
+        Which published split; left out, the first.
     network
         See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
         ``mlp`` for tables. A model of your own is copied, and stays as it is.
@@ -497,16 +497,15 @@ def _is_compiled(fabric: Any, jobs: list[Job], *, asked: bool | None) -> bool:
 def _cut(
     data: Any,
     protocol: str | Protocol | None,
-    split: int | str,
+    split: int | str | None,
     root: str | Path | None,
     validation: float,
 ) -> tuple[Cut, str]:
     """Return the data cut by the protocol, and the name its constants go by."""
     if isinstance(data, Cut):
-        if protocol is not None:
-            msg = (
-                f"{_CALLER}: protocol must be left out with a Cut, which brings its own"
-            )
+        if protocol is not None or split is not None:
+            what = "protocol" if protocol is not None else "split"
+            msg = f"{_CALLER}: {what} must be left out: a Cut brings its own protocol"
             raise ValueError(msg)
         return data, data.protocol.source
     _check.number(_CALLER, "validation", validation, low=0, high=1, open_high=True)
@@ -516,7 +515,11 @@ def _cut(
         protocol = name
     if isinstance(protocol, str):
         name = protocol
-        protocol = protocols.published(protocol, split)
+        first = protocols.splits(protocol)[0]
+        protocol = protocols.published(protocol, first if split is None else split)
+    elif split is not None:
+        msg = f"{_CALLER}: split must be left out with a Protocol, got {split!r}"
+        raise ValueError(msg)
     if validation and not protocol.validation and "validation" not in loaded.parts:
         protocol = replace(protocol, validation=validation)
     others = {

@@ -11,7 +11,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from openset import datasets, metrics
+from openset import datasets, metrics, protocols, train
 from openset.datasets import Dataset, _inputs
 from openset.train import (
     Trained,
@@ -754,7 +754,7 @@ def test_a_file_is_no_folder(tmp_path):
 def test_a_protocol_beside_a_cut_is_refused():
     data = rows_data()
     cut = datasets.cut(data, last_unknown(data))
-    with pytest.raises(ValueError, match="protocol must be left out with a Cut"):
+    with pytest.raises(ValueError, match="protocol must be left out: a Cut"):
         fit_tiny(cut, protocol=last_unknown(data))
     assert len(fit_tiny(cut, epochs=1).log) == 1
 
@@ -799,3 +799,13 @@ def test_batch_norms_that_would_be_shared_with_generated_images_are_refused(smal
     ):
         fit_tiny(image_data(side=32), method="arpl_cs", network="osrci")
     assert TwoNorms(4).on == 0
+
+
+def test_a_split_is_of_a_published_protocol_only():
+    digits = datasets.load("digits")
+    protocol = protocols.holdout(digits, 6, 4, rng=0)
+    with pytest.raises(ValueError, match="split must be left out with a Protocol"):
+        train.job(method="softmax", data=digits, protocol=protocol, split=1)
+    made = datasets.cut(digits, protocol)
+    with pytest.raises(ValueError, match="split must be left out: a Cut brings"):
+        train.job(method="softmax", data=made, split=1)

@@ -1,0 +1,104 @@
+"""`openset train`, as it is typed."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from openset import Outputs, Scores, datasets, evaluate, protocols
+from openset.cli import app
+from openset.train import Trained, methods
+
+
+@pytest.fixture
+def draws(tmp_path):
+    digits = datasets.load("digits")
+    path = tmp_path / "draws.json"
+    protocols.holdout(digits, 6, 4, 2, rng=0).save(path)
+    return path
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, ["train", *map(str, arguments)])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.stdout
+
+
+QUICK = ("--data", "digits", "--recipe", "A", "--epochs", 2, "--lr", 0.02)
+
+
+def test_methods_are_listed_with_their_options():
+    text = run("--list")
+    for name, method in methods.REGISTRY.items():
+        assert name in text
+        assert method.options().keys() >= {"smoothing"}
+    assert "weight=0.1" in text
+
+
+def test_a_run_leaves_what_all_other_commands_read(draws, tmp_path):
+    one = tmp_path / "one.json"
+    protocols.load(draws)[0].save(one)
+    out = tmp_path / "run"
+    text = run("-m", "softmax", *QUICK, "--protocol", one, "--out", out)
+    assert "split 0, seed 0" in text
+    trained = Trained.load(out)
+    assert sorted(trained.outputs) == ["test", "train", "validation"]
+    scores = Scores.load(out / "scores" / "own.npz")
+    shown = f"{evaluate(scores)['openauc']:.4f}"
+    assert shown in text
+    assert len(Outputs.load(out / "outputs" / "test.npz")) == len(scores)
+    assert len((out / "log.jsonl").read_text().splitlines()) == 2
+
+
+def test_splits_and_seeds_have_folders_of_their_own(draws, tmp_path):
+    text = run(
+        "-m", "openauc", *QUICK, "--protocol", draws, "--seeds", 2, "--out", tmp_path
+    )  # fmt: skip
+    folders = {path.parent.name for path in tmp_path.glob("*/trained.json")}
+    assert folders == {f"split{s}-seed{i}" for s in (0, 1) for i in (0, 1)}
+    assert "mean" in text
+    assert "sd" in text
+
+
+def test_options_are_tuned_for_every_split_without_its_test_part(draws, tmp_path):
+    text = run(
+        "-m", "openauc", *QUICK, "--protocol", draws, "--tune", "weight=0,0.3",
+        "--set", "preset=paper", "--set", "padding=0", "--out", tmp_path,
+    )  # fmt: skip
+    assert text.count("on held-out known classes") == 2
+    for split in (0, 1):
+        record = json.loads((tmp_path / f"split{split}-seed0/trained.json").read_text())
+        options = record["spec"]["options"]
+        assert options["preset"] == "paper"
+        assert options["weight"] in (0, 0.3)
+        assert record["spec"]["recipe"]["pipeline"]["padding"] == 0
+
+
+def test_splits_that_are_one_problem_are_named(tmp_path):
+    protocol = protocols.holdout(datasets.load("digits"), 6, 4, rng=0)
+    path = tmp_path / "same.json"
+    protocols.Draws((protocol, protocol)).save(path)
+    text = run("-m", "softmax", *QUICK, "--protocol", path, "--out", tmp_path / "runs")
+    assert "the same problem" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "--method must be given"),
+        (["-m", "softmax"], "--data must be given"),
+        (["-m", "best", *QUICK], "method must be one of 'softmax'"),
+        (["-m", "softmax", *QUICK], r"--protocol must be one of .*got 'digits'"),
+        (["-m", "softmax", *QUICK, "--set", "weight"], "--set must be NAME=VALUE"),
+        (["-m", "softmax", *QUICK, "--set", "depth=3"], "a change must be one of"),
+        (["-m", "openauc", *QUICK, "--tune", "depth=1,2"], "--tune must be one of"),
+        (["-m", "softmax", *QUICK, "--seeds", 0], "--seeds must be an integer >= 1"),
+    ],
+)
+def test_what_is_wrong_is_said(draws, arguments, message):
+    given = list(arguments)
+    if "--set" in given or "--tune" in given or "--seeds" in given:
+        given += ["--protocol", draws]
+    with pytest.raises(ValueError, match=message):
+        run(*given)

@@ -1,5 +1,6 @@
 """Timing and peak memory of one call in a fresh process, and the table they go to."""
 
+import importlib.util
 import json
 import os
 import platform
@@ -84,7 +85,12 @@ def let_torchvision_import() -> object:
     """Declare two operators that torchvision misses beside a CPU build of torch."""
     import torch
 
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor d, Tensor s, float t) -> Tensor")
-    return library
+    found = importlib.util.find_spec("torchvision")
+    try:
+        torch.ops.load_library(Path(found.submodule_search_locations[0]) / "_C.so")
+    except OSError:
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(f"{name}(Tensor d, Tensor s, float t) -> Tensor")
+        return library
+    return None

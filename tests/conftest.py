@@ -1,7 +1,9 @@
 """Shared by all tests."""
 
+import importlib.util
 import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +18,30 @@ settings.register_profile(
 )
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
-# pytorch-ood imports torchvision for its data sets. Where torchvision's compiled part
-# does not fit the CPU build of torch, its import fails for want of two operators that
-# nothing here calls: declare them.
-_library = torch.library.Library("torchvision", "DEF")
-_library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-_library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+
+def _declare_operators():
+    """Let torchvision be imported where its compiled part does not fit torch.
+
+    pytorch-ood imports it for its data sets. Beside a CPU build of torch that import
+    fails for want of two operators which nothing here calls; where the compiled part
+    does load, it brings them, and must not meet them declared.
+    """
+    found = importlib.util.find_spec("torchvision")
+    if found is None or not found.submodule_search_locations:
+        return None
+    try:
+        torch.ops.load_library(Path(found.submodule_search_locations[0]) / "_C.so")
+    except OSError:
+        library = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            library.define(
+                f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            )
+        return library
+    return None
+
+
+_library = _declare_operators()  # kept: with it the declarations would go
 
 
 @pytest.fixture(params=["numpy", "torch", "array_api_strict"])

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -223,21 +222,9 @@ def test_bad_options_are_refused(options, message):
         OpenMax(**options)
 
 
-@pytest.fixture(scope="module")
-def peer():
-    """Return pytorch-ood's OpenMax; its torchvision needs two operator schemas."""
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for schema in (
-        "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-        "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    ):
-        with suppress(RuntimeError):  # defined before, or by a matching build
-            library.define(schema)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        reason = "pytorch-ood is not installed"
-        module = pytest.importorskip("pytorch_ood.detector", reason=reason)
-    return module.OpenMax
+@pytest.fixture
+def peer(pytorch_ood):
+    return pytorch_ood.OpenMax
 
 
 def test_pytorch_ood_scores_a_sample_by_its_batch_and_we_do_not(peer):

@@ -379,7 +379,6 @@ REFUSED = {
     ("nnguide", "few samples"): "k must be at most 3, the size of the bank, got 10",
     ("nnguide", "one sample"): "k must be at most 1, the size of the bank, got 10",
     ("postmax", "constant features"): "correctly classified samples must be at least",
-    ("postmax", "a zero vector in fitting"): "features must be non-zero vectors in fit",
     ("postmax", "few samples"): "correctly classified samples must be at least 30",
     ("postmax", "one sample"): "correctly classified samples must be at least 30",
     ("openmax", "few samples"): "correctly classified samples must be enough",

@@ -32,9 +32,9 @@ class PostMax(Detector):
     logarithm of 1 - p, :meth:`Fitted.class_probabilities` the same law at each
     :math:`z_c / \lVert f \rVert` (they need not sum to one), :func:`law` the fit.
 
-    A zero feature vector has :math:`\ell = -\infty` and p = 0. If all logits are
-    negative, :math:`\ell` is negative, and a longer feature moves it *up*, towards 0:
-    the published formula is kept.
+    A zero feature vector has :math:`\ell = -\infty` and p = 0; the fit leaves it out.
+    If all logits are negative, :math:`\ell` is negative, and a longer feature moves it
+    *up*, towards 0: the published formula is kept.
 
     Parameters
     ----------
@@ -117,10 +117,16 @@ class PostMax(Detector):
         if only_correct:
             scores = bare.score(train)
             values = scores.known[scores.is_correct]
-            got = f"{values.size} of {len(train)}"
         else:
             values = bare.known(train)
-            got = str(values.size)
+        got = ""
+        if self.norm != "none":
+            # ReLU networks have some features that are all zero: they are known to
+            # nobody when they are scored, and no tail can be fitted to minus infinity.
+            is_zero = values == -math.inf
+            values = values[~is_zero]
+            got = f" ({is_zero.sum()} more have zero features)" if is_zero.any() else ""
+        got = f"{values.size}{f' of {len(train)}' if only_correct else ''}{got}"
         if values.size < MIN_SAMPLES:
             msg = _check.must(
                 f"at least {MIN_SAMPLES}",
@@ -128,16 +134,6 @@ class PostMax(Detector):
                 name="correctly classified samples" if only_correct else "samples",
                 got=got,
                 remedy="Fit on the training split the network was trained on",
-            )
-            raise ValueError(msg)
-        n_zero = int(np.count_nonzero(values == -math.inf))
-        if n_zero and self.norm != "none":
-            msg = _check.must(
-                "non-zero vectors in fit",
-                caller="PostMax.fit",
-                name="features",
-                got=f"{n_zero} zero vectors",
-                remedy="Leave out these samples, or use norm='none'",
             )
             raise ValueError(msg)
         if values.min() == values.max():

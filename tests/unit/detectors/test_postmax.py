@@ -188,11 +188,24 @@ def test_zero_and_constant_training_features_are_refused():
     features = TRAIN.features.copy()
     features[TRAIN.logits.argmax(axis=1) == TRAIN.labels] = 0
     zero = Outputs(logits=TRAIN.logits, features=features, labels=TRAIN.labels)
-    with pytest.raises(ValueError, match="features must be non-zero vectors in fit"):
+    with pytest.raises(
+        ValueError, match=r"got 0 of \d+ \(\d+ more have zero features\)"
+    ):
         PostMax().fit(zero)
     ones = np.ones((40, 2))
     with pytest.raises(ValueError, match=r"all have 1$"):
         PostMax(norm="none").fit(Outputs(logits=ones, labels=np.zeros(40, int)))
+
+
+def test_a_few_zero_features_are_left_out_of_the_fit():
+    features = TRAIN.features.copy()
+    features[:2] = 0
+    some = Outputs(logits=TRAIN.logits, features=features, labels=TRAIN.labels)
+    rest = TRAIN.take(np.arange(2, len(TRAIN)))
+    ours, theirs = (PostMax().fit(one).state for one in (some, rest))
+    assert {k: float(v) for k, v in ours.items()} == {
+        k: float(v) for k, v in theirs.items()
+    }
 
 
 def test_what_is_not_used_is_not_asked_for():

@@ -1,125 +1,29 @@
 """Training: one run, or several at once on one device."""
 
-import logging
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from openset import _check, _io, datasets, protocols
+from openset import _check, _io
 from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
 
 with _io.importing("openset.train", "torch"):
     import torch
-    from lightning_fabric import Fabric
     from torch import nn
 
-from openset.train import _fingerprint
+from openset.train._devices import make_fabric
+from openset.train._job import Job, job
 from openset.train._progress import Progress
 from openset.train._respond import answer
 from openset.train._run import Run
-from openset.train._spec import Spec
-from openset.train.methods import find
 from openset.train.recipes import Recipe
-from openset.train.recipes import recipe as named_recipe
 from openset.train.trained import Trained, collect
 
 _CALLER = "train.fit"
 # Updates from which on compiling (half a minute) pays off.
 _WORTH_COMPILING = 100_000
-_PRECISIONS = ("32-true", "bf16-mixed")
-_ACCELERATORS = ("auto", "cpu", "cuda", "gpu")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Job:
-    """One run to be trained: a spec, the data cut for it, and where it is kept."""
-
-    spec: Spec
-    cut: Cut
-    network: str | nn.Module
-    out: Path | None = None
-    title: str = ""
-    """Shown beside its progress bar."""
-
-
-def job(
-    *,
-    method: str,
-    data: str | Path | Dataset | Cut,
-    protocol: str | Protocol | None = None,
-    split: int | str | None = None,
-    network: str | nn.Module | None = None,
-    recipe: str | Recipe = "B",
-    seed: int = 0,
-    validation: float = 0.1,
-    options: Mapping[str, Any] | None = None,
-    root: str | Path | None = None,
-    out: str | Path | None = None,
-    precision: str = "32-true",
-    accumulate: int = 1,
-    title: str = "",
-    **changes: Any,
-) -> Job:
-    """Describe a run without starting it; parameters as in :func:`fit`.
-
-    `title` is shown beside its progress bar.
-    """
-    find(method)  # a wrong name is the first thing to say
-    is_integer = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
-    if not is_integer or seed < 0:
-        rule = "an integer >= 0"
-        raise ValueError(_check.must(rule, caller=_CALLER, name="seed", got=repr(seed)))
-    if options is not None and not isinstance(options, Mapping):
-        rule, got = "a mapping of names to values", repr(options)
-        raise TypeError(_check.must(rule, caller=_CALLER, name="options", got=got))
-    if out is not None and Path(out).is_file():
-        rule, got = "a folder", f"the file {out}"
-        raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=got))
-    cut, name = _cut(data, protocol, split, root, validation)
-    if network is None:
-        network = "classifier32" if cut.train.kind == "image" else "mlp"
-    if isinstance(recipe, str):
-        made = named_recipe(recipe, name, **changes)
-    elif not isinstance(recipe, Recipe):
-        rule, got = "'A', 'B', 'T' or a Recipe", type(recipe).__name__
-        msg = _check.must(rule, caller=_CALLER, name="recipe", got=got)
-        raise TypeError(msg)
-    elif changes:
-        msg = _check.must(
-            "given only with a recipe by name",
-            caller=_CALLER,
-            name=next(iter(changes)),
-            got=f"recipe={recipe.name!r} as an object",
-            remedy="Use dataclasses.replace on the recipe",
-        )
-        raise ValueError(msg)
-    else:
-        made = recipe
-    spec = Spec(
-        method=method,
-        data=name,
-        protocol=cut.protocol,
-        network=_fingerprint.of_network(network),
-        recipe=made,
-        seed=int(seed),
-        options=dict(options or {}),
-        precision=precision,
-        parts=_check.positive_int(_CALLER, "accumulate", accumulate),
-        samples=_fingerprint.of_cut(cut),
-    )
-    return Job(
-        spec=spec,
-        cut=cut,
-        network=network,
-        out=None if out is None else Path(out),
-        title=title or spec.title,
-    )
 
 
 def fit(
@@ -333,75 +237,6 @@ def _together(
     return [done[i] for i in range(len(listed))]
 
 
-def make_fabric(
-    accelerator: str = "auto",
-    devices: int = 1,
-    nodes: int = 1,
-    precision: str | None = None,
-    *,
-    method: str = "softmax",
-) -> Any:
-    """Launch Lightning Fabric with the precision that suits the device.
-
-    Several processes exchange gradients in the way that `method` needs.
-    """
-    strategy = _strategy(method)
-    _check.one_of(_CALLER, "accelerator", accelerator, _ACCELERATORS)
-    devices = _check.positive_int(_CALLER, "devices", devices)
-    nodes = _check.positive_int(_CALLER, "nodes", nodes)
-    has_gpu = torch.cuda.is_available()
-    if accelerator in ("cuda", "gpu") and not has_gpu:
-        msg = _check.must(
-            "one that is there",
-            caller=_CALLER,
-            name="accelerator",
-            got=f"{accelerator!r} on a machine without a GPU",
-            remedy="Leave it out, or use accelerator='cpu'",
-        )
-        raise ValueError(msg)
-    if accelerator != "cpu" and has_gpu and devices > torch.cuda.device_count():
-        msg = _check.must(
-            f"at most {torch.cuda.device_count()}, the GPUs of this machine",
-            caller=_CALLER,
-            name="devices",
-            got=devices,
-        )
-        raise ValueError(msg)
-    if precision is None:
-        on_gpu = accelerator != "cpu" and has_gpu and torch.cuda.is_bf16_supported()
-        precision = "bf16-mixed" if on_gpu else "32-true"
-    _check.one_of(_CALLER, "precision", precision, _PRECISIONS)
-    many = devices * nodes > 1
-    started = int(os.environ.get("WORLD_SIZE", devices * nodes))
-    if started != devices * nodes:
-        msg = _check.must(
-            f"{started}, the processes that were started",
-            caller=_CALLER,
-            name="devices times nodes",
-            got=f"{devices} times {nodes}",
-            remedy="Give devices= and nodes= as torchrun was started with",
-        )
-        raise ValueError(msg)
-    # It tells which precision is used, and how to trade it for speed: not news here.
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
-    fabric = Fabric(
-        accelerator=accelerator if accelerator != "auto" or has_gpu else "cpu",
-        devices=devices,
-        num_nodes=nodes,
-        precision=precision,  # type: ignore[arg-type]
-        strategy=strategy if many else "auto",
-    )
-    fabric.launch()
-    fabric.asked_precision = precision  # type: ignore[attr-defined]  # for the spec
-    return fabric
-
-
-def _strategy(method: str) -> str:
-    phases = {phase for phases in find(method).passes for phase in phases}
-    # Updates of a generator, say, leave most parameters without a gradient.
-    return "ddp" if len(phases) == 1 else "ddp_find_unused_parameters_true"
-
-
 def _take_turns(runs: list[Run], bars: Progress) -> None:
     for run in runs:
         with run.turn():
@@ -492,51 +327,6 @@ def _is_compiled(fabric: Any, jobs: list[Job], *, asked: bool | None) -> bool:
         for one in jobs
     )
     return fabric.device.type == "cuda" and total >= _WORTH_COMPILING
-
-
-def _cut(
-    data: Any,
-    protocol: str | Protocol | None,
-    split: int | str | None,
-    root: str | Path | None,
-    validation: float,
-) -> tuple[Cut, str]:
-    """Return the data cut by the protocol, and the name its constants go by."""
-    if isinstance(data, Cut):
-        if protocol is not None or split is not None:
-            what = "protocol" if protocol is not None else "split"
-            msg = f"{_CALLER}: {what} must be left out: a Cut brings its own protocol"
-            raise ValueError(msg)
-        return data, data.protocol.source
-    _check.number(_CALLER, "validation", validation, low=0, high=1, open_high=True)
-    loaded = load_data(data, root)
-    name = loaded.label_set or loaded.name
-    if protocol is None:
-        protocol = name
-    if isinstance(protocol, str):
-        name = protocol
-        first = protocols.splits(protocol)[0]
-        protocol = protocols.published(protocol, first if split is None else split)
-    elif split is not None:
-        msg = f"{_CALLER}: split must be left out with a Protocol, got {split!r}"
-        raise ValueError(msg)
-    if validation and not protocol.validation and "validation" not in loaded.parts:
-        protocol = replace(protocol, validation=validation)
-    others = {
-        part: datasets.load(source, root)
-        for part in ("unknown", "negative", "surrogate")
-        if getattr(protocol, part)
-        and (source := protocol.source_of(part)) != protocol.source
-    }
-    return datasets.cut(loaded, protocol, **others), name
-
-
-def load_data(data: str | Path | Dataset, root: str | Path | None = None) -> Dataset:
-    """Load a data set by name, or take it as it is; draw parts if it has none."""
-    found = data if isinstance(data, Dataset) else datasets.load(str(data), root)
-    if "test" in found.parts and "train" in found.parts:
-        return found
-    return found.with_parts(test=0.3, rng=0)
 
 
 class _fast_kernels:  # noqa: N801  # a context, used like a function

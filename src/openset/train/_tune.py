@@ -9,7 +9,8 @@ import numpy as np
 
 from openset import _check, datasets, metrics, protocols
 from openset.datasets import Cut, Dataset
-from openset.train._fit import Job, fit_jobs, job
+from openset.train._fit import fit_jobs
+from openset.train._job import Job, job
 from openset.train.recipes import Recipe
 from openset.train.recipes import recipe as named_recipe
 

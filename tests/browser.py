@@ -35,3 +35,31 @@ def start(profile):
         "goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"}
     )
     return webdriver.Chrome(options=options, service=Service(DRIVER))
+
+
+def look_in_all_sizes(browser, visit, there, name, sizes):
+    """Visit a page in light and dark at every size; it must fit, and change colour.
+
+    `visit` opens it. Pictures stay in `there`, to be looked at.
+    """
+    backgrounds = set()
+    try:
+        for scheme in ("light", "dark"):
+            feature = {"name": "prefers-color-scheme", "value": scheme}
+            media = {"features": [feature]}
+            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+            for width, height in sizes:
+                screen = {"width": width, "height": height, "deviceScaleFactor": 1}
+                screen["mobile"] = width < 500
+                browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+                visit()
+                script = "return document.documentElement.scrollWidth"
+                assert browser.execute_script(script) <= width
+                picture = f"{there}/{name}-{scheme}-{width}.png"
+                assert browser.save_screenshot(picture)
+            script = "return getComputedStyle(document.body).backgroundColor"
+            backgrounds.add(browser.execute_script(script))
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert len(backgrounds) == 2

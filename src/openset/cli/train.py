@@ -2,6 +2,7 @@
 
 import json
 import statistics
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -135,28 +136,26 @@ def command(
     loaded = train.load_data(data, root)
     jobs = {}
     for name, one in named.items():
-        settled = {"data": loaded, "protocol": one, "root": root} | common
-        settled["validation"] = validation
-        # Each split is tuned on its own: a known class of one is unknown in another.
-        chosen = options
+        # Cut once; seeds share the samples.
+        first = train.job(
+            data=loaded,
+            protocol=one,
+            root=root,
+            validation=validation,
+            options=options,
+            accumulate=accumulate,
+            **common,
+        )
         if grid:
-            cut = train.job(**settled).cut
-            tuned = train.tune(
-                grid=grid, cut=cut, options=options, seed=seed, fabric=fabric, **common
-            )
-            chosen = tuned.options
-            if fabric.global_rank == 0:
-                OUT.print(_tuned(name, tuned))
+            # Each split by itself: a known class of one is unknown in another.
+            first = _tuned(train, first, name, grid, fabric, seed=seed, **common)
         for number in numbers:
             title = f"split {name}, seed {number}"
-            folder = out if len(named) * seeds == 1 else out / _folder(name, number)
-            jobs[title] = train.job(
-                seed=number,
-                options=chosen,
-                out=folder,
-                accumulate=accumulate,
+            jobs[title] = replace(
+                first,
+                spec=replace(first.spec, seed=number),
+                out=out if len(named) * seeds == 1 else out / _folder(name, number),
                 title=f"{method}, {title}",
-                **settled,
             )
     done = train.fit_jobs(
         jobs.values(),
@@ -280,7 +279,25 @@ def _results(method: str, done: dict[str, Any]) -> Table:
     return table
 
 
-def _tuned(split: str, tuned: Any) -> Table:
+def _tuned(
+    train: Any,
+    first: Any,
+    split: str,
+    grid: dict[str, list[Any]],
+    fabric: Any,
+    **settings: Any,
+) -> Any:
+    """Return the job with the options that did best on held-out known classes."""
+    options = first.spec.options
+    found = train.tune(
+        grid=grid, cut=first.cut, options=options, fabric=fabric, **settings
+    )
+    if fabric.global_rank == 0:
+        OUT.print(_tuning(split, found))
+    return replace(first, spec=replace(first.spec, options=found.options))
+
+
+def _tuning(split: str, tuned: Any) -> Table:
     table = plain_table(f"Split {split}, on held-out known classes")
     table.add_column("options")
     table.add_column("OpenAUC, mean", justify="right")

@@ -15,7 +15,7 @@ from openset.outputs import Outputs
 BACKENDS = ("matmul", "faiss")
 
 # The product of a run of queries with a block of the bank is held at once: large, since
-# a matrix product loses a fifth of its speed on small ones (measured).
+# a matrix product is slower on small ones.
 _QUERY_ROWS = 2048
 _PRODUCT_BYTES_CPU = 256 << 20
 _PRODUCT_BYTES_DEVICE = 1 << 30

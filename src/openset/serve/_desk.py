@@ -20,8 +20,8 @@ _LATELY = 9  # requests
 class Desk:
     """Does quick work at once and hands the rest to threads.
 
-    A thread takes 0.2 ms to be asked, longer than most detectors take for a sample, and
-    then fights the event loop for the interpreter. But while work is done at once no
+    To ask a thread takes longer than most detectors take for a sample, and it then
+    fights the event loop for the interpreter. But while work is done at once no
     other request is served. So it is for as long as most of the last bodies of that
     size were quick; one of them may have waited for the processor.
     """

@@ -116,7 +116,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
 class _OneWrite:
     """Holds the head of an answer back until its body comes: one packet, not two.
 
-    To send one takes the system 0.2 ms here, as long as a detector takes for a batch.
+    To send one takes the system about as long as a cheap detector takes for a batch.
     """
 
     def __init__(self, cycle: RequestResponseCycle) -> None:

@@ -31,6 +31,11 @@ class Job:
     title: str = ""
     """Shown beside its progress bar."""
 
+    def __post_init__(self) -> None:
+        if self.out is not None and self.out.is_file():
+            rule, got = "a folder", f"the file {self.out}"
+            raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=got))
+
 
 def job(
     *,
@@ -62,9 +67,6 @@ def job(
     if options is not None and not isinstance(options, Mapping):
         rule, got = "a mapping of names to values", repr(options)
         raise TypeError(_check.must(rule, caller=_CALLER, name="options", got=got))
-    if out is not None and Path(out).is_file():
-        rule, got = "a folder", f"the file {out}"
-        raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=got))
     cut, name = _cut(data, protocol, split, root, validation)
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"

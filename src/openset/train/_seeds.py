@@ -25,7 +25,8 @@ def derived(seed: int, *place: int) -> int:
 def start_step(seed: int, device: torch.device) -> None:
     """Set torch's generators for one update: the one of the device, and the CPU's.
 
-    ``torch.manual_seed`` would do the same for all devices, in 20 times the time.
+    ``torch.manual_seed`` would do the same for all devices; this comes before every
+    update, and costs less.
     """
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":

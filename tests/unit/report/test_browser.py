@@ -15,7 +15,11 @@ from selenium.webdriver.common.by import By  # noqa: E402  # after the guard
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
 
-from tests.browser import needs_browser, start  # noqa: E402
+from tests.browser import (  # noqa: E402
+    look_in_all_sizes,
+    needs_browser,
+    start,
+)
 
 pytestmark = needs_browser
 
@@ -329,38 +333,8 @@ def test_it_fits_a_phone_a_tablet_and_a_desk_in_light_and_dark(browser, tmp_path
     folder = write_study(tmp_path / "study")
     path = report.write(folder, tmp_path / "page.html")
     there = os.environ.get("OPENSET_SCREENSHOTS", str(tmp_path))
-    backgrounds = set()
-    try:
-        for scheme in ("light", "dark"):
-            feature = {"name": "prefers-color-scheme", "value": scheme}
-            browser.execute_cdp_cmd(
-                "Emulation.setEmulatedMedia", {"features": [feature]}
-            )
-            for width in (360, 820, 1400):
-                browser.execute_cdp_cmd(
-                    "Emulation.setDeviceMetricsOverride",
-                    {
-                        "width": width,
-                        "height": 1000,
-                        "deviceScaleFactor": 1,
-                        "mobile": width < 500,
-                    },
-                )
-                Page(browser, path)
-                wide = browser.execute_script(
-                    "return document.documentElement.scrollWidth"
-                )
-                assert wide <= width
-                assert browser.save_screenshot(f"{there}/report-{scheme}-{width}.png")
-            backgrounds.add(
-                browser.execute_script(
-                    "return getComputedStyle(document.body).backgroundColor"
-                )
-            )
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    assert len(backgrounds) == 2
+    sizes = [(width, 1000) for width in (360, 820, 1400)]
+    look_in_all_sizes(browser, lambda: Page(browser, path), there, "report", sizes)
 
 
 def test_every_field_has_a_name_for_those_who_cannot_see(browser, lone):

@@ -14,7 +14,11 @@ from selenium.webdriver.common.by import By  # noqa: E402  # after the guard
 from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
 
-from tests.browser import needs_browser, start  # noqa: E402
+from tests.browser import (  # noqa: E402
+    look_in_all_sizes,
+    needs_browser,
+    start,
+)
 
 pytestmark = needs_browser
 
@@ -210,40 +214,13 @@ def test_nothing_goes_elsewhere_and_nothing_fails(browser, by_logits_live):
 def test_the_page_fits_a_phone_in_the_dark(browser, by_logits_live, tmp_path):
     """With OPENSET_SCREENSHOTS set, the pictures stay there to be looked at."""
     there = os.environ.get("OPENSET_SCREENSHOTS", tmp_path)
-    backgrounds = set()
-    try:
-        for scheme in ("light", "dark"):
-            feature = {"name": "prefers-color-scheme", "value": scheme}
-            browser.execute_cdp_cmd(
-                "Emulation.setEmulatedMedia", {"features": [feature]}
-            )
-            for width, height in ((390, 1500), (1280, 1000)):
-                browser.execute_cdp_cmd(
-                    "Emulation.setDeviceMetricsOverride",
-                    {
-                        "width": width,
-                        "height": height,
-                        "deviceScaleFactor": 1,
-                        "mobile": width < 500,
-                    },
-                )
-                page = Page(browser, by_logits_live.url)
-                page.find("example").click()
-                page.wait(lambda page=page: page.text("n") == "60")
-                wide = browser.execute_script(
-                    "return document.documentElement.scrollWidth"
-                )
-                assert wide <= width
-                assert browser.save_screenshot(f"{there}/{scheme}-{width}.png")
-            backgrounds.add(
-                browser.execute_script(
-                    "return getComputedStyle(document.body).backgroundColor"
-                )
-            )
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-    assert len(backgrounds) == 2
+
+    def visit():
+        page = Page(browser, by_logits_live.url)
+        page.find("example").click()
+        page.wait(lambda: page.text("n") == "60")
+
+    look_in_all_sizes(browser, visit, there, "serve", [(390, 1500), (1280, 1000)])
 
 
 def test_every_field_has_a_name_for_those_who_cannot_see(browser, by_logits_live):

@@ -187,14 +187,18 @@ def test_the_command_writes_into_the_run_folder(tmp_path):
     assert "openset report runs/study" in shown
 
 
-def test_findings_stand_on_top_and_name_methods_not_files(tmp_path):
+def test_findings_stand_on_top_and_say_which_method_a_file_is_of(tmp_path):
     folder = write_study(tmp_path / "study")
     (folder / "study.json").write_text(json.dumps({"headline": "f_score"}))
     text = report.render(folder)
     assert text.index("OSR005") < text.index("Leaderboard</h2>")
     stems = {path.stem for path in (folder / "cells").iterdir()}
     shown = "".join(Reader(text).texts)
-    assert not [stem for stem in stems if stem in shown]
+    named = [stem for stem in stems if stem in shown]
+    assert named
+    for stem in named:
+        model = re.search(rf"{stem} \((\w+)", shown)
+        assert model is not None, shown
 
 
 def test_thresholds_per_class_are_explored_as_margins(tmp_path):

@@ -1,0 +1,285 @@
+"""Figures of the page: what it shows of one problem, and of training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openset._types import UndefinedMetricError
+from openset.metrics import osa_optimum
+from openset.report import _explorer
+from openset.report._curves import oscr, roc
+from openset.report._display import Brief, Display
+from openset.report._histogram import histogram
+from openset.report._inconsistency import metric_against_unknown_tpr
+from openset.report._leaderboard import Board, label
+from openset.report._learning import learning_curves, sensitivity
+from openset.report._material import Material, Run
+from openset.report._matrix import draw_matrix, pooled
+from openset.report._operation import osa_over_urr
+from openset.report._regions import REGIONS, Regions, confusion_regions
+from openset.report._rejection import per_class_rejection
+from openset.report._svg import draw_svg, readable
+from openset.report._sweeps import alpha_sweep
+from openset.scores import Scores
+from openset.thresholds import Threshold, sweep_alpha
+
+MOST_METHODS = 5
+"""Methods that one figure compares."""
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """A drawing with its heading, a sentence to read it by, and its table."""
+
+    title: str
+    text: str
+    svg: str
+    brief: Brief
+    wide: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """The confusion matrix of the leading method, with the four scores."""
+
+    method: str
+    at: str
+    svg: str
+    brief: Brief
+    scores: tuple[tuple[str, float, str], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What the page shows of one protocol."""
+
+    protocol: str
+    board: Board
+    figures: tuple[Figure, ...]
+    matrix: Matrix | None
+    about: str
+
+
+def has_both(scores: Scores) -> bool:
+    """Whether there are knowns and unknowns: without one side, no curve."""
+    return scores.n_known > 0 and scores.n_unknown > 0
+
+
+def view(
+    protocol: str,
+    board: Board,
+    pairs: Sequence[tuple[Run, Scores]],
+    runs: Sequence[Run],
+) -> View:
+    """Draw what the page shows of one problem; `pairs` are in the order to show."""
+    pairs = [(run, scores) for run, scores in pairs if has_both(scores)]
+    if not pairs:
+        return View(protocol, board, (), None, "")
+    table = {run.method: scores for run, scores in pairs}
+    first, scores = pairs[0]
+    about = f"{scores.n_known:,} known and {scores.n_unknown:,} unknown test samples"
+    repeats = {run.repeat for run in runs}
+    if len(repeats) > 1:
+        about += f"; repeat {first.repeat[0]}, seed {first.repeat[1]} of {len(repeats)}"
+    if len(board.methods) > len(pairs):
+        about += f"; the {len(pairs)} leading of {len(board.methods)} methods"
+    cut, value, at = _in_use(first, scores)
+    figures = [
+        _figure(
+            oscr(table),
+            "How many knowns are named rightly when so many unknowns get in; the area "
+            "is OpenAUC.",
+        ),
+        _figure(
+            roc(table),
+            "Known against unknown, whatever the class; the area is AUROC.",
+        ),
+        _operating(pairs),
+        _figure(
+            metric_against_unknown_tpr(scores),
+            f"{readable(first.method)}: a dot far to the left recommends letting "
+            "unknowns in (Fig. 1 of the OpenAUC paper).",
+        ),
+        *(
+            _figure(
+                histogram(one, threshold=_number_in_use(run)),
+                f"{readable(run.method)}: how knownness is spread; every group adds "
+                "up to 1.",
+                title=f"Knownness by group, {readable(run.method)}",
+            )
+            for run, one in pairs[:2]
+        ),
+        _figure(
+            per_class_rejection(cut, value, classes=first.classes),
+            f"{readable(first.method)}, {at}: short bars above, long bars below.",
+        ),
+    ]
+    swept = _alpha(first, scores)
+    if swept is not None:
+        figures.append(swept)
+    regions = confusion_regions(cut, value, classes=first.classes)
+    return View(protocol, board, tuple(figures), _matrix(regions, first, at), about)
+
+
+def _figure(display: Display, text: str, *, title: str = "") -> Figure:
+    return Figure(
+        title=title or display.title,
+        text=text,
+        svg=draw_svg(display.charts, label=display.title, style=False),
+        brief=display.brief,
+        wide=len(display.charts) > 1,
+    )
+
+
+def _number_in_use(run: Run) -> float | None:
+    threshold = run.threshold
+    if isinstance(threshold, Threshold):
+        return None if threshold.per_class else threshold.value
+    return threshold
+
+
+def _in_use(run: Run, scores: Scores) -> tuple[Scores, float, str]:
+    """Return scores, the number to cut them at, and words for it."""
+    threshold = run.threshold
+    if isinstance(threshold, Threshold):
+        cut, value = threshold.cut(scores)
+        if threshold.per_class:
+            return cut, value, "at its thresholds per class"
+        return cut, value, f"at the threshold in use, {number_text(value)}"
+    if threshold is not None:
+        return scores, threshold, f"at the threshold in use, {number_text(threshold)}"
+    best = osa_optimum(scores).threshold
+    words = f"at the threshold that is best in hindsight, {number_text(best)}"
+    return scores, best, words
+
+
+def _operating(pairs: Sequence[tuple[Run, Scores]]) -> Figure:
+    thresholds = {
+        run.method: run.threshold for run, _ in pairs if run.threshold is not None
+    }
+    shares = {scores.n_known / len(scores) for _, scores in pairs}
+    alphas = {run.alpha for run, _ in pairs}
+    alpha = None if len(shares) == 1 else 0.5
+    if len(alphas) == 1:  # what the study itself reported with
+        alpha = alphas.pop() or alpha
+    curves = osa_over_urr(dict_of(pairs), thresholds=thresholds, alpha=alpha)
+    text = "The diamond is the oracle: the best threshold for these very samples."
+    if thresholds:
+        text += " The star is the threshold in use, chosen on other data."
+    return _figure(curves.display(), text)
+
+
+def dict_of(pairs: Sequence[tuple[Run, Scores]]) -> dict[str, Scores]:
+    """Return scores by the name of their method."""
+    return {run.method: scores for run, scores in pairs}
+
+
+def _alpha(run: Run, scores: Scores) -> Figure | None:
+    """Draw what a wrong guess of α costs, where calibration scores were kept."""
+    calibration = run.calibration()
+    if calibration is None or not has_both(calibration):
+        return None
+    try:
+        table = sweep_alpha(
+            calibration, scores, alphas=_explorer.ALPHAS[5:100:5].tolist()
+        )
+    except (ValueError, UndefinedMetricError):
+        return None  # calibrated on the test samples: OSR-checks say so above
+    text = (
+        f"{readable(run.method)}: what the threshold reaches when α, the share of "
+        "knowns expected in operation, is guessed so."
+    )
+    return _figure(alpha_sweep(table), text)
+
+
+def _matrix(regions: Regions, run: Run, at: str) -> Matrix:
+    names = regions.names("overall")
+    matrix, shown = pooled(regions.overall, names)
+    meaning = {
+        "inner": "named rightly among the known classes, nobody rejected",
+        "outer": "known told from unknown, whatever the class",
+        "halfpoint": "known classes; a rejected known is an error",
+        "overall": "known classes and “unknown” as one more class",
+    }
+    return Matrix(
+        method=readable(run.method),
+        at=at,
+        svg=draw_matrix(
+            matrix,
+            shown,
+            label="Confusion matrix: true class by row, decision by column",
+            style=False,
+        ),
+        brief=Brief(
+            header=("true class", *shown),
+            rows=tuple(
+                (name, *row) for name, row in zip(shown, matrix.tolist(), strict=True)
+            ),
+        ),
+        scores=tuple((r, regions.score(r), meaning[r]) for r in REGIONS),
+    )
+
+
+def training(material: Material, headline: str) -> list[Figure]:
+    """Draw sensitivity and learning curves, where the runs have such data."""
+    parameters = {name for run in material.runs for name in run.numbers}
+    found = [_sensitivity(material, p, headline) for p in sorted(parameters)]
+    figures = [figure for figure in found if figure is not None]
+    # All detectors on one network have its curve: it counts once.
+    curves: dict[str, dict[tuple[Any, ...], Any]] = {}
+    for run in material.runs:
+        if run.curve:
+            of_method = curves.setdefault(run.trained, {})
+            of_method[run.protocol, run.repeat] = run.curve
+    if curves:
+        few = {
+            name: list(of_method.values())
+            for name, of_method in list(curves.items())[:MOST_METHODS]
+        }
+        text = (
+            "Mean over runs; the band is one standard deviation (Fig. 6 of the "
+            "class-imbalance paper)."
+        )
+        figures.append(_figure(learning_curves(few), text))
+    return figures
+
+
+def _sensitivity(material: Material, parameter: str, headline: str) -> Figure | None:
+    """Draw the headline metric over a parameter, for the family that varies it most."""
+    families: dict[str, dict[str, dict[float, list[float]]]] = {}
+    for run in material.runs:
+        if parameter in run.numbers and headline in run.values:
+            values = families.setdefault(run.family, {})
+            of_protocol = values.setdefault(run.protocol or "all", {})
+            found = of_protocol.setdefault(run.numbers[parameter], [])
+            found.append(run.values[headline].value)
+    settings = {
+        family: len({at for of_protocol in values.values() for at in of_protocol})
+        for family, values in families.items()
+    }
+    family = max(settings, key=lambda name: settings[name], default="")
+    if settings.get(family, 0) < 2:
+        return None
+    few = dict(list(families[family].items())[:MOST_METHODS])
+    shown = sensitivity(few, parameter=readable(parameter, 40), metric=label(headline))
+    text = (
+        f"{readable(family)}: mean over repeats; the band is one standard deviation "
+        "(as in Fig. 2 of the OpenAUC paper)."
+    )
+    return _figure(shown, text)
+
+
+def number_text(value: Any) -> str:
+    """Write a number for a table: four decimals, or what a count needs."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return readable(value)
+    if isinstance(value, int | np.integer):
+        return f"{int(value):,}"
+    number = float(value)
+    if not np.isfinite(number):
+        return "∞" if number > 0 else "−∞"
+    large = abs(number) >= 1000 or 0 < abs(number) < 1e-4
+    text = f"{number:.4g}" if large else f"{number:.4f}"
+    return text.replace("-", "\N{MINUS SIGN}")

@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ def make(
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         birth = Birth()
-        note = _fill(temporary, source, protocol, base=base, root=root)
+        # Training goes on from its checkpoint there, whoever was killed in the middle.
+        unfinished = run / "training" / path.name
+        note = _fill(temporary, source, protocol, unfinished, base=base, root=root)
         born = birth.record(seed=source.seed, protocol_hash=protocol.hash)
         note |= {"key": source.key, "birth": born}
         (temporary / _NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
@@ -45,12 +48,21 @@ def make(
             # its outputs are ours.
             if not path.exists():
                 raise
+        shutil.rmtree(unfinished, ignore_errors=True)
+        with suppress(OSError):  # others may still be trained beside it
+            unfinished.parent.rmdir()
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _fill(
-    folder: Path, source: Source, protocol: Protocol, *, base: Path, root: Path
+    folder: Path,
+    source: Source,
+    protocol: Protocol,
+    unfinished: Path,
+    *,
+    base: Path,
+    root: Path,
 ) -> dict[str, Any]:
     """Write the outputs of every part; return what else is to be kept."""
     problem, model = source.problem, source.model
@@ -59,13 +71,13 @@ def _fill(
         raise TypeError(msg)
     cut = _problems.cut(problem, protocol, base, root)
     if isinstance(model, Network):
-        return _train(folder, source, cut)
+        return _train(folder, source, cut, unfinished)
     for part, outputs in _models.fit(model, cut, source.seed).items():
         outputs.save(folder / part)
     return {"curve": None}
 
 
-def _train(folder: Path, source: Source, cut: Cut) -> dict[str, Any]:
+def _train(folder: Path, source: Source, cut: Cut, unfinished: Path) -> dict[str, Any]:
     """Train with `openset.train`; keep the curves of the test part, if recorded."""
     train: Any = _io.optional("bench", "openset.train", name="torch")
     method = source.method
@@ -74,6 +86,7 @@ def _train(folder: Path, source: Source, cut: Cut) -> dict[str, Any]:
         options={} if method is None else method.params,
         data=cut,
         seed=source.seed,
+        out=unfinished,
         progress=False,
         **source.model.params,  # type: ignore[union-attr]
     )

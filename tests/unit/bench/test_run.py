@@ -335,6 +335,32 @@ calibrate: {objective: conformal, surrogate: none, options: {level: 0.1}}
         assert one == pytest.approx(other, abs=1e-3)
 
 
+def test_training_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    text = b"""
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+models: [{kind: network, params: {recipe: A, epochs: 2, lr: 0.02}}]
+methods: [softmax]
+detectors: [msp]
+"""
+    study = parse(text, "study.yaml")
+
+    def stop(_run):
+        msg = "stopped"
+        raise RuntimeError(msg)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("openset.train._fit._finished", stop)
+        assert len(bench.run(study, tmp_path, backend="sequential").failed) == 1
+    assert len(list(tmp_path.glob("training/*/checkpoint.safetensors"))) == 1
+    updates = []
+    monkeypatch.setattr(
+        "openset.train._updates.Updates.__call__", lambda *a: updates.append(a)
+    )
+    assert bench.run(study, tmp_path, backend="sequential").n_run == 1
+    assert updates == []  # all had been made
+    assert list(tmp_path.glob("training/*")) == []
+
+
 def test_only_training_methods_have_a_score_of_their_own():
     text = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]

@@ -8,7 +8,8 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from openset.datasets import Cut, Samples, _inputs
 
@@ -28,11 +29,23 @@ def of_network(network: str | nn.Module) -> str:
     """
     if not isinstance(network, nn.Module):
         return str(network)
-    found = hashlib.sha256(repr(network).encode())
-    for name, tensor in network.state_dict().items():
-        found.update(name.encode())
-        found.update(tensor.detach().cpu().float().numpy().tobytes())
+    found = hashlib.sha256(repr(network).encode() + of_weights(network).encode())
     return f"{type(network).__name__} {found.hexdigest()[:16]}"
+
+
+def of_weights(model: nn.Module) -> str:
+    """Return a hash of all parameters and buffers of a model."""
+    found = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(bytes_of(tensor))
+    return found.hexdigest()
+
+
+def bytes_of(tensor: Tensor) -> bytes:
+    """Return the numbers of a tensor as they lie in memory, whatever their kind."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 def of_cut(cut: Cut) -> str:

@@ -15,7 +15,7 @@ from rich.progress import track
 
 from openset import _check, _io
 from openset.outputs import Outputs
-from openset.train import _head
+from openset.train import _fingerprint, _head
 from openset.train._head import Head
 from openset.train._rows import Files, Memory
 
@@ -101,7 +101,7 @@ def extract(
         got = repr(str(out))
         msg = _check.must("the name of a folder", caller=_CALLER, name="out", got=got)
         raise ValueError(msg)
-    birth = {"weights": _digest_of(model)} if resume else {}
+    birth = {"weights": _fingerprint.of_weights(model)} if resume else {}
     with _folder(path, resume=resume) as folder:
         files = Files.reopen(folder) or Files(folder, birth)
         if resume and files.birth.get("weights") != birth["weights"]:
@@ -269,19 +269,6 @@ def _folder(path: Path, *, resume: bool) -> Iterator[Path]:
     _io.rename_folder(unfinished, path)
 
 
-def _digest_of(model: nn.Module) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in model.state_dict().items():
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(_bytes(tensor))
-    return digest.hexdigest()
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
-
-
 def _same_start(
     files: Files, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> None:
@@ -289,7 +276,7 @@ def _same_start(
     digest = hashlib.sha256()
     for value in (*arguments, *keywords.values()):
         if isinstance(value, Tensor):
-            digest.update(_bytes(value))
+            digest.update(_fingerprint.bytes_of(value))
     if files.batches and files.birth.get("inputs") != digest.hexdigest():
         msg = (
             "extract: loader must begin as in the interrupted run, got other inputs. "

@@ -6,6 +6,7 @@ import torch.nn.functional as F  # noqa: N812  # its name everywhere
 from torch import Tensor, nn
 
 from openset.train.networks._network import Network
+from openset.train.networks._norm import NormLeaky
 
 # Input channels, output channels, stride of the nine convolutions.
 _LAYERS = (
@@ -87,18 +88,17 @@ class Classifier32(Network):
     """
 
     def __init__(self, n_classes: int, *, two_norms: bool = False) -> None:
-        norm = TwoNorms if two_norms else nn.BatchNorm2d
         blocks: OrderedDict[str, nn.Module] = OrderedDict()
         for number, (n_in, n_out, stride) in enumerate(_LAYERS, start=1):
             parts: list[nn.Module] = []
             if number in _DROPPED:
                 parts.append(nn.Dropout2d(0.2))
             conv = _ImageConv if number == 1 else nn.Conv2d
-            parts += [
-                conv(n_in, n_out, 3, stride, padding=1, bias=False),
-                norm(n_out),
-                nn.LeakyReLU(0.2),
-            ]
+            parts.append(conv(n_in, n_out, 3, stride, padding=1, bias=False))
+            if two_norms:
+                parts += [TwoNorms(n_out), nn.LeakyReLU(0.2)]
+            else:
+                parts.append(NormLeaky(n_out, slope=0.2))
             blocks[f"conv{number}"] = nn.Sequential(*parts)
         blocks["pool"] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
         width = _LAYERS[-1][1]

@@ -7,7 +7,8 @@
 Recipe B, shortened as the table says (one cosine cycle of `--epochs`), training on all
 known training images, last epoch, full test sets, no tuning: λ = 0.1 throughout.
 Several runs share the GPU. Each finished run is one line of ``runs.jsonl``; those that
-are there already are not trained again. Test logits go to ``logits-*.npz``.
+are there already are not trained again. With `--keep` every run has a folder with its
+checkpoint there: what was stopped goes on. Test logits go to ``logits-*.npz``.
 """
 
 import argparse
@@ -87,6 +88,7 @@ def train_all(args: argparse.Namespace) -> None:
                     epochs=args.epochs,
                     validation=0,
                     precision=fabric.asked_precision,
+                    out=args.keep and args.keep / "-".join(map(str, key_of(w))),
                 )
             )
         found = train.fit_jobs(jobs, fabric, compiled=args.compiled, progress=False)
@@ -177,6 +179,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--keep", type=Path, default=None)
     parser.add_argument("--out", type=Path, default=Path("results"))
     parser.add_argument("--table", type=Path)
     args = parser.parse_args()

@@ -19,6 +19,7 @@ from tests.unit.integrations.rejectors import altered
 
 # Small parameters for those whose defaults ask for more samples than a test has.
 PARAMS = {"knn": {"k": 5}}
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 def linear_model(outputs):
@@ -50,16 +51,19 @@ def inputs(test):
     return torch.tensor(np.array(test.features))
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", detectors.names())
-def test_the_module_decides_as_the_rejector_does(name, test, inputs):
+def test_the_module_decides_as_the_rejector_does(name, device, test, inputs):
     rejector = rejector_of(name)
-    module = OpenSetModule(linear_model(test), rejector)
-    result = module(inputs)
+    module = OpenSetModule(linear_model(test), rejector).to(device)
+    result = module(inputs.to(device))
+    assert result.known.device.type == device
     outputs = Outputs(
-        logits=result.logits.detach().numpy(), features=np.array(test.features)
+        logits=result.logits.detach().cpu().numpy(), features=np.array(test.features)
     )
-    assert_allclose(result.known, rejector.known(outputs), rtol=1e-5, atol=1e-5)
-    assert_array_equal(result.classes, rejector.predict(outputs))
+    known, classes = result.known.cpu(), result.classes.cpu()
+    assert_allclose(known, rejector.known(outputs), rtol=1e-5, atol=1e-5)
+    assert_array_equal(classes, rejector.predict(outputs))
     assert {-1, 0} <= set(result.classes.tolist())
 
 

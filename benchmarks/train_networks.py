@@ -1,0 +1,65 @@
+"""Train the networks whose thresholds `operating.py` tries: CE+, recipe B.
+
+    python benchmarks/train_networks.py --root data --out networks    # on the GPU
+    python benchmarks/operating.py --networks networks
+
+Of each image set the first six classes are known; a tenth of their training samples is
+set aside to calibrate with. All sets are read as packaged (pixels lossy): were one of
+them lossless, its files alone would tell known from unknown.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+from openset import datasets, metrics, protocols, train
+
+EPOCHS = {"mnist": 30, "cifar10": 100, "svhn": 60}  # some three million samples each
+N_KNOWN = 6
+
+
+def protocol(data: datasets.Dataset) -> protocols.Protocol:
+    """Make the first six classes known."""
+    classes = tuple(data.classes)
+    return protocols.Protocol(
+        known=classes[:N_KNOWN],
+        unknown=classes[N_KNOWN:],
+        source=data.name,
+        validation=0.1,
+    )
+
+
+def main() -> None:
+    """Train all networks at once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", default=None)
+    parser.add_argument("--out", type=Path, default=Path("networks"))
+    parser.add_argument("--names", nargs="+", default=list(EPOCHS))
+    parser.add_argument("--shorten", type=float, default=1.0, help="times the epochs")
+    args = parser.parse_args()
+    fabric = train.make_fabric()
+    started = time.time()
+    jobs = []
+    for name in args.names:
+        data = datasets.load(name, args.root)
+        jobs.append(
+            train.job(
+                method="ceplus",
+                data=data,
+                protocol=protocol(data),
+                epochs=max(1, round(EPOCHS[name] * args.shorten)),
+                precision=fabric.asked_precision,
+                out=args.out / name,
+                title=name,
+            )
+        )
+    for name, one in zip(args.names, train.fit_jobs(jobs, fabric), strict=True):
+        own = one.scores["own"]
+        found = {"accuracy": metrics.accuracy(own), "openauc": metrics.openauc(own)}
+        print(name, json.dumps(found), flush=True)
+    print(f"{time.time() - started:.0f} s on {fabric.device}")
+
+
+if __name__ == "__main__":
+    main()

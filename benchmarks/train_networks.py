@@ -36,9 +36,10 @@ def main() -> None:
     parser.add_argument("--root", default=None)
     parser.add_argument("--out", type=Path, default=Path("networks"))
     parser.add_argument("--names", nargs="+", default=list(EPOCHS))
+    parser.add_argument("--precision", default=None)
     parser.add_argument("--shorten", type=float, default=1.0, help="times the epochs")
     args = parser.parse_args()
-    fabric = train.make_fabric()
+    fabric = train.make_fabric(precision=args.precision)
     started = time.time()
     jobs = []
     for name in args.names:

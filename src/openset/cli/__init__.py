@@ -19,6 +19,7 @@ from openset.cli import (
     doctor,
     evaluate,
     export,
+    extract,
     predict,
     protocols,
     report,
@@ -57,7 +58,12 @@ _PANELS = {
         "serve": serve,
         "watch": watch,
     },
-    "Study and train": {"datasets": datasets, "train": train, "bench": bench},
+    "Study and train": {
+        "datasets": datasets,
+        "train": train,
+        "extract": extract,
+        "bench": bench,
+    },
 }
 for _panel, _commands in _PANELS.items():
     for _name, _module in _commands.items():

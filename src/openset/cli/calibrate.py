@@ -49,8 +49,10 @@ def command(
     detector: Annotated[
         list[str] | None,
         typer.Option(
+            "--detector",
+            "-d",
             help="A detector, by default postmax; several: the best on left-out groups "
-            "of the surrogate is chosen."
+            "of the surrogate is chosen.",
         ),
     ] = None,
     surrogate: Annotated[

@@ -1,7 +1,7 @@
 """`openset export`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,7 +13,9 @@ EPILOG = """[bold]Examples[/bold]
 
 openset export rejector/ --onnx --out rejector.onnx
 
-openset export rejector/ --onnx --model network.onnx --out network-open.onnx"""
+openset export rejector/ --onnx --model network.onnx --out network-open.onnx
+
+openset export rejector/ --onnx --model runs/openauc --out openauc.onnx"""
 
 
 def command(
@@ -26,7 +28,10 @@ def command(
     ] = False,
     model: Annotated[
         Path | None,
-        typer.Option(help="ONNX file of the network to put the rejector behind."),
+        typer.Option(
+            help="The network to put the rejector behind: an ONNX file, or a folder "
+            "written by openset train."
+        ),
     ] = None,
     logits: Annotated[
         str | None, typer.Option(help="Name of the network's output with the logits.")
@@ -54,5 +59,16 @@ def command(
     from openset.integrations.onnx import export  # noqa: PLC0415
 
     rejector = Rejector.load(folder)
-    export(rejector, out, model, logits=logits, features=features)
+    network, example = _network(model)
+    export(rejector, out, network, example=example, logits=logits, features=features)
     OUT.print(f"{rejector!r} → {out}", highlight=False, soft_wrap=True)
+
+
+def _network(path: Path | None) -> tuple[Any, Any]:
+    """Return the network to export, and inputs to trace it with if it is trained."""
+    if path is None or not path.is_dir():
+        return path, None
+    from openset.train import Trained  # noqa: PLC0415
+
+    network = Trained.load(path).model()
+    return network, network.example

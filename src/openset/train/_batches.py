@@ -18,12 +18,14 @@ _CHUNK = 2**27
 _CALLER = "train.fit"
 
 
-def as_tensor(inputs: Any, kind: str, side: int | None) -> Tensor:
+def as_tensor(
+    inputs: Any, kind: str, side: int | None, *, caller: str = _CALLER
+) -> Tensor:
     """Return inputs as a tensor: images as bytes (n, 3, h, w), rows as float32."""
     if kind == "text":
         msg = _check.must(
             "images or rows of numbers",
-            caller=_CALLER,
+            caller=caller,
             name="data",
             got="texts",
             remedy="Embed them first: a table of embeddings can be trained on",
@@ -34,27 +36,27 @@ def as_tensor(inputs: Any, kind: str, side: int | None) -> Tensor:
         if not np.isfinite(rows).all():
             rule, got = "finite numbers", "NaN or infinity"
             remedy = "Fill in or leave out what is missing"
-            msg = _check.must(rule, caller=_CALLER, name="data", got=got, remedy=remedy)
+            msg = _check.must(rule, caller=caller, name="data", got=got, remedy=remedy)
             raise ValueError(msg)
         return torch.from_numpy(rows)
-    pixels = _pixels(inputs, side)
+    pixels = _pixels(inputs, side, caller)
     if pixels.ndim == 3:
         pixels = pixels[..., None]
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[-1] not in (1, 3):
         got = f"dtype {pixels.dtype}, shape {pixels.shape}"
         rule = "images of bytes, shape (n, h, w) or (n, h, w, 3)"
-        raise TypeError(_check.must(rule, caller=_CALLER, name="data", got=got))
+        raise TypeError(_check.must(rule, caller=caller, name="data", got=got))
     images = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
     return images.expand(-1, 3, -1, -1).contiguous()
 
 
-def _pixels(inputs: Any, side: int | None) -> Any:
+def _pixels(inputs: Any, side: int | None, caller: str) -> Any:
     if isinstance(inputs, np.ndarray):
         return inputs
     if side is None:
         msg = _check.must(
             "given for images of several sizes",
-            caller=_CALLER,
+            caller=caller,
             name="side",
             got=None,
             remedy="Say which side to bring them to: side=64",

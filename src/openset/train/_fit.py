@@ -275,6 +275,7 @@ def _finished(run: Run) -> Trained:
         **collect(answers),
         log=run.log.lines,
         learner=run.learner,
+        shape=tuple(run.batches.inputs.shape[1:]),
     )
 
 

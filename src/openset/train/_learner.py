@@ -3,8 +3,10 @@
 import torch
 from torch import Tensor, nn
 
+from openset.train import networks
+from openset.train._spec import Spec
 from openset.train.augment import Pipeline
-from openset.train.methods import Method, Response
+from openset.train.methods import Method, Response, find, make
 from openset.train.networks import Network
 
 
@@ -49,3 +51,24 @@ class Learner(nn.Module):
         """Return features, and what the method makes of them, at test time."""
         features = self.network.backbone(self.prepared(inputs))
         return features, self.method.respond(self.network, features)
+
+
+def make_learner(spec: Spec, network: str | nn.Module, example: Tensor) -> Learner:
+    """Make what a spec describes, for inputs like `example`, on the CPU."""
+    kind, pipeline = find(spec.method), spec.recipe.pipeline
+    if example.dtype == torch.uint8:
+        example = pipeline.evaluate(example)
+    n_classes = spec.protocol.n_known
+    made = networks.make(
+        network, n_classes + kind.n_extra, example, two_norms=kind.two_norms
+    )
+    # What the method asks of the images comes from the recipe.
+    offered = {
+        "smoothing": spec.recipe.smoothing,
+        "mean": pipeline.mean,
+        "std": pipeline.std,
+        "side": pipeline.side or 32,
+    }
+    options = {k: v for k, v in offered.items() if k in kind.options()} | spec.options
+    method = make(spec.method, n_classes=n_classes, network=made, **options)
+    return Learner(made, method, pipeline)

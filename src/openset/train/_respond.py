@@ -39,18 +39,10 @@ def answer(
     rank, world = fabric.global_rank, fabric.world_size
     inputs = as_tensor(samples.inputs, samples.kind, pipeline.side)
     rows = torch.arange(len(samples))[rank::world]
-    features, logits, known = [], [], []
-    with _head.evaluating(learner):
-        for batch in _batches(inputs, rows, pipeline, fabric.device):
-            found, response = learner.respond(batch)
-            features.append(found.float())
-            logits.append(response.logits.float())
-            known.append(response.known.float())
+    found = run(learner, inputs, rows, pipeline)
     gathered = {
-        name: _gathered(fabric, torch.cat(parts), rows, len(samples))
-        for name, parts in zip(
-            ("features", "logits", "known"), (features, logits, known), strict=True
-        )
+        name: _gathered(fabric, part, rows, len(samples))
+        for name, part in found._asdict().items()
     }
     for name, array in gathered.items():
         if not np.isfinite(array).all():
@@ -63,22 +55,13 @@ def answer(
                 remedy="Try a lower rate (lr=) or more warm-up (warmup=)",
             )
             raise FloatingPointError(msg)
-    head: dict[str, NDArray[Any]] = {}
-    method, network = learner.method, learner.network
-    if method.has_linear_head:
-        layer = _head.Head("head", network.head)
-        n = method.n_classes
-        head = {
-            "weight": layer.weight()[:n].float().cpu().numpy(),
-            "bias": layer.bias()[:n].float().cpu().numpy(),
-        }
     outputs = Outputs(
         logits=gathered["logits"],
         features=gathered["features"],
         labels=samples.labels,
         groups=samples.groups,
         classes=samples.classes,
-        **head,
+        **head_of(learner),
     )
     scores = Scores(
         labels=samples.labels,
@@ -87,6 +70,34 @@ def answer(
         groups=samples.groups,
     )
     return Answer(outputs, scores)
+
+
+class Ran(NamedTuple):
+    """Features, logits and knownness of some samples."""
+
+    features: Tensor
+    logits: Tensor
+    known: Tensor
+
+
+def run(learner: Learner, inputs: Tensor, rows: Tensor, pipeline: Pipeline) -> Ran:
+    """Run the learner over rows of the inputs, in float32, where it lies."""
+    parts = []
+    with _head.evaluating(learner):
+        for batch in _batches(inputs, rows, pipeline, learner.scale.device):
+            features, response = learner.respond(batch)
+            both = response.logits, response.known
+            parts.append(Ran(features.float(), *(one.float() for one in both)))
+    return Ran(*(torch.cat(part) for part in zip(*parts, strict=True)))
+
+
+def head_of(learner: Learner) -> dict[str, NDArray[Any]]:
+    """Return weight and bias of the last layer, where logits come from one."""
+    if not learner.method.has_linear_head:
+        return {}
+    layer, n = _head.Head("head", learner.network.head), learner.method.n_classes
+    both = {"weight": layer.weight(), "bias": layer.bias()}
+    return {name: one[:n].float().cpu().numpy() for name, one in both.items()}
 
 
 def _batches(

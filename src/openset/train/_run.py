@@ -14,15 +14,14 @@ from torch import nn
 from openset import _check, metrics
 from openset._types import ArtefactError
 from openset.datasets import Cut, Samples, _inputs
-from openset.train import _checkpoint, networks
+from openset.train import _checkpoint
 from openset.train._batches import Batches, as_tensor
-from openset.train._learner import Learner
+from openset.train._learner import Learner, make_learner
 from openset.train._log import Log
 from openset.train._respond import answer, from_all, known_scores
 from openset.train._seeds import derived, start_step
 from openset.train._spec import Spec
 from openset.train._updates import Updates
-from openset.train.methods import Method, find, make
 
 _CALLER = "train.fit"
 _EXAMPLES = 512
@@ -93,20 +92,13 @@ class Run:
 
     def _build(self, network: str | nn.Module, *, compiled: bool) -> None:
         spec, fabric = self.spec, self.fabric
-        recipe = spec.recipe
-        kind = find(spec.method)
-        train = self.cut.train
-        n_classes = len(train.classes)
+        recipe, train = spec.recipe, self.cut.train
         start_step(derived(spec.seed), self.device)
         example = as_tensor(_example(train), train.kind, recipe.pipeline.side)
-        if example.dtype == torch.uint8:
-            example = recipe.pipeline.evaluate(example)
-        made = networks.make(
-            network, n_classes + kind.n_extra, example, two_norms=kind.two_norms
-        )
-        self.method = _method(n_classes, made, spec)
+        made = make_learner(spec, network, example)
+        self.method = made.method
         self._check_batch()
-        learner = fabric.to_device(Learner(made, self.method, recipe.pipeline))
+        learner = fabric.to_device(made)
         if self.stream is not None:
             learner = learner.to(memory_format=torch.channels_last)
         self.learner: Learner = learner
@@ -344,17 +336,3 @@ def _example(samples: Samples) -> Any:
     if samples.kind == "table" or n <= _EXAMPLES:
         return samples.inputs
     return _inputs.take(samples.inputs, np.linspace(0, n - 1, _EXAMPLES, dtype=int))
-
-
-def _method(n_classes: int, network: networks.Network, spec: Spec) -> Method:
-    """Make the method; what it asks of the images comes from the recipe."""
-    pipeline = spec.recipe.pipeline
-    offered = {
-        "smoothing": spec.recipe.smoothing,
-        "mean": pipeline.mean,
-        "std": pipeline.std,
-        "side": pipeline.side or 32,
-    }
-    taken = find(spec.method).options()
-    options = {k: v for k, v in offered.items() if k in taken} | spec.options
-    return make(spec.method, n_classes=n_classes, network=network, **options)

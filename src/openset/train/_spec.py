@@ -3,13 +3,14 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, Self
 
 import numpy as np
 
 from openset import __version__, _check
 from openset.protocols import Protocol
+from openset.train.augment import Pipeline
 from openset.train.recipes import Recipe
 
 
@@ -21,6 +22,11 @@ def _number(value: Any) -> Any:
     rule = "numbers, strings, or lists of them"
     msg = _check.must(rule, caller="train.fit", name="options", got=got)
     raise TypeError(msg)
+
+
+def _tupled(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields as they were before JSON made lists of tuples."""
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +59,15 @@ class Spec:
         plain = asdict(self) | {"protocol": json.loads(self.protocol.to_json())}
         plain["version"] = __version__
         return json.loads(json.dumps(plain, default=_number))
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> Self:
+        """Return the spec that :meth:`to_json` has made plain."""
+        recipe = _tupled(plain["recipe"])
+        made = recipe | {"pipeline": Pipeline(**_tupled(recipe["pipeline"]))}
+        own = {field.name: plain[field.name] for field in fields(cls)}
+        own["protocol"] = Protocol.from_json(json.dumps(plain["protocol"]))
+        return cls(**own | {"recipe": Recipe(**made)})
 
     def differing(self, other: Mapping[str, Any]) -> list[str]:
         """Return what sets a run with that plain data apart from this one.

@@ -5,11 +5,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from numpy.typing import ArrayLike
+
 from openset import _check, _io, metrics
 from openset._types import ArtefactError
 from openset.outputs import Outputs
 from openset.scores import Scores
-from openset.train._respond import known_scores
+from openset.train._model import as_model, restore
+from openset.train._respond import head_of, known_scores, run
+
+with _io.importing("openset.train", "torch"):
+    import torch
 
 _SCHEMA = 1
 
@@ -34,6 +40,10 @@ class Trained:
         One record per epoch.
     learner
         The trained module, in the process that trained it; None after :meth:`load`.
+    shape
+        Of one sample, as the network's tensors have it.
+    folder
+        Where it was loaded from.
     """
 
     spec: dict[str, Any]
@@ -42,6 +52,8 @@ class Trained:
     own: dict[str, Scores]
     log: list[dict[str, Any]]
     learner: Any = field(default=None, repr=False)
+    shape: tuple[int, ...] | None = None
+    folder: Path | None = None
 
     def __repr__(self) -> str:
         title = f"{self.spec['method']}, {self.spec['recipe']['epochs']} epochs"
@@ -52,6 +64,59 @@ class Trained:
         rules = tuple(self.scores)
         _check.one_of("Trained.evaluate", "score", score, rules)
         return metrics.evaluate(self.scores[score])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the known classes, in the order of the logits."""
+        return next(iter(self.outputs.values())).classes
+
+    def model(self, network: Any = None) -> Any:
+        """Return the trained network as a module: images or rows in, logits out.
+
+        It takes images as bytes, shape (n, 3, h, w), and scales them itself. It goes on
+        to `extract`, `OpenSetModule`, or `export` with its ``example``.
+
+        Parameters
+        ----------
+        network
+            After :meth:`load`, if a model of your own was trained: another one like it,
+            whose weights do not matter.
+        """
+        learner = self.learner
+        if learner is None:
+            learner = restore(self.folder or Path(), self.shape, network)
+        return as_model(learner, self.spec, self.shape)
+
+    def apply(
+        self,
+        inputs: Any,
+        labels: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        network: Any = None,
+    ) -> Outputs:
+        """Return the network's outputs of new samples.
+
+        Parameters
+        ----------
+        inputs
+            Images as bytes, shape (n, h, w) or (n, h, w, 3), or rows of numbers.
+        labels, groups
+            Of the samples, for `Outputs`; labels are ``0..K-1``, or -1.
+        network
+            See :meth:`model`.
+        """
+        model = self.model(network)
+        tensor = model.tensor(inputs)
+        found = run(model.learner, tensor, torch.arange(len(tensor)), model.pipeline)
+        return Outputs(
+            logits=found.logits.cpu().numpy(),
+            features=found.features.cpu().numpy(),
+            labels=labels,
+            groups=groups,
+            classes=self.classes,
+            **head_of(model.learner),
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write outputs, scores and a summary; the summary last: with it, all is there.
@@ -78,6 +143,7 @@ class Trained:
             "schema": _SCHEMA,
             "spec": self.spec,
             "test": found,
+            "shape": self.shape,
             "log": self.log,
         }
         text = json.dumps(record, indent=1) + "\n"
@@ -100,6 +166,8 @@ class Trained:
             scores={path.stem: Scores.load(path) for path in rules},
             own={path.stem: Scores.load(path) for path in own},
             log=record["log"],
+            shape=tuple(record["shape"]) if record.get("shape") else None,
+            folder=folder,
         )
 
     @staticmethod

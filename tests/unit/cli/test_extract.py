@@ -1,0 +1,88 @@
+"""`openset extract`, and what goes on from it, as it is typed."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from openset import Outputs, datasets, protocols
+from openset.cli import app
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [*map(str, arguments)])
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("extract")
+    digits = datasets.load("digits")
+    classes = digits.classes
+    protocols.Protocol(
+        known=classes[3:9], unknown=(*classes[:3], classes[9]), source="digits"
+    ).save(folder / "protocol.json")
+    run(
+        "train", "-m", "softmax", "--data", "digits", "--recipe", "A", "--epochs", 2,
+        "--lr", 0.02, "--protocol", folder / "protocol.json", "--out", folder / "run",
+    )  # fmt: skip
+    return folder
+
+
+def test_labels_follow_the_names_of_the_classes(trained, tmp_path):
+    text = run("extract", trained / "run", "digits", "--out", tmp_path / "all.npz")
+    outputs, digits = Outputs.load(tmp_path / "all.npz"), datasets.load("digits")
+    inside = (digits.labels >= 3) & (digits.labels < 9)
+    np.testing.assert_array_equal(
+        outputs.labels, np.where(inside, digits.labels - 3, -1)
+    )
+    np.testing.assert_array_equal(
+        outputs.groups, np.array(digits.classes)[digits.labels]
+    )
+    right = outputs.logits.argmax(axis=1) == outputs.labels
+    assert f"accuracy on these: {right[inside].mean():.4f}" in text
+    assert f"{len(digits.labels)} samples, {inside.sum()} of known" in text
+
+
+def test_a_part_is_all_it_takes(trained, tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "strange.npz"
+    rows = rng.normal(size=(8, 64))
+    np.savez(path, test_x=rows, test_y=np.zeros(8, int), train_x=rows[:3],
+             train_y=np.zeros(3, int), class_names=np.array(["noise"]))  # fmt: skip
+    out = tmp_path / "noise.npz"
+    text = run("extract", trained / "run", path, "--part", "test", "--out", out)
+    outputs = Outputs.load(out)
+    assert len(outputs) == 8
+    assert (outputs.labels == -1).all()
+    assert "8 samples, 0 of known" in text
+    assert "accuracy" not in text
+
+
+def test_an_unknown_part_is_named(trained, tmp_path):
+    with pytest.raises(ValueError, match=r"--part must be one of .*got 'tset'"):
+        run("extract", trained / "run", "digits", "--part", "tset", "--out", tmp_path)
+
+
+def test_a_trained_network_is_exported_and_runs(trained, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    parts = trained / "run" / "outputs"
+    run("extract", trained / "run", "digits", "--out", tmp_path / "all.npz")
+    every = Outputs.load(tmp_path / "all.npz")
+    every.take(every.labels == -1).save(tmp_path / "surrogate.npz")
+    run(
+        "calibrate", "-d", "msp", "--train", parts / "train.npz",
+        "--known", parts / "validation.npz", "--surrogate", tmp_path / "surrogate.npz",
+        "--out", tmp_path / "rejector",
+    )  # fmt: skip
+    path = tmp_path / "open.onnx"
+    run("export", tmp_path / "rejector", "--model", trained / "run", "--out", path)
+    session = onnxruntime.InferenceSession(str(path))
+    rows = datasets.load("digits").inputs[:20].astype(np.float32)
+    (given,) = session.get_inputs()
+    (classes,) = session.run(["class"], {given.name: rows})
+    text = run("predict", tmp_path / "rejector", tmp_path / "all.npz", "--csv")
+    decided = [int(line.split(",")[1]) for line in text.splitlines()[1:21]]
+    assert classes.tolist() == decided

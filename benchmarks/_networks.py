@@ -1,13 +1,15 @@
-"""Small networks trained here on image sets, and their outputs on kinds of unknowns.
+"""Networks trained on image sets, and their outputs on kinds of unknowns.
 
-Plain torch on the CPU, fixed seeds and sizes, a minute or two each. Of every data set
-the first six classes are known. What is known is cut into training, validation and
-test samples; unknowns for calibration come from the data sets' training parts (or, of
-sets that have none, from other classes than those of the test).
+Two of each set: one trained to the end (`train_networks.py`, on a GPU), and a small one
+trained here for a minute or two, plain torch on the CPU, fixed seeds and sizes. Of each
+data set the first six classes are known; unknowns for calibration come from the data
+sets' training parts (or, of sets that have none, from other classes than those of the
+test).
 """
 
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,13 @@ from numpy.typing import NDArray
 from torch import nn
 
 from openset import Outputs
+from openset.train import Trained
 
 N_KNOWN = 6
 N_TRAIN, N_VALIDATION, N_TEST = 10_000, 1500, 2000
 N_SURROGATE, N_UNKNOWN = 300, 500  # of each kind
+# The same for networks trained to the end, whose sets are used as far as they go.
+MANY_KNOWN, MANY_SURROGATE, MANY_UNKNOWN = 5000, 1000, 2000
 
 Images = NDArray[np.uint8]
 
@@ -33,41 +38,55 @@ class Kind:
     test: Images
 
 
-def mnist(data: Any) -> dict[str, Outputs]:
+@dataclass(frozen=True)
+class Problem:
+    """An image set of which six classes are known, and kinds of unknowns."""
+
+    own: dict[str, Any]
+    kinds: list[Kind]
+
+
+def mnist(data: Any) -> Problem:
     """Digits 0 to 5; unknown: other digits, letters of print, characters by hand."""
     own = data.load("mnist")
     letters, characters = data.load("notmnist"), data.load("omniglot28")
     is_early = letters["test_y"] < 5  # A to E, F to J: no training part is packaged
-    kinds = [
-        *_classes(own, {"digits 6 and 7": (6, 7), "digits 8 and 9": (8, 9)}),
-        Kind("letters", letters["test_x"][is_early], letters["test_x"][~is_early]),
-        Kind("characters", characters["train_x"], characters["test_x"]),
-    ]
-    return outputs(own, kinds, epochs=2)
+    return Problem(
+        own,
+        [
+            *_classes(own, {"digits 6 and 7": (6, 7), "digits 8 and 9": (8, 9)}),
+            Kind("letters", letters["test_x"][is_early], letters["test_x"][~is_early]),
+            Kind("characters", characters["train_x"], characters["test_x"]),
+        ],
+    )
 
 
-def cifar(data: Any) -> dict[str, Outputs]:
+def cifar(data: Any) -> Problem:
     """Airplane to dog; unknown: other classes, house numbers, food and places."""
     own, numbers = data.load("cifar10"), data.load("svhn")
     others = {"frogs and horses": (6, 7), "ships and trucks": (8, 9)}
-    kinds = [
-        *_classes(own, others),
-        Kind("house numbers", numbers["train_x"], numbers["test_x"]),
-        _food_and_places(data),
-    ]
-    return outputs(own, kinds, epochs=6)
+    return Problem(
+        own,
+        [
+            *_classes(own, others),
+            Kind("house numbers", numbers["train_x"], numbers["test_x"]),
+            _food_and_places(data),
+        ],
+    )
 
 
-def svhn(data: Any) -> dict[str, Outputs]:
+def svhn(data: Any) -> Problem:
     """House numbers 0 to 5; unknown: other numbers, photographs of two sets."""
     own, photographs = data.load("svhn"), data.load("cifar10")
     others = {"numbers 6 and 7": (6, 7), "numbers 8 and 9": (8, 9)}
-    kinds = [
-        *_classes(own, others),
-        Kind("photographs", photographs["train_x"], photographs["test_x"]),
-        _food_and_places(data),
-    ]
-    return outputs(own, kinds, epochs=4)
+    return Problem(
+        own,
+        [
+            *_classes(own, others),
+            Kind("photographs", photographs["train_x"], photographs["test_x"]),
+            _food_and_places(data),
+        ],
+    )
 
 
 def _classes(own: dict[str, Any], named: dict[str, tuple[int, ...]]) -> list[Kind]:
@@ -95,8 +114,9 @@ def _food_and_places(data: Any) -> Kind:
     )
 
 
-def outputs(own: dict[str, Any], kinds: list[Kind], *, epochs: int) -> dict[str, Any]:
-    """Train on the first classes, and run the network over all parts."""
+def of_small(problem: Problem, *, epochs: int) -> dict[str, Outputs]:
+    """Train a small network on the first classes, and run it over all parts."""
+    own = problem.own
     rng = np.random.default_rng(0)
     rows = rng.permutation(np.flatnonzero(own["train_y"] < N_KNOWN))
     rows, held = np.split(rows[: N_TRAIN + N_VALIDATION], [N_TRAIN])
@@ -107,12 +127,6 @@ def outputs(own: dict[str, Any], kinds: list[Kind], *, epochs: int) -> dict[str,
     def of(images: Images, labels: Any, groups: Any) -> Outputs:
         return _outputs(network, images, labels, groups)
 
-    def unknowns(part: str, size: int) -> Outputs:
-        sets = {kind.name: getattr(kind, part) for kind in kinds}
-        drawn = [x[rng.permutation(len(x))[:size]] for x in sets.values()]
-        groups = np.repeat(list(sets), [len(x) for x in drawn])
-        return of(np.concatenate(drawn), np.full(groups.size, -1), groups)
-
     def knowns(part: str, chosen: NDArray[np.intp]) -> Outputs:
         labels = own[f"{part}_y"][chosen]
         return of(own[f"{part}_x"][chosen], labels, np.full(labels.size, ""))
@@ -120,10 +134,53 @@ def outputs(own: dict[str, Any], kinds: list[Kind], *, epochs: int) -> dict[str,
     return {
         "train": knowns("train", rows),
         "known": knowns("train", held),
-        "surrogate": unknowns("surrogate", N_SURROGATE),
+        "surrogate": _unknowns(problem.kinds, "surrogate", N_SURROGATE, rng, of),
         "test_known": knowns("test", tested),
-        "test_unknown": unknowns("test", N_UNKNOWN),
+        "test_unknown": _unknowns(problem.kinds, "test", N_UNKNOWN, rng, of),
     }
+
+
+def of_run(problem: Problem, folder: Path) -> dict[str, Outputs]:
+    """Take a network trained by `train_networks.py`, its own outputs and more."""
+    trained = Trained.load(folder)
+    rng = np.random.default_rng(0)
+    test = trained.outputs["test"]
+    train, known = trained.outputs["train"], trained.outputs["validation"]
+    test_known = test.take(np.flatnonzero(test.labels >= 0))
+    few = {
+        "train": (train, N_TRAIN),
+        "known": (known, MANY_KNOWN),
+        "test_known": (test_known, MANY_KNOWN),
+    }
+    parts = {
+        name: one.take(np.sort(rng.permutation(len(one))[:size]))
+        for name, (one, size) in few.items()
+    }
+    for name, part, size in (
+        ("surrogate", "surrogate", MANY_SURROGATE),
+        ("test_unknown", "test", MANY_UNKNOWN),
+    ):
+        parts[name] = _unknowns(problem.kinds, part, size, rng, trained.apply)
+    return {name: _without_groups(one) for name, one in parts.items()}
+
+
+def _without_groups(outputs: Outputs) -> Outputs:
+    """Forget the classes of what is known: only unknowns are of a kind."""
+    if (outputs.labels < 0).any():
+        return outputs
+    arrays = {
+        name: getattr(outputs, name)
+        for name in ("logits", "features", "labels", "classes", "weight", "bias")
+    }
+    return Outputs(groups=np.full(len(outputs), ""), **arrays)
+
+
+def _unknowns(kinds: list[Kind], part: str, size: int, rng: Any, of: Any) -> Outputs:
+    """Run a network over up to so many unknowns of each kind."""
+    sets = {kind.name: getattr(kind, part) for kind in kinds}
+    drawn = [x[rng.permutation(len(x))[:size]] for x in sets.values()]
+    groups = np.repeat(list(sets), [len(x) for x in drawn])
+    return of(np.concatenate(drawn), np.full(groups.size, -1), groups)
 
 
 def _network(channels: int, side: int) -> nn.Sequential:

@@ -203,14 +203,18 @@ def batches(case: Case, seconds: float) -> str:
         arrays["features"] = new.features
     outputs = Outputs(**arrays)
     stream = io.BytesIO()
-    np.savez(stream, **arrays)
+    is_one = len(arrays) == 1
+    if is_one:
+        np.save(stream, new.logits)
+    else:
+        np.savez(stream, **arrays)
     body = stream.getvalue()
 
     def load(url: str, accept: str) -> dict[str, float]:
         return wrk(
             url,
             body,
-            "application/x-npz",
+            "application/x-npy" if is_one else "application/x-npz",
             connections=2,
             seconds=seconds / ROUNDS,
             accept=accept,
@@ -301,7 +305,7 @@ def main() -> None:
             print(lines[-1], flush=True)
     lines += [
         "",
-        f"Batches of {N_BATCH} as `.npz` over two connections, answered as JSON and as "
+        f"Batches of {N_BATCH} as `.npy` (`.npz` if there are features) over two connections, answered as JSON and as "
         "`.npy` (decisions alone, which is what `predict` returns), beside `predict` "
         "called on the same arrays in one process; time per batch, the best of "
         f"{ROUNDS} rounds in turns. *Bare* is a server on plain sockets that reads the "

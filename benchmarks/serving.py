@@ -306,8 +306,9 @@ def main() -> None:
     lines += [
         "",
         f"Batches of {N_BATCH} as `.npy` (`.npz` if there are features) over two "
-        "connections, answered as JSON and as `.npy` (decisions alone, which is what `predict` returns), beside `predict` "
-        "called on the same arrays in one process; time per batch, the best of "
+        "connections, answered as JSON and as `.npy` (decisions alone, which is what "
+        "`predict` returns), beside `predict` called on the same arrays in one "
+        "process; time per batch, the best of "
         f"{ROUNDS} rounds in turns. *Bare* is a server on plain sockets that reads the "
         "same bytes and does nothing. The ratios are over `predict`; the aim is at "
         "most 2×; it is met where a detector has work to do. The floor is `predict` "

@@ -233,8 +233,15 @@ def _cut(x: Tensor) -> _Cut:
 def fits(x: Tensor) -> bool:
     """Whether the kernels take these images."""
     channels = x.shape[1]
+    # Triton launches on the current device; compiled code sees to that itself.
+    is_here = (
+        torch.compiler.is_compiling()
+        or not x.is_cuda  # in Triton's interpreter
+        or x.get_device() == torch.cuda.current_device()
+    )
     return (
-        x.ndim == 4
+        is_here
+        and x.ndim == 4
         and x.is_contiguous(memory_format=torch.channels_last)
         and _FEW <= channels <= _TILE // 4
         and channels & (channels - 1) == 0

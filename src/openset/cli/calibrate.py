@@ -77,6 +77,14 @@ def command(
         float | None,
         typer.Option(help="The rate for at_fpr, at_tpr and conformal."),
     ] = None,
+    hedge: Annotated[
+        bool,
+        typer.Option(
+            "--hedge/--no-hedge",
+            help="When detectors are chosen: mixtures of known samples are one more "
+            "kind of unknowns.",
+        ),
+    ] = True,
     test: Annotated[
         Path | None,
         typer.Option(help="Labelled test outputs: print what is reached on them."),
@@ -90,7 +98,7 @@ def command(
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
         alpha = 0.5 if alpha is None else alpha
-        source = _choice(fitted, validation, sets, objective, alpha)
+        source = _choice(fitted, validation, sets, objective, alpha, hedge=hedge)
         _print_choice(source)
     rejector = Rejector.calibrate(
         source,
@@ -124,6 +132,8 @@ def _choice(
     sets: list[Outputs],
     objective: str | None,
     alpha: float,
+    *,
+    hedge: bool,
 ) -> Choice:
     if not sets:
         msg = (
@@ -138,6 +148,7 @@ def _choice(
         surrogate=Outputs.concat(sets),
         objectives=_COMPARED if objective is None else (objective,),
         alpha=alpha,
+        hedge="mixup" if hedge else None,
     )
 
 

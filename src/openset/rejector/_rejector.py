@@ -25,7 +25,7 @@ from openset.thresholds import (
     choose_by,
     operate,
     report,
-    synthetic,
+    synthetic_like,
 )
 
 Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
@@ -149,8 +149,10 @@ class Rejector:
         if isinstance(fitted, Choice):
             objective = fitted.objective if objective is None else objective
             alpha = fitted.alpha if alpha is None else alpha
+            if fitted.hedge is not None:
+                surrogate = [*_sets(surrogate), fitted.hedge]
             fitted = fitted.fitted
-        scores = _calibration_scores(fitted, known, surrogate, batch_size)
+        scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
         threshold = choose_by(
             "osa" if objective is None else objective,
             scores,
@@ -311,10 +313,18 @@ class Rejector:
         return np.searchsorted(grid, known, side="right") / grid.size
 
 
+def _sets(
+    surrogate: Outputs | str | Sequence[Outputs | str] | None,
+) -> Sequence[Outputs | str]:
+    if surrogate is None:
+        return ()
+    return [surrogate] if isinstance(surrogate, Outputs | str) else surrogate
+
+
 def _calibration_scores(
     fitted: Fitted,
     known: Outputs,
-    surrogate: Outputs | str | Sequence[Outputs | str] | None,
+    surrogate: Sequence[Outputs | str],
     batch_size: int | None,
 ) -> Scores:
     if known.labels is None:
@@ -326,30 +336,14 @@ def _calibration_scores(
             remedy="Give Outputs(labels=...), the true classes",
         )
         raise ValueError(msg)
-    sets: Sequence[Outputs | str] = ()
-    if surrogate is not None:
-        is_one = isinstance(surrogate, Outputs | str)
-        sets = [surrogate] if is_one else surrogate  # type: ignore[assignment, list-item]
-    parts = [known, *(_unknowns(one, known) for one in sets)]
+    parts = [known, *(_unknowns(one, known) for one in surrogate)]
     return _joined([fitted.score(part, batch_size=batch_size) for part in parts])
 
 
 def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
     if isinstance(surrogate, str):
         _check.one_of("Rejector.calibrate", "surrogate", surrogate, KINDS)
-        made = synthetic(known, surrogate)
-        like = known.logits if known.logits is not None else known.features
-        if isinstance(like, np.ndarray):
-            return made
-        names = ("logits", "features", "weight", "bias")
-        arrays = {name: getattr(made, name) for name in names}
-        return made._with(
-            **{
-                n: _xp.moved(np.array(a), like)
-                for n, a in arrays.items()
-                if a is not None
-            }
-        )
+        return synthetic_like(known, surrogate)
     labels = surrogate.labels
     if labels is None:
         return surrogate._with(labels=np.full(len(surrogate), UNKNOWN))

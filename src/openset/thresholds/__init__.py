@@ -21,7 +21,12 @@ from openset.thresholds._osa import osa
 from openset.thresholds._per_class import per_class
 from openset.thresholds._rates import at_fpr, at_tpr
 from openset.thresholds._report import Caution, Report, report
-from openset.thresholds._surrogate import KINDS, leave_classes_out, synthetic
+from openset.thresholds._surrogate import (
+    KINDS,
+    leave_classes_out,
+    synthetic,
+    synthetic_like,
+)
 from openset.thresholds._table import Table
 from openset.thresholds._threshold import Count, Rate, Span, Threshold
 from openset.thresholds._worst_group import worst_group
@@ -55,5 +60,6 @@ __all__ = [
     "sweep_alpha",
     "sweep_surrogate",
     "synthetic",
+    "synthetic_like",
     "worst_group",
 ]

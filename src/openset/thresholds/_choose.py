@@ -1,7 +1,7 @@
 """Which detector, and how to cut it: judged on a kind of unknowns left out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,9 @@ from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.thresholds._groups import group_of_unknowns
 from openset.thresholds._objectives import OBJECTIVES, choose_by
+from openset.thresholds._report import SYNTHETIC
 from openset.thresholds._shares import of_sum
+from openset.thresholds._surrogate import KINDS, synthetic_like
 from openset.thresholds._table import Table
 
 Criterion = Literal["both", "mean", "worst"]
@@ -32,7 +34,8 @@ class Choice:
     itself does. `ranking` has one row per candidate and objective, best first; `cells`
     one per left-out group as well. `left_out` says what was left out in turn:
     ``"groups"``, or ``"samples"`` where the surrogate has one kind only and nothing
-    can be learnt about other kinds.
+    can be learnt about other kinds. `hedge` are the unknowns that were made from the
+    known samples; :meth:`openset.Rejector.calibrate` takes them, too.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Choice:
     by: str
     left_out: str
     weights: Mapping[str, float]
+    hedge: Outputs | None = field(repr=False)
     ranking: Table = field(repr=False)
     cells: Table = field(repr=False)
 
@@ -69,6 +73,7 @@ def choose(
     by: Criterion = "both",
     combined: bool = True,
     min_gain: float = 0.005,
+    hedge: str | None = "mixup",
     folds: int = 5,
     batch_size: int | None = None,
     rng: np.random.Generator | int = 0,
@@ -80,6 +85,11 @@ def choose(
     threshold it helped to choose. Combinations of all detectors (average of ranks;
     logistic regression on ranks) are made anew in each turn from the calibration part
     alone, and win only if they beat the best single detector by `min_gain`.
+
+    One more kind of unknowns is made from the knowns (`hedge`). The kinds you have may
+    all be far from what is known; mixtures of two classes never are. On a hundred
+    problems with kinds left out it gained more than any other rule to choose by
+    (``docs/operating.md``). A surrogate of one kind is left as it is.
 
     Parameters
     ----------
@@ -101,6 +111,9 @@ def choose(
         Also try the combinations.
     min_gain
         What a combination must gain over a single detector.
+    hedge
+        Which kind to make (see :func:`synthetic`), as many as the surrogate has of a
+        kind in the middle; None: none.
     folds
         Parts of the knowns.
     batch_size
@@ -120,7 +133,12 @@ def choose(
     for objective in objectives:
         _check.one_of(caller, "objectives", objective, list(OBJECTIVES))
     _check.number(caller, "min_gain", min_gain, low=0)
+    if hedge is not None:
+        _check.one_of(caller, "hedge", hedge, KINDS)
     data = _Data.of(caller, named, known, surrogate, batch_size)
+    made = _made(known, data, hedge)
+    if made is not None:
+        data = data.joined_by(named, made, batch_size)
     generator = np.random.default_rng(rng)
     turns = _turns(caller, data, folds, generator)
     candidates = list(named)
@@ -145,7 +163,7 @@ def choose(
             knots=knots,
             weights=found,
             method="rank" if best["detector"] == RANK else "stacking",
-        )
+        ).to(known.logits if known.logits is not None else known.features)
     others = [row for row in ranking if row is not best]
     return Choice(
         name=best["detector"],
@@ -155,6 +173,7 @@ def choose(
         by=by,
         left_out="groups" if turns.by_groups else "samples",
         weights=weights,
+        hedge=made,
         ranking=Table((best, *others)),
         cells=Table(tuple(cells)),
     )
@@ -214,6 +233,22 @@ class _Data:
             predicted_unknown=np.column_stack([one.predicted for one in scored[1]]),
             groups=groups,
             place=place,
+        )
+
+    def joined_by(
+        self, named: Mapping[str, Fitted], made: Outputs, batch_size: int | None
+    ) -> "_Data":
+        """Add unknowns of one more kind."""
+        scored = list(score_all(named, made, batch_size=batch_size).values())
+        of_made = np.column_stack([one.known for one in scored])
+        predicted = np.column_stack([one.predicted for one in scored])
+        n, kind = len(made), str(made.groups[0])  # type: ignore[index]
+        return replace(
+            self,
+            unknown=np.concatenate([self.unknown, of_made]),
+            predicted_unknown=np.concatenate([self.predicted_unknown, predicted]),
+            groups=(*self.groups, kind),
+            place=np.concatenate([self.place, np.full(n, len(self.groups))]),
         )
 
     @property
@@ -278,6 +313,16 @@ class _Data:
                 np.concatenate([np.zeros(known.size, int), self.place[unknown] + 1])
             ],
         )
+
+
+def _made(known: Outputs, data: _Data, kind: str | None) -> Outputs | None:
+    """Make one more kind of unknowns, unless there is one or it cannot be made."""
+    is_there = f"{SYNTHETIC}{kind}" in data.groups
+    is_mixed = np.unique(data.labels).size > 1
+    # A single kind of unknowns is probably the one that is expected.
+    if kind is None or is_there or not is_mixed or len(data.groups) < 2:
+        return None
+    return synthetic_like(known, kind, int(np.median(np.bincount(data.place))))
 
 
 def _ranks(

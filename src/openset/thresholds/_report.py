@@ -146,7 +146,7 @@ def report(scores: Scores, threshold: Threshold) -> Report:
         rows = _group_rows(scores, accepted, ccr, table)
         worst = min(rows, key=lambda row: row["osa"])["group"]
         synthetic = tuple(n for n in table.names if n.startswith(SYNTHETIC))
-        clash = _clash(table)
+        clash = _clash(table, synthetic)
         if not threshold.per_class:
             flat, flat_share = _flatness(scores, table, threshold.value)
         alphas = _alpha_rows(scores)
@@ -193,10 +193,12 @@ def _group_rows(
     return rows
 
 
-def _clash(table: ByGroup) -> float:
+def _clash(table: ByGroup, synthetic: tuple[str, ...]) -> float:
     """Most a group loses at the threshold that is best for another."""
-    best = table.osa.argmax(axis=1)
-    return float(table.regret[:, best].max())
+    is_real = ~np.isin(table.names, synthetic)
+    chosen = is_real if is_real.any() else ~is_real
+    best = table.osa[chosen].argmax(axis=1)
+    return float(table.regret[np.ix_(chosen, best)].max())
 
 
 def _flatness(scores: Scores, table: ByGroup, value: float) -> tuple[Span, float]:
@@ -277,14 +279,16 @@ def _cautions(
     ]
     if few:
         add("CAL004", f"few calibration samples: {' and '.join(few)}")
-    if synthetic:
+    n_kinds = len(group_of_unknowns(scores)[0])
+    n_real = n_kinds - len(synthetic)
+    if synthetic and not n_real:
         kinds = ", ".join(name.removeprefix(SYNTHETIC) for name in synthetic)
         add(
             "CAL005",
             f"the surrogate is synthetic ({kinds}): made from known data, it shows how "
             f"the threshold behaves, not how your unknowns do",
         )
-    n_kinds = len(group_of_unknowns(scores)[0])
+    n_kinds = n_real or n_kinds
     if scores.n_unknown and n_kinds < _KINDS:
         add(
             "CAL006",

@@ -56,7 +56,9 @@ def test_the_detector_that_sees_every_kind_is_chosen(column):
     shifts = {"birds": (0, 2, 0), "textures": (4, 2, 0), "digits": (4, 2, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["sharp", "steady", "blind"])}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, combined=False)
+    choice = thresholds.choose(
+        fitted, known=known, surrogate=surrogate, combined=False, hedge=None
+    )
     assert choice.name == "steady"
     assert (choice.left_out, choice.is_combined) == ("groups", False)
     assert choice.fitted is fitted["steady"]
@@ -123,6 +125,7 @@ def test_with_one_kind_of_unknowns_samples_are_left_out(column):
     known, surrogate = drawn({"a": (3, 0)})
     fitted = {"good": column(0), "bad": column(1)}
     choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    assert choice.hedge is None
     assert (choice.name, choice.left_out) == ("good", "samples")
     assert {row["group"] for row in choice.cells} == {f"part {i}" for i in range(1, 6)}
 
@@ -152,7 +155,81 @@ def test_what_cannot_be_chosen_from_is_refused(column):
         ({"by": "luck"}, "by must be one of"),
         ({"alpha": 2}, "alpha must be"),
         ({"surrogate": surrogate.take(slice(0, 3))}, "surrogate must be at least 5"),
+        ({"hedge": "luck"}, "hedge must be one of"),
     ):
         arguments = {"fitted": both, "known": known, "surrogate": surrogate} | bad
         with pytest.raises(ValueError, match=message):
             thresholds.choose(arguments.pop("fitted"), **arguments)
+
+
+def test_mixtures_of_known_samples_join_the_surrogate(column):
+    # Knowns lie at 0 or 8 by class; unknowns beyond both, and, hidden, in between.
+    rng = np.random.default_rng(0)
+    n = 400
+    labels = rng.integers(0, 2, n)
+
+    def part(centre, labels, group):
+        far = rng.normal(centre, 1, n)
+        # column 0 sees what lies beyond, column 1 what lies in between
+        seen = np.column_stack([-np.abs(far - 4), np.abs(far - 4)])
+        return Outputs(
+            features=np.column_stack([far, seen]),
+            logits=np.eye(2)[np.maximum(labels, 0)] * 5,
+            labels=labels,
+            groups=np.full(n, group),
+        )
+
+    known = part(8.0 * labels, labels, "")
+    surrogate = Outputs.concat(
+        [part(14, np.full(n, -1), "right"), part(-6, np.full(n, -1), "left")]
+    )
+    fitted = {"beyond": column(1), "between": column(2)}
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    plain = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge=None)
+    assert plain.hedge is None
+    assert plain.ranking[0]["worst"] > 0.9
+    groups = {row["group"] for row in choice.cells}
+    assert groups == {"right", "left", "synthetic:mixup"}
+    assert len(choice.hedge) == n
+    assert set(choice.hedge.groups) == {"synthetic:mixup"}
+    rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
+    assert rejector.report.synthetic == ("synthetic:mixup",)
+    assert rejector.threshold.n.unknown == 3 * n
+    assert "CAL005" not in rejector.report.codes  # real kinds are there as well
+    assert "CAL006" in rejector.report.codes  # but only two
+
+
+def test_a_hedge_that_is_there_is_not_made_again(column):
+    known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
+    fitted = {"one": column(0), "two": column(1)}
+    both = Outputs.concat([surrogate, thresholds.synthetic(known, "mixup", n=50)])
+    choice = thresholds.choose(fitted, known=known, surrogate=both)
+    assert choice.hedge is None
+    assert {row["group"] for row in choice.cells} == {"a", "b", "synthetic:mixup"}
+
+
+def test_of_one_known_class_nothing_is_mixed(column):
+    known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
+    known = known.take(known.labels == 0)
+    fitted = {"one": column(0), "two": column(1)}
+    assert thresholds.choose(fitted, known=known, surrogate=surrogate).hedge is None
+
+
+def test_the_hedge_follows_the_arrays_to_torch():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+
+    def part(n, labels, scale):
+        logits = scale * rng.normal(size=(n, 3))
+        logits[np.arange(n), np.maximum(labels, 0)] += 4 * (labels >= 0)
+        return Outputs(
+            logits=torch.tensor(logits), labels=labels, groups=np.full(n, str(scale))
+        )
+
+    known = part(90, rng.integers(0, 3, 90), 1.0)
+    surrogate = Outputs.concat([part(40, np.full(40, -1), s) for s in (1.0, 0.5)])
+    fitted = [detectors.make(name).fit(known) for name in ("msp", "energy")]
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    assert isinstance(choice.hedge.logits, torch.Tensor)
+    rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
+    assert rejector.threshold.n.unknown == 120

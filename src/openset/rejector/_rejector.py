@@ -16,6 +16,7 @@ from openset.outputs import Outputs
 from openset.rejector import _artefact
 from openset.scores import Scores
 from openset.thresholds import (
+    HEDGED,
     KINDS,
     Choice,
     Objective,
@@ -149,7 +150,7 @@ class Rejector:
         if isinstance(fitted, Choice):
             objective = fitted.objective if objective is None else objective
             alpha = fitted.alpha if alpha is None else alpha
-            if fitted.hedge is not None:
+            if fitted.hedge is not None and objective in HEDGED:
                 surrogate = [*_sets(surrogate), fitted.hedge]
             fitted = fitted.fitted
         scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)

@@ -5,7 +5,7 @@ scores, never the test's, and returns a `Threshold`. `operate` applies it to a t
 `choose` picks detector and objective; `synthetic` makes unknowns where there are none.
 """
 
-from openset.thresholds._choose import Choice, choose
+from openset.thresholds._choose import HEDGED, Choice, choose
 from openset.thresholds._conformal import conformal
 from openset.thresholds._cost import by_cost
 from openset.thresholds._fingerprint import Fingerprint
@@ -32,6 +32,7 @@ from openset.thresholds._threshold import Count, Rate, Span, Threshold
 from openset.thresholds._worst_group import worst_group
 
 __all__ = [
+    "HEDGED",
     "KINDS",
     "OBJECTIVES",
     "Caution",

@@ -25,6 +25,9 @@ Criterion = Literal["both", "mean", "worst"]
 RANK, STACKING = "rank average", "stacking"
 """Names of the two combinations among the candidates."""
 
+HEDGED = ("osa", "worst_group")
+"""Objectives that unknowns of one more kind, made up, may join."""
+
 
 @dataclass(frozen=True, eq=False)
 class Choice:
@@ -112,8 +115,9 @@ def choose(
     min_gain
         What a combination must gain over a single detector.
     hedge
-        Which kind to make (see :func:`synthetic`), as many as the surrogate has of a
-        kind in the middle; None: none.
+        Which kind to make (see :func:`synthetic`), as many as the median kind of the
+        surrogate has; None: none. Objectives that promise a rate of your unknowns
+        (``"at_fpr"``, say) go without.
     folds
         Parts of the knowns.
     batch_size
@@ -136,7 +140,7 @@ def choose(
     if hedge is not None:
         _check.one_of(caller, "hedge", hedge, KINDS)
     data = _Data.of(caller, named, known, surrogate, batch_size)
-    made = _made(known, data, hedge)
+    made = _made(known, data, hedge) if set(objectives) <= set(HEDGED) else None
     if made is not None:
         data = data.joined_by(named, made, batch_size)
     generator = np.random.default_rng(rng)

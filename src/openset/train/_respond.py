@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
 from torch import Tensor
 
 from openset import _check
@@ -80,11 +82,27 @@ class Ran(NamedTuple):
     known: Tensor
 
 
-def run(learner: Learner, inputs: Tensor, rows: Tensor, pipeline: Pipeline) -> Ran:
+def run(
+    learner: Learner,
+    inputs: Tensor,
+    rows: Tensor,
+    pipeline: Pipeline,
+    *,
+    progress: bool = False,
+) -> Ran:
     """Run the learner over rows of the inputs, in float32, where it lies."""
     parts = []
+    console = Console(stderr=True)
+    batches = track(
+        _batches(inputs, rows, pipeline, learner.scale.device),
+        description="extracting",
+        total=-(-len(rows) // _BATCH),
+        console=console,
+        transient=True,
+        disable=not (progress and console.is_terminal),
+    )
     with _head.evaluating(learner):
-        for batch in _batches(inputs, rows, pipeline, learner.scale.device):
+        for batch in batches:
             features, response = learner.respond(batch)
             both = response.logits, response.known
             parts.append(Ran(features.float(), *(one.float() for one in both)))

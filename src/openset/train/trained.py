@@ -94,6 +94,7 @@ class Trained:
         groups: ArrayLike | None = None,
         *,
         network: Any = None,
+        progress: bool = True,
     ) -> Outputs:
         """Return the network's outputs of new samples.
 
@@ -105,10 +106,13 @@ class Trained:
             Of the samples, for `Outputs`; labels are ``0..K-1``, or -1.
         network
             See :meth:`model`.
+        progress
+            Show a bar, if there is a terminal to show it on.
         """
         model = self.model(network)
         tensor = model.tensor(inputs)
-        found = run(model.learner, tensor, torch.arange(len(tensor)), model.pipeline)
+        rows = torch.arange(len(tensor))
+        found = run(model.learner, tensor, rows, model.pipeline, progress=progress)
         return Outputs(
             logits=found.logits.cpu().numpy(),
             features=found.features.cpu().numpy(),

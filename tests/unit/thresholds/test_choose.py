@@ -199,6 +199,18 @@ def test_mixtures_of_known_samples_join_the_surrogate(column):
     assert "CAL006" in rejector.report.codes  # but only two
 
 
+def test_a_promised_rate_is_one_of_the_unknowns_given(column):
+    known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
+    fitted = {"one": column(0), "two": column(1)}
+    parts = {"known": known, "surrogate": surrogate}
+    by_rate = thresholds.choose(fitted, **parts, objectives=["at_tpr"])
+    assert by_rate.hedge is None
+    choice = thresholds.choose(fitted, **parts)
+    assert choice.hedge is not None
+    rejector = Rejector.calibrate(choice, **parts, objective="at_fpr", fpr=0.05)
+    assert rejector.threshold.n.unknown == len(surrogate)
+
+
 def test_a_hedge_that_is_there_is_not_made_again(column):
     known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
     fitted = {"one": column(0), "two": column(1)}

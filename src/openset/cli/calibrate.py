@@ -80,11 +80,11 @@ def command(
     hedge: Annotated[
         bool,
         typer.Option(
-            "--hedge/--no-hedge",
+            "--hedge",
             help="When detectors are chosen: mixtures of known samples are one more "
             "kind of unknowns.",
         ),
-    ] = True,
+    ] = False,
     test: Annotated[
         Path | None,
         typer.Option(help="Labelled test outputs: print what is reached on them."),

@@ -56,9 +56,7 @@ def test_the_detector_that_sees_every_kind_is_chosen(column):
     shifts = {"birds": (0, 2, 0), "textures": (4, 2, 0), "digits": (4, 2, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["sharp", "steady", "blind"])}
-    choice = thresholds.choose(
-        fitted, known=known, surrogate=surrogate, combined=False, hedge=None
-    )
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, combined=False)
     assert choice.name == "steady"
     assert (choice.left_out, choice.is_combined) == ("groups", False)
     assert choice.fitted is fitted["steady"]
@@ -124,7 +122,7 @@ def test_a_combination_that_gains_nothing_is_not_chosen(column):
 def test_with_one_kind_of_unknowns_samples_are_left_out(column):
     known, surrogate = drawn({"a": (3, 0)})
     fitted = {"good": column(0), "bad": column(1)}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge="mixup")
     assert choice.hedge is None
     assert (choice.name, choice.left_out) == ("good", "samples")
     assert {row["group"] for row in choice.cells} == {f"part {i}" for i in range(1, 6)}
@@ -184,8 +182,8 @@ def test_mixtures_of_known_samples_join_the_surrogate(column):
         [part(14, np.full(n, -1), "right"), part(-6, np.full(n, -1), "left")]
     )
     fitted = {"beyond": column(1), "between": column(2)}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
-    plain = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge=None)
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge="mixup")
+    plain = thresholds.choose(fitted, known=known, surrogate=surrogate)
     assert plain.hedge is None
     assert plain.ranking[0]["worst"] > 0.9
     groups = {row["group"] for row in choice.cells}
@@ -203,9 +201,9 @@ def test_a_promised_rate_is_one_of_the_unknowns_given(column):
     known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
     fitted = {"one": column(0), "two": column(1)}
     parts = {"known": known, "surrogate": surrogate}
-    by_rate = thresholds.choose(fitted, **parts, objectives=["at_tpr"])
+    by_rate = thresholds.choose(fitted, **parts, objectives=["at_tpr"], hedge="mixup")
     assert by_rate.hedge is None
-    choice = thresholds.choose(fitted, **parts)
+    choice = thresholds.choose(fitted, **parts, hedge="mixup")
     assert choice.hedge is not None
     rejector = Rejector.calibrate(choice, **parts, objective="at_fpr", fpr=0.05)
     assert rejector.threshold.n.unknown == len(surrogate)
@@ -215,7 +213,7 @@ def test_a_hedge_that_is_there_is_not_made_again(column):
     known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
     fitted = {"one": column(0), "two": column(1)}
     both = Outputs.concat([surrogate, thresholds.synthetic(known, "mixup", n=50)])
-    choice = thresholds.choose(fitted, known=known, surrogate=both)
+    choice = thresholds.choose(fitted, known=known, surrogate=both, hedge="mixup")
     assert choice.hedge is None
     assert {row["group"] for row in choice.cells} == {"a", "b", "synthetic:mixup"}
 
@@ -224,7 +222,8 @@ def test_of_one_known_class_nothing_is_mixed(column):
     known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
     known = known.take(known.labels == 0)
     fitted = {"one": column(0), "two": column(1)}
-    assert thresholds.choose(fitted, known=known, surrogate=surrogate).hedge is None
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge="mixup")
+    assert choice.hedge is None
 
 
 def test_the_hedge_follows_the_arrays_to_torch():
@@ -241,7 +240,7 @@ def test_the_hedge_follows_the_arrays_to_torch():
     known = part(90, rng.integers(0, 3, 90), 1.0)
     surrogate = Outputs.concat([part(40, np.full(40, -1), s) for s in (1.0, 0.5)])
     fitted = [detectors.make(name).fit(known) for name in ("msp", "energy")]
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge="mixup")
     assert isinstance(choice.hedge.logits, torch.Tensor)
     rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
     assert rejector.threshold.n.unknown == 120

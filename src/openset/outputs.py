@@ -1,7 +1,7 @@
 """`Outputs`: what a network said about one split, in the caller's array library."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -247,16 +247,26 @@ class Outputs:
 
     def to(self, place: Any) -> Self:
         """Move the arrays to a device, or to NumPy with ``to("numpy")``."""
-        moved = {}
-        for name in ("logits", "features", "weight", "bias"):
-            array = getattr(self, name)
-            if array is not None:
-                moved[name] = (
-                    _xp.to_numpy(array)
-                    if place == "numpy"
-                    else _xp.to_device(array, place)
-                )
-        return self._with(**moved)
+        if place == "numpy":
+            return self._moved(_xp.to_numpy)
+        return self._moved(lambda array: _xp.to_device(array, place))
+
+    def like(self, other: "Outputs") -> Self:
+        """Move the arrays to the library and device of another's.
+
+        Examples
+        --------
+        >>> ours = Outputs(logits=[[1.0, 0.0]])
+        >>> ours.like(Outputs(logits=[[2.0, 3.0]]))
+        Outputs(n=1, logits=(1, 2) float64, numpy)
+        """
+        model = other.features if other.logits is None else other.logits
+        return self._moved(lambda array: _xp.moved(_xp.to_numpy(array), model))
+
+    def _moved(self, move: Callable[[Any], Any]) -> Self:
+        names = ("logits", "features", "weight", "bias")
+        arrays = {name: getattr(self, name) for name in names}
+        return self._with(**{n: move(a) for n, a in arrays.items() if a is not None})
 
     def _numpy(self) -> dict[str, NDArray[Any]]:
         arrays = {n: getattr(self, n) for n in _ARRAYS if getattr(self, n) is not None}

@@ -14,6 +14,8 @@ openset serve rejector/ --port 8000
 
 openset serve rejector/ --model model.onnx --host 0.0.0.0
 
+openset serve rejector/ --model runs/openauc
+
 curl localhost:8000/predict -H 'Content-Type: application/json' -d '{"logits": [[4, 0, 1]]}'
 
 curl localhost:8000/predict -H 'Content-Type: application/x-npy' --data-binary @logits.npy"""  # noqa: E501  # a command is one line
@@ -26,8 +28,9 @@ def command(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="ONNX model to run first: clients post inputs; its outputs are "
-            "logits and, if the detector needs them, features."
+            help="Network to run first, so that clients post its inputs: an ONNX file "
+            "(outputs: logits and, if the detector needs them, features), or a folder "
+            "written by openset train.",
         ),
     ] = None,
     host: Annotated[

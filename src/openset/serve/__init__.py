@@ -37,9 +37,9 @@ def app(
     rejector
         What answers.
     model
-        An ONNX file to run before the rejector. Its first output (or the one named
-        "logits") are logits, its second (or "features") features. Clients then post
-        ``inputs``.
+        A network to run first, so that clients send its inputs: an ONNX file (its
+        outputs are called ``logits`` and ``features``, or come in that order), or the
+        folder of a training run.
     max_bytes
         Largest request body; more is answered with 413 and not kept.
     max_in_flight

@@ -13,11 +13,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from openset import _check
 from openset._version import __version__
 from openset.rejector import Rejector
-from openset.serve import _schema
+from openset.serve import _model, _schema
 from openset.serve._answer import Judge, plain
 from openset.serve._intake import Intake
 from openset.serve._metrics import Metrics
-from openset.serve._model import Model
 from openset.serve._predict import Predict
 
 _PATHS = ("/predict", "/healthz", "/metrics", "/rejector", "/openapi.json", "/")
@@ -45,7 +44,7 @@ def make(
     _check.positive_int(caller, "max_bytes", max_bytes)
     _check.positive_int(caller, "max_in_flight", max_in_flight)
     _check.number(caller, "body_seconds", body_seconds, low=0, open_low=True)
-    judge = Judge(rejector, None if model is None else Model(model))
+    judge = Judge(rejector, None if model is None else _model.load(model))
     metrics = Metrics(rejector)
     intake = Intake(
         max_bytes=max_bytes, max_in_flight=max_in_flight, seconds=body_seconds

@@ -1,5 +1,6 @@
-"""An ONNX model before the rejector: inputs to logits and features."""
+"""A network before the rejector: inputs to logits and features."""
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,89 @@ _KINDS = {
 }
 
 
-class Model:
+class Model(ABC):
+    """A network with one input.
+
+    Attributes
+    ----------
+    shape
+        Of the input; None where it may vary.
+    dtype
+        Of the input; what clients send is brought to it.
+    """
+
+    shape: tuple[int | None, ...]
+    dtype: np.dtype[Any]
+
+    @abstractmethod
+    def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return logits, features or both, of a batch of the right shape and dtype."""
+
+    def __call__(self, inputs: NDArray[Any]) -> Outputs:
+        """Run the model on a batch."""
+        fits = len(inputs.shape) == len(self.shape) and all(
+            wanted is None or wanted == got
+            for wanted, got in zip(self.shape, inputs.shape, strict=True)
+        )
+        if not fits or 0 in inputs.shape:
+            wanted = ", ".join("any" if n is None else str(n) for n in self.shape)
+            rule = f"of shape ({wanted}), not empty"
+            refuse(rule, name="inputs", got=f"shape {inputs.shape}")
+        if inputs.dtype.kind == "f" and self.dtype.kind != "f":
+            rule = f"integers ({self.dtype})"
+            refuse(rule, name="inputs", got=f"dtype {inputs.dtype}")
+        # Values that do not fit become ±inf, and the rejector says what it makes of it.
+        with np.errstate(over="ignore"):
+            batch = np.ascontiguousarray(inputs, dtype=self.dtype)
+        if batch.dtype.kind == "f" and np.isnan(batch.min()):
+            refuse("free of NaN", name="inputs", got="NaN")
+        try:
+            return Outputs(**self.run(batch))
+        # Runtimes raise kinds of their own, which derive from nothing in common.
+        except Exception as error:
+            msg = f"predict: the model cannot run these inputs ({error})"
+            raise RequestError(422, msg) from error
+
+
+def load(path: str | Path) -> Model:
+    """Open an ONNX file, or the folder of a training run."""
+    path = Path(path)
+    if not path.exists():
+        msg = f"openset.serve: no such file: {path}"
+        raise FileNotFoundError(msg)
+    return OfRun(path) if path.is_dir() else OfOnnx(path)
+
+
+class OfRun(Model):
+    """A network that `openset train` has left in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        # Here, not above: a server without a network needs no torch.
+        from openset.train import Trained  # noqa: PLC0415
+
+        self._trained = Trained.load(folder)
+        self._model = self._trained.model()
+        shape = self._model.shape
+        is_image = len(shape) == 3
+        is_sized = is_image and self._model.pipeline.side is not None
+        self.shape = (None, shape[0], None, None) if is_sized else (None, *shape)
+        self.dtype = np.dtype(np.uint8 if is_image else np.float32)
+
+    def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Run the network, one batch after another."""
+        return self._model.outputs(batch)
+
+
+class OfOnnx(Model):
     """A session of onnxruntime with one input and one or two outputs we use."""
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: Path) -> None:
         runtime = _io.optional("openset.serve", "onnxruntime", name="onnx")
-        path = Path(path)
-        if not path.exists():
-            msg = f"openset.serve: no such file: {path}"
-            raise FileNotFoundError(msg)
         try:
             self._session = runtime.InferenceSession(
                 str(path), providers=["CPUExecutionProvider"]
             )
-        # onnxruntime raises kinds of its own, which derive from nothing in common.
-        except Exception as error:
+        except Exception as error:  # see Model
             msg = f"openset.serve: {path} is no ONNX model we can run ({error})"
             raise ArtefactError(msg) from error
         inputs = self._session.get_inputs()
@@ -48,41 +117,15 @@ class Model:
             )
             raise ArtefactError(msg)
         self._input = inputs[0]
-        self._dtype = np.dtype(_KINDS[inputs[0].type])
+        self.dtype = np.dtype(_KINDS[inputs[0].type])
+        sizes = inputs[0].shape
+        self.shape = tuple(n if isinstance(n, int) else None for n in sizes)
         self._outputs = _outputs([one.name for one in self._session.get_outputs()])
 
-    @property
-    def shape(self) -> tuple[int | None, ...]:
-        """Shape of the input; None where it may vary."""
-        sizes = self._input.shape
-        return tuple(n if isinstance(n, int) else None for n in sizes)
-
-    def __call__(self, inputs: NDArray[Any]) -> Outputs:
-        """Run the model on a batch."""
-        fits = len(inputs.shape) == len(self.shape) and all(
-            wanted is None or wanted == got
-            for wanted, got in zip(self.shape, inputs.shape, strict=True)
-        )
-        if not fits or 0 in inputs.shape:
-            wanted = ", ".join("any" if n is None else str(n) for n in self.shape)
-            rule = f"of shape ({wanted}), not empty"
-            refuse(rule, name="inputs", got=f"shape {inputs.shape}")
-        if inputs.dtype.kind == "f" and self._dtype.kind != "f":
-            rule = f"integers ({self._dtype})"
-            refuse(rule, name="inputs", got=f"dtype {inputs.dtype}")
-        # Values that do not fit become ±inf, and the rejector says what it makes of it.
-        with np.errstate(over="ignore"):
-            batch = np.ascontiguousarray(inputs, dtype=self._dtype)
-        if batch.dtype.kind == "f" and np.isnan(batch.min()):
-            refuse("free of NaN", name="inputs", got="NaN")
-        try:
-            values = self._session.run(
-                list(self._outputs.values()), {self._input.name: batch}
-            )
-        except Exception as error:  # see __init__
-            msg = f"predict: the model cannot run these inputs ({error})"
-            raise RequestError(422, msg) from error
-        return Outputs(**dict(zip(self._outputs, values, strict=True)))
+    def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Run the session."""
+        wanted, given = list(self._outputs.values()), {self._input.name: batch}
+        return dict(zip(self._outputs, self._session.run(wanted, given), strict=True))
 
 
 def _outputs(names: list[str]) -> dict[str, str]:

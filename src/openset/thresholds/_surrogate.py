@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _xp
+from openset import _check
 from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.scores import Scores
@@ -81,16 +81,7 @@ def synthetic(
 
 def synthetic_like(known: Outputs, kind: str, n: int | None = None) -> Outputs:
     """Make unknowns, and bring them to the library and device of `known`."""
-    made = synthetic(known, kind, n=n)
-    like = known.logits if known.logits is not None else known.features
-    if isinstance(like, np.ndarray):
-        return made
-    names = ("logits", "features", "weight", "bias")
-    arrays = {name: getattr(made, name) for name in names}
-    moved = {
-        n: _xp.moved(np.array(a), like) for n, a in arrays.items() if a is not None
-    }
-    return made._with(**moved)
+    return synthetic(known, kind, n=n).like(known)
 
 
 def leave_classes_out(

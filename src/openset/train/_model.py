@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from openset import _check
@@ -13,6 +14,7 @@ from openset._types import ArtefactError
 from openset.train import _checkpoint
 from openset.train._batches import as_tensor
 from openset.train._learner import Learner, make_learner
+from openset.train._respond import run
 from openset.train._spec import Spec
 from openset.train.augment import Pipeline
 
@@ -49,6 +51,13 @@ class Model(nn.Module):
         if is_image and self.pipeline.side not in (None, inputs.shape[-1]):
             inputs = self.pipeline.resized(inputs)
         return self.learner.respond(inputs)[1].logits
+
+    def outputs(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Return logits and features of a batch as the module takes it."""
+        tensor = torch.from_numpy(inputs)
+        found = run(self.learner, tensor, torch.arange(len(tensor)), self.pipeline)
+        arrays = {"logits": found.logits, "features": found.features}
+        return {name: one.cpu().numpy() for name, one in arrays.items()}
 
     def tensor(self, inputs: Any) -> Tensor:
         """Return arrays as the module takes them."""

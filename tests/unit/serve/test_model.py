@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from openset import ArtefactError, Outputs, serve
+from openset import ArtefactError, Outputs, Rejector, detectors, serve
+from openset.datasets import cut
 from openset.serve._model import _outputs
+from openset.train import Trained
+from tests.unit.train.tiny import fit_tiny, image_data, last_unknown, rows_data
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
 pytest.importorskip("onnxruntime", reason="the extra onnx")
@@ -147,3 +150,38 @@ def test_outputs_are_found_by_name_else_by_order():
     assert _outputs(["logits", "z"]) == {"logits": "logits"}
     assert _outputs(["y"]) == {"logits": "y"}
     assert _outputs(["y", "z", "rest"]) == {"logits": "y", "features": "z"}
+
+
+@pytest.mark.parametrize("kind", ["images", "images brought to size", "rows"])
+def test_a_training_run_is_a_model(kind, tmp_path):
+    data = rows_data() if kind == "rows" else image_data(48, side=20)
+    options = {"network": "mlp" if kind == "rows" else "osrci"}
+    if kind == "images brought to size":
+        options["side"] = 16
+    fit_tiny(data, epochs=2, out=tmp_path / "run", **options)
+    trained = Trained.load(tmp_path / "run")
+    test = trained.outputs["test"]
+    rejector = Rejector.calibrate(
+        detectors.make("energy").fit(trained.outputs["train"]),
+        known=trained.outputs["validation"],
+        surrogate=test.take(test.labels == -1),
+    )
+    client = TestClient(serve.app(rejector, model=tmp_path / "run"))
+    inputs = cut(data, last_unknown(data)).test.inputs
+    if kind != "rows":
+        inputs = inputs.transpose(0, 3, 1, 2)
+    stream = io.BytesIO()
+    np.save(stream, np.ascontiguousarray(inputs))
+    sent = {"content": stream.getvalue()}
+    header = {"Content-Type": "application/x-npy"}
+    answer = client.post("/predict", headers=header, **sent)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["decisions"] == rejector.predict(test).tolist()
+    wrong = client.post("/predict", json={"inputs": [[0.5, 1.0]]})
+    assert wrong.status_code == 422
+    assert "of shape (any, " in wrong.json()["detail"]
+
+
+def test_a_folder_without_a_run_is_refused(rejector, tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no finished run"):
+        serve.app(rejector, model=tmp_path)

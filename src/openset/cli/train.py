@@ -326,7 +326,8 @@ def _say_what_next(out: Path, trained: list[Protocol], *, n: int) -> None:
         f"Outputs are in {where}/outputs, scores in {where}/scores. Next: "
         f"[bold]openset evaluate {where}/scores/own.npz[/bold], or any detector: "
         f"[bold]openset score -d postmax --train {where}/outputs/train.npz "
-        f"{where}/outputs/test.npz[/bold]",
+        f"{where}/outputs/test.npz[/bold]. The network on other data: "
+        f"[bold]openset extract {where} DATA[/bold]",
         highlight=False,
         soft_wrap=True,
     )

@@ -42,6 +42,7 @@ def test_a_run_leaves_what_all_other_commands_read(draws, tmp_path):
     out = tmp_path / "run"
     text = run("-m", "softmax", *QUICK, "--protocol", one, "--out", out)
     assert "split 0, seed 0" in text
+    assert f"openset extract {out} DATA" in text
     trained = Trained.load(out)
     assert sorted(trained.outputs) == ["test", "train", "validation"]
     scores = Scores.load(out / "scores" / "own.npz")

@@ -1,19 +1,21 @@
 """`openset extract`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from openset import _check, datasets
 from openset._types import UNKNOWN
 from openset.cli._tables import OUT
-from openset.datasets import Dataset, _inputs
+from openset.datasets import Dataset, ImageFiles, _inputs
+from openset.datasets._inputs import image_paths
 
 EPILOG = """[bold]Examples[/bold]
 
-openset extract runs/openauc new.npz --out new-outputs.npz
+openset extract runs/openauc new-images/ --out new-outputs.npz
 
 openset extract runs/openauc svhn --part test --out svhn-outputs.npz
 
@@ -25,7 +27,11 @@ _CALLER = "openset extract"
 def command(
     run: Annotated[Path, typer.Argument(help="Folder written by openset train.")],
     data: Annotated[
-        str, typer.Argument(help="Name of a data set, a .npz file or an image folder.")
+        str,
+        typer.Argument(
+            help="Images in a folder (in folders by class, or not), a .npy or .npz "
+            "file, or the name of a data set."
+        ),
     ],
     part: Annotated[
         str, typer.Option(help="Which part, where the data have some. Default: all.")
@@ -38,30 +44,53 @@ def command(
     """Run a trained network over other data and keep its outputs.
 
     Samples of the classes it was trained on (by name) get their labels, all others -1;
-    groups are the class names.
+    groups are the class names. Images of one folder and a bare .npy have no labels; the
+    images' groups are the names of their files.
     """
     # Here, not above: the command line must start without the extra.
     from openset.train import Trained  # noqa: PLC0415
 
     trained = Trained.load(run)
-    loaded = datasets.load(data, root)
-    rows = np.arange(len(loaded.labels))
-    if part:
-        _check.one_of(_CALLER, "--part", part, sorted(loaded.parts) or ["(none)"])
-        rows = loaded.parts[part]
-    labels, groups = _named(loaded, trained.classes)
-    outputs = trained.apply(
-        _inputs.take(loaded.inputs, rows), labels=labels[rows], groups=groups[rows]
-    )
+    bare = _bare(Path(data))
+    if bare is not None:
+        inputs, groups = bare
+        labels = None
+    else:
+        loaded = datasets.load(data, root)
+        rows = np.arange(len(loaded.labels))
+        if part:
+            _check.one_of(_CALLER, "--part", part, sorted(loaded.parts) or ["(none)"])
+            rows = loaded.parts[part]
+        inputs = _inputs.take(loaded.inputs, rows)
+        labels, groups = (one[rows] for one in _named(loaded, trained.classes))
+    outputs = trained.apply(inputs, labels=labels, groups=groups)
     outputs.save(out)
-    is_known = labels[rows] != UNKNOWN
-    OUT.print(f"{len(rows)} samples, {is_known.sum()} of known classes → {out}")
-    if is_known.any():
-        right = np.argmax(outputs.logits, axis=1) == labels[rows]  # type: ignore[arg-type]
-        OUT.print(f"accuracy on these: {right[is_known].mean():.4f}", highlight=False)
+    OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
+    if labels is not None and (labels != UNKNOWN).any():
+        is_known = labels != UNKNOWN
+        right = np.argmax(outputs.logits, axis=1) == labels  # type: ignore[arg-type]
+        OUT.print(
+            f"{is_known.sum()} of known classes, accuracy on these: "
+            f"{right[is_known].mean():.4f}",
+            highlight=False,
+        )
 
 
-def _named(data: Dataset, known: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _bare(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
+    """Return inputs without labels, and their names; None if there are labels."""
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False), None
+    if not path.is_dir() or any(one.is_dir() for one in path.iterdir()):
+        return None
+    files = image_paths(path)
+    if not files:
+        return None
+    return ImageFiles(tuple(files)), np.array([Path(one).name for one in files])
+
+
+def _named(
+    data: Dataset, known: tuple[str, ...]
+) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
     """Return labels in the order of `known`, and the name of each sample's class."""
     number = {name: i for i, name in enumerate(known)}
     # The last entry is for samples of no class, which are labelled -1.

@@ -62,9 +62,9 @@ class Model(nn.Module):
     def tensor(self, inputs: Any) -> Tensor:
         """Return arrays as the module takes them."""
         caller, is_image = "Trained.apply", len(self.shape) == 3
-        side = self.pipeline.side or self.shape[-1]
         kind = "image" if is_image else "table"
-        tensor = as_tensor(inputs, kind, side, caller=caller)
+        # Files are brought to the size the training images had, then go their way.
+        tensor = as_tensor(inputs, kind, self.shape[-1], caller=caller)
         # Images that are brought to size have any.
         is_sized = is_image and self.pipeline.side is not None
         if tuple(tensor.shape[1:]) != self.shape and not is_sized:

@@ -6,6 +6,8 @@ from typer.testing import CliRunner
 
 from openset import Outputs, datasets, protocols
 from openset.cli import app
+from openset.train import Trained
+from tests.unit.train.tiny import fit_tiny, image_data
 
 
 def run(*arguments):
@@ -43,7 +45,8 @@ def test_labels_follow_the_names_of_the_classes(trained, tmp_path):
     )
     right = outputs.logits.argmax(axis=1) == outputs.labels
     assert f"accuracy on these: {right[inside].mean():.4f}" in text
-    assert f"{len(digits.labels)} samples, {inside.sum()} of known" in text
+    assert f"{len(digits.labels)} samples → " in text
+    assert f"{inside.sum()} of known classes" in text
 
 
 def test_a_part_is_all_it_takes(trained, tmp_path):
@@ -57,8 +60,37 @@ def test_a_part_is_all_it_takes(trained, tmp_path):
     outputs = Outputs.load(out)
     assert len(outputs) == 8
     assert (outputs.labels == -1).all()
-    assert "8 samples, 0 of known" in text
+    assert "8 samples → " in text
     assert "accuracy" not in text
+
+
+def test_a_bare_array_has_no_labels(trained, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(6, 64))
+    np.save(tmp_path / "new.npy", rows)
+    out = tmp_path / "new.npz"
+    run("extract", trained / "run", tmp_path / "new.npy", "--out", out)
+    outputs = Outputs.load(out)
+    assert outputs.labels is None
+    expected = Trained.load(trained / "run").apply(rows)
+    np.testing.assert_array_equal(outputs.logits, expected.logits)
+
+
+def test_images_of_one_folder_go_by_the_names_of_their_files(tmp_path):
+    pictures = pytest.importorskip("PIL.Image")
+    data = image_data(side=20)
+    fit_tiny(data, network="osrci", side=16, epochs=1, out=tmp_path / "run")
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for i in range(3):
+        pictures.fromarray(data.inputs[i]).save(folder / f"image{i}.png")
+    out = tmp_path / "new.npz"
+    run("extract", tmp_path / "run", folder, "--out", out)
+    outputs = Outputs.load(out)
+    assert outputs.labels is None
+    assert outputs.groups.tolist() == ["image0.png", "image1.png", "image2.png"]
+    # As in training: the same size first, the network's afterwards.
+    expected = Trained.load(tmp_path / "run").apply(data.inputs[:3])
+    np.testing.assert_array_equal(outputs.logits, expected.logits)
 
 
 def test_an_unknown_part_is_named(trained, tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, _io
@@ -79,13 +80,16 @@ def _margin(rejector: Rejector, scores: Scores) -> NDArray[np.float64]:
 def _csv(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row", "decision", "name", "predicted", "known", "margin"])
+    header = ["row", "decision", "name", "predicted", "known", "margin"]
+    groups = [] if scores.groups is None else [scores.groups.tolist()]
+    writer.writerow(header + ["group"] * len(groups))
     names = {int(c): rejector.name_of(int(c)) for c in np.unique(decisions)}
     columns = zip(
         decisions.tolist(),
         scores.predicted.tolist(),
         scores.known.tolist(),
         _margin(rejector, scores).tolist(),
+        *groups,
         strict=True,
     )
     writer.writerows(
@@ -104,12 +108,23 @@ def _print(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> 
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
     )
-    for column in ("row", "decision", "name", "knownness", "margin"):
-        table.add_column(column, justify="left" if column == "name" else "right")
+    has_groups = scores.groups is not None
+    shown = (
+        "row",
+        *(["group"] * has_groups),
+        "decision",
+        "name",
+        "knownness",
+        "margin",
+    )
+    for column in shown:
+        is_text = column in {"group", "name"}
+        table.add_column(column, justify="left" if is_text else "right")
     margin = _margin(rejector, scores)
     for row in range(min(_SHOWN, decisions.size)):
         table.add_row(
             str(row),
+            *([escape(str(scores.groups[row]))] if has_groups else []),  # type: ignore[index]
             str(decisions[row]),
             rejector.name_of(int(decisions[row])),
             f"{scores.known[row]:.4g}",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Outputs, datasets, protocols
+from openset import Outputs, Rejector, datasets, detectors, protocols
 from openset.cli import app
 from openset.train import Trained
 from tests.unit.train.tiny import fit_tiny, image_data
@@ -89,8 +89,17 @@ def test_images_of_one_folder_go_by_the_names_of_their_files(tmp_path):
     assert outputs.labels is None
     assert outputs.groups.tolist() == ["image0.png", "image1.png", "image2.png"]
     # As in training: the same size first, the network's afterwards.
-    expected = Trained.load(tmp_path / "run").apply(data.inputs[:3])
+    trained = Trained.load(tmp_path / "run")
+    expected = trained.apply(data.inputs[:3])
     np.testing.assert_array_equal(outputs.logits, expected.logits)
+    known = trained.outputs["validation"]
+    fitted = detectors.make("msp").fit(known)
+    rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=0.9)
+    rejector.save(tmp_path / "rejector")
+    assert "image2.png" in run("predict", tmp_path / "rejector", out)
+    header, *lines = run("predict", tmp_path / "rejector", out, "--csv").splitlines()
+    assert header.endswith(",margin,group")
+    assert [line.rpartition(",")[2] for line in lines] == outputs.groups.tolist()
 
 
 def test_an_unknown_part_is_named(trained, tmp_path):

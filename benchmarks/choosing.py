@@ -163,6 +163,9 @@ def images(data: Any) -> Iterator[tuple[str, Parts]]:
             yield f"{name} {draw}", _networks.of_small(problem, epochs=epochs)
 
 
+SOURCES = {"tables": tables, "sentences": sentences, "images": images}
+
+
 class _Renumbered:
     """The data, with the classes of one set in another order."""
 
@@ -265,7 +268,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--rules", type=Path)
-    parser.add_argument("--only", nargs="+", default=["tables", "sentences", "images"])
+    parser.add_argument("--only", nargs="+", default=list(SOURCES))
     args = parser.parse_args()
     if args.rules:
         lines = [json.loads(x) for x in args.rules.read_text().splitlines()]
@@ -275,7 +278,7 @@ def main() -> None:
         return
     data = data_module()
     for source in args.only:
-        for name, parts in globals()[source](data):
+        for name, parts in SOURCES[source](data):
             sizes = {part: len(one) for part, one in parts.items()}
             print(name, sizes, flush=True)
             with args.out.open("a") as stream:

@@ -287,6 +287,11 @@ The same for small networks, trained for some epochs on ten thousand images:
 
 {markdown(weak)}"""
     print(text)
+    for name in dict.fromkeys(row["network"] for row in rows + weak):
+        mine = [row for row in rows + weak if row["network"] == name]
+        oosa, gap = (np.mean([row[k] for row in mine]) for k in ("oosa", "gap"))
+        good = sum(row["gap"] <= WITHIN for row in mine)
+        print(f"{name}: {good} of {len(mine)}, OOSA {oosa:.3f}, gap {gap:.3f}")
     if hedge is None:
         put(text)
 

@@ -1,5 +1,6 @@
 """`openset extract`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,12 +56,11 @@ def command(
     if bare is not None:
         inputs, groups = bare
         labels = None
+        _check_part(part, {})
     else:
         loaded = datasets.load(data, root)
-        rows = np.arange(len(loaded.labels))
-        if part:
-            _check.one_of(_CALLER, "--part", part, sorted(loaded.parts) or ["(none)"])
-            rows = loaded.parts[part]
+        _check_part(part, loaded.parts)
+        rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
         inputs = _inputs.take(loaded.inputs, rows)
         labels, groups = (one[rows] for one in _named(loaded, trained.classes))
     outputs = trained.apply(inputs, labels=labels, groups=groups)
@@ -74,6 +74,14 @@ def command(
             f"{right[is_known].mean():.4f}",
             highlight=False,
         )
+
+
+def _check_part(part: str, parts: Mapping[str, Any]) -> None:
+    if part and not parts:
+        rule, got = "left out for data without parts", repr(part)
+        raise ValueError(_check.must(rule, caller=_CALLER, name="--part", got=got))
+    if part:
+        _check.one_of(_CALLER, "--part", part, sorted(parts))
 
 
 def _bare(path: Path) -> tuple[Any, NDArray[Any] | None] | None:

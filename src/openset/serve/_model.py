@@ -82,8 +82,7 @@ class OfRun(Model):
         # Here, not above: a server without a network needs no torch.
         from openset.train import Trained  # noqa: PLC0415
 
-        self._trained = Trained.load(folder)
-        self._model = self._trained.model()
+        self._model = Trained.load(folder).model()
         shape = self._model.shape
         is_image = len(shape) == 3
         is_sized = is_image and self._model.pipeline.side is not None

@@ -1,6 +1,5 @@
 """`Model`: a trained network as others use it, from raw inputs to logits."""
 
-import copy
 from pathlib import Path
 from typing import Any
 
@@ -47,15 +46,17 @@ class Model(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits."""
-        is_image = inputs.dtype == torch.uint8
-        if is_image and self.pipeline.side not in (None, inputs.shape[-1]):
+        if inputs.dtype == torch.uint8:
             inputs = self.pipeline.resized(inputs)
         return self.learner.respond(inputs)[1].logits
 
-    def outputs(self, inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return logits and features of a batch as the module takes it."""
-        tensor = torch.from_numpy(inputs)
-        found = run(self.learner, tensor, torch.arange(len(tensor)), self.pipeline)
+    def outputs(
+        self, inputs: Tensor | NDArray[Any], *, progress: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """Return logits and features of inputs as the module takes them."""
+        tensor = torch.as_tensor(inputs)
+        rows = torch.arange(len(tensor))
+        found = run(self.learner, tensor, rows, self.pipeline, progress=progress)
         arrays = {"logits": found.logits, "features": found.features}
         return {name: one.cpu().numpy() for name, one in arrays.items()}
 
@@ -68,16 +69,11 @@ class Model(nn.Module):
         # Images that are brought to size have any.
         is_sized = is_image and self.pipeline.side is not None
         if tuple(tensor.shape[1:]) != self.shape and not is_sized:
-            height, width = self.shape[-2:] if is_image else (0, 0)
-            msg = _check.must(
-                f"images of {height} × {width}, as in training"
-                if is_image
-                else f"rows of {self.shape[0]} numbers, as in training",
-                caller=caller,
-                name="inputs",
-                got=f"shape {tuple(np.shape(inputs))}",
-            )
-            raise ValueError(msg)
+            size = " × ".join(map(str, self.shape[-2:]))
+            what = f"images of {size}" if is_image else f"rows of {size} numbers"
+            got = f"shape {tuple(np.shape(inputs))}"
+            rule = f"{what}, as in training"
+            raise ValueError(_check.must(rule, caller=caller, name="inputs", got=got))
         return tensor
 
 
@@ -88,13 +84,16 @@ def blank(shape: tuple[int, ...]) -> Tensor:
 
 
 def restore(
-    folder: Path, shape: tuple[int, ...] | None, network: nn.Module | None
+    folder: Path,
+    spec: Spec,
+    shape: tuple[int, ...] | None,
+    network: nn.Module | None,
 ) -> Learner:
     """Make the learner of a finished run again, with its weights.
 
     Parameters
     ----------
-    folder
+    folder, spec
         Of the run.
     shape
         Of one sample as the network's tensors have it.
@@ -112,7 +111,6 @@ def restore(
             remedy="Train again with out=",
         )
         raise ArtefactError(msg)
-    spec = Spec.from_json(_checkpoint.read_spec(path)[1])
     if network is None and " " in spec.network:  # a module's name and hash
         msg = _check.must(
             "given",
@@ -127,10 +125,3 @@ def restore(
     learner = make_learner(spec, chosen, blank(shape))
     _checkpoint.load(path, learner, {})
     return learner
-
-
-def as_model(learner: Any, spec: dict[str, Any], shape: Any) -> Model:
-    """Return a copy of a learner, ready to be used."""
-    pipeline = Spec.from_json(spec).recipe.pipeline
-    model = Model(copy.deepcopy(learner), pipeline, shape).eval()
-    return model.requires_grad_(requires_grad=False)

@@ -1,5 +1,6 @@
 """`Trained`: what a training run leaves behind."""
 
+import copy
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +12,9 @@ from openset import _check, _io, metrics
 from openset._types import ArtefactError
 from openset.outputs import Outputs
 from openset.scores import Scores
-from openset.train._model import as_model, restore
-from openset.train._respond import head_of, known_scores, run
-
-with _io.importing("openset.train", "torch"):
-    import torch
+from openset.train._model import Model, restore
+from openset.train._respond import head_of, known_scores
+from openset.train._spec import Spec
 
 _SCHEMA = 1
 
@@ -70,7 +69,7 @@ class Trained:
         """Names of the known classes, in the order of the logits."""
         return next(iter(self.outputs.values())).classes
 
-    def model(self, network: Any = None) -> Any:
+    def model(self, network: Any = None) -> Model:
         """Return the trained network as a module: images or rows in, logits out.
 
         It takes images as bytes, shape (n, 3, h, w), and scales them itself. It goes on
@@ -82,10 +81,13 @@ class Trained:
             After :meth:`load`, if a model of your own was trained: another one like it,
             whose weights do not matter.
         """
-        learner = self.learner
-        if learner is None:
-            learner = restore(self.folder or Path(), self.shape, network)
-        return as_model(learner, self.spec, self.shape)
+        spec = Spec.from_json(self.spec)
+        if self.learner is None:
+            learner = restore(self.folder or Path(), spec, self.shape, network)
+        else:
+            learner = copy.deepcopy(self.learner)
+        model = Model(learner, spec.recipe.pipeline, self.shape or ())
+        return model.eval().requires_grad_(requires_grad=False)
 
     def apply(
         self,
@@ -110,12 +112,8 @@ class Trained:
             Show a bar, if there is a terminal to show it on.
         """
         model = self.model(network)
-        tensor = model.tensor(inputs)
-        rows = torch.arange(len(tensor))
-        found = run(model.learner, tensor, rows, model.pipeline, progress=progress)
         return Outputs(
-            logits=found.logits.cpu().numpy(),
-            features=found.features.cpu().numpy(),
+            **model.outputs(model.tensor(inputs), progress=progress),
             labels=labels,
             groups=groups,
             classes=self.classes,

@@ -127,3 +127,9 @@ def test_a_trained_network_is_exported_and_runs(trained, tmp_path):
     text = run("predict", tmp_path / "rejector", tmp_path / "all.npz", "--csv")
     decided = [int(line.split(",")[1]) for line in text.splitlines()[1:21]]
     assert classes.tolist() == decided
+
+
+def test_a_part_of_data_without_parts_is_refused(trained, tmp_path):
+    np.save(tmp_path / "new.npy", np.zeros((2, 64)))
+    with pytest.raises(ValueError, match="--part must be left out for data without"):
+        run("extract", trained / "run", tmp_path / "new.npy", "--part", "test")

@@ -191,3 +191,9 @@ def test_a_trained_network_is_exported_with_its_rejector(tmp_path):
     classes, known = session.run(["class", "knownness"], {given.name: images})
     assert_array_equal(classes, rejector.predict(test))
     assert_allclose(known, rejector.known(test), rtol=1e-5)
+
+
+def test_images_of_any_shape_are_brought_to_size():
+    trained = fit_tiny(image_data(side=16), network="osrci", side=16, epochs=1)
+    tall = torch.from_numpy(np.zeros((2, 3, 24, 16), np.uint8))
+    assert trained.model()(tall).shape == (2, 3)

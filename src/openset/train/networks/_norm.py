@@ -1,17 +1,26 @@
 """Batch norm and its activation in one module."""
 
 from contextlib import suppress
+from importlib import import_module
 from types import ModuleType
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # its name everywhere
 from torch import Tensor, nn
 
-# Triton comes with PyTorch's builds for GPUs, but not with all of them.
 _kernels: ModuleType | None = None
-if torch.cuda.is_available():
-    with suppress(ImportError):
-        from openset.train.networks import _norm_kernels as _kernels
+
+
+def _load_kernels() -> None:
+    """Import the kernels; Triton comes with PyTorch's builds for GPUs, not with all.
+
+    Not when this module is imported: to ask for a GPU starts its driver, and processes
+    forked from this one could not start it again.
+    """
+    global _kernels  # noqa: PLW0603  # compilers look a global up, not a call
+    if _kernels is None and torch.cuda.is_available():
+        with suppress(ImportError):
+            _kernels = import_module("openset.train.networks._norm_kernels")
 
 
 class NormLeaky(nn.BatchNorm2d):
@@ -24,6 +33,7 @@ class NormLeaky(nn.BatchNorm2d):
     def __init__(self, channels: int, *, slope: float = 0.2) -> None:
         super().__init__(channels)
         self.slope = slope
+        _load_kernels()
 
     def forward(self, images: Tensor) -> Tensor:
         """Normalise, and shrink what is negative."""

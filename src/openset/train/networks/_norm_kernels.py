@@ -232,6 +232,8 @@ def _cut(x: Tensor) -> _Cut:
 
 def fits(x: Tensor) -> bool:
     """Whether the kernels take these images."""
+    if x.ndim != 4:
+        return False
     channels = x.shape[1]
     # Triton launches on the current device; compiled code sees to that itself.
     is_here = (
@@ -241,7 +243,6 @@ def fits(x: Tensor) -> bool:
     )
     return (
         is_here
-        and x.ndim == 4
         and x.is_contiguous(memory_format=torch.channels_last)
         and _FEW <= channels <= _TILE // 4
         and channels & (channels - 1) == 0

@@ -1,19 +1,16 @@
 """Which detector, and how to cut it: judged on a kind of unknowns left out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset._types import UNKNOWN
-from openset.detectors import Fitted, combine, score_all
-from openset.detectors.combined import knots_of, rank
+from openset.detectors import Fitted, combine
 from openset.outputs import Outputs
-from openset.scores import Scores
-from openset.thresholds._groups import group_of_unknowns
+from openset.thresholds._candidates import RANK, STACKING, Data
 from openset.thresholds._objectives import OBJECTIVES, choose_by
 from openset.thresholds._report import SYNTHETIC
 from openset.thresholds._shares import of_sum
@@ -21,9 +18,6 @@ from openset.thresholds._surrogate import KINDS, synthetic_like
 from openset.thresholds._table import Table
 
 Criterion = Literal["both", "mean", "worst"]
-
-RANK, STACKING = "rank average", "stacking"
-"""Names of the two combinations among the candidates."""
 
 HEDGED = ("osa", "worst_group")
 """Objectives that unknowns of one more kind, made up, may join."""
@@ -140,7 +134,7 @@ def choose(
     _check.number(caller, "min_gain", min_gain, low=0)
     if hedge is not None:
         _check.one_of(caller, "hedge", hedge, KINDS)
-    data = _Data.of(caller, named, known, surrogate, batch_size)
+    data = Data.of(caller, named, known, surrogate, batch_size)
     made = _made(known, data, hedge) if set(objectives) <= set(HEDGED) else None
     if made is not None:
         data = data.joined_by(named, made, batch_size)
@@ -184,143 +178,7 @@ def choose(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """Scores of all detectors on knowns and unknowns: one column each."""
-
-    names: tuple[str, ...]
-    known: NDArray[np.float64]  # (n_known, d)
-    unknown: NDArray[np.float64]
-    labels: NDArray[np.int64]
-    predicted: NDArray[np.int64]  # (n_known, d)
-    predicted_unknown: NDArray[np.int64]
-    groups: tuple[str, ...]
-    place: NDArray[np.intp]
-
-    @classmethod
-    def of(
-        cls,
-        caller: str,
-        named: Mapping[str, Fitted],
-        known: Outputs,
-        surrogate: Outputs,
-        batch_size: int | None,
-    ) -> "_Data":
-        if known.labels is None or int(known.labels.min()) == UNKNOWN:
-            msg = _check.must(
-                "labelled samples of known classes",
-                caller=caller,
-                name="known",
-                got="none or unknown ones",
-            )
-            raise ValueError(msg)
-        if surrogate.labels is None:
-            surrogate = surrogate._with(labels=np.full(len(surrogate), UNKNOWN))
-        elif int(surrogate.labels.max()) != UNKNOWN:
-            msg = _check.must(
-                "unknown samples only",
-                caller=caller,
-                name="surrogate",
-                got="samples of known classes among them",
-            )
-            raise ValueError(msg)
-        scored = [
-            list(score_all(named, part, batch_size=batch_size).values())
-            for part in (known, surrogate)
-        ]
-        groups, place = group_of_unknowns(scored[1][0])
-        return cls(
-            names=tuple(named),
-            known=np.column_stack([one.known for one in scored[0]]),
-            unknown=np.column_stack([one.known for one in scored[1]]),
-            labels=known.labels,
-            predicted=np.column_stack([one.predicted for one in scored[0]]),
-            predicted_unknown=np.column_stack([one.predicted for one in scored[1]]),
-            groups=groups,
-            place=place,
-        )
-
-    def joined_by(
-        self, named: Mapping[str, Fitted], made: Outputs, batch_size: int | None
-    ) -> "_Data":
-        """Add unknowns of one more kind."""
-        scored = list(score_all(named, made, batch_size=batch_size).values())
-        of_made = np.column_stack([one.known for one in scored])
-        predicted = np.column_stack([one.predicted for one in scored])
-        n, kind = len(made), str(made.groups[0])  # type: ignore[index]
-        return replace(
-            self,
-            unknown=np.concatenate([self.unknown, of_made]),
-            predicted_unknown=np.concatenate([self.predicted_unknown, predicted]),
-            groups=(*self.groups, kind),
-            place=np.concatenate([self.place, np.full(n, len(self.groups))]),
-        )
-
-    @property
-    def n_known(self) -> int:
-        return len(self.known)
-
-    @property
-    def n_unknown(self) -> int:
-        return len(self.unknown)
-
-    def combination(
-        self, kind: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Knots and weights of a combination, from these rows only."""
-        knots = np.stack(
-            [
-                knots_of(self.known[known, d], self.unknown[unknown, d])
-                for d in range(len(self.names))
-            ]
-        )
-        if kind == RANK:
-            return knots, np.full(len(self.names), 1 / len(self.names))
-        # A wrongly named known gains nothing by being accepted: it teaches nothing.
-        right = known[self.labels[known] == self.predicted[known, 0]]
-        ranks = np.concatenate(
-            [_ranks(self.known[right], knots), _ranks(self.unknown[unknown], knots)]
-        )
-        is_known = np.repeat([1, 0], [right.size, unknown.size])
-        # Knowns weigh as much as unknowns, and every kind of unknowns the same.
-        of_group = self.place[unknown]
-        kinds = np.unique(of_group).size
-        each = 1 / (2 * kinds * np.bincount(of_group)[of_group])
-        weight = np.concatenate([np.full(right.size, 0.5 / right.size), each])
-        return knots, _stacked(ranks, is_known, weight * weight.size)
-
-    def columns(
-        self, candidate: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-        """Scores of all samples, combinations learnt from these rows only."""
-        if candidate in self.names:
-            d = self.names.index(candidate)
-            return self.known[:, d], self.unknown[:, d], d
-        knots, weights = self.combination(candidate, known, unknown)
-        of_known = _ranks(self.known, knots) @ weights
-        return of_known, _ranks(self.unknown, knots) @ weights, 0
-
-    def scores(
-        self,
-        columns: tuple[NDArray[np.float64], NDArray[np.float64], int],
-        known: NDArray[np.intp],
-        unknown: NDArray[np.intp],
-    ) -> Scores:
-        of_known, of_unknown, d = columns
-        names = np.array(["", *self.groups])
-        return Scores(
-            labels=np.concatenate([self.labels[known], np.full(unknown.size, UNKNOWN)]),
-            predicted=np.concatenate(
-                [self.predicted[known, d], self.predicted_unknown[unknown, d]]
-            ),
-            known=np.concatenate([of_known[known], of_unknown[unknown]]),
-            groups=names[
-                np.concatenate([np.zeros(known.size, int), self.place[unknown] + 1])
-            ],
-        )
-
-
-def _made(known: Outputs, data: _Data, kind: str | None) -> Outputs | None:
+def _made(known: Outputs, data: Data, kind: str | None) -> Outputs | None:
     """Make one more kind of unknowns, unless there is one or it cannot be made."""
     is_there = f"{SYNTHETIC}{kind}" in data.groups
     is_mixed = np.unique(data.labels).size > 1
@@ -328,34 +186,6 @@ def _made(known: Outputs, data: _Data, kind: str | None) -> Outputs | None:
     if kind is None or is_there or not is_mixed or len(data.groups) < 2:
         return None
     return synthetic_like(known, kind, int(np.median(np.bincount(data.place))))
-
-
-def _ranks(
-    scores: NDArray[np.float64], knots: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return np.column_stack([rank(scores[:, d], knots[d]) for d in range(len(knots))])
-
-
-def _stacked(
-    ranks: NDArray[np.float64],
-    is_known: NDArray[np.int64],
-    weight: NDArray[np.float64],
-) -> NDArray[np.float64]:
-    """Logistic weights, none negative: a detector turned upside down fits its noise."""
-    # Half a second, for which a program that never chooses should not wait.
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
-
-    used = np.arange(ranks.shape[1])
-    weights = np.zeros(ranks.shape[1])
-    while used.size:
-        model = LogisticRegression(max_iter=1000)
-        model.fit(ranks[:, used], is_known, sample_weight=weight)
-        slopes = model.coef_[0]
-        if (slopes > 0).all():
-            weights[used] = slopes / slopes.sum()
-            return weights
-        used = used[slopes > 0]
-    return np.full(ranks.shape[1], 1 / ranks.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -369,7 +199,7 @@ class _Turns:
     by_groups: bool
 
 
-def _turns(caller: str, data: _Data, folds: int, rng: np.random.Generator) -> _Turns:
+def _turns(caller: str, data: Data, folds: int, rng: np.random.Generator) -> _Turns:
     if _check.positive_int(caller, "folds", folds) < 2 or folds > data.n_known:
         rule = f"from 2 to {data.n_known}, the number of knowns"
         raise ValueError(_check.must(rule, caller=caller, name="folds", got=folds))
@@ -386,7 +216,7 @@ def _turns(caller: str, data: _Data, folds: int, rng: np.random.Generator) -> _T
 
 
 def _judged(
-    data: _Data,
+    data: Data,
     turns: _Turns,
     candidate: str,
     objectives: Sequence[str],
@@ -438,7 +268,7 @@ def _judged(
 
 
 def _ranked(
-    cells: list[dict[str, Any]], data: _Data, alpha: float, by: Criterion
+    cells: list[dict[str, Any]], data: Data, alpha: float, by: Criterion
 ) -> list[dict[str, Any]]:
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for cell in cells:

@@ -115,6 +115,7 @@ def _describe(judge: Judge) -> dict[str, Any]:
         "params": rejector.fitted.detector.params(),
         "widths": dict(rejector.fitted.widths),
         "arrays": list(judge.names),
+        "shape": None if judge.model is None else judge.model.shape,
         "needs": list(_schema.needed(judge)),
         "classes": list(rejector.classes),
         "threshold": threshold,

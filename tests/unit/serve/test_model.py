@@ -167,6 +167,12 @@ def test_a_training_run_is_a_model(kind, tmp_path):
         surrogate=test.take(test.labels == -1),
     )
     client = TestClient(serve.app(rejector, model=tmp_path / "run"))
+    shapes = {
+        "images": [None, 3, 20, 20],
+        "images brought to size": [None, 3, None, None],
+        "rows": [None, 4],
+    }
+    assert client.get("/rejector").json()["shape"] == shapes[kind]
     inputs = cut(data, last_unknown(data)).test.inputs
     if kind != "rows":
         inputs = inputs.transpose(0, 3, 1, 2)

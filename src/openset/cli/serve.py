@@ -1,12 +1,16 @@
 """`openset serve`."""
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from openset import serve
 from openset.rejector import Rejector
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -15,6 +19,8 @@ openset serve rejector/ --port 8000
 openset serve rejector/ --model model.onnx --host 0.0.0.0
 
 openset serve rejector/ --model runs/openauc
+
+openset serve rejector/ --workers 4
 
 curl localhost:8000/predict -H 'Content-Type: application/json' -d '{"logits": [[4, 0, 1]]}'
 
@@ -51,6 +57,12 @@ def command(
     stop_seconds: Annotated[
         float, typer.Option(min=1, help="Longest wait for requests when stopping.")
     ] = 30.0,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Server processes; each loads the rejector (and the network)."
+        ),
+    ] = 1,
 ) -> None:
     """Serve a rejector over HTTP, with a page to try it on at /.
 
@@ -58,10 +70,18 @@ def command(
     /healthz for whoever asks, GET /openapi.json describes it all. SIGTERM and Ctrl-C
     answer what was accepted, then stop.
     """
-    application = serve.app(
-        Rejector.load(folder),
+    make = partial(
+        _application,
+        folder,
         model=model,
         max_bytes=round(max_megabytes * 2**20),
-        max_in_flight=round(max_megabytes_in_flight * 2**20),
+        # The limit is one for all.
+        max_in_flight=max(1, round(max_megabytes_in_flight * 2**20 / workers)),
     )
-    serve.run(application, host=host, port=port, stop_seconds=stop_seconds)
+    if workers > 1:
+        Rejector.load(folder)  # what is wrong with it is said once
+    serve.run(make, host=host, port=port, stop_seconds=stop_seconds, workers=workers)
+
+
+def _application(folder: Path, **options: Any) -> "FastAPI":
+    return serve.app(Rejector.load(folder), **options)

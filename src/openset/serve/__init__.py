@@ -4,10 +4,11 @@ Needs the extra `serve` (fastapi, uvicorn, httptools, prometheus-client); with a
 in front of the rejector also `onnx`.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from openset import _io
+from openset import _check, _io
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -74,27 +75,37 @@ def app(
 
 
 def run(
-    application: "FastAPI",
+    application: "FastAPI | Callable[[], FastAPI]",
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
     stop_seconds: float = 30.0,
+    workers: int = 1,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C, then answer what was accepted and return.
 
     Parameters
     ----------
     application
-        From :func:`app`.
+        From :func:`app`; for several workers a function that makes it, which each of
+        them calls (one that :mod:`pickle` can name: of a module, or a
+        :func:`functools.partial` of it).
     host, port
         Where to listen; port 0 takes a free one and logs it.
     stop_seconds
         Longest wait for requests in flight when stopping.
+    workers
+        Server processes. A process answers one batch at a time for the most part; as
+        many as there are cores answer that many, and keep as many copies of what the
+        detector remembers. ``/metrics`` tells of all of them, whoever is asked. One
+        that dies is replaced.
     """
-    _need("openset.serve.run", "uvicorn", "httptools")
+    caller = "openset.serve.run"
+    _need(caller, "uvicorn", "httptools")
     from openset.serve._server import run as serve  # noqa: PLC0415  # as above
 
-    serve(application, host=host, port=port, stop_seconds=stop_seconds)
+    n = _check.positive_int(caller, "workers", workers)
+    serve(application, host=host, port=port, stop_seconds=stop_seconds, workers=n)
 
 
 def _need(caller: str, *modules: str) -> None:

@@ -19,7 +19,6 @@ from openset.serve._intake import Intake
 from openset.serve._metrics import Metrics
 from openset.serve._predict import Predict
 
-_PATHS = ("/predict", "/healthz", "/metrics", "/rejector", "/openapi.json", "/")
 # The page is one file and talks to nobody but us.
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
@@ -61,6 +60,7 @@ def make(
     )
     application.state.stopping = False
     application.state.intake = intake
+    application.state.metrics = metrics
     application.add_middleware(
         _Front, predict=predict, metrics=metrics, state=application.state
     )
@@ -164,5 +164,4 @@ class _Front:
             else:
                 await self._app(scope, receive, watched)
         finally:
-            path = scope["path"] if scope["path"] in _PATHS else "other"
-            self._metrics.request(path, status, time.perf_counter() - start)
+            self._metrics.request(scope["path"], status, time.perf_counter() - start)

@@ -1,101 +1,147 @@
-"""What Prometheus reads from ``/metrics``."""
+"""What Prometheus reads from ``/metrics``.
 
+All counts of a server process are one row of numbers. Several processes share a table
+of rows, in memory they all see: each writes its own, and who is asked adds them up.
+"""
+
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import HistogramMetricFamily
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
 from prometheus_client.registry import Collector
 
 from openset.rejector import Rejector
 
+PATHS = ("/predict", "/healthz", "/metrics", "/rejector", "/openapi.json", "/", "other")
+_PLACE = {path: i for i, path in enumerate(PATHS)}
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
-_WINDOW = 1000  # samples the unknown-rate gauge looks back on
+_WINDOW = 1000  # samples the unknown rate looks back on
 _EDGES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # shares of calibration
 
+ROW = np.dtype(
+    [
+        ("requests", "i8", (len(PATHS), 600)),  # by status
+        ("seconds", "i8", (len(PATHS), len(_SECONDS) + 1)),
+        ("seconds_sum", "f8", len(PATHS)),
+        ("samples", "i8", 2),  # accepted, unknown
+        ("recent", "i8", 2),  # the last samples, unknowns among them
+        ("known", "i8", 2 * len(_EDGES) + 1),
+        ("is_ready", "i8"),
+    ]
+)
+"""The counts of one server process."""
 
-class Metrics:
+
+class Metrics(Collector):
     """Counts of one application; each has its own registry."""
 
     def __init__(self, rejector: Rejector) -> None:
         self.registry = CollectorRegistry()
-        self._requests = Counter(
-            "openset_requests",
-            "Requests answered.",
-            ["path", "status"],
-            registry=self.registry,
-        )
-        self._seconds = Histogram(
-            "openset_request_seconds",
-            "Time from the first byte of a request to the last of its answer.",
-            ["path"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        self._samples = Counter(
-            "openset_samples",
-            "Samples decided on, accepted as known or rejected as unknown.",
-            ["decision"],
-            registry=self.registry,
-        )
-        for decision in ("accepted", "unknown"):
-            self._samples.labels(decision)  # zero, not absent, before the first sample
-        self._rate = Gauge(
-            "openset_unknown_rate",
-            f"Share of unknowns among the last samples, {_WINDOW} or a request more.",
-            registry=self.registry,
-        )
+        self._threshold = rejector.threshold.value
+        self._edges = _edges(rejector)
         self._recent: deque[tuple[int, int]] = deque()  # samples, unknowns per request
-        self._recent_sums = np.zeros(2, dtype=np.int64)
-        self._known = _Knownness(_edges(rejector))
-        self.registry.register(self._known)
-        threshold = Gauge(
-            "openset_threshold", "The calibrated threshold.", registry=self.registry
-        )
-        threshold.set(rejector.threshold.value)
+        self.join(np.zeros(1, ROW), 0)
+        self.registry.register(self)
+
+    def join(self, rows: NDArray[np.void], place: int) -> None:
+        """Count in this row from here on, and tell of all of them."""
+        self._rows = rows
+        self._requests = rows["requests"][place]
+        self._seconds = rows["seconds"][place]
+        self._seconds_sum = rows["seconds_sum"][place]
+        self._samples = rows["samples"][place]
+        self._recent_sums = rows["recent"][place]
+        self._known = rows["known"][place]
+        # A process that was started in place of another knows of no recent samples.
+        self._recent_sums[:] = 0
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
-        self._requests.labels(path, str(status)).inc()
-        self._seconds.labels(path).observe(seconds)
+        place = _PLACE.get(path, len(PATHS) - 1)
+        self._requests[place, status] += 1
+        self._seconds[place, bisect_left(_SECONDS, seconds)] += 1
+        self._seconds_sum[place] += seconds
 
     def samples(self, known: NDArray[np.float64], n_unknown: int) -> None:
         """Count the samples of a request."""
         n = known.size
-        self._samples.labels("unknown").inc(n_unknown)
-        self._samples.labels("accepted").inc(n - n_unknown)
-        self._known.add(known)
+        self._samples += (n - n_unknown, n_unknown)
+        # Prometheus counts values <= edge, hence side="left".
+        places = np.searchsorted(self._edges, known, side="left")
+        self._known += np.bincount(places, minlength=self._known.size)
         self._recent.append((n, n_unknown))
         self._recent_sums += (n, n_unknown)
         while self._recent_sums[0] - self._recent[0][0] >= _WINDOW:
             self._recent_sums -= self._recent.popleft()
-        self._rate.set(self._recent_sums[1] / self._recent_sums[0])
 
-
-class _Knownness(Collector):
-    """A histogram that takes whole batches; the client library's takes one value."""
-
-    def __init__(self, edges: NDArray[np.float64]) -> None:
-        self._edges = edges
-        self._counts = np.zeros(edges.size + 1, dtype=np.int64)
-
-    def add(self, known: NDArray[np.float64]) -> None:
-        # Prometheus counts values <= edge, hence side="left".
-        places = np.searchsorted(self._edges, known, side="left")
-        self._counts += np.bincount(places, minlength=self._counts.size)
-
-    def collect(self) -> Iterator[HistogramMetricFamily]:
-        cumulative = self._counts.cumsum().tolist()
-        names = [*map(repr, self._edges.tolist()), "+Inf"]
+    def collect(self) -> Iterator[Metric]:
+        """Tell Prometheus, of all processes together."""
+        rows = self._rows
+        yield from _of_requests(rows)
+        samples = CounterMetricFamily(
+            "openset_samples",
+            "Samples decided on, accepted as known or rejected as unknown.",
+            labels=["decision"],
+        )
+        counts = rows["samples"].sum(axis=0).tolist()
+        for decision, n in zip(("accepted", "unknown"), counts, strict=True):
+            samples.add_metric([decision], n)
+        yield samples
+        n, n_unknown = rows["recent"].sum(axis=0).tolist()
+        yield GaugeMetricFamily(
+            "openset_unknown_rate",
+            f"Share of unknowns among the last samples, {_WINDOW} or a request more "
+            "(of each process).",
+            n_unknown / n if n else 0.0,
+        )
         # No sum: knownness may be negative or infinite.
         yield HistogramMetricFamily(
             "openset_knownness",
             "Knownness of the samples; edges are quantiles of the calibration scores.",
-            buckets=list(zip(names, cumulative, strict=True)),
+            buckets=_buckets(self._edges.tolist(), rows["known"].sum(axis=0)),
             sum_value=None,
         )
+        yield GaugeMetricFamily(
+            "openset_threshold", "The calibrated threshold.", self._threshold
+        )
+
+
+def _of_requests(rows: NDArray[np.void]) -> Iterator[Metric]:
+    requests = CounterMetricFamily(
+        "openset_requests", "Requests answered.", labels=["path", "status"]
+    )
+    counts = rows["requests"].sum(axis=0)
+    for place, status in np.argwhere(counts):
+        labels = [PATHS[place], str(status)]
+        requests.add_metric(labels, int(counts[place, status]))
+    yield requests
+    seconds = HistogramMetricFamily(
+        "openset_request_seconds",
+        "Time from the first byte of a request to the last of its answer.",
+        labels=["path"],
+    )
+    parts, sums = rows["seconds"].sum(axis=0), rows["seconds_sum"].sum(axis=0)
+    for place in np.flatnonzero(parts.any(axis=1)):
+        buckets = _buckets(_SECONDS, parts[place])
+        seconds.add_metric([PATHS[place]], buckets, float(sums[place]))
+    yield seconds
+
+
+def _buckets(
+    edges: Sequence[float], counts: NDArray[np.int64]
+) -> list[tuple[str, float]]:
+    names = [*(repr(float(edge)) for edge in edges), "+Inf"]
+    # One beyond the edges; a row has room for more edges than there may be.
+    cumulative = counts[: len(names)].cumsum().tolist()
+    return list(zip(names, cumulative, strict=True))
 
 
 def _edges(rejector: Rejector) -> NDArray[np.float64]:

@@ -7,12 +7,14 @@ import signal
 import socket
 import struct
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
+from openset import _check
 from openset.serve._protocol import Protocol
 
 _LINGER = 0.5  # seconds an open connection has to send its last request
@@ -35,7 +37,7 @@ class Server(uvicorn.Server):
         """Let nobody in, answer what comes over open connections, then close."""
         self.config.app.state.stopping = True  # type: ignore[union-attr]
         for one in sockets or []:
-            _admit_nobody(one)
+            admit_nobody(one)
         await asyncio.sleep(_HANDSHAKE)
         for server in self.servers:
             server.close()  # the listening socket only
@@ -53,7 +55,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-def _admit_nobody(listening: socket.socket) -> None:
+def admit_nobody(listening: socket.socket) -> None:
     """Let the system ignore who wants to connect from here on.
 
     When a listening socket is closed, connections that wait to be accepted are reset,
@@ -75,9 +77,9 @@ def _admit_nobody(listening: socket.socket) -> None:
         listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
-def run(application: FastAPI, *, host: str, port: int, stop_seconds: float) -> None:
-    """Serve until a signal; see :func:`openset.serve.run`."""
-    config = uvicorn.Config(
+def config(application: FastAPI, stop_seconds: float) -> uvicorn.Config:
+    """Return the settings of a server process."""
+    return uvicorn.Config(
         application,
         timeout_graceful_shutdown=max(1, round(stop_seconds)),
         access_log=False,  # /metrics counts them
@@ -87,11 +89,39 @@ def run(application: FastAPI, *, host: str, port: int, stop_seconds: float) -> N
         loop="asyncio",  # the one all this is tested with
         ws="none",
     )
+
+
+def run(
+    application: FastAPI | Callable[[], FastAPI],
+    *,
+    host: str,
+    port: int,
+    stop_seconds: float,
+    workers: int,
+) -> None:
+    """Serve until a signal; see :func:`openset.serve.run`."""
     is_v6 = ":" in host
     with _listening(host, port, is_v6=is_v6) as one:
-        taken = one.getsockname()[1]
-        _LOG.info("Serving at http://%s:%d", f"[{host}]" if is_v6 else host, taken)
-        Server(config).run(sockets=[one])
+        address = f"http://{f'[{host}]' if is_v6 else host}:{one.getsockname()[1]}"
+        if workers == 1:
+            made = application if isinstance(application, FastAPI) else application()
+            server = Server(config(made, stop_seconds))
+            _LOG.info("Serving at %s", address)
+            server.run(sockets=[one])
+            return
+        if isinstance(application, FastAPI):
+            msg = _check.must(
+                "a function that makes the application, for several workers",
+                caller="openset.serve.run",
+                name="application",
+                got="an application, which processes cannot share",
+                remedy="Pass functools.partial(make, path) with a function that loads "
+                "the rejector and returns openset.serve.app(rejector)",
+            )
+            raise TypeError(msg)
+        from openset.serve._workers import Workers  # noqa: PLC0415  # it imports us
+
+        Workers(application, one, workers, stop_seconds).run(address)
 
 
 def _listening(host: str, port: int, *, is_v6: bool) -> socket.socket:

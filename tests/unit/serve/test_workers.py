@@ -1,0 +1,140 @@
+"""Several server processes on one port."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from openset import Rejector, serve
+from tests.unit.serve.live import serving
+from tests.unit.serve.test_stop import Caller
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="looks for processes in /proc"
+)
+
+
+def ids(live):
+    """Process numbers of the workers."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int(_stat(folder)[1])
+            command = (folder / "cmdline").read_text()
+        except OSError:  # it has ended meanwhile
+            continue
+        if parent == live.process.pid and "spawn_main" in command:
+            found.add(int(folder.name))
+    return found
+
+
+def _stat(folder):
+    """Fields from the state on; the name before them may hold anything."""
+    return (folder / "stat").read_text().rsplit(")", 1)[1].split()
+
+
+def _is_alive(process):
+    try:
+        return _stat(Path("/proc") / str(process))[0] != "Z"
+    except OSError:
+        return False
+
+
+def count(live, path, status):
+    text = live.get("/metrics").text
+    found = re.search(rf'requests_total{{path="{path}",status="{status}"}} (\S+)', text)
+    return float(found[1]) if found else 0.0
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def two(folder):
+    with serving(folder, "--workers", 2) as live:
+        yield live
+
+
+def test_all_of_them_answer_and_whoever_is_asked_counts_for_all(two):
+    # Connections that stay open are dealt out to both.
+    clients = [httpx.Client(base_url=two.url) for _ in range(8)]
+    before = count(two, "/healthz", 200)
+    for _ in range(5):
+        for client in clients:
+            assert client.get("/healthz").status_code == 200
+    assert {count(two, "/healthz", 200) for _ in range(10)} == {before + 40}
+    for client in clients:
+        client.close()
+
+
+def test_one_that_dies_is_replaced_and_its_counts_stay(two):
+    before = ids(two)
+    assert len(before) == 2
+    assert two.get("/no/such/page").status_code == 404
+    seen = count(two, "other", 404)
+    for victim in before:
+        os.kill(victim, signal.SIGKILL)
+    wait_for(lambda: len(ids(two) - before) == 2)
+    assert two.get("/healthz").status_code == 200  # accepted once somebody is there
+    assert count(two, "other", 404) == seen
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["keep-alive", "one-shot"])
+def test_a_stop_under_load_loses_no_accepted_request(folder, keep):
+    with serving(folder, "--workers", 2) as live:
+        callers = [Caller(live.port, n, keep=keep) for n in (1, 1, 100, 5000)]
+        for caller in callers:
+            caller.start()
+        wait_for(lambda: all(caller.answered >= 5 for caller in callers))
+        workers = ids(live)
+        assert live.stop() == 0
+        for caller in callers:
+            caller.join(timeout=30)
+    assert [caller.lost for caller in callers] == [[], [], [], []]
+    assert not any(_is_alive(one) for one in workers)
+
+
+def test_without_a_parent_they_end(folder):
+    with serving(folder, "--workers", 2) as live:
+        workers = ids(live)
+        live.process.kill()
+        wait_for(lambda: not any(_is_alive(one) for one in workers))
+
+
+def test_what_is_wrong_is_said_without_a_traceback(folder, tmp_path):
+    for arguments, words in (
+        ([str(tmp_path)], "is not a rejector"),
+        ([str(folder), "--model", "no.onnx"], "no such file: no.onnx"),
+    ):
+        start = "from openset.cli import main; main()"
+        command = [sys.executable, "-c", start, "serve", *arguments]
+        done = subprocess.run(  # noqa: S603  # our own command
+            [*command, "--port", "0", "--workers", "2"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 2
+        assert words in " ".join(done.stderr.split())
+        assert "Traceback" not in done.stderr
+
+
+def test_several_processes_need_a_function(folder):
+    application = serve.app(Rejector.load(folder))
+    with pytest.raises(TypeError, match="application must be a function that makes"):
+        serve.run(application, port=0, workers=2)
+    make = partial(serve.app, Rejector.load(folder))
+    with pytest.raises(ValueError, match="workers must be"):
+        serve.run(make, port=0, workers=0)

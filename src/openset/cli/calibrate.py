@@ -202,6 +202,12 @@ def _print_choice(choice: Choice) -> None:
             style="bold green" if i == 0 else None,
         )
     OUT.print(table)
+    if choice.is_combined:
+        OUT.print(
+            "Combinations are held against the row 'choosing one': the best of many "
+            "values looks better than it is.",
+            style="dim",
+        )
     OUT.print(f"chosen: {choice}\n", highlight=False)
 
 

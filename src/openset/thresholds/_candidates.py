@@ -1,7 +1,8 @@
 """What is chosen from: detectors by their scores, and combinations of them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,15 +13,46 @@ from openset.detectors import Fitted, score_all
 from openset.detectors.combined import knots_of, rank
 from openset.outputs import Outputs
 from openset.scores import Scores
-from openset.thresholds._groups import group_of_unknowns
+from openset.thresholds._groups import by_group, group_of_unknowns
+
+Criterion = Literal["both", "mean", "worst"]
 
 RANK, STACKING = "rank average", "stacking"
 """Names of the two combinations among the candidates."""
 
+ONE = "choosing one"
+"""Whichever single detector looks best, chosen anew in each turn: what choosing costs.
+
+The best of many values found in one go looks better than it is; a combination is held
+against this instead.
+"""
+
+FEW = 3
+"""How many detectors are averaged: of many, the bad ones spoil the average."""
+
+
+def worth(values: Sequence[float] | NDArray[np.float64], by: Criterion) -> float:
+    """Return one number for the accuracies on several kinds of unknowns."""
+    mean, worst = float(np.mean(values)), float(np.min(values))
+    return {"mean": mean, "worst": worst, "both": (mean + worst) / 2}[by]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Detectors that are combined, by their place; what their ranks refer to."""
+
+    used: NDArray[np.intp]
+    knots: NDArray[np.float64]
+    weights: NDArray[np.float64]
+
+    def scores(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Combine the scores of all detectors."""
+        return _ranks(columns[:, self.used], self.knots) @ self.weights
+
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Scores of all detectors on knowns and unknowns: one column each."""
+    """Scores of all detectors on knowns and unknowns, one column each; how to judge."""
 
     names: tuple[str, ...]
     known: NDArray[np.float64]  # (n_known, d)
@@ -30,6 +62,8 @@ class Data:
     predicted_unknown: NDArray[np.int64]
     groups: tuple[str, ...]
     place: NDArray[np.intp]
+    alpha: float
+    by: Criterion
 
     @classmethod
     def of(
@@ -39,6 +73,9 @@ class Data:
         known: Outputs,
         surrogate: Outputs,
         batch_size: int | None,
+        *,
+        alpha: float,
+        by: Criterion,
     ) -> "Data":
         if known.labels is None or int(known.labels.min()) == UNKNOWN:
             msg = _check.must(
@@ -72,6 +109,8 @@ class Data:
             predicted_unknown=np.column_stack([one.predicted for one in scored[1]]),
             groups=groups,
             place=place,
+            alpha=alpha,
+            by=by,
         )
 
     def joined_by(
@@ -100,16 +139,14 @@ class Data:
 
     def combination(
         self, kind: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Knots and weights of a combination, from these rows only."""
-        knots = np.stack(
-            [
-                knots_of(self.known[known, d], self.unknown[unknown, d])
-                for d in range(len(self.names))
-            ]
-        )
+    ) -> Mixture:
+        """Make a combination from these rows only."""
         if kind == RANK:
-            return knots, np.full(len(self.names), 1 / len(self.names))
+            used = self.best(FEW, known, unknown)
+            weights = np.full(used.size, 1 / used.size)
+            return Mixture(used, self._knots(used, known, unknown), weights)
+        every = np.arange(len(self.names))
+        knots = self._knots(every, known, unknown)
         # A wrongly named known gains nothing by being accepted: it teaches nothing.
         right = known[self.labels[known] == self.predicted[known, 0]]
         ranks = np.concatenate(
@@ -121,18 +158,44 @@ class Data:
         kinds = np.unique(of_group).size
         each = 1 / (2 * kinds * np.bincount(of_group)[of_group])
         weight = np.concatenate([np.full(right.size, 0.5 / right.size), each])
-        return knots, _stacked(ranks, is_known, weight * weight.size)
+        found = _stacked(ranks, is_known, weight * weight.size)
+        used = np.flatnonzero(found)
+        return Mixture(used, knots[used], found[used])
+
+    def best(
+        self, n: int, known: NDArray[np.intp], unknown: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Return the detectors that tell these knowns from each kind best."""
+        found = []
+        for name in self.names:
+            columns = self.columns(name, known, unknown)
+            scores = self.scores(columns, known, unknown)
+            table = by_group("thresholds.choose", scores, self.alpha)
+            found.append(worth(table.osa.max(axis=1), self.by))
+        best = np.argsort(-np.array(found), kind="stable")[:n]
+        return np.sort(best)  # the first named one says the class
+
+    def _knots(
+        self,
+        used: NDArray[np.intp],
+        known: NDArray[np.intp],
+        unknown: NDArray[np.intp],
+    ) -> NDArray[np.float64]:
+        return np.stack(
+            [knots_of(self.known[known, d], self.unknown[unknown, d]) for d in used]
+        )
 
     def columns(
         self, candidate: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
         """Scores of all samples, combinations learnt from these rows only."""
+        if candidate == ONE:
+            candidate = self.names[self.best(1, known, unknown)[0]]
         if candidate in self.names:
             d = self.names.index(candidate)
             return self.known[:, d], self.unknown[:, d], d
-        knots, weights = self.combination(candidate, known, unknown)
-        of_known = _ranks(self.known, knots) @ weights
-        return of_known, _ranks(self.unknown, knots) @ weights, 0
+        made = self.combination(candidate, known, unknown)
+        return made.scores(self.known), made.scores(self.unknown), int(made.used[0])
 
     def scores(
         self,

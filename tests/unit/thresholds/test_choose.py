@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from openset import Outputs, Rejector, detectors, thresholds
 from openset.detectors import Detector, Fitted
-from openset.thresholds._choose import RANK, STACKING
+from openset.thresholds._candidates import ONE, RANK, STACKING, Data
 
 
 class Column(Detector):
@@ -116,7 +117,7 @@ def test_a_combination_that_gains_nothing_is_not_chosen(column):
     choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
     assert choice.name == "good"
     names = {row["detector"] for row in choice.ranking}
-    assert names == {"good", "x", "y", RANK, STACKING}
+    assert names == {"good", "x", "y", RANK, STACKING, ONE}
 
 
 def test_with_one_kind_of_unknowns_samples_are_left_out(column):
@@ -244,3 +245,89 @@ def test_the_hedge_follows_the_arrays_to_torch():
     assert isinstance(choice.hedge.logits, torch.Tensor)
     rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
     assert rejector.threshold.n.unknown == 120
+
+
+def test_the_rank_average_is_of_the_best_three(column):
+    shifts = {"a": (0, 3, 2, 0, 2.5), "b": (0, 2, 3, 0, 2.5)}
+    known, surrogate = drawn(shifts)
+    fitted = {name: column(i) for i, name in enumerate("vwxyz")}
+    data = Data.of(
+        "test", fitted, known, surrogate, batch_size=None, alpha=0.5, by="both"
+    )
+    every = np.arange(len(known)), np.arange(len(surrogate))
+    made = data.combination(RANK, *every)
+    assert [data.names[d] for d in made.used] == ["w", "x", "z"]
+    np.testing.assert_allclose(made.weights, 1 / 3)
+    # It scores the mean of three ranks, both sides weighing the same.
+    new = np.concatenate([data.known, data.unknown])
+
+    def rank(d):
+        sides = (data.known[:, d], data.unknown[:, d])
+        return np.mean([stats.percentileofscore(s, new[:, d]) for s in sides], axis=0)
+
+    expected = np.mean([rank(d) for d in made.used], axis=0) / 100
+    np.testing.assert_allclose(made.scores(new), expected, atol=0.01)
+
+
+def test_choosing_one_is_judged_by_whom_it_would_have_chosen(column):
+    """The slow way: in every turn and fold, look for the best column by brute force."""
+    shifts = {"a": (3, 0, 1), "b": (0, 3, 1), "c": (1, 1, 2)}
+    known, surrogate = drawn(shifts)
+    fitted = {name: column(i) for i, name in enumerate("xyz")}
+    choice = thresholds.choose(
+        fitted, known=known, surrogate=surrogate, objectives=["osa"], folds=3
+    )
+    fold = np.random.default_rng(0).permutation(len(known)) % 3
+    x, u = (np.asarray(part.features) for part in (known, surrogate))
+    right = known.logits.argmax(axis=1) == known.labels
+
+    def osa(column, rows, strange, threshold):
+        accepted = x[rows, column] >= threshold
+        rejected = u[strange, column] < threshold
+        return (np.mean(accepted & right[rows]) + np.mean(rejected)) / 2
+
+    for cell in choice.cells:
+        if cell["detector"] != ONE:
+            continue
+        out = surrogate.groups == cell["group"]
+        values = []
+        for k in range(3):
+            rows, best = fold != k, {}
+            for c in range(3):
+                cuts = [*x[rows, c], *u[~out, c], np.inf]
+                of_kind = [
+                    max(osa(c, rows, surrogate.groups == kind, cut) for cut in cuts)
+                    for kind in set("abc") - {cell["group"]}
+                ]
+                best[c] = np.mean(of_kind) + np.min(of_kind)
+            c = max(best, key=best.get)
+            cuts = np.sort([*x[rows, c], *u[~out, c], np.inf])
+            found = [osa(c, rows, ~out, cut) for cut in cuts]
+            threshold = cuts[int(np.argmax(np.round(found, 12)))]
+            values.append((osa(c, ~rows, out, threshold), np.count_nonzero(~rows)))
+        urr_and_ccr = np.average(
+            [value for value, _ in values], weights=[n for _, n in values]
+        )
+        assert cell["oosa"] == pytest.approx(urr_and_ccr, abs=0.01)
+
+
+def test_of_many_equals_none_is_chosen_for_its_luck(column):
+    # Ten detectors of the same worth, with noise of their own.
+    shifts = dict.fromkeys("abc", (1.2,) * 10)
+    known, surrogate = drawn(shifts)
+    fitted = {f"d{i}": column(i) for i in range(10)}
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    assert choice.is_combined
+    values = {row["detector"]: row["value"] for row in reversed(choice.ranking)}
+    assert values[ONE] < max(values[name] for name in fitted)
+
+
+def test_a_combination_carries_only_what_it_uses(column):
+    shifts = {"a": (2, 2, 0), "b": (2, 2, 0), "c": (2, 2, 0)}
+    known, surrogate = drawn(shifts)
+    fitted = {name: column(i) for i, name in enumerate(["one", "two", "noise"])}
+    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    assert choice.is_combined
+    assert 0 not in choice.weights.values()
+    assert len(choice.fitted.detector.parts) == len(choice.weights)
+    assert all(f"{name} ({w:.0%})" in str(choice) for name, w in choice.weights.items())

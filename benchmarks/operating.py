@@ -292,6 +292,10 @@ The same for small networks, trained for some epochs on ten thousand images:
         oosa, gap = (np.mean([row[k] for row in mine]) for k in ("oosa", "gap"))
         good = sum(row["gap"] <= WITHIN for row in mine)
         print(f"{name}: {good} of {len(mine)}, OOSA {oosa:.3f}, gap {gap:.3f}")
+    for code in sorted({row["codes"] for row in rows + weak}):
+        mine = [row for row in rows + weak if row["codes"] == code]
+        good = sum(row["gap"] <= WITHIN for row in mine)
+        print(f"calibration said {code or 'nothing'}: {good} of {len(mine)}")
     if hedge is None:
         put(text)
 

@@ -214,7 +214,7 @@ def batches(case: Case, seconds: float) -> str:
     body = stream.getvalue()
 
     def load(url: str, accept: str, connections: int = 2) -> dict[str, float]:
-        return wrk(
+        found = wrk(
             url,
             body,
             "application/x-npy" if is_one else "application/x-npz",
@@ -222,6 +222,9 @@ def batches(case: Case, seconds: float) -> str:
             seconds=seconds / ROUNDS,
             accept=accept,
         )
+        if url != floor_url:
+            wait_until_idle(url)
+        return found
 
     here, floor, json, npy, many = [], [], [], [], []
     with (
@@ -248,6 +251,17 @@ def batches(case: Case, seconds: float) -> str:
         + "".join(f" | {rates[0] / rate:.1f}×" for rate in (*rates[2:], least))
         + " |"
     )
+
+
+def wait_until_idle(url: str) -> None:
+    """Wait until what wrk has left behind is answered, and disturbs nobody."""
+    count, before = -1.0, -2.0
+    while count != before:
+        time.sleep(1)
+        before = count
+        text = httpx.get(f"{url}/metrics", timeout=60).text
+        found = re.findall(r'total{path="/predict",status="\d+"} (\S+)', text)
+        count = sum(map(float, found))
 
 
 def rate_of(call: Callable[[], object], seconds: float) -> float:

@@ -102,7 +102,7 @@ def run(
     """
     caller = "openset.serve.run"
     _need(caller, "uvicorn", "httptools")
-    from openset.serve._server import run as serve  # noqa: PLC0415  # as above
+    from openset.serve._run import run as serve  # noqa: PLC0415  # as above
 
     n = _check.positive_int(caller, "workers", workers)
     serve(application, host=host, port=port, stop_seconds=stop_seconds, workers=n)

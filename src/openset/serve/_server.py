@@ -2,25 +2,21 @@
 
 import asyncio
 import ctypes
-import logging
 import signal
 import socket
 import struct
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
-from openset import _check
 from openset.serve._protocol import Protocol
 
 _LINGER = 0.5  # seconds an open connection has to send its last request
 _HANDSHAKE = 0.1  # seconds for connections in the making to be made and accepted
 _SO_ATTACH_FILTER = 26  # which Python's socket module does not name
-_LOG = logging.getLogger("uvicorn.error")
 
 
 class Server(uvicorn.Server):
@@ -89,52 +85,3 @@ def config(application: FastAPI, stop_seconds: float) -> uvicorn.Config:
         loop="asyncio",  # the one all this is tested with
         ws="none",
     )
-
-
-def run(
-    application: FastAPI | Callable[[], FastAPI],
-    *,
-    host: str,
-    port: int,
-    stop_seconds: float,
-    workers: int,
-) -> None:
-    """Serve until a signal; see :func:`openset.serve.run`."""
-    is_v6 = ":" in host
-    with _listening(host, port, is_v6=is_v6) as one:
-        address = f"http://{f'[{host}]' if is_v6 else host}:{one.getsockname()[1]}"
-        if workers == 1:
-            made = application if isinstance(application, FastAPI) else application()
-            server = Server(config(made, stop_seconds))
-            _LOG.info("Serving at %s", address)
-            server.run(sockets=[one])
-            return
-        if isinstance(application, FastAPI):
-            msg = _check.must(
-                "a function that makes the application, for several workers",
-                caller="openset.serve.run",
-                name="application",
-                got="an application, which processes cannot share",
-                remedy="Pass functools.partial(make, path) with a function that loads "
-                "the rejector and returns openset.serve.app(rejector)",
-            )
-            raise TypeError(msg)
-        from openset.serve._workers import Workers  # noqa: PLC0415  # it imports us
-
-        Workers(application, one, workers, stop_seconds).run(address)
-
-
-def _listening(host: str, port: int, *, is_v6: bool) -> socket.socket:
-    family = socket.AF_INET6 if is_v6 else socket.AF_INET
-    # The protocol must be named: asyncio turns Nagle's algorithm off only for sockets
-    # that say they are TCP, and with it on every answer waits 40 ms for an ACK.
-    one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        one.bind((host, port))
-        one.listen(2048)
-    except OSError as error:
-        one.close()
-        msg = f"openset.serve.run: cannot listen on {host} port {port}: {error}"
-        raise OSError(msg) from error
-    return one

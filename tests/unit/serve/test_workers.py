@@ -133,8 +133,9 @@ def test_what_is_wrong_is_said_without_a_traceback(folder, tmp_path):
 
 def test_several_processes_need_a_function(folder):
     application = serve.app(Rejector.load(folder))
-    with pytest.raises(TypeError, match="application must be a function that makes"):
-        serve.run(application, port=0, workers=2)
+    for bad in (application, lambda: application):
+        with pytest.raises(TypeError, match="application must be a function of a mod"):
+            serve.run(bad, port=0, workers=2)
     make = partial(serve.app, Rejector.load(folder))
     with pytest.raises(ValueError, match="workers must be"):
         serve.run(make, port=0, workers=0)

@@ -70,16 +70,19 @@ def command(
     /healthz for whoever asks, GET /openapi.json describes it all. SIGTERM and Ctrl-C
     answer what was accepted, then stop.
     """
+    max_bytes = round(max_megabytes * 2**20)
+    max_in_flight = round(max_megabytes_in_flight * 2**20)
+    if workers > 1:
+        Rejector.load(folder)  # what is wrong with it is said once
+        # A share of it for each, but never less than a body may have.
+        max_in_flight = max(max_bytes, max_in_flight // workers)
     make = partial(
         _application,
         folder,
         model=model,
-        max_bytes=round(max_megabytes * 2**20),
-        # The limit is one for all.
-        max_in_flight=max(1, round(max_megabytes_in_flight * 2**20 / workers)),
+        max_bytes=max_bytes,
+        max_in_flight=max_in_flight,
     )
-    if workers > 1:
-        Rejector.load(folder)  # what is wrong with it is said once
     serve.run(make, host=host, port=port, stop_seconds=stop_seconds, workers=workers)
 
 

@@ -37,8 +37,8 @@ class Choice:
     one, then by value; `cells` one per left-out group as well. `weights` says what a
     combination is made of. `left_out` says what was left out in turn: ``"groups"``, or
     ``"samples"`` where the surrogate has one kind only and nothing can be learnt about
-    other kinds. `hedge` are the unknowns that were made from the
-    known samples; :meth:`openset.Rejector.calibrate` takes them, too.
+    other kinds. `hedge` are the unknowns that were made from the known samples;
+    :meth:`openset.Rejector.calibrate` takes them, too.
     """
 
     name: str
@@ -120,7 +120,8 @@ def choose(
     combined
         Also try the combinations.
     min_gain
-        What a combination must gain over choosing a single detector.
+        What a combination must gain over choosing a single detector; -1 takes one
+        whatever it gains, which was best on the hundred problems.
     hedge
         Which kind to make, ``"mixup"`` say (see :func:`synthetic`), as many as the
         median kind of the surrogate has. Objectives that promise a rate of your
@@ -143,7 +144,7 @@ def choose(
     _check.one_of(caller, "by", by, ["both", "mean", "worst"])
     for objective in objectives:
         _check.one_of(caller, "objectives", objective, list(OBJECTIVES))
-    _check.number(caller, "min_gain", min_gain, low=0)
+    _check.number(caller, "min_gain", min_gain)
     if hedge is not None:
         _check.one_of(caller, "hedge", hedge, KINDS)
     data = Data.of(caller, named, known, surrogate, batch_size, alpha=share, by=by)

@@ -14,7 +14,7 @@ import pytest
 
 from openset import Rejector, serve
 from tests.unit.serve.live import serving
-from tests.unit.serve.test_stop import Caller
+from tests.unit.serve.test_stop import Caller, batch
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="looks for processes in /proc"
@@ -103,6 +103,15 @@ def test_a_stop_under_load_loses_no_accepted_request(folder, keep):
             caller.join(timeout=30)
     assert [caller.lost for caller in callers] == [[], [], [], []]
     assert not any(_is_alive(one) for one in workers)
+
+
+def test_the_share_of_each_holds_the_largest_body(folder):
+    limits = ("--max-megabytes", 1, "--max-megabytes-in-flight", 1)
+    body = batch(15_000)
+    assert 900_000 < len(body) < 2**20
+    with serving(folder, "--workers", 3, *limits) as live:
+        headers = {"Content-Type": "application/x-npz"}
+        assert live.post(content=body, headers=headers).status_code == 200
 
 
 def test_without_a_parent_they_end(folder):

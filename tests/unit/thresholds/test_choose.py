@@ -118,6 +118,8 @@ def test_a_combination_that_gains_nothing_is_not_chosen(column):
     assert choice.name == "good"
     names = {row["detector"] for row in choice.ranking}
     assert names == {"good", "x", "y", RANK, STACKING, ONE}
+    forced = thresholds.choose(fitted, known=known, surrogate=surrogate, min_gain=-1)
+    assert forced.is_combined
 
 
 def test_with_one_kind_of_unknowns_samples_are_left_out(column):

@@ -1,5 +1,6 @@
 """`openset serve`."""
 
+import hashlib
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,7 +52,9 @@ def command(
     max_megabytes_in_flight: Annotated[
         float,
         typer.Option(
-            min=0.001, help="Most bytes of all bodies held at once, in MiB; then 503."
+            min=0.001,
+            help="Most bytes of all bodies held at once, in MiB; then 503. Workers "
+            "share it, with room for one body each.",
         ),
     ] = serve.MAX_IN_FLIGHT / 2**20,
     stop_seconds: Annotated[
@@ -74,11 +77,12 @@ def command(
     max_in_flight = round(max_megabytes_in_flight * 2**20)
     if workers > 1:
         Rejector.load(folder)  # what is wrong with it is said once
-        # A share of it for each, but never less than a body may have.
-        max_in_flight = max(max_bytes, max_in_flight // workers)
+        # A share of it for each, but room for a body.
+        max_in_flight = max(min(max_bytes, max_in_flight), max_in_flight // workers)
     make = partial(
         _application,
         folder,
+        _digest(folder) if workers > 1 else None,
         model=model,
         max_bytes=max_bytes,
         max_in_flight=max_in_flight,
@@ -86,5 +90,18 @@ def command(
     serve.run(make, host=host, port=port, stop_seconds=stop_seconds, workers=workers)
 
 
-def _application(folder: Path, **options: Any) -> "FastAPI":
-    return serve.app(Rejector.load(folder), **options)
+def _application(folder: Path, digest: str | None, **options: Any) -> "FastAPI":
+    rejector = Rejector.load(folder)
+    if digest is not None and _digest(folder) != digest:
+        # Another process is to take the place of one that died.
+        msg = (
+            f"openset serve: {folder} must be the rejector the other processes serve, "
+            "got one saved since. Start the server again to serve it"
+        )
+        raise ValueError(msg)
+    return serve.app(rejector, **options)
+
+
+def _digest(folder: Path) -> str:
+    """Return what tells rejectors apart: the manifest has the hashes of all arrays."""
+    return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()

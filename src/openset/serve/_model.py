@@ -1,5 +1,6 @@
 """A network before the rejector: inputs to logits and features."""
 
+import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
@@ -99,9 +100,12 @@ class OfOnnx(Model):
 
     def __init__(self, path: Path) -> None:
         runtime = _io.optional("openset.serve", "onnxruntime", name="onnx")
+        options = runtime.SessionOptions()
+        # It has threads of its own; 0, as many as there are cores.
+        options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
         try:
             self._session = runtime.InferenceSession(
-                str(path), providers=["CPUExecutionProvider"]
+                str(path), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # see Model
             msg = f"openset.serve: {path} is no ONNX model we can run ({error})"

@@ -8,6 +8,7 @@ import struct
 import sys
 from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -15,7 +16,7 @@ from fastapi import FastAPI
 from openset.serve._protocol import Protocol
 
 _LINGER = 0.5  # seconds an open connection has to send its last request
-_HANDSHAKE = 0.1  # seconds for connections in the making to be made and accepted
+HANDSHAKE = 0.1  # seconds for connections in the making to be made and accepted
 _SO_ATTACH_FILTER = 26  # which Python's socket module does not name
 
 
@@ -33,8 +34,11 @@ class Server(uvicorn.Server):
         """Let nobody in, answer what comes over open connections, then close."""
         self.config.app.state.stopping = True  # type: ignore[union-attr]
         for one in sockets or []:
-            admit_nobody(one)
-        await asyncio.sleep(_HANDSHAKE)
+            if isinstance(one, OneAtATime):
+                one.is_greedy = True  # the others may still want the port
+            else:
+                admit_nobody(one)
+        await asyncio.sleep(HANDSHAKE)
         for server in self.servers:
             server.close()  # the listening socket only
         loop = asyncio.get_running_loop()
@@ -49,6 +53,29 @@ class Server(uvicorn.Server):
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
+
+
+class OneAtATime(socket.socket):
+    """A listening socket of several processes that gives one connection at a time.
+
+    asyncio takes as many as there are: a process that is first to wake up would have
+    all that came together, and the others nothing to do. At the end, the more the
+    better: `is_greedy`.
+    """
+
+    is_greedy = False
+    _has_given = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; the second time at once there is none, as it says."""
+        self._has_given = self.is_greedy or not self._has_given
+        if not self._has_given:
+            raise BlockingIOError
+        try:
+            return super().accept()
+        except OSError:
+            self._has_given = False
+            raise
 
 
 def admit_nobody(listening: socket.socket) -> None:

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -27,6 +28,8 @@ Make = Callable[[], FastAPI]
 
 _LOG = logging.getLogger("uvicorn.error")
 _LOOK = 0.2  # seconds between two looks at signals and processes
+_YOUNG = 10.0  # seconds
+_LONGEST_PAUSE = 30.0  # seconds before another is started
 _BAD = 3  # exit code of a worker that could not make its application
 
 
@@ -47,7 +50,10 @@ class Workers:
         self._listening = listening
         self._stop_seconds = stop_seconds
         self._is_stopping = False
-        self._processes: list[BaseProcess] = []
+        self._processes: dict[int, BaseProcess] = {}
+        self._born = dict.fromkeys(range(n), 0.0)
+        self._young = dict.fromkeys(range(n), 0)  # how many in a row died young
+        self._due: dict[int, float] = {}
 
     def run(self, address: str) -> None:
         """Serve until a signal."""
@@ -57,7 +63,8 @@ class Workers:
             for one in (signal.SIGTERM, signal.SIGINT)
         }
         try:
-            self._processes = [self._started(i) for i in range(self._rows.size)]
+            for place in range(self._rows.size):
+                self._processes[place] = self._started(place)
             self._watch(address)
         finally:
             self._stop()
@@ -75,6 +82,7 @@ class Workers:
             name=f"openset worker {place}",
         )
         process.start()
+        self._born[place] = time.monotonic()
         return process
 
     def _watch(self, address: str) -> None:
@@ -85,29 +93,45 @@ class Workers:
                 n = self._rows.size
                 _LOG.info("Serving at %s by %d processes", address, n)
                 is_announced = True
-            connection.wait([one.sentinel for one in self._processes], timeout=_LOOK)
-            for place, process in enumerate(self._processes):
-                if process.exitcode is None or self._is_stopping:
-                    continue
-                if not self._rows["is_ready"][place]:
-                    msg = (
-                        "openset.serve.run: a server process ended before it was ready "
-                        f"(exit code {process.exitcode}); see what it said above"
-                    )
-                    raise ChildProcessError(msg)
-                _LOG.error(
-                    "Server process %d ended (exit code %s): starting another",
-                    process.pid,
-                    process.exitcode,
-                )
-                self._processes[place] = self._started(place)
+            alive = [one.sentinel for one in self._processes.values()]
+            connection.wait(alive, timeout=_LOOK)
+            for place, process in list(self._processes.items()):
+                if process.exitcode is not None and not self._is_stopping:
+                    if not is_announced:
+                        msg = (
+                            "openset.serve.run: a server process ended before all were "
+                            f"ready (exit code {process.exitcode}); see what it said"
+                        )
+                        raise ChildProcessError(msg)
+                    self._bury(place)
+            for place, due in list(self._due.items()):
+                if time.monotonic() >= due and not self._is_stopping:
+                    del self._due[place]
+                    self._processes[place] = self._started(place)
+
+    def _bury(self, place: int) -> None:
+        """Note when another is to be started: soon, or later if they die young."""
+        process = self._processes.pop(place)
+        lived = time.monotonic() - self._born[place]
+        self._young[place] = self._young[place] + 1 if lived < _YOUNG else 0
+        pause = min(_LONGEST_PAUSE, 0.5 * 2 ** self._young[place]) - 0.5
+        self._due[place] = time.monotonic() + pause
+        _LOG.error(
+            "Server process %s ended (exit code %s): starting another in %.1f s",
+            process.pid,
+            process.exitcode,
+            pause,
+        )
 
     def _stop(self) -> None:
         """Let nobody in, and wait until all have answered what they had accepted."""
         _server.admit_nobody(self._listening)
-        for process in self._processes:
+        time.sleep(_server.HANDSHAKE)  # connections in the making are made
+        processes = self._processes.values()
+        for process in processes:
             process.terminate()
-        for process in self._processes:
+        self._listening.close()  # who comes now is refused when the last one closes it
+        for process in processes:
             process.join(self._stop_seconds + 10)
             if process.exitcode is None:
                 process.kill()
@@ -120,8 +144,11 @@ def _work(
     """Serve in a process of its own."""
     rows = _rows(memory)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # All cores for each process would only take each other's.
-    with threadpool_limits(max(1, (os.cpu_count() or 1) // rows.size)):
+    # All cores for each process would only take each other's. What is loaded is told,
+    # what comes later (torch, onnxruntime) reads it.
+    share = max(1, (os.cpu_count() or 1) // rows.size)
+    os.environ.setdefault("OMP_NUM_THREADS", str(share))
+    with threadpool_limits(share):
         try:
             application = make()
         except (OSError, ValueError, ImportError) as error:
@@ -130,28 +157,9 @@ def _work(
         application.state.metrics.join(rows, place)
         server = _server.Server(_server.config(application, stop_seconds))
         rows["is_ready"][place] = 1
-        server.run(sockets=[_OneAtATime(fileno=listening.detach())])
-
-
-class _OneAtATime(socket.socket):
-    """A listening socket that gives one connection at a time.
-
-    asyncio takes as many as there are: a process that is first to wake up would have
-    all that came together, and the others nothing to do.
-    """
-
-    _has_given = False
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; the second time at once there is none, as it says."""
-        self._has_given = not self._has_given
-        if not self._has_given:
-            raise BlockingIOError
-        try:
-            return super().accept()
-        except OSError:
-            self._has_given = False
-            raise
+        kind = listening.family, listening.type, socket.IPPROTO_TCP  # see _run.py
+        mine = _server.OneAtATime(*kind, fileno=listening.detach())
+        server.run(sockets=[mine])
 
 
 def _end_with_parent() -> None:

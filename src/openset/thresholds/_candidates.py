@@ -130,6 +130,11 @@ class Data:
         )
 
     @property
+    def has_ranks(self) -> bool:
+        """Whether any detector can be part of a combination."""
+        return bool(self._rankable(slice(None), slice(None)).size)  # type: ignore[arg-type]
+
+    @property
     def n_known(self) -> int:
         return len(self.known)
 
@@ -141,16 +146,41 @@ class Data:
         self, kind: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
     ) -> Mixture:
         """Make a combination from these rows only."""
+        able = self._rankable(known, unknown)
         if kind == RANK:
-            used = self.best(FEW, known, unknown)
+            used = self.best(FEW, known, unknown, among=able)
             weights = np.full(used.size, 1 / used.size)
             return Mixture(used, self._knots(used, known, unknown), weights)
-        every = np.arange(len(self.names))
-        knots = self._knots(every, known, unknown)
-        # A wrongly named known gains nothing by being accepted: it teaches nothing.
-        right = known[self.labels[known] == self.predicted[known, 0]]
+        knots = self._knots(able, known, unknown)
+        first = -1
+        for _ in able:
+            # Who is kept first says the class; a wrongly named known gains nothing by
+            # being accepted, and teaches nothing.
+            namer = able[0] if first < 0 else first
+            found = self._taught(able, knots, namer, known, unknown)
+            kept = np.flatnonzero(found)
+            if able[kept[0]] == namer:
+                break
+            first = able[kept[0]]
+        return Mixture(able[kept], knots[kept], found[kept])
+
+    def _taught(
+        self,
+        able: NDArray[np.intp],
+        knots: NDArray[np.float64],
+        namer: int,
+        known: NDArray[np.intp],
+        unknown: NDArray[np.intp],
+    ) -> NDArray[np.float64]:
+        """Return the weights of stacking."""
+        right = known[self.labels[known] == self.predicted[known, namer]]
+        if not right.size:
+            return np.full(able.size, 1 / able.size)
         ranks = np.concatenate(
-            [_ranks(self.known[right], knots), _ranks(self.unknown[unknown], knots)]
+            [
+                _ranks(self.known[np.ix_(right, able)], knots),
+                _ranks(self.unknown[np.ix_(unknown, able)], knots),
+            ]
         )
         is_known = np.repeat([1, 0], [right.size, unknown.size])
         # Knowns weigh as much as unknowns, and every kind of unknowns the same.
@@ -158,21 +188,33 @@ class Data:
         kinds = np.unique(of_group).size
         each = 1 / (2 * kinds * np.bincount(of_group)[of_group])
         weight = np.concatenate([np.full(right.size, 0.5 / right.size), each])
-        found = _stacked(ranks, is_known, weight * weight.size)
-        used = np.flatnonzero(found)
-        return Mixture(used, knots[used], found[used])
+        return _stacked(ranks, is_known, weight * weight.size)
+
+    def _rankable(
+        self, known: NDArray[np.intp], unknown: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """Return detectors with finite scores on both sides; others have no ranks."""
+        is_able = np.isfinite(self.known[known]).any(axis=0)
+        is_able &= np.isfinite(self.unknown[unknown]).any(axis=0)
+        return np.flatnonzero(is_able)
 
     def best(
-        self, n: int, known: NDArray[np.intp], unknown: NDArray[np.intp]
+        self,
+        n: int,
+        known: NDArray[np.intp],
+        unknown: NDArray[np.intp],
+        among: NDArray[np.intp] | None = None,
     ) -> NDArray[np.intp]:
         """Return the detectors that tell these knowns from each kind best."""
+        if among is None:
+            among = np.arange(len(self.names))
         found = []
-        for name in self.names:
-            columns = self.columns(name, known, unknown)
+        for d in among:
+            columns = self.known[:, d], self.unknown[:, d], int(d)
             scores = self.scores(columns, known, unknown)
             table = by_group("thresholds.choose", scores, self.alpha)
             found.append(worth(table.osa.max(axis=1), self.by))
-        best = np.argsort(-np.array(found), kind="stable")[:n]
+        best = among[np.argsort(-np.array(found), kind="stable")[:n]]
         return np.sort(best)  # the first named one says the class
 
     def _knots(
@@ -194,6 +236,8 @@ class Data:
         if candidate in self.names:
             d = self.names.index(candidate)
             return self.known[:, d], self.unknown[:, d], d
+        if not self._rankable(known, unknown).size:  # as good as it gets
+            return self.columns(ONE, known, unknown)
         made = self.combination(candidate, known, unknown)
         return made.scores(self.known), made.scores(self.unknown), int(made.used[0])
 

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -10,9 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
 
 from openset import Rejector, serve
+from openset.serve._server import OneAtATime
 from tests.unit.serve.live import serving
 from tests.unit.serve.test_stop import Caller, batch
 
@@ -76,6 +80,92 @@ def test_all_of_them_answer_and_whoever_is_asked_counts_for_all(two):
     assert {count(two, "/healthz", 200) for _ in range(10)} == {before + 40}
     for client in clients:
         client.close()
+
+
+def test_connections_are_dealt_out(two):
+    def sockets():
+        return [
+            sum(str(fd.readlink()).startswith("socket:") for fd in _open(one))
+            for one in sorted(ids(two))
+        ]
+
+    before = sockets()
+    clients = [httpx.Client(base_url=two.url) for _ in range(16)]
+    for client in clients:
+        client.get("/healthz")
+    gained = np.subtract(sockets(), before)
+    assert gained.sum() == 16
+    assert gained.min() > 0
+    for client in clients:
+        client.close()
+
+
+def _open(process):
+    return list(Path(f"/proc/{process}/fd").iterdir())
+
+
+def test_a_listening_socket_gives_one_at_a_time_until_it_is_greedy():
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        address = plain.getsockname()
+        shared = OneAtATime(plain.family, plain.type, fileno=plain.detach())
+    with shared:
+        shared.settimeout(0)
+        callers = [socket.create_connection(address) for _ in range(5)]
+        taken = [shared.accept()[0]]
+        with pytest.raises(BlockingIOError):
+            shared.accept()
+        taken.append(shared.accept()[0])
+        shared.is_greedy = True
+        taken += [shared.accept()[0] for _ in range(3)]
+        for one in callers + taken:
+            one.close()
+
+
+def test_one_that_is_asked_to_stop_leaves_the_port_open(folder):
+    with serving(folder, "--workers", 2) as live:
+        before = ids(live)
+        os.kill(min(before), signal.SIGTERM)
+        wait_for(lambda: len(ids(live) - before) == 1 and len(ids(live)) == 2)
+        for _ in range(10):
+            assert live.get("/healthz").status_code == 200
+        assert live.stop() == 0
+
+
+def test_a_stop_answers_those_who_wait_to_be_accepted(folder):
+    body = batch(200)
+    head = (
+        f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-npz\r\n"
+        f"Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    ).encode()
+    with serving(folder, "--workers", 2) as live:
+        callers = [
+            socket.create_connection(("127.0.0.1", live.port)) for _ in range(300)
+        ]
+        for one in callers:
+            one.sendall(head + body)
+        live.process.send_signal(signal.SIGTERM)
+        answers = []
+        for one in callers:
+            one.settimeout(30)
+            with one, one.makefile("rb") as stream:
+                answers.append(stream.readline())
+        assert answers == [b"HTTP/1.1 200 OK\r\n"] * 300
+        assert live.process.wait(timeout=40) == 0
+
+
+def test_a_replacement_serves_what_the_others_serve(folder, tmp_path):
+    mine = tmp_path / "rejector"
+    shutil.copytree(folder, mine)
+    with serving(mine, "--workers", 2) as live:
+        before = ids(live)
+        manifest = mine / "manifest.json"
+        manifest.write_text(manifest.read_text() + " ")  # saved again
+        os.kill(min(before), signal.SIGKILL)
+        wait_for(lambda: len(ids(live)) == 1)
+        time.sleep(4)  # long enough for a replacement to look at it
+        assert ids(live) & before == {max(before)}
+        assert live.get("/healthz").status_code == 200
+        assert live.stop() == 0
 
 
 def test_one_that_dies_is_replaced_and_its_counts_stay(two):

@@ -1,5 +1,7 @@
 """Choosing among detectors on data where the best one is known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,6 +9,7 @@ from scipy import stats
 from openset import Outputs, Rejector, detectors, thresholds
 from openset.detectors import Detector, Fitted
 from openset.thresholds._candidates import ONE, RANK, STACKING, Data
+from openset.thresholds._choose import _winner
 
 
 class Column(Detector):
@@ -333,3 +336,69 @@ def test_a_combination_carries_only_what_it_uses(column):
     assert 0 not in choice.weights.values()
     assert len(choice.fitted.detector.parts) == len(choice.weights)
     assert all(f"{name} ({w:.0%})" in str(choice) for name, w in choice.weights.items())
+
+
+@pytest.mark.parametrize(
+    ("single", "combined", "choosing", "min_gain", "winner"),
+    [
+        (0.90, 0.88, 0.85, 0.005, STACKING),  # the best single one was lucky
+        (0.90, 0.88, 0.88, 0.005, "good"),  # no gain over choosing one
+        (0.90, 0.88, 0.88, -1, STACKING),
+        (0.90, 0.70, 0.50, 0.005, "good"),  # so much is no luck
+        (0.80, 0.90, 0.80, 0.005, STACKING),
+    ],
+)
+def test_a_combination_is_held_against_choosing_one(
+    single, combined, choosing, min_gain, winner
+):
+    values = {"good": single, STACKING: combined, ONE: choosing, RANK: 0.1}
+    rows = [{"detector": name, "value": value} for name, value in values.items()]
+    rows.sort(key=lambda row: -row["value"])
+    assert _winner(rows, {"good"}, min_gain)["detector"] == winner
+
+
+def test_stacking_is_taught_by_the_classes_it_gives(column):
+    known, surrogate = drawn({"a": (0, 2, 2), "b": (0, 2, 2)})
+    fitted = {name: column(i) for i, name in enumerate(["noise", "x", "y"])}
+    data = Data.of(
+        "test", fitted, known, surrogate, batch_size=None, alpha=0.5, by="both"
+    )
+    every = np.arange(len(known)), np.arange(len(surrogate))
+    plain = data.combination(STACKING, *every)
+    predicted = data.predicted.copy()
+    predicted[: len(known) // 2, 0] = -7  # it misnames half, and gets little weight
+    misled = replace(data, predicted=predicted).combination(STACKING, *every)
+    if 0 not in plain.used:
+        np.testing.assert_allclose(misled.weights, plain.weights)
+    predicted[:, 0] = -7
+    hopeless = replace(data, predicted=predicted).combination(STACKING, *every)
+    assert hopeless.weights.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("side", ["known", "unknown"])
+def test_infinite_scores_are_no_part_of_a_combination(column, side):
+    known, surrogate = drawn({"a": (2, 2, 2), "b": (2, 2, 2)})
+    part = {"known": known, "unknown": surrogate}[side]
+    value = np.inf if side == "known" else -np.inf
+    features = np.asarray(part.features).copy()
+    features[:, 2] = value
+    part = part._with(features=features)
+    parts = {"known": known, "surrogate": surrogate}
+    parts["known" if side == "known" else "surrogate"] = part
+    fitted = {name: column(i) for i, name in enumerate(["x", "y", "perfect"])}
+    choice = thresholds.choose(fitted, **parts)
+    assert choice.name == "perfect"
+    assert choice.ranking[0]["mean"] > 0.99
+    only = {name: fitted[name] for name in ["perfect"]} | {"again": column(2)}
+    assert thresholds.choose(only, **parts).name == "perfect"
+
+
+def test_objectives_are_named_and_counted_once(column):
+    known, surrogate = drawn({"a": (2, 2), "b": (2, 2)})
+    fitted = {name: column(i) for i, name in enumerate("xy")}
+    with pytest.raises(ValueError, match="objectives must be one or more of osa"):
+        thresholds.choose(fitted, known=known, surrogate=surrogate, objectives=[])
+    twice = thresholds.choose(
+        fitted, known=known, surrogate=surrogate, objectives=["osa", "osa"]
+    )
+    assert len(twice.ranking) == 5

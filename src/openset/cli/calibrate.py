@@ -8,8 +8,9 @@ import typer
 from rich import box
 from rich.table import Table
 
-from openset import detectors, thresholds
+from openset import thresholds
 from openset._types import UNKNOWN
+from openset.cli._recipe import recipe
 from openset.cli._tables import OUT
 from openset.detectors import Fitted
 from openset.outputs import Outputs
@@ -31,6 +32,7 @@ openset calibrate --train train.npz --known val.npz --objective conformal --targ
 
 _USUAL = ("postmax",)
 _COMPARED = ("osa", "worst_group")
+_KNOWNS_ALONE = ("at_tpr", "conformal")
 _TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "level"}
 
 
@@ -51,8 +53,8 @@ def command(
         typer.Option(
             "--detector",
             "-d",
-            help="A detector, by default postmax; several: the best on left-out groups "
-            "of the surrogate is chosen.",
+            help="A detector (knn, or knn:k=5), by default postmax; several: the best "
+            "on left-out groups of the surrogate is chosen.",
         ),
     ] = None,
     surrogate: Annotated[
@@ -94,12 +96,26 @@ def command(
     options = _options(objective, target)
     training = Outputs.load(train)
     validation, sets = _split(known, surrogate or [])
-    fitted = {name: detectors.make(name).fit(training) for name in detector or _USUAL}
+    fitted = {text: recipe(text).fit(training) for text in detector or _USUAL}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
         alpha = 0.5 if alpha is None else alpha
-        source = _choice(fitted, validation, sets, objective, alpha, hedge=hedge)
+        _need_surrogate(sets, "to choose among detectors")
+        source = thresholds.choose(
+            fitted,
+            known=validation,
+            surrogate=Outputs.concat(sets),
+            objectives=_COMPARED if objective is None else (objective,),
+            options=options,
+            alpha=alpha,
+            hedge="mixup" if hedge else None,
+        )
         _print_choice(source)
+    elif hedge:
+        msg = "openset calibrate: --hedge goes with several --detector"
+        raise typer.BadParameter(msg)
+    elif (objective or "osa") not in _KNOWNS_ALONE:
+        _need_surrogate(sets, f"for --objective {objective or 'osa'}")
     rejector = Rejector.calibrate(
         source,
         known=validation,
@@ -126,30 +142,14 @@ def _options(objective: str | None, target: float | None) -> dict[str, Any]:
     return {_TARGETS[objective]: target}
 
 
-def _choice(
-    fitted: dict[str, Fitted],
-    known: Outputs,
-    sets: list[Outputs],
-    objective: str | None,
-    alpha: float,
-    *,
-    hedge: bool,
-) -> Choice:
+def _need_surrogate(sets: list[Outputs], what: str) -> None:
     if not sets:
         msg = (
-            "openset calibrate: --surrogate must be given to choose among "
-            "detectors, got none. Give outputs of unknowns, or mixup, noise, "
-            "left-out"
+            f"openset calibrate: --surrogate must be given {what}, got none. Give "
+            "outputs of unknowns, or mixup, noise, left-out; or use --objective "
+            f"{' or '.join(_KNOWNS_ALONE)} with one detector"
         )
         raise ValueError(msg)
-    return thresholds.choose(
-        fitted,
-        known=known,
-        surrogate=Outputs.concat(sets),
-        objectives=_COMPARED if objective is None else (objective,),
-        alpha=alpha,
-        hedge="mixup" if hedge else None,
-    )
 
 
 def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:
@@ -157,6 +157,12 @@ def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:
     validation = Outputs.load(known)
     sets = []
     labels = validation.labels
+    if labels is not None and (labels == UNKNOWN).all():
+        msg = (
+            f"openset calibrate: --known must have samples of known classes, got "
+            f"unknowns alone in {known}. Are --known and --surrogate swapped?"
+        )
+        raise ValueError(msg)
     if labels is not None and (labels == UNKNOWN).any():
         sets.append(_grouped(validation.take(labels == UNKNOWN), known.stem))
         validation = validation.take(labels != UNKNOWN)

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from openset import _check, detectors
+from openset.cli._recipe import recipe
 from openset.cli._tables import ERRORS, OUT
-from openset.detectors import Detector
 from openset.outputs import Outputs
 
 EPILOG = """[bold]Examples[/bold]
@@ -49,7 +49,7 @@ def command(
     ] = None,
 ) -> None:
     """Fit detectors on training outputs and score test outputs."""
-    recipes = {text: _recipe(text) for text in detector}
+    recipes = {text: recipe(text) for text in detector}
     if out.suffix and len(recipes) > 1:
         msg = _check.must(
             "a folder for several detectors",
@@ -61,9 +61,9 @@ def command(
     train_outputs, test = Outputs.load(train), Outputs.load(path)
     fitted = {}
     with ERRORS.status("") as status:
-        for text, recipe in recipes.items():
+        for text, one in recipes.items():
             status.update(f"fitting {text} on {len(train_outputs)} samples")
-            fitted[text] = recipe.fit(train_outputs)
+            fitted[text] = one.fit(train_outputs)
     scores = detectors.score_all(fitted, test, batch_size=batch_size, progress=True)
     for text, found in scores.items():
         file = out if out.suffix else out / f"scores-{_file_name(text)}.npz"
@@ -73,34 +73,3 @@ def command(
 
 def _file_name(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-_.=" else "-" for c in text)
-
-
-def _recipe(text: str) -> Detector:
-    """Read ``name`` or ``name:option=value,option=value``."""
-    name, _, rest = text.partition(":")
-    params: dict[str, object] = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals:
-            msg = _check.must(
-                "name:option=value", caller="openset score", name="--detector", got=text
-            )
-            raise ValueError(msg)
-        params[key.strip()] = _value(value.strip())
-    try:
-        return detectors.make(name, **params)
-    except TypeError as error:
-        msg = f"openset score: {name} does not take these options: {rest} ({error})"
-        raise ValueError(msg) from error
-
-
-def _value(text: str) -> object:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

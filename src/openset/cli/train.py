@@ -42,9 +42,7 @@ def command(
             "data set's name."
         ),
     ] = "",
-    split: Annotated[
-        str, typer.Option(help="Which published split. Default: the first.")
-    ] = "",
+    split: Annotated[str, typer.Option(help="Which split. Default: the first.")] = "",
     all_splits: Annotated[
         bool, typer.Option("--all-splits", help="All of them, at once on one device.")
     ] = False,
@@ -238,7 +236,13 @@ def _protocols(
     if name.endswith(".json"):
         found = protocols.load(name)
         listed = [found] if isinstance(found, Protocol) else list(found)
-        return {str(i): one for i, one in enumerate(listed)}
+        drawn = {str(i): one for i, one in enumerate(listed)}
+        if split and split not in drawn:
+            rule = f"one of {', '.join(drawn)}, as in {name}"
+            msg = _check.must(rule, caller=_CALLER, name="--split", got=repr(split))
+            raise ValueError(msg)
+        chosen = split or "0"
+        return drawn if all_splits else {chosen: drawn[chosen]}
     name = name or data
     if name not in protocols.names():
         msg = _check.must(

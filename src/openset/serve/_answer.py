@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openset import _check
 from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -38,6 +39,8 @@ class Judge:
         self.rejector = rejector
         self.model = model
         self._names = _names(rejector, rejector.fitted.widths.get("n_classes") or 0)
+        if model is not None:
+            _check_widths(rejector, model)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -115,3 +118,24 @@ def plain(values: Any) -> Any:
     if is_finite.all():
         return values.tolist()
     return np.where(is_finite, values.astype(object), values.astype(str)).tolist()
+
+
+def _check_widths(rejector: Rejector, model: Model) -> None:
+    """Ask the model once whether its outputs are those the rejector was fitted on."""
+    if None in model.shape[1:]:
+        return  # any size will do, and one that does not would tell nothing
+    try:
+        found = model(np.zeros((1, *model.shape[1:]), model.dtype))  # type: ignore[arg-type]
+    except RequestError:
+        return  # zeros are nothing to it; requests will tell
+    for key, array in (("n_classes", found.logits), ("n_features", found.features)):
+        wanted = rejector.fitted.widths.get(key)
+        if wanted and array is not None and array.shape[1] != wanted:
+            msg = _check.must(
+                f"a network whose {key} is {wanted}, as in fit",
+                caller="openset.serve",
+                name="model",
+                got=str(array.shape[1]),
+                remedy="The rejector must be calibrated on outputs of this very model",
+            )
+            raise ValueError(msg)

@@ -78,6 +78,7 @@ def choose(
     known: Outputs,
     surrogate: Outputs,
     objectives: Sequence[str] = ("osa", "worst_group"),
+    options: Mapping[str, Any] | None = None,
     alpha: float = 0.5,
     by: Criterion = "both",
     combined: bool = True,
@@ -116,6 +117,8 @@ def choose(
         Outputs of unknowns, with `groups` that say what kind each is.
     objectives
         Names of ways to choose a threshold.
+    options
+        Of all of them: ``{"fpr": 0.01}`` for ``objectives=["at_fpr"]``, say.
     alpha
         Weight of the known side, to choose and to judge. Not by counts: how many
         surrogates you collected says nothing about operation.
@@ -169,7 +172,7 @@ def choose(
     cells = [
         row
         for candidate in candidates
-        for row in _judged(data, turns, candidate, objectives)
+        for row in _judged(data, turns, candidate, objectives, options)
     ]
     ranking = _ranked(cells, data)
     best = _winner(ranking, set(named), min_gain)
@@ -246,6 +249,7 @@ def _judged(
     turns: _Turns,
     candidate: str,
     objectives: Sequence[str],
+    options: Mapping[str, Any] | None,
 ) -> list[dict[str, Any]]:
     """Judge one candidate under every objective on every left-out group."""
     rows, alpha = [], data.alpha
@@ -262,7 +266,11 @@ def _judged(
             test = data.scores(columns, held, out)
             for objective in objectives:
                 threshold = choose_by(
-                    objective, calibration, caller="thresholds.choose", alpha=alpha
+                    objective,
+                    calibration,
+                    caller="thresholds.choose",
+                    alpha=alpha,
+                    options=options,
                 )
                 accepted = threshold.accepts(test)
                 hits[objective] += int((accepted & test.is_correct).sum())

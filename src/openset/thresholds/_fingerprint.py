@@ -1,6 +1,6 @@
 """Fingerprints of samples, to find the calibration set in a test set."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -33,7 +33,7 @@ class Fingerprint:
     n: int
     twins: float
     limit: int
-    hashes: tuple[int, ...]
+    hashes: tuple[int, ...] = field(repr=False)  # thousands of digits
 
     @classmethod
     def of(cls, scores: Scores) -> Self:

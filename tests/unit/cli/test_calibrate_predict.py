@@ -134,7 +134,13 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
         return " ".join(capsys.readouterr().err.split())
 
     base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--out", "r")
-    assert "undefined without unknown" in fails(*base)
+    assert "--surrogate must be given for --objective osa" in fails(*base)
+    swapped = ("calibrate", "--train", "train.npz", "--known", "near.npz")
+    swapped += ("--surrogate", "val.npz", "--out", "r")
+    assert "Are --known and --surrogate swapped?" in fails(*swapped)
+    one = (*base, "--surrogate", "near.npz")
+    assert "--hedge goes with several" in fails(*one, "--hedge")
+    assert "knn does not take these options" in fails(*one, "-d", "knn:m=5")
     assert "--target goes with" in fails(*base, "--target", "0.1")
     assert "--surrogate must be given" in fails(
         *base, "--detector", "msp", "--detector", "postmax"

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from openset import Outputs, Scores, detectors
 from openset.cli import app
-from openset.cli.score import _recipe
+from openset.cli._recipe import recipe
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def test_several_detectors_write_a_folder_that_compare_reads(splits, tmp_path):
 
 
 def test_options_are_read_from_the_name():
-    assert _recipe("postmax:norm=l1,only_correct=false") == detectors.PostMax(
+    assert recipe("postmax:norm=l1,only_correct=false") == detectors.PostMax(
         norm="l1", only_correct=False
     )
-    assert _recipe("msp:temperature=2.5") == detectors.MSP(temperature=2.5)
+    assert recipe("msp:temperature=2.5") == detectors.MSP(temperature=2.5)
     for text, words in {
         "pstmax": "name must be one of 'msp'",
         "knn:k": "must be name:option=value",
@@ -69,7 +69,7 @@ def test_options_are_read_from_the_name():
         "knn:k=0": "KNN: k must be an integer >= 1, got 0",
     }.items():
         with pytest.raises(ValueError, match=words):
-            _recipe(text)
+            recipe(text)
 
 
 def test_what_cannot_be_compared_is_refused(splits, tmp_path):

@@ -54,7 +54,8 @@ def test_a_run_leaves_what_all_other_commands_read(draws, tmp_path):
 
 def test_splits_and_seeds_have_folders_of_their_own(draws, tmp_path):
     text = run(
-        "-m", "openauc", *QUICK, "--protocol", draws, "--seeds", 2, "--out", tmp_path
+        "-m", "openauc", *QUICK, "--protocol", draws, "--all-splits", "--seeds", 2,
+        "--out", tmp_path,
     )  # fmt: skip
     folders = {path.parent.name for path in tmp_path.glob("*/trained.json")}
     assert folders == {f"split{s}-seed{i}" for s in (0, 1) for i in (0, 1)}
@@ -64,7 +65,8 @@ def test_splits_and_seeds_have_folders_of_their_own(draws, tmp_path):
 
 def test_options_are_tuned_for_every_split_without_its_test_part(draws, tmp_path):
     text = run(
-        "-m", "openauc", *QUICK, "--protocol", draws, "--tune", "weight=0,0.3",
+        "-m", "openauc", *QUICK, "--protocol", draws, "--all-splits",
+        "--tune", "weight=0,0.3",
         "--set", "preset=paper", "--set", "padding=0", "--out", tmp_path,
     )  # fmt: skip
     assert text.count("on held-out known classes") == 2
@@ -80,14 +82,31 @@ def test_splits_that_are_one_problem_are_named(tmp_path):
     protocol = protocols.holdout(datasets.load("digits"), 6, 4, rng=0)
     path = tmp_path / "same.json"
     protocols.Draws((protocol, protocol)).save(path)
-    text = run("-m", "softmax", *QUICK, "--protocol", path, "--out", tmp_path / "runs")
+    text = run(
+        "-m", "softmax", *QUICK, "--protocol", path, "--all-splits",
+        "--out", tmp_path / "runs",
+    )  # fmt: skip
     assert "the same problem" in text
+
+
+def test_one_split_of_a_file_is_trained_unless_all_are_asked_for(draws, tmp_path):
+    common = ("-m", "softmax", *QUICK, "--protocol", draws)
+    assert "split 0, seed 0" in run(*common, "--out", tmp_path / "a")
+    text = run(*common, "--split", 1, "--out", tmp_path / "b")
+    assert "split 1, seed 0" in text
+    assert "split 0" not in text
+    first, second = (Trained.load(tmp_path / name) for name in "ab")
+    assert first.outputs["test"].classes != second.outputs["test"].classes
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "--method must be given"),
+        (
+            ["-m", "softmax", *QUICK, "--split", "7"],
+            "--split must be one of 0, 1, ",
+        ),
         (["-m", "softmax"], "--data must be given"),
         (["-m", "best", *QUICK], "method must be one of 'softmax'"),
         (["-m", "softmax", *QUICK], r"--protocol must be one of .*got 'digits'"),
@@ -99,7 +118,7 @@ def test_splits_that_are_one_problem_are_named(tmp_path):
 )
 def test_what_is_wrong_is_said(draws, arguments, message):
     given = list(arguments)
-    if "--set" in given or "--tune" in given or "--seeds" in given:
+    if {"--set", "--tune", "--seeds", "--split"} & set(given):
         given += ["--protocol", draws]
     with pytest.raises(ValueError, match=message):
         run(*given)

@@ -402,3 +402,15 @@ def test_a_detector_that_has_no_graph_is_refused_with_the_list(tmp_path):
         ValueError, match=r"detector must be one of 'msp', .* got 'odd'"
     ):
         export(other, tmp_path / "x.onnx")
+
+
+@pytest.mark.parametrize(
+    ("width", "classes"), [(WIDTH, N_CLASSES + 1), (WIDTH + 1, N_CLASSES)]
+)
+def test_a_network_the_rejector_does_not_fit_is_refused(width, classes, tmp_path):
+    model = nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, classes))
+    what = "n_features" if classes == N_CLASSES else "n_classes"
+    rejector = calibrated(RECIPES["knn"])
+    with pytest.raises(ValueError, match=f"a network whose {what} is"):
+        export(rejector, tmp_path / "net.onnx", model, example=torch.randn(2, 6))
+    assert not (tmp_path / "net.onnx").exists()

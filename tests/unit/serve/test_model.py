@@ -191,3 +191,15 @@ def test_a_training_run_is_a_model(kind, tmp_path):
 def test_a_folder_without_a_run_is_refused(rejector, tmp_path):
     with pytest.raises(FileNotFoundError, match="holds no finished run"):
         serve.app(rejector, model=tmp_path)
+
+
+def test_a_network_the_rejector_does_not_fit_is_refused_at_once(tmp_path):
+    known = Outputs(logits=np.eye(4) * 5, labels=[0, 1, 2, 3])
+    rejector = Rejector.calibrate(
+        detectors.MSP().fit(known), known=known, objective="at_tpr"
+    )
+    path = network(tmp_path / "model.onnx")
+    with pytest.raises(
+        ValueError, match="model must be a network whose n_classes is 4"
+    ):
+        serve.app(rejector, model=path)

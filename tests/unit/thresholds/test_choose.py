@@ -402,3 +402,20 @@ def test_objectives_are_named_and_counted_once(column):
         fitted, known=known, surrogate=surrogate, objectives=["osa", "osa"]
     )
     assert len(twice.ranking) == 5
+
+
+def test_options_go_to_the_objectives(column):
+    known, surrogate = drawn({"a": (1, 2), "b": (2, 1)})
+    fitted = {name: column(i) for i, name in enumerate("xy")}
+    parts = {"known": known, "surrogate": surrogate, "objectives": ["at_fpr"]}
+    strict, lax = (
+        thresholds.choose(fitted, **parts, options={"fpr": fpr}) for fpr in (0.01, 0.3)
+    )
+    for detector in "xy":
+        low, high = (
+            next(c["urr"] for c in choice.cells if c["detector"] == detector)
+            for choice in (strict, lax)
+        )
+        assert low > high
+    with pytest.raises(TypeError, match="an option must be"):
+        thresholds.choose(fitted, **parts, options={"tpr": 0.5})

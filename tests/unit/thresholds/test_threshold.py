@@ -154,3 +154,13 @@ def test_a_missing_side_is_said():
         assert method(known).n == (2, 0)
         with pytest.raises(UndefinedMetricError, match="undefined without known"):
             method(unknown)
+
+
+def test_the_fingerprint_does_not_flood_the_screen():
+    rng = np.random.default_rng(0)
+    scores = Scores(
+        labels=np.repeat([0, -1], 300),
+        predicted=np.zeros(600, int),
+        known=rng.normal(size=600),
+    )
+    assert len(repr(thresholds.osa(scores))) < 800

@@ -154,6 +154,7 @@ def _behind(
         needs_features=needs_features,
     )
     _network.check_names(network, [_CLASS, _KNOWN, _THRESHOLD])
+    _network.check_widths(network, found, rejector.fitted.widths)
     graph = Graph(prefix="openset_")
     seen, inner = (
         None if name is None else Var(graph, name).cast(np.float32) for name in found

@@ -18,6 +18,15 @@ def must(rule: str, *, caller: str, name: str, got: object, remedy: str = "") ->
     return f"{caller}: {name} must be {rule}, got {got}{tail}"
 
 
+def instance(
+    caller: str, name: str, value: object, kind: type, *, rule: str, remedy: str
+) -> None:
+    """Raise TypeError unless `value` is of this kind."""
+    if not isinstance(value, kind):
+        got = type(value).__name__
+        raise TypeError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
+
+
 def positive_int(caller: str, name: str, value: Any) -> int:
     """Return `value` as an int, or say that it is not an integer >= 1."""
     try:

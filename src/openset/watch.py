@@ -223,6 +223,14 @@ class Watch:
 
     def check(self, new: Scores, *, start: int = 0) -> Verdict:
         """Judge one window."""
+        _check.instance(
+            "Watch.check",
+            "new",
+            new,
+            Scores,
+            rule="Scores",
+            remedy="Score your outputs first: rejector.decide(outputs)[1]",
+        )
         self._check_size(len(new))
         return Verdict(
             start=start,

@@ -231,6 +231,14 @@ def evaluate(
     >>> result["accuracy"], result["auroc"], result["openauc"], result["ccr"]
     (0.75, 0.875, 0.625, 0.5)
     """
+    _check.instance(
+        "evaluate",
+        "scores",
+        scores,
+        Scores,
+        rule="Scores",
+        remedy="Score your outputs first: fitted.score(outputs)",
+    )
     _check.number(
         "evaluate", "level", level, low=0, high=1, open_low=True, open_high=True
     )

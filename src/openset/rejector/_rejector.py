@@ -153,6 +153,14 @@ class Rejector:
             if fitted.hedge is not None and objective in HEDGED:
                 surrogate = [*_sets(surrogate), fitted.hedge]
             fitted = fitted.fitted
+        _check.instance(
+            "Rejector.calibrate",
+            "fitted",
+            fitted,
+            Fitted,
+            rule="a fitted detector, or a choice",
+            remedy="Fit it first: PostMax().fit(train)",
+        )
         scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
         threshold = choose_by(
             "osa" if objective is None else objective,
@@ -303,6 +311,14 @@ class Rejector:
         )
 
     def _scores(self, outputs: Outputs, batch_size: int | None) -> Scores:
+        _check.instance(
+            "Rejector",
+            "outputs",
+            outputs,
+            Outputs,
+            rule="Outputs",
+            remedy="Wrap your arrays: Outputs(logits=logits, features=features)",
+        )
         if outputs.labels is None:
             # Labels only pass through scoring: the label of no class is a safe guest.
             labels = np.full(len(outputs), UNKNOWN)

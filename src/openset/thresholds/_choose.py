@@ -353,8 +353,17 @@ def _winner(
 def _named(
     caller: str, fitted: Mapping[str, Fitted] | Sequence[Fitted]
 ) -> dict[str, Fitted]:
+    listed = list(fitted.values() if isinstance(fitted, Mapping) else fitted)
+    for one in listed:
+        _check.instance(
+            caller,
+            "fitted",
+            one,
+            Fitted,
+            rule="fitted detectors",
+            remedy="Fit each first: PostMax().fit(train)",
+        )
     if not isinstance(fitted, Mapping):
-        listed = list(fitted)
         fitted = {one.detector.name: one for one in listed}
         if len(fitted) != len(listed):
             msg = _check.must(

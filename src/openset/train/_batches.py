@@ -55,11 +55,11 @@ def _pixels(inputs: Any, side: int | None, caller: str) -> Any:
         return inputs
     if side is None:
         msg = _check.must(
-            "given for images of several sizes",
+            "given for images in files",
             caller=caller,
             name="side",
             got=None,
-            remedy="Say which side to bring them to: side=64",
+            remedy="Say which side to bring them to: side=64, or --set side=64",
         )
         raise ValueError(msg)
     return _inputs.resize(inputs, side, channels=3)

@@ -182,7 +182,7 @@ def test_images_of_several_sizes_are_brought_to_one_side(tmp_path):
     )
     trained = fit_tiny(data, network="osrci", side=16, epochs=1, validation=0)
     assert len(trained.outputs["test"]) == 12
-    with pytest.raises(ValueError, match="side must be given for images of several"):
+    with pytest.raises(ValueError, match="side must be given for images in files"):
         fit_tiny(data, network="osrci", epochs=1, validation=0)
 
 

@@ -132,7 +132,8 @@ class Data:
     @property
     def has_ranks(self) -> bool:
         """Whether any detector can be part of a combination."""
-        return bool(self._rankable(slice(None), slice(None)).size)  # type: ignore[arg-type]
+        every = np.arange(self.n_known), np.arange(self.n_unknown)
+        return self._rankable(*every).size > 0
 
     @property
     def n_known(self) -> int:
@@ -152,16 +153,15 @@ class Data:
             weights = np.full(used.size, 1 / used.size)
             return Mixture(used, self._knots(used, known, unknown), weights)
         knots = self._knots(able, known, unknown)
-        first = -1
+        kept = np.arange(able.size)
         for _ in able:
             # Who is kept first says the class; a wrongly named known gains nothing by
             # being accepted, and teaches nothing.
-            namer = able[0] if first < 0 else first
+            namer = able[kept[0]]
             found = self._taught(able, knots, namer, known, unknown)
             kept = np.flatnonzero(found)
             if able[kept[0]] == namer:
                 break
-            first = able[kept[0]]
         return Mixture(able[kept], knots[kept], found[kept])
 
     def _taught(

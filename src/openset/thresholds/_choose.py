@@ -167,7 +167,7 @@ def choose(
     generator = np.random.default_rng(rng)
     turns = _turns(caller, data, folds, generator)
     candidates = list(named)
-    if combined and len(named) > 1:
+    if combined and len(named) > 1 and data.has_ranks:
         candidates += [RANK, STACKING, ONE]
     cells = [
         row
@@ -176,8 +176,6 @@ def choose(
     ]
     ranking = _ranked(cells, data)
     best = _winner(ranking, set(named), min_gain)
-    if not data.has_ranks:
-        best = next(row for row in ranking if row["detector"] in named)
     weights = {best["detector"]: 1.0}
     winner = named.get(best["detector"])
     if winner is None:

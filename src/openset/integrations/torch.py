@@ -90,7 +90,12 @@ class OpenSetModule(nn.Module):
                 found = _head.by_running(_CALLER, model, lambda: model(example))
         else:
             found = _head.by_shape(_CALLER, model, **widths)
-        _check_sizes(found, widths)
+        rejector._check_network(
+            _CALLER,
+            f"head {found.name!r}",
+            n_classes=found.layer.out_features,
+            n_features=found.layer.in_features,
+        )
         self.model = model
         self.head = found.name
         self.classes = rejector.classes
@@ -171,23 +176,6 @@ class _Score(nn.Module):
             if buffer is not None:
                 self._buffers[name] = buffer.to(fn(buffer).device)
         return self
-
-
-def _check_sizes(head: _head.Head, widths: Any) -> None:
-    sizes = {
-        "n_classes": head.layer.out_features,
-        "n_features": head.layer.in_features,
-    }
-    for name, found in sizes.items():
-        wanted = widths.get(name)
-        if wanted is not None and wanted != found:
-            msg = _check.must(
-                f"{wanted}, as in the rejector",
-                caller=_CALLER,
-                name=f"{name} of head {head.name!r}",
-                got=found,
-            )
-            raise ValueError(msg)
 
 
 def _who() -> int:

@@ -325,6 +325,20 @@ class Rejector:
             outputs = outputs._with(labels=labels)
         return self.fitted.score(outputs, batch_size=batch_size)
 
+    def _check_network(self, caller: str, name: str, **got: int | None) -> None:
+        """Raise unless a network's `n_classes` and `n_features` are those fitted on."""
+        for what, found in got.items():
+            wanted = self.fitted.widths.get(what)
+            if wanted and found and wanted != found:
+                msg = _check.must(
+                    f"{wanted}, as in the rejector",
+                    caller=caller,
+                    name=f"{what} of {name}",
+                    got=found,
+                    remedy="It must be calibrated on outputs of this very model",
+                )
+                raise ValueError(msg)
+
     def _share_below(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
         grid = self.reference["known"]
         return np.searchsorted(grid, known, side="right") / grid.size

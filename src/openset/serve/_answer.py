@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check
 from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -128,14 +127,6 @@ def _check_widths(rejector: Rejector, model: Model) -> None:
         found = model(np.zeros((1, *model.shape[1:]), model.dtype))  # type: ignore[arg-type]
     except RequestError:
         return  # zeros are nothing to it; requests will tell
-    for key, array in (("n_classes", found.logits), ("n_features", found.features)):
-        wanted = rejector.fitted.widths.get(key)
-        if wanted and array is not None and array.shape[1] != wanted:
-            msg = _check.must(
-                f"a network whose {key} is {wanted}, as in fit",
-                caller="openset.serve",
-                name="model",
-                got=str(array.shape[1]),
-                remedy="The rejector must be calibrated on outputs of this very model",
-            )
-            raise ValueError(msg)
+    widths = {"n_classes": found.logits, "n_features": found.features}
+    got = {key: None if a is None else a.shape[1] for key, a in widths.items()}
+    rejector._check_network("openset.serve", "the model", **got)

@@ -114,7 +114,7 @@ class Workers:
         process = self._processes.pop(place)
         lived = time.monotonic() - self._born[place]
         self._young[place] = self._young[place] + 1 if lived < _YOUNG else 0
-        pause = min(_LONGEST_PAUSE, 0.5 * 2 ** self._young[place]) - 0.5
+        pause = min(_LONGEST_PAUSE, 0.5 * 2 ** min(self._young[place], 8)) - 0.5
         self._due[place] = time.monotonic() + pause
         _LOG.error(
             "Server process %s ended (exit code %s): starting another in %.1f s",

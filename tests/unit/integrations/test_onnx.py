@@ -411,6 +411,6 @@ def test_a_network_the_rejector_does_not_fit_is_refused(width, classes, tmp_path
     model = nn.Sequential(nn.Linear(6, width), nn.ReLU(), nn.Linear(width, classes))
     what = "n_features" if classes == N_CLASSES else "n_classes"
     rejector = calibrated(RECIPES["knn"])
-    with pytest.raises(ValueError, match=f"a network whose {what} is"):
+    with pytest.raises(ValueError, match=f"{what} of the model must be"):
         export(rejector, tmp_path / "net.onnx", model, example=torch.randn(2, 6))
     assert not (tmp_path / "net.onnx").exists()

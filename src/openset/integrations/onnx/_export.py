@@ -154,7 +154,10 @@ def _behind(
         needs_features=needs_features,
     )
     _network.check_names(network, [_CLASS, _KNOWN, _THRESHOLD])
-    _network.check_widths(network, found, rejector.fitted.widths)
+    n_classes, n_features = (_network.width(network, name) for name in found)
+    rejector._check_network(
+        _CALLER, "the model", n_classes=n_classes, n_features=n_features
+    )
     graph = Graph(prefix="openset_")
     seen, inner = (
         None if name is None else Var(graph, name).cast(np.float32) for name in found

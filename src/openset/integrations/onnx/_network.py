@@ -3,7 +3,7 @@
 import logging
 import tempfile
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,28 +179,11 @@ def check_names(model: ModelProto, names: Sequence[str]) -> None:
         raise ValueError(msg)
 
 
-def check_widths(
-    model: ModelProto, names: Sequence[str | None], widths: Mapping[str, int | None]
-) -> None:
-    """Raise if logits or features are not as wide as those the rejector was fitted on.
-
-    Where the graph does not say how wide they are, nothing can be said.
-    """
+def width(model: ModelProto, name: str | None) -> int | None:
+    """Return how wide a tensor is, if the graph says it."""
     graph = onnx.shape_inference.infer_shapes(model).graph
-    of_tensor = {
-        entry.name: entry.type.tensor_type.shape.dim
-        for entry in (*graph.value_info, *graph.output, *graph.input)
-    }
-    for name, key in zip(names, ("n_classes", "n_features"), strict=True):
-        sizes = of_tensor.get(name or "", ())
-        wanted = widths.get(key)
-        got = sizes[-1].dim_value if len(sizes) else 0
-        if wanted and got and got != wanted:
-            msg = _check.must(
-                f"a network whose {key} is {wanted}, as in fit",
-                caller=CALLER,
-                name="model",
-                got=f"{got} ({name})",
-                remedy="The rejector must be calibrated on outputs of this very model",
-            )
-            raise ValueError(msg)
+    for entry in (*graph.value_info, *graph.output, *graph.input):
+        sizes = entry.type.tensor_type.shape.dim
+        if entry.name == name and len(sizes):
+            return sizes[-1].dim_value or None
+    return None

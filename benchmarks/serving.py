@@ -1,10 +1,10 @@
 """The server under load from another process, beside `predict` in process.
 
-    python benchmarks/serving.py [--requests 100000] [--seconds 5]
+    python benchmarks/serving.py [--requests 100000] [--seconds 5] [--workers N]
 
-Load comes from wrk (one thread, keep-alive) on the same machine, so that server and
-client share its cores. Networks are made up: logits and features are normal numbers,
-float32, seed 0. Writes its tables to benchmarks/README.md.
+Load comes from wrk (keep-alive) on the same machine, so that server and client share
+its cores. Networks are made up: logits and features are normal numbers, float32, seed
+0. Writes its tables to benchmarks/README.md, one section for each number of cores.
 """
 
 import argparse
@@ -30,7 +30,7 @@ from openset import Outputs, Rejector, detectors
 
 N_BATCH = 256
 ROUNDS = 3
-WORKERS = os.cpu_count() or 1
+CORES = os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ def wrk(
     connections: int,
     seconds: float,
     accept: str = "application/json",
+    threads: int = 1,
 ) -> dict[str, float]:
     """Send the same request again and again; return latencies and rates."""
     with tempfile.TemporaryDirectory() as folder:
@@ -152,7 +153,7 @@ def wrk(
         done = subprocess.run(  # noqa: S603
             [
                 shutil.which("wrk") or "wrk",
-                "-t1",
+                f"-t{threads}",
                 f"-c{connections}",
                 f"-d{max(1, round(seconds))}s",
                 "--timeout=30s",
@@ -194,7 +195,7 @@ def single(case: Case, connections: int, seconds: float) -> str:
     )
 
 
-def batches(case: Case, seconds: float) -> str:
+def batches(case: Case, seconds: float, workers: int) -> str:
     """Measure batches of 256, and `predict` on the same in this process.
 
     In turns, several times, and the best of each: the machine has other users.
@@ -213,7 +214,9 @@ def batches(case: Case, seconds: float) -> str:
         np.savez(stream, **arrays)
     body = stream.getvalue()
 
-    def load(url: str, accept: str, connections: int = 2) -> dict[str, float]:
+    def load(
+        url: str, accept: str, connections: int = 2, threads: int = 1
+    ) -> dict[str, float]:
         found = wrk(
             url,
             body,
@@ -221,6 +224,7 @@ def batches(case: Case, seconds: float) -> str:
             connections=connections,
             seconds=seconds / ROUNDS,
             accept=accept,
+            threads=threads,
         )
         if url != floor_url:
             wait_until_idle(url)
@@ -229,7 +233,7 @@ def batches(case: Case, seconds: float) -> str:
     here, floor, json, npy, many = [], [], [], [], []
     with (
         serving(rejector) as url,
-        serving(rejector, WORKERS) as many_url,
+        serving(rejector, workers) as many_url,
         bare() as floor_url,
     ):
         for _ in range(ROUNDS + 1):
@@ -237,7 +241,9 @@ def batches(case: Case, seconds: float) -> str:
             floor.append(load(floor_url, "application/json")["rate"])
             json.append(load(url, "application/json"))
             npy.append(load(url, "application/x-npy"))
-            many.append(load(many_url, "application/x-npy", 8 * WORKERS))
+            many.append(
+                load(many_url, "application/x-npy", 8 * workers, wrk_threads(workers))
+            )
     rates = [
         max(here[1:]),  # the first round warms up
         max(floor[1:]),
@@ -251,6 +257,11 @@ def batches(case: Case, seconds: float) -> str:
         + "".join(f" | {rates[0] / rate:.1f}×" for rate in (*rates[2:], least))
         + " |"
     )
+
+
+def wrk_threads(workers: int) -> int:
+    """Give the client half as many threads as the server, if there are cores."""
+    return max(1, min(workers, CORES - workers) // 2)
 
 
 def wait_until_idle(url: str) -> None:
@@ -306,9 +317,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--workers", type=int, default=CORES, help="processes")
     arguments = parser.parse_args()
+    n = arguments.workers
     lines = [
-        "## Serving",
+        f"## Serving, {CORES} cores",
         "",
         f"`python benchmarks/serving.py` on {machine()}; uvicorn {version('uvicorn')} "
         f"(httptools {version('httptools')}), fastapi {version('fastapi')}, "
@@ -330,23 +343,24 @@ def main() -> None:
         "connections, answered as JSON and as `.npy` (decisions alone, which is what "
         "`predict` returns), beside `predict` called on the same arrays in one "
         "process; time per batch, the best of "
-        f"{ROUNDS} rounds in turns. *{WORKERS} processes*: `--workers {WORKERS}`, "
-        f"{8 * WORKERS} connections, `.npy`. *Bare* is a server on plain sockets that "
-        "reads the same bytes and does nothing. The ratios are over `predict`; the aim "
+        f"{ROUNDS} rounds in turns. *{n} processes*: `--workers {n}`, "
+        f"{8 * n} connections from {wrk_threads(n)} threads, `.npy`. *Bare* is "
+        "a server on plain sockets that reads the same bytes and does nothing. The "
+        "ratios are over `predict`; the aim "
         "is at most 2×. The floor is `predict` after a bare transfer, one after the "
         "other, with no HTTP at all.",
         "",
         "| | body | predict | bare | HTTP, JSON | HTTP, `.npy` | "
-        f"{WORKERS} processes | ratio, JSON | ratio, `.npy` | ratio, {WORKERS} "
+        f"{n} processes | ratio, JSON | ratio, `.npy` | ratio, {n} "
         "processes | floor |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for case in BATCHES:
-        lines.append(batches(case, arguments.seconds))
+        lines.append(batches(case, arguments.seconds, n))
         print(lines[-1], flush=True)
     lines += ["", endurance(SINGLE[0], arguments.requests)]
     print(lines[-1], flush=True)
-    put_section("serving", "\n".join(lines))
+    put_section(f"serving, {CORES} cores", "\n".join(lines))
 
 
 if __name__ == "__main__":

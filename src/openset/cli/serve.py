@@ -53,8 +53,7 @@ def command(
         float,
         typer.Option(
             min=0.001,
-            help="Most bytes of all bodies held at once, in MiB; then 503. Workers "
-            "share it, with room for one body each.",
+            help="Most bytes of all bodies held at once, in MiB; then 503.",
         ),
     ] = serve.MAX_IN_FLIGHT / 2**20,
     stop_seconds: Annotated[
@@ -73,19 +72,15 @@ def command(
     /healthz for whoever asks, GET /openapi.json describes it all. SIGTERM and Ctrl-C
     answer what was accepted, then stop.
     """
-    max_bytes = round(max_megabytes * 2**20)
-    max_in_flight = round(max_megabytes_in_flight * 2**20)
     if workers > 1:
         Rejector.load(folder)  # what is wrong with it is said once
-        # A share of it for each, but room for a body.
-        max_in_flight = max(min(max_bytes, max_in_flight), max_in_flight // workers)
     make = partial(
         _application,
         folder,
         _digest(folder) if workers > 1 else None,
         model=model,
-        max_bytes=max_bytes,
-        max_in_flight=max_in_flight,
+        max_bytes=round(max_megabytes * 2**20),
+        max_in_flight=round(max_megabytes_in_flight * 2**20),
     )
     serve.run(make, host=host, port=port, stop_seconds=stop_seconds, workers=workers)
 

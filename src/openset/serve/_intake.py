@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import numpy as np
+from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect, Request
 
 from openset.serve._errors import RequestError, too_large
@@ -14,15 +15,33 @@ UPLOAD = "openset.upload"
 
 
 class Intake:
-    """The limits, and the bytes all requests hold at the moment."""
+    """The limits, and the bytes all requests hold at the moment.
+
+    Several processes share one limit: each writes what it holds to a place of its own
+    and reads those of all. Two that look at the same moment may both take the last
+    bytes, so the limit can be passed by a body for each process.
+    """
 
     def __init__(self, *, max_bytes: int, max_in_flight: int, seconds: float) -> None:
         self.max_bytes = max_bytes
         self.max_in_flight = max_in_flight
         self.seconds = seconds
-        self.held = 0
+        self.join(np.zeros(1, np.int64), 0)
         # Where connections read to: what one has read it takes out before the next.
         self.scratch = memoryview(bytearray(64 << 10))
+
+    def join(self, held: NDArray[np.int64], place: int) -> None:
+        """Count what is held here from now on, and look at all of it."""
+        self._held, self._place = held, place
+
+    @property
+    def held(self) -> int:
+        """Bytes held now, by all processes."""
+        return int(self._held.sum())
+
+    def hold(self, more: int) -> None:
+        """Count bytes that are held from now on, or with a minus no longer."""
+        self._held[self._place] += more
 
     async def read(self, request: Request, hold: "Hold") -> Buffer:
         """Collect a body, and stop as soon as it is too long, too slow or too much."""
@@ -69,19 +88,20 @@ class Hold:
     def grow_to(self, size: int) -> None:
         """Take as many bytes, or refuse if others hold too many."""
         more = max(0, size - self._size)
-        if self._intake.held + more > self._intake.max_in_flight:
+        held = self._intake.held
+        if held + more > self._intake.max_in_flight:
             msg = (
                 f"predict: bodies in flight must be at most "
                 f"{self._intake.max_in_flight} bytes together, got {size} more than "
-                f"the {self._intake.held} held now. Send it again later"
+                f"the {held} held now. Send it again later"
             )
             raise RequestError(503, msg)
-        self._intake.held += more
+        self._intake.hold(more)
         self._size += more
 
     def release(self) -> None:
         """Give all of it back."""
-        self._intake.held -= self._size
+        self._intake.hold(-self._size)
         self._size = 0
 
 

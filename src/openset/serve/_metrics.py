@@ -35,6 +35,7 @@ ROW = np.dtype(
         ("recent", "i8", 2),  # the last samples, unknowns among them
         ("known", "i8", 2 * len(_EDGES) + 1),
         ("is_ready", "i8"),
+        ("held", "i8"),  # bytes of bodies in flight
     ]
 )
 """The counts of one server process."""

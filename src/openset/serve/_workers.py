@@ -112,6 +112,7 @@ class Workers:
     def _bury(self, place: int) -> None:
         """Note when another is to be started: soon, or later if they die young."""
         process = self._processes.pop(place)
+        self._rows["held"][place] = 0
         lived = time.monotonic() - self._born[place]
         self._young[place] = self._young[place] + 1 if lived < _YOUNG else 0
         pause = min(_LONGEST_PAUSE, 0.5 * 2 ** min(self._young[place], 8)) - 0.5
@@ -155,6 +156,7 @@ def _work(
             print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
             sys.exit(_BAD)
         application.state.metrics.join(rows, place)
+        application.state.intake.join(rows["held"], place)
         server = _server.Server(_server.config(application, stop_seconds))
         rows["is_ready"][place] = 1
         kind = listening.family, listening.type, socket.IPPROTO_TCP  # see _run.py

@@ -195,13 +195,34 @@ def test_a_stop_under_load_loses_no_accepted_request(folder, keep):
     assert not any(_is_alive(one) for one in workers)
 
 
-def test_the_share_of_each_holds_the_largest_body(folder):
-    limits = ("--max-megabytes", 1, "--max-megabytes-in-flight", 1)
-    body = batch(15_000)
+def test_they_share_one_limit_of_bytes_in_flight(folder):
+    limits = ("--max-megabytes", 1, "--max-megabytes-in-flight", 2)
+    body, kind = batch(15_000), {"Content-Type": "application/x-npz"}
     assert 900_000 < len(body) < 2**20
+    head = (
+        "POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-npz\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
     with serving(folder, "--workers", 3, *limits) as live:
-        headers = {"Content-Type": "application/x-npz"}
-        assert live.post(content=body, headers=headers).status_code == 200
+
+        def answers():
+            """Of several connections, hence of several workers."""
+            sent = [live.post(content=body, headers=kind) for _ in range(6)]
+            return {one.status_code for one in sent}
+
+        assert answers() == {200}
+        waiting = [socket.create_connection(("127.0.0.1", live.port)) for _ in "ab"]
+        for connection in waiting:
+            connection.sendall(head.encode() + body[:-1000])
+        wait_for(lambda: 200 not in answers())
+        assert answers() == {503}
+        # What a dead one held it holds no more.
+        for worker in ids(live):
+            os.kill(worker, signal.SIGKILL)
+        wait_for(lambda: len(ids(live)) == 3)
+        assert answers() == {200}
+        for connection in waiting:
+            connection.close()
 
 
 def test_without_a_parent_they_end(folder):

@@ -108,7 +108,7 @@ def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:
         raise FileNotFoundError(msg)
     # np.load takes anything that is no zip file for a pickle: look first.
     if not zipfile.is_zipfile(path):
-        msg = f"{caller}: {path} is damaged or not a .npz archive. Write it again"
+        msg = f"{caller}: {path} {_why_no_archive(path)}"
         raise ArtefactError(msg)
     try:
         with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
@@ -120,6 +120,31 @@ def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:
             why = f"is damaged or not a .npz archive ({error})"
         msg = f"{caller}: {path} {why}. Write it again"
         raise ArtefactError(msg) from error
+
+
+def _why_no_archive(path: Path) -> str:
+    if path.is_dir():
+        return "must be a file, got a folder"
+    with path.open("rb") as stream:
+        start = stream.read(6)
+    if start == b"\x93NUMPY":
+        return (
+            "must be a .npz archive of named arrays, got a single array. Write them "
+            "with np.savez(path, logits=..., labels=...)"
+        )
+    if not start:
+        return "must be a .npz archive, got an empty file. Write it again"
+    return "is damaged or not a .npz archive. Write it again"
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file in what is wrong with its content."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        msg = f"{path}: {error}"
+        raise type(error)(msg) from error
 
 
 def pick(

@@ -308,11 +308,12 @@ class Outputs:
         if path.is_dir():
             return cls._load_folder(path)
         arrays = _io.read_npz("Outputs.load", path)
+        _need_logits_or_features(path, arrays)
         arrays = _io.pick(
             "Outputs.load", path, arrays, required=(), optional=(*_ARRAYS, "classes")
         )
-        _need_logits_or_features(path, arrays)
-        return cls(**arrays)
+        with _io.naming(path):
+            return cls(**arrays)
 
     @classmethod
     def _load_folder(cls, path: Path) -> Self:
@@ -337,12 +338,13 @@ class Outputs:
             except (ValueError, KeyError, TypeError) as error:
                 msg = f"Outputs.load: {meta_file} is damaged ({error!r})"
                 raise ArtefactError(msg) from error
-        return cls(**arrays)
+        with _io.naming(path):
+            return cls(**arrays)
 
 
 def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
     if "logits" not in arrays and "features" not in arrays:
-        have = ", ".join(sorted(arrays)) or "nothing we know"
+        have = ", ".join(sorted(arrays)) or "neither"
         msg = f"Outputs.load: {path} must hold logits or features, got {have}"
         raise ArtefactError(msg)
 

@@ -228,12 +228,20 @@ class Scores:
             }
             stored = (table.schema.metadata or {}).get(b"openset.n_classes")
             n_classes = None if stored is None else int(stored)
+        if "known" not in columns and {"logits", "features"} & set(columns):
+            msg = (
+                f"Scores.load: {path} must hold scores, got outputs of a network "
+                f"({', '.join(sorted(columns))}). Score them first: openset score, or "
+                "detectors.make('msp').fit(train).score(outputs)"
+            )
+            raise ArtefactError(msg)
         columns = _io.pick(
             "Scores.load", path, columns, required=_REQUIRED, optional=_OPTIONAL
         )
         if "n_classes" in columns:
             n_classes = int(columns.pop("n_classes"))
-        return cls(**columns, n_classes=n_classes)
+        with _io.naming(path):
+            return cls(**columns, n_classes=n_classes)
 
 
 def _knownness(values: ArrayLike) -> NDArray[np.float64]:

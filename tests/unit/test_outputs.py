@@ -121,6 +121,27 @@ def test_a_folder_without_arrays_and_damaged_names_are_refused(tmp_path):
         Outputs.load(tmp_path / "none")
 
 
+def test_what_is_wrong_inside_names_the_file(tmp_path):
+    np.savez(tmp_path / "bad.npz", logits=np.zeros((4, 2)), labels=[0, 1])
+    with pytest.raises(ValueError, match=r"bad\.npz: Outputs: logits and labels must"):
+        Outputs.load(tmp_path / "bad.npz")
+    np.savez(tmp_path / "other.npz", scores=np.zeros(2))
+    with pytest.raises(ArtefactError, match="must hold logits or features, got scores"):
+        Outputs.load(tmp_path / "other.npz")
+    folder = Outputs(**GOOD).save(tmp_path / "outputs")
+    np.save(folder / "labels.npy", np.zeros(99, dtype=int))
+    with pytest.raises(
+        ValueError, match=r"outputs: Outputs: .*must have the same length"
+    ):
+        Outputs.load(folder)
+
+
+def test_a_single_array_is_told_what_is_missing(tmp_path):
+    np.save(tmp_path / "logits.npy", np.zeros((3, 2)))
+    with pytest.raises(ArtefactError, match="got a single array"):
+        Outputs.load(tmp_path / "logits.npy")
+
+
 def test_an_empty_selection_is_refused():
     with pytest.raises(ValueError, match="selection of no samples"):
         Outputs(**GOOD).take(np.zeros(4, bool))

@@ -89,7 +89,8 @@ def test_a_pickled_archive_is_refused(tmp_path):
     [
         ("scores.npz", b"not a zip file", "damaged or not a .npz archive"),
         ("scores.npz", b"PK\x03\x04 cut off", "damaged or not a .npz archive"),
-        ("scores.npz", b"", "damaged or not a .npz archive"),
+        ("scores.npz", b"", "got an empty file"),
+        ("scores.npz", b"\x93NUMPY\x01\x00", "got a single array"),
         ("scores.csv", b"labels,predicted,known\n0,0\n", "equally long rows"),
         ("scores.csv", b"labels,predicted,known\n0,zero,1\n", "column predicted"),
         ("scores.csv", b"labels,known\n0,1\n", "missing predicted"),
@@ -102,6 +103,18 @@ def test_damaged_files_get_a_clear_error(tmp_path, name, content, words):
     with pytest.raises(ArtefactError, match=r"^Scores\.load: ") as caught:
         Scores.load(path)
     assert words in str(caught.value)
+
+
+def test_outputs_in_place_of_scores_are_recognised(tmp_path):
+    np.savez(tmp_path / "outputs.npz", logits=np.zeros((2, 2)), labels=[0, -1])
+    with pytest.raises(ArtefactError, match="got outputs of a network"):
+        Scores.load(tmp_path / "outputs.npz")
+
+
+def test_what_is_wrong_inside_names_the_file(tmp_path):
+    np.savez(tmp_path / "bad.npz", **(GOOD | {"known": np.full(3, np.nan)}))
+    with pytest.raises(ValueError, match=r"bad\.npz: Scores: known must be"):
+        Scores.load(tmp_path / "bad.npz")
 
 
 def test_a_truncated_archive_is_refused(tmp_path):

@@ -5,13 +5,14 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
 from openset import thresholds
 from openset._types import UNKNOWN
 from openset.cli._recipe import recipe
-from openset.cli._tables import OUT
+from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -19,21 +20,25 @@ from openset.thresholds import Choice, Operation
 
 EPILOG = """[bold]Examples[/bold]
 
-openset calibrate --train train.npz --detector postmax --known val.npz
---surrogate negatives.npz --out rejector/
+openset calibrate --train train.npz --detector postmax --known val.npz \\
+    --surrogate negatives.npz --out rejector/
 
-openset calibrate --train train.npz --detector msp --detector postmax --known val.npz
---surrogate negatives.npz --alpha 0.5 --test test.npz --out rejector/
+openset calibrate --train train.npz --detector msp --detector postmax \\
+    --known val.npz --surrogate negatives.npz --alpha 0.5 --test test.npz \\
+    --out rejector/
 
-openset calibrate --train train.npz --known val.npz --surrogate mixup --out rejector/
+openset calibrate --train train.npz --known val.npz --surrogate mixup \\
+    --out rejector/
 
-openset calibrate --train train.npz --known val.npz --objective conformal --target 0.05
---out rejector/"""
+openset calibrate --train train.npz --known val.npz --objective conformal \\
+    --target 0.05 --out rejector/"""
 
 _USUAL = ("postmax",)
 _COMPARED = ("osa", "worst_group")
 _KNOWNS_ALONE = ("at_tpr", "conformal")
 _TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "level"}
+_SEEN = 0.3  # share of samples that is no accident
+_COSTS = ("missed_unknown", "false_unknown", "confusion")
 
 
 def command(
@@ -79,6 +84,25 @@ def command(
         float | None,
         typer.Option(help="The rate for at_fpr, at_tpr and conformal."),
     ] = None,
+    missed_unknown: Annotated[
+        float | None,
+        typer.Option(help="For by_cost: cost of accepting an unknown (1)."),
+    ] = None,
+    false_unknown: Annotated[
+        float | None,
+        typer.Option(help="For by_cost: cost of rejecting a known (1)."),
+    ] = None,
+    confusion: Annotated[
+        float | None,
+        typer.Option(help="For by_cost: cost of giving a known the wrong class (1)."),
+    ] = None,
+    cost_matrix: Annotated[
+        Path | None,
+        typer.Option(
+            help="For by_cost, instead of the three: a .csv or .npy with the cost of "
+            "deciding column where row is true, unknown last.",
+        ),
+    ] = None,
     hedge: Annotated[
         bool,
         typer.Option(
@@ -93,9 +117,11 @@ def command(
     ] = None,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
-    options = _options(objective, target)
+    costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
+    options = _options(objective, target) | _costs(objective, costs, cost_matrix)
     training = Outputs.load(train)
     validation, sets = _split(known, surrogate or [])
+    _compare_rows(train, training, known, validation)
     fitted = {text: recipe(text).fit(training) for text in detector or _USUAL}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
@@ -142,6 +168,55 @@ def _options(objective: str | None, target: float | None) -> dict[str, Any]:
     return {_TARGETS[objective]: target}
 
 
+def _costs(
+    objective: str | None, costs: dict[str, float | None], matrix: Path | None
+) -> dict[str, Any]:
+    """Return what `by_cost` is to be told."""
+    given: dict[str, Any] = {n: cost for n, cost in costs.items() if cost is not None}
+    if matrix is not None and given:
+        names = ", ".join("--" + name.replace("_", "-") for name in given)
+        msg = f"openset calibrate: --cost-matrix stands instead of {names}"
+        raise typer.BadParameter(msg)
+    if matrix is not None:
+        given["cost_matrix"] = _matrix(matrix)
+    if given and objective != "by_cost":
+        msg = "openset calibrate: costs go with --objective by_cost"
+        raise typer.BadParameter(msg)
+    return given
+
+
+def _matrix(path: Path) -> NDArray[Any]:
+    try:
+        if path.suffix == ".npy":
+            return np.asarray(np.load(path, allow_pickle=False))
+        return np.loadtxt(path, delimiter=",", ndmin=2)
+    except (ValueError, EOFError) as error:
+        msg = (
+            f"openset calibrate: --cost-matrix must be numbers with commas between, or "
+            f"a .npy array, got {path} ({error})"
+        )
+        raise ValueError(msg) from error
+
+
+def _compare_rows(train: Path, training: Outputs, known: Path, held: Outputs) -> None:
+    """Say so if the detector has seen the samples its threshold is chosen on."""
+    share = np.isin(_rows(held), _rows(training)).mean()
+    if share > _SEEN:
+        ERRORS.print(
+            f"[yellow]{share:.0%} of the samples of {known} are in {train}[/yellow]: a "
+            "threshold chosen on what the detector was fitted on looks better than it "
+            "is. Hold samples out.",
+            highlight=False,
+        )
+
+
+def _rows(outputs: Outputs) -> NDArray[np.uint64]:
+    """Tell samples apart by two of their numbers."""
+    values = outputs.logits if outputs.logits is not None else outputs.features
+    ends = np.asarray(values)[:, [0, -1]].astype(np.float32)
+    return np.ascontiguousarray(ends).view(np.uint64).ravel()
+
+
 def _need_surrogate(sets: list[Outputs], what: str) -> None:
     if not sets:
         msg = (
@@ -169,8 +244,14 @@ def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:
     for name in surrogates:
         if name in thresholds.KINDS:
             sets.append(thresholds.synthetic(validation, name))
-        else:
+        elif Path(name).exists():
             sets.append(_grouped(Outputs.load(name), Path(name).stem))
+        else:
+            msg = (
+                f"openset calibrate: --surrogate must be a file, a folder or one of "
+                f"{', '.join(thresholds.KINDS)}, got {name}, which does not exist"
+            )
+            raise FileNotFoundError(msg)
     return validation, sets
 
 
@@ -223,28 +304,8 @@ def _print_report(rejector: Rejector) -> None:
         f"[bold]{rejector.fitted.detector.name}[/bold], threshold {threshold}",
         highlight=False,
     )
-    interval = threshold.rate.interval
-    span = "" if interval is None else f" ({interval.low:.4f}–{interval.high:.4f})"
-    OUT.print(
-        f"{threshold.rate.name} {threshold.rate.value:.4f}{span} on the calibration "
-        f"data; {report.accepted_known:.1%} of the known samples accepted"
-        + ("" if report.urr is None else f", {report.urr:.1%} of the unknown rejected"),
-        highlight=False,
-    )
-    if report.flat is not None and report.flat_share:
-        OUT.print(
-            f"within a point of the best: thresholds from {report.flat.low:.4g} to "
-            f"{report.flat.high:.4g}, {report.flat_share:.1%} of the samples",
-            highlight=False,
-        )
-    if len(report.alphas):
-        first, last = report.alphas[0], report.alphas[-1]
-        OUT.print(
-            f"if {first['alpha']:.0%} of the samples were known, the threshold would "
-            f"be {first['threshold']:.4g}; if {last['alpha']:.0%}, "
-            f"{last['threshold']:.4g}",
-            highlight=False,
-        )
+    for sentence in report.sentences:
+        OUT.print(sentence, highlight=False)
     if len(report.groups) > 1:
         table = _table("", "unknowns", "n", "rejected", "OSA", "best OSA", "loss")
         for row in report.groups:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -190,9 +190,23 @@ class Evaluation(Mapping[str, float]):
         return text
 
 
+@runtime_checkable
+class Chosen(Protocol):
+    """A threshold that knows where it comes from: `openset.thresholds.Threshold`."""
+
+    @property
+    def value(self) -> float: ...
+
+    @property
+    def per_class(self) -> tuple[float, ...]: ...
+
+    def check_disjoint(self, scores: Scores, *, caller: str) -> None:
+        """Refuse the samples it was chosen on."""
+
+
 def evaluate(
     scores: Scores,
-    threshold: float | None = None,
+    threshold: float | Chosen | None = None,
     level: float = 0.95,
     *,
     bootstrap: int = 0,
@@ -206,7 +220,9 @@ def evaluate(
     scores
         Labelled scores with knowns and unknowns.
     threshold
-        Also evaluate decisions at this threshold (chosen on *other* data).
+        Also evaluate decisions at this threshold (chosen on *other* data): a number,
+        or what a function of :mod:`openset.thresholds` chose, which refuses the very
+        samples it was chosen on.
     level
         Confidence level of the intervals: U-statistic variance for AUROC, OpenAUC and
         partial OpenAUC; Wilson's for plain shares.
@@ -250,7 +266,7 @@ def evaluate(
     values |= _ranking_values(table, sums)
     intervals = _ranking_intervals(values, table, sums, level)
     if threshold is not None:
-        threshold = _check.threshold("evaluate", threshold)
+        threshold = _number(threshold, scores)
         at_threshold, at_threshold_intervals = _at_threshold(scores, threshold, level)
         values |= at_threshold
         intervals |= at_threshold_intervals
@@ -284,9 +300,26 @@ def evaluate(
     )
 
 
+def _number(threshold: float | Chosen, scores: Scores) -> float:
+    if not isinstance(threshold, Chosen):
+        return _check.threshold("evaluate", threshold)
+    threshold.check_disjoint(scores, caller="evaluate")
+    if threshold.per_class:
+        msg = _check.must(
+            "one number",
+            caller="evaluate",
+            name="threshold",
+            got="one for each class",
+            remedy="Use thresholds.operate(threshold, scores), or evaluate what "
+            "threshold.cut(scores) returns: scores that are margins, and 0",
+        )
+        raise ValueError(msg)
+    return threshold.value
+
+
 def by_group(
     scores: Scores,
-    threshold: float | None = None,
+    threshold: float | Chosen | None = None,
     level: float = 0.95,
     *,
     bootstrap: int = 0,

@@ -23,6 +23,7 @@ _ALMOST = 0.95  # "almost all" of one side
 _DISAGREE = 0.05  # points of accuracy one kind of unknowns may cost another
 _FEW = 50
 _KINDS = 3  # kinds of unknowns that begin to speak for kinds not seen
+_CHANCE = 0.1  # share of what the commonest class leaves that a network should get
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Caution:
     CAL001 the threshold sits at the edge of the scores; CAL002 almost all of one side
     is accepted or rejected; CAL003 the groups of unknowns want different thresholds;
     CAL004 few samples; CAL005 the surrogate is synthetic; CAL006 one or two kinds of
-    unknowns only, which say little about a third.
+    unknowns only, which say little about a third; CAL007 the knowns are hardly ever
+    given the class they are labelled with.
     """
 
     code: str
@@ -49,13 +51,15 @@ class Report:
     `flat` spans the thresholds around it within one point of the best open-set
     accuracy, `flat_share` is the share of calibration samples scored inside: large is
     good. `groups` has a row per kind of unknowns, `alphas` one per weight of the known
-    side. Without unknowns only the known side is reported.
+    side. `accuracy` is that of the knowns, were all accepted (None in old reports).
+    Without unknowns only the known side is reported. Print it to read it.
     """
 
     threshold: Threshold
     osa: float | None
     ccr: float
     accepted_known: float
+    accuracy: float | None
     urr: float | None
     flat: Span | None
     flat_share: float | None
@@ -70,12 +74,60 @@ class Report:
         """Codes of the cautions."""
         return tuple(caution.code for caution in self.cautions)
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What there is to say, but for the groups and the cautions."""
+        rate, found = self.threshold.rate, []
+        span = rate.interval
+        known = f"{self.accepted_known:.1%} of the known samples accepted"
+        unknown = (
+            "" if self.urr is None else f", {self.urr:.1%} of the unknown rejected"
+        )
+        found.append(
+            f"{rate.name} {rate.value:.4f}"
+            + ("" if span is None else f" ({span.low:.4f}–{span.high:.4f})")
+            + f" on the calibration data; {known}{unknown}"
+        )
+        if self.accuracy is not None:
+            found.append(
+                f"closed-set accuracy of the known samples {self.accuracy:.4f}"
+            )
+        if self.threshold.method == "worst_group" and len(self.groups) > 1:
+            loss = max(row["loss"] for row in self.groups)
+            found.append(
+                f"no kind of unknowns loses more than {loss:.4f} against the threshold "
+                "that is best for it"
+            )
+        if self.flat is not None and self.flat_share:
+            found.append(
+                f"within a point of the best: thresholds from {self.flat.low:.4g} to "
+                f"{self.flat.high:.4g}, {self.flat_share:.1%} of the samples"
+            )
+        if len(self.alphas):
+            first, last = self.alphas[0], self.alphas[-1]
+            found.append(
+                f"if {first['alpha']:.0%} of the samples were known, the threshold "
+                f"would be {first['threshold']:.4g}; if {last['alpha']:.0%}, "
+                f"{last['threshold']:.4g}"
+            )
+        return tuple(found)
+
+    def __str__(self) -> str:
+        groups = [
+            f"  {row['group']}: {row['urr']:.4f} of {row['n']} rejected, OSA "
+            f"{row['osa']:.4f}, {row['loss']:.4f} below its best"
+            for row in self.groups
+        ]
+        lines = [f"threshold {self.threshold}", *self.sentences]
+        return "\n".join([*lines, *groups, *map(str, self.cautions)])
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, without the threshold itself."""
         return {
             "osa": self.osa,
             "ccr": self.ccr,
             "accepted_known": self.accepted_known,
+            "accuracy": self.accuracy,
             "urr": self.urr,
             "flat": None if self.flat is None else [str(end) for end in self.flat],
             "flat_share": self.flat_share,
@@ -98,6 +150,7 @@ class Report:
             osa=document["osa"],
             ccr=document["ccr"],
             accepted_known=document["accepted_known"],
+            accuracy=document.get("accuracy"),
             urr=document["urr"],
             flat=None if flat is None else Span(float(flat[0]), float(flat[1])),
             flat_share=document["flat_share"],
@@ -155,6 +208,7 @@ def report(scores: Scores, threshold: Threshold) -> Report:
         osa=osa,
         ccr=ccr,
         accepted_known=tpr,
+        accuracy=float(np.count_nonzero(scores.is_correct) / scores.n_known),
         urr=urr,
         flat=flat,
         flat_share=flat_share,
@@ -266,11 +320,15 @@ def _cautions(
     if urr is not None and urr < 1 - _ALMOST:
         add("CAL002", f"{1 - urr:.1%} of the unknown samples are accepted")
     if clash > _DISAGREE:
+        advice = (
+            "This one is the fairest to all; choosing among detectors may help"
+            if threshold.method == "worst_group"
+            else "Consider the objective worst_group, or choosing among detectors"
+        )
         add(
             "CAL003",
             f"the groups of unknowns disagree: the best threshold for one costs "
-            f"another up to {clash:.1%} of open-set accuracy. Consider "
-            f"objective='worst_group', or thresholds.choose",
+            f"another up to {clash:.1%} of open-set accuracy. {advice}",
         )
     few = [
         f"{n} {side}"
@@ -295,5 +353,14 @@ def _cautions(
             f"{'one kind' if n_kinds == 1 else 'two kinds'} of unknowns only: that "
             f"says little about how the threshold does on another. Give groups, or "
             f"more kinds",
+        )
+    accuracy = np.count_nonzero(scores.is_correct) / scores.n_known
+    commonest = np.bincount(scores.labels[~scores.is_unknown]).max() / scores.n_known
+    if commonest < 1 and accuracy < commonest + _CHANCE * (1 - commonest):
+        add(
+            "CAL007",
+            f"only {accuracy:.1%} of the known samples are given the class they are "
+            f"labelled with ({commonest:.1%} are of one class). Are the labels in the "
+            f"order of the network's outputs, and of the same samples?",
         )
     return found

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector
+from openset import Outputs, Rejector, detectors
 from openset.cli import app, main
 from tests.unit.rejector.test_rejector import drawn
 
@@ -123,6 +123,43 @@ def test_mixtures_are_one_more_kind_if_they_are_wanted(data, tmp_path):
     assert found[1] > found[0]
 
 
+def test_prices_may_be_given_one_by_one_or_as_a_matrix(data, tmp_path):
+    base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--surrogate")
+    base += ("far.npz", "--objective", "by_cost", "--out")
+    known, far = (Outputs.load(data / f"{name}.npz") for name in ("val", "far"))
+    fitted = detectors.make("postmax").fit(Outputs.load(data / "train.npz"))
+    expected = Rejector.calibrate(
+        fitted, known=known, surrogate=far, objective="by_cost", missed_unknown=5
+    )
+    n = known.n_classes + 1
+    matrix = 1 - np.eye(n)
+    matrix[-1, :-1] = 5
+    np.savetxt(tmp_path / "costs.csv", matrix, delimiter=",")
+    np.save(tmp_path / "costs.npy", matrix)
+    for given in (
+        ("--missed-unknown", "5"),
+        ("--cost-matrix", str(tmp_path / "costs.csv")),
+        ("--cost-matrix", str(tmp_path / "costs.npy")),
+    ):
+        assert run(data, *base, str(tmp_path / "r"), *given).exit_code == 0
+        found = Rejector.load(tmp_path / "r").threshold
+        assert found.value == expected.threshold.value
+    free = run(data, *base, str(tmp_path / "r"), "--missed-unknown", "0")
+    assert free.exit_code == 0
+    assert Rejector.load(tmp_path / "r").threshold.value < expected.threshold.value
+
+
+def test_samples_the_detector_was_fitted_on_are_noticed(data, tmp_path):
+    base = ("calibrate", "--train", "train.npz", "--surrogate", "far.npz")
+    base += ("--out", str(tmp_path / "r"), "--known")
+    said = {
+        name: " ".join(run(data, *base, name).stderr.split())
+        for name in ("train.npz", "val.npz")
+    }
+    assert said["train.npz"].startswith("100% of the samples of")
+    assert said["val.npz"] == ""
+
+
 def test_mistakes_are_one_line(data, monkeypatch, capsys):
     monkeypatch.chdir(data)
 
@@ -142,10 +179,15 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
     assert "--hedge goes with several" in fails(*one, "--hedge")
     assert "knn does not take these options" in fails(*one, "-d", "knn:m=5")
     assert "--target goes with" in fails(*base, "--target", "0.1")
+    assert "costs go with --objective by_cost" in fails(*one, "--confusion", "2")
+    by_cost = (*one, "--objective", "by_cost", "--cost-matrix", "val.npz")
+    assert "--cost-matrix must be numbers with commas" in fails(*by_cost)
+    assert "--cost-matrix stands instead of" in fails(*by_cost, "--confusion", "2")
     assert "--surrogate must be given" in fails(
         *base, "--detector", "msp", "--detector", "postmax"
     )
-    assert "no such file" in fails(*base, "--surrogate", "gone.npz")
+    misspelt = fails(*base, "--surrogate", "mixpu")
+    assert "or one of mixup, noise, left-out, got mixpu" in misspelt
     assert "no such folder: nowhere" in fails("predict", "nowhere", "new.npz")
     assert not (data / "r").exists()
 

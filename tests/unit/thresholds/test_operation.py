@@ -89,6 +89,20 @@ def test_calibration_and_test_must_differ():
         thresholds.operate(scores, copy)
 
 
+def test_evaluate_takes_a_chosen_threshold_and_knows_its_samples():
+    calibration, test = drawn(0), drawn(1)
+    chosen = thresholds.osa(calibration)
+    expected = metrics.evaluate(test, chosen.value)
+    assert metrics.evaluate(test, chosen).to_json() == expected.to_json()
+    each = metrics.by_group(test, chosen)["far"]
+    alone = test.take(test.is_unknown <= (test.groups == "far"))
+    assert each.to_json() == metrics.evaluate(alone, chosen.value).to_json()
+    with pytest.raises(ValueError, match="other samples than those the threshold"):
+        metrics.evaluate(calibration, chosen)
+    with pytest.raises(ValueError, match=r"must be one number.*thresholds\.operate"):
+        metrics.evaluate(test, thresholds.per_class(calibration))
+
+
 def test_an_objective_of_ones_own_is_called_and_checked():
     calibration, test = drawn(0), drawn(1)
     mine = lambda s: thresholds.at_tpr(s, 0.9)  # noqa: E731
@@ -153,6 +167,12 @@ def test_groups_that_want_different_thresholds_are_cautioned():
     found = thresholds.report(scores, thresholds.osa(scores, 0.5))
     assert "CAL003" in found.codes
     assert found.worst_group == "near"
+    assert "Consider the objective worst_group" in str(found)
+    fair = thresholds.report(scores, thresholds.worst_group(scores, 0.5))
+    assert "CAL003" in fair.codes
+    assert "Consider the objective worst_group" not in str(fair)
+    loss = max(row["loss"] for row in fair.groups)
+    assert f"no kind of unknowns loses more than {loss:.4f}" in str(fair)
 
 
 def test_a_threshold_at_the_edge_is_cautioned():
@@ -164,6 +184,27 @@ def test_a_threshold_at_the_edge_is_cautioned():
     assert "lowest scores" in message
     high = thresholds.report(scores, thresholds.osa(scores, 0.0, ties="highest"))
     assert {"CAL001", "CAL002"} <= set(high.codes)
+
+
+def test_labels_that_are_not_the_networks_are_cautioned():
+    scores = drawn(0)
+    found = thresholds.report(scores, thresholds.osa(scores))
+    assert found.accuracy == metrics.accuracy(scores)
+    assert f"closed-set accuracy of the known samples {found.accuracy:.4f}" in str(
+        found
+    )
+    assert "CAL007" not in found.codes
+    labels = scores.labels.copy()
+    is_known = labels >= 0
+    labels[is_known] = np.random.default_rng(1).permutation(labels[is_known])
+    shuffled = Scores(labels=labels, predicted=scores.predicted, known=scores.known)
+    assert "CAL007" in thresholds.report(shuffled, thresholds.osa(shuffled)).codes
+    one_class = Scores(
+        labels=np.minimum(scores.labels, 0),
+        predicted=np.zeros(len(scores), int),
+        known=scores.known,
+    )
+    assert "CAL007" not in thresholds.report(one_class, thresholds.osa(one_class)).codes
 
 
 def test_few_samples_of_one_kind_are_cautioned():
@@ -181,6 +222,9 @@ def test_a_report_survives_json():
             document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
             again = Report.from_dict(document, chosen)
             assert again.to_dict() == found.to_dict()
+            assert str(again) == str(found)
+            del document["accuracy"]  # as it was written at first
+            assert Report.from_dict(document, chosen).accuracy is None
 
 
 def test_without_unknowns_the_known_side_is_reported():

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Sequence
+from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -29,13 +30,18 @@ def instance(
 
 def positive_int(caller: str, name: str, value: Any) -> int:
     """Return `value` as an int, or say that it is not an integer >= 1."""
+    return integer(caller, name, value, low=1)
+
+
+def integer(caller: str, name: str, value: Any, *, low: int, remedy: str = "") -> int:
+    """Return `value` as an int, or say that it is not an integer >= `low`."""
     try:
         number = operator.index(value)
     except TypeError:
-        number = 0
-    if isinstance(value, bool) or number < 1:
-        msg = must("an integer >= 1", caller=caller, name=name, got=repr(value))
-        raise ValueError(msg)
+        number = low - 1
+    if isinstance(value, bool) or number < low:
+        rule, got = f"an integer >= {low}", repr(value)
+        raise ValueError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
     return number
 
 
@@ -81,8 +87,22 @@ def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
     """Return `value` if it is one of the options, else list them."""
     if not isinstance(value, str) or value not in options:
         rule = "one of " + ", ".join(repr(option) for option in options)
-        raise ValueError(must(rule, caller=caller, name=name, got=repr(value)))
+        remedy = near(value, options)
+        msg = must(rule, caller=caller, name=name, got=repr(value), remedy=remedy)
+        raise ValueError(msg)
     return value
+
+
+def near(value: Any, options: Sequence[str]) -> str:
+    """Ask whether a misspelt value is the option most like it; "" if none is.
+
+    Examples
+    --------
+    >>> near("wieght", ["smoothing", "weight"])
+    "Did you mean 'weight'?"
+    """
+    found = get_close_matches(value, options, n=1) if isinstance(value, str) else []
+    return f"Did you mean {found[0]!r}?" if found else ""
 
 
 def threshold(caller: str, value: Any) -> float:

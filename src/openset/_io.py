@@ -28,6 +28,22 @@ def optional(caller: str, module: str, *, name: str) -> ModuleType:
         raise MissingExtraError(msg) from error
 
 
+# What was compiled for another version of its neighbour fails to import in many ways.
+BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError)
+
+
+def first_line(error: BaseException) -> str:
+    r"""Return the kind of an error and the first line of what it says.
+
+    Examples
+    --------
+    >>> first_line(RuntimeError("operator does not exist\nand much more"))
+    'RuntimeError: operator does not exist'
+    """
+    first, _, _ = str(error).strip().partition("\n")
+    return f"{type(error).__name__}: {first}"
+
+
 @contextmanager
 def importing(caller: str, name: str) -> Iterator[None]:
     """Guard the imports of a module that is there for one extra: say which it is."""
@@ -129,8 +145,8 @@ def _why_no_archive(path: Path) -> str:
         start = stream.read(6)
     if start == b"\x93NUMPY":
         return (
-            "must be a .npz archive of named arrays, got a single array. Write them "
-            "with np.savez(path, logits=..., labels=...)"
+            "must be a .npz archive of named arrays, got a single array. Write all "
+            "of them with np.savez"
         )
     if not start:
         return "must be a .npz archive, got an empty file. Write it again"

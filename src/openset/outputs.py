@@ -346,6 +346,8 @@ def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
     if "logits" not in arrays and "features" not in arrays:
         have = ", ".join(sorted(arrays)) or "neither"
         msg = f"Outputs.load: {path} must hold logits or features, got {have}"
+        if "known" in arrays:
+            msg += ". These are scores already: see openset evaluate, or Scores.load"
         raise ArtefactError(msg)
 
 

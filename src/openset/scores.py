@@ -206,10 +206,13 @@ class Scores:
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote (or any file with the same columns)."""
         path = Path(path)
-        kind = _suffix("Scores.load", path)
         if not path.exists():
             msg = f"Scores.load: no such file: {path}"
             raise FileNotFoundError(msg)
+        if path.is_dir():
+            msg = f"Scores.load: {path} must be a file of scores, got a folder"
+            raise ArtefactError(msg)
+        kind = _suffix("Scores.load", path)
         n_classes: int | None = None
         if kind == ".npz":
             columns = _io.read_npz("Scores.load", path)
@@ -282,15 +285,22 @@ def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
 def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
     with path.open(newline="", encoding="utf-8") as stream:
         try:
-            header, *rows = csv.reader(stream)
-            columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
-            table = dict(zip(header, columns_of, strict=True))
-        except (ValueError, UnicodeDecodeError, csv.Error) as error:
+            header, *rows = [*csv.reader(stream)] or [[]]
+        except (UnicodeDecodeError, csv.Error) as error:
             msg = (
-                f"Scores.load: {path} must be a table with a header and equally long "
-                f"rows ({error})"
+                f"Scores.load: {path} is not a table of comma-separated text ({error})"
             )
             raise ArtefactError(msg) from error
+    odd = [i for i, row in enumerate(rows, start=2) if len(row) != len(header)]
+    if odd or not header:
+        got = f"{len(odd)} others, first in line {odd[0]}" if odd else "an empty file"
+        msg = (
+            f"Scores.load: {path} must be a table with a header and equally long rows, "
+            f"got {got}"
+        )
+        raise ArtefactError(msg)
+    columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
+    table = dict(zip(header, columns_of, strict=True))
     columns: dict[str, NDArray[Any]] = {}
     kinds = {"labels": np.int64, "predicted": np.int64, "known": np.float64}
     for name, cells in table.items():

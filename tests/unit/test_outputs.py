@@ -128,6 +128,9 @@ def test_what_is_wrong_inside_names_the_file(tmp_path):
     np.savez(tmp_path / "other.npz", scores=np.zeros(2))
     with pytest.raises(ArtefactError, match="must hold logits or features, got scores"):
         Outputs.load(tmp_path / "other.npz")
+    np.savez(tmp_path / "scores.npz", known=np.zeros(2), labels=[0, 1])
+    with pytest.raises(ArtefactError, match="These are scores already"):
+        Outputs.load(tmp_path / "scores.npz")
     folder = Outputs(**GOOD).save(tmp_path / "outputs")
     np.save(folder / "labels.npy", np.zeros(99, dtype=int))
     with pytest.raises(

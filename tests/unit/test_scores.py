@@ -91,7 +91,9 @@ def test_a_pickled_archive_is_refused(tmp_path):
         ("scores.npz", b"PK\x03\x04 cut off", "damaged or not a .npz archive"),
         ("scores.npz", b"", "got an empty file"),
         ("scores.npz", b"\x93NUMPY\x01\x00", "got a single array"),
-        ("scores.csv", b"labels,predicted,known\n0,0\n", "equally long rows"),
+        ("scores.csv", b"labels,predicted,known\n0,0,1\n0,0\n", "first in line 3"),
+        ("scores.csv", b"", "equally long rows, got an empty file"),
+        ("scores.csv", b"\xff\xfe\x00", "not a table of comma-separated text"),
         ("scores.csv", b"labels,predicted,known\n0,zero,1\n", "column predicted"),
         ("scores.csv", b"labels,known\n0,1\n", "missing predicted"),
         ("scores.parquet", b"PAR1 nonsense", "damaged or not Parquet"),
@@ -129,6 +131,8 @@ def test_a_truncated_archive_is_refused(tmp_path):
 def test_a_missing_file_and_an_unknown_ending_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         Scores.load(tmp_path / "none.npz")
+    with pytest.raises(ArtefactError, match="must be a file of scores, got a folder"):
+        Scores.load(tmp_path)
     with pytest.raises(ValueError, match=r"'.npz', '.csv', '.parquet'"):
         Scores(**GOOD).save(tmp_path / "scores.pkl")
 

@@ -159,3 +159,24 @@ def test_results_round_trip(tmp_path):
     again = Results.load(table.save(tmp_path / "results.csv"))
     assert list(again) == list(table)
     assert again.to_frame().loc[0, "value"] == 1 / 3
+
+
+@pytest.mark.parametrize("n", [1, 0, True, 2.5])
+def test_one_resample_makes_no_interval(n):
+    a, b = two_detectors()
+    for call in (
+        lambda: metrics.bootstrap(a, "fpr_at_tpr", resamples=n),
+        lambda: stats.compare(a, b, "fpr_at_tpr", resamples=n),
+    ):
+        with pytest.raises(ValueError, match=r"resamples must be an integer >= 2, got"):
+            call()
+    assert metrics.bootstrap(a, "fpr_at_tpr", resamples=2).method == "bootstrap, 2"
+
+
+@pytest.mark.parametrize("n", [1, -1, True])
+def test_evaluate_asks_for_two_resamples_or_none(n):
+    scores = two_detectors()[0]
+    with pytest.raises(ValueError, match=r"bootstrap must be an integer >= 2, got"):
+        metrics.evaluate(scores, bootstrap=n)
+    assert "fpr_at_tpr" not in metrics.evaluate(scores, bootstrap=0).intervals
+    assert "fpr_at_tpr" in metrics.evaluate(scores, bootstrap=2).intervals

@@ -28,10 +28,12 @@ from openset.cli import (
     train,
     watch,
 )
+from openset.cli._help import Command, Group
 from openset.cli._tables import ERRORS
 
 app = typer.Typer(
     name="openset",
+    cls=Group,
     help="Open-set recognition: classifiers that also know when they do not know.",
     epilog="Start with: [bold]openset demo[/bold]",
     no_args_is_help=True,
@@ -67,7 +69,7 @@ _PANELS = {
 }
 for _panel, _commands in _PANELS.items():
     for _name, _module in _commands.items():
-        app.command(_name, epilog=_module.EPILOG, rich_help_panel=_panel)(
+        app.command(_name, cls=Command, epilog=_module.EPILOG, rich_help_panel=_panel)(
             _module.command
         )
 app.add_typer(protocols.app, name="protocols", rich_help_panel="Study and train")
@@ -89,13 +91,21 @@ def _main(
     """Hold the options that belong to no command."""
 
 
+def _said(error: Exception) -> str:
+    """Return the message; what the system says of a file begins with its name."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        # A file is written beside its place, then moved there: the place is meant.
+        return f"{error.filename2 or error.filename}: {error.strerror}"
+    return str(error)
+
+
 def main() -> None:
     """Run a command; what users can mend is one line, not a traceback."""
     try:
         app()
     except (ValueError, TypeError, OSError, ArtefactError, MissingExtraError) as error:
         ERRORS.print(
-            f"[bold red]error:[/bold red] {escape(str(error))}",
+            f"[bold red]error:[/bold red] {escape(_said(error))}",
             highlight=False,
             soft_wrap=True,
         )

@@ -9,11 +9,14 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from openset import datasets
+from openset import _io, datasets
 from openset._version import __version__
 from openset.datasets._place import default_root
 
 BASE = ("numpy", "scipy", "scikit-learn", "array-api-compat", "typer", "rich")
+
+NETWORKS = ("torchvision", "timm")
+"""Where ``openset train --network`` takes networks from, besides ours."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ def examine() -> dict[str, Any]:
         "platform": platform.platform(),
         "packages": {name: version_of(name) for name in BASE},
         "extras": {extra.name: extra.versions for extra in EXTRAS},
+        "networks": {name: _imported(name) for name in NETWORKS},
         "cores": os.cpu_count(),
         "memory_bytes": _memory(),
         "blas": _blas(),
@@ -77,6 +81,21 @@ def examine() -> dict[str, Any]:
         "data": _data(),
         "temporary": _folder(Path(tempfile.gettempdir())),
     }
+
+
+def _imported(package: str) -> dict[str, str | None]:
+    """Return the version, and why it does not import, if so.
+
+    Being installed says little here: what is compiled may not fit the torch it finds.
+    """
+    version = version_of(package)
+    if version is None:
+        return {"version": None, "why": "not installed"}
+    try:
+        import_module(package)
+    except _io.BROKEN_IMPORT as error:
+        return {"version": version, "why": _io.first_line(error)}
+    return {"version": version, "why": None}
 
 
 def _memory() -> int | None:

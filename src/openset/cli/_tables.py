@@ -2,13 +2,16 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from openset.cli._lists import plain_table
 from openset.metrics import Evaluation, Interval
 from openset.stats._formats import LATEX
 
@@ -71,38 +74,50 @@ SECTIONS: Mapping[str, Sequence[Line]] = {
 }
 
 _ARROWS = {"higher": "↑", "lower": "↓", "": " "}
+_BETWEEN, _EDGES = 2, 2  # spaces between the columns of a plain table, and around it
 
 
-def show(evaluations: Mapping[str, Evaluation], *, title: str) -> Table:
-    """Lay out one column per evaluation; with several, the best stands out."""
-    several = len(evaluations) > 1
-    table = Table(
-        title=title,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1 if several else 2, 0, 0),
-    )
+def show(evaluations: Mapping[str, Evaluation], *, title: str) -> RenderableType:
+    """Lay out every metric with its interval; of several sets, the best stands out.
+
+    Several sets are columns where the terminal is wide enough for them, else rows.
+    """
+    if len(evaluations) == 1:
+        return _one_set(next(iter(evaluations.values())), title)
+    columns = _sets_in_columns(evaluations, title)
+    unbounded = OUT.options.update(max_width=10_000)
+    if OUT.measure(columns, options=unbounded).maximum <= OUT.width:
+        return columns
+    level = next(iter(evaluations.values())).level
+    legend = Text(f"{title}; ± is half the {level:.0%} interval", style="italic")
+    return Group(legend, *_sets_in_rows(evaluations))
+
+
+def _one_set(evaluation: Evaluation, title: str) -> Table:
+    table = plain_table(title)
     table.add_column("metric", no_wrap=True)
-    for name in evaluations:
-        table.add_column(name if several else "value", justify="right", no_wrap=True)
-    first = next(iter(evaluations.values()))
-    if not several:
-        table.add_column(f"{first.level:.0%} interval", no_wrap=True, style="dim")
-    for section, lines in SECTIONS.items():
-        shown = [line for line in lines if line.key in first]
-        if not shown:
-            continue
+    table.add_column("value", justify="right", no_wrap=True)
+    table.add_column(f"{evaluation.level:.0%} interval", no_wrap=True, style="dim")
+    for section, lines in _sections(evaluation):
         table.add_section()
         table.add_row(f"[bold]{section}[/bold]")
-        for line in shown:
-            values = [evaluation[line.key] for evaluation in evaluations.values()]
-            label = f" {_ARROWS[line.better]} {line.label}"
-            if not several:
-                span = _interval(first.intervals.get(line.key))
-                table.add_row(label, f"{values[0]:.4f}", span)
-                continue
-            table.add_row(label, *_marked(values, line.better))
+        for line in lines:
+            span = _interval(evaluation.intervals.get(line.key))
+            table.add_row(_indented(line), f"{evaluation[line.key]:.4f}", span)
+    return table
+
+
+def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table:
+    first = next(iter(evaluations.values()))
+    table = plain_table(title)
+    table.add_column("metric", no_wrap=True)
+    for name in evaluations:
+        table.add_column(escape(name), justify="right", no_wrap=True)
+    for section, lines in _sections(first):
+        table.add_section()
+        table.add_row(f"[bold]{section}[/bold]")
+        for line in lines:
+            table.add_row(_indented(line), *_marked(evaluations, line))
             if line.key in first.intervals:
                 spans = [e.intervals.get(line.key) for e in evaluations.values()]
                 cells = (f"[dim]{_half_width(span)}[/dim]" for span in spans)
@@ -112,12 +127,79 @@ def show(evaluations: Mapping[str, Evaluation], *, title: str) -> Table:
     return table
 
 
-def _marked(values: Sequence[float], better: str) -> list[str]:
-    cells = [f"{value:.4f}" for value in values]
-    best = max(values) if better == "higher" else min(values)
+def _sets_in_rows(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
+    """Yield a table per section, or more where its metrics need more room."""
+    names = max(map(cell_len, evaluations))
+    names = min(names, OUT.width // 3)  # longer ones are folded
+    for section, lines in _sections(next(iter(evaluations.values()))):
+        columns = [_column(evaluations, line) for line in lines]
+        room = max(1, OUT.width - names - _BETWEEN - _EDGES)
+        for i, some in enumerate(_evenly(columns, room)):
+            table = plain_table(f"{section}, continued" if i else section)
+            table.add_column("", width=names, overflow="fold")
+            for column in some:
+                # The header is broken at spaces; numbers have the room they need.
+                table.add_column(column.header, justify="right", width=column.width)
+            cells = zip(*(column.cells for column in some), strict=True)
+            for name, row in zip(evaluations, cells, strict=True):
+                table.add_row(escape(name), *row)
+            yield table
+
+
+@dataclass(frozen=True)
+class _Column:
+    header: str
+    cells: Sequence[Text]
+
+    @property
+    def width(self) -> int:
+        words = map(cell_len, self.header.split())
+        return max(*words, *(cell.cell_len for cell in self.cells))
+
+
+def _column(evaluations: Mapping[str, Evaluation], line: Line) -> _Column:
+    cells = _marked(evaluations, line)
+    for cell, evaluation in zip(cells, evaluations.values(), strict=True):
+        span = _half_width(evaluation.intervals.get(line.key))
+        cell.append(f" {span}" if span else "", style="not bold dim default")
+    return _Column(f"{line.label} {_ARROWS[line.better]}", cells)
+
+
+def _evenly(columns: Sequence[_Column], room: int) -> list[Sequence[_Column]]:
+    """Cut into as few runs of columns as fit, none much longer than the others."""
+    n_runs = len(list(_fitting(columns, room)))
+    cuts = (list(_fitting(columns, least)) for least in range(1, room + 1))
+    return next(cut for cut in cuts if len(cut) == n_runs)
+
+
+def _fitting(columns: Sequence[_Column], room: int) -> Iterator[Sequence[_Column]]:
+    """Cut into runs of columns that fit; one that is too wide stands alone."""
+    run: list[_Column] = []
+    for column in columns:
+        if run and sum(c.width + _BETWEEN for c in [*run, column]) > room:
+            yield run
+            run = []
+        run.append(column)
+    yield run
+
+
+def _sections(evaluation: Evaluation) -> Iterator[tuple[str, Sequence[Line]]]:
+    for section, lines in SECTIONS.items():
+        shown = [line for line in lines if line.key in evaluation]
+        if shown:
+            yield section, shown
+
+
+def _indented(line: Line) -> str:
+    return f" {_ARROWS[line.better]} {line.label}"
+
+
+def _marked(evaluations: Mapping[str, Evaluation], line: Line) -> list[Text]:
+    values = [evaluation[line.key] for evaluation in evaluations.values()]
+    best = max(values) if line.better == "higher" else min(values)
     return [
-        f"[bold green]{cell}[/bold green]" if value == best else cell
-        for cell, value in zip(cells, values, strict=True)
+        Text(f"{value:.4f}", style="bold green" if value == best else "")
+        for value in values
     ]
 
 

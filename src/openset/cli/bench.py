@@ -16,9 +16,10 @@ openset bench study.yaml --out runs/study --dry-run
 
 openset bench study.yaml --out runs/study
 
-openset bench study.yaml --out runs/study --backend ray --address 10.0.0.1:6379
+openset bench study.yaml --out runs/study --backend ray \\
+    --address 10.0.0.1:6379
 
-Run it again to go on where it stopped: finished cells are not repeated.
+Run it again to go on where it stopped: finished cells are not repeated. \
 docs/bench.md explains the study file; openset report runs/study makes a page of it."""
 
 _SHOWN = 5  # failed cells to name; the rest is in the folder

@@ -1,14 +1,17 @@
 """`openset compare`."""
 
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
-from rich import box
+from rich.markup import escape
 from rich.table import Table
 
-from openset import _check, metrics, stats
+from openset import _check, _io, metrics, stats
+from openset.cli._lists import plain_table
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.scores import Scores
 
@@ -22,14 +25,17 @@ openset compare scores-msp.npz scores-postmax.npz --metric auroc --latex"""
 def command(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="SCORES...", help="Scores of the same samples."),
+        typer.Argument(
+            metavar="SCORES", help="Scores of the same samples: two files or more."
+        ),
     ],
     metric: Annotated[
         str, typer.Option(help="Ranking metric for the pairwise tests.")
     ] = "openauc",
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
-        int, typer.Option(help="Resamples for the intervals that have no formula.")
+        int,
+        typer.Option(help="Resamples for the intervals that have no formula; 0: none."),
     ] = 0,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     latex: Annotated[
@@ -39,15 +45,10 @@ def command(
     """Compare detectors: every metric, intervals, pairwise tests, best in bold."""
     options = [n for n, m in metrics.REGISTRY.items() if m.kind == "ranking"]
     _check.one_of("openset compare", "--metric", metric, options)
-    found = {_name(path): Scores.load(path) for path in paths}
-    if len(found) < 2 or len(found) < len(paths):
-        msg = _check.must(
-            "two or more files with different names",
-            caller="openset compare",
-            name="SCORES",
-            got=", ".join(map(str, paths)),
-        )
-        raise ValueError(msg)
+    if csv and latex:
+        msg = "openset compare: at most one of --csv and --latex can be given"
+        raise typer.BadParameter(msg)
+    found = _load(paths)
     evaluations = {
         name: metrics.evaluate(scores, None, level, bootstrap=bootstrap)
         for name, scores in found.items()
@@ -60,8 +61,44 @@ def command(
         return
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"
-    OUT.print(show(evaluations, title=title))
-    OUT.print(_pairwise(found, metric, level))
+    # Both before the first is printed: what is wrong with either is said alone.
+    tables = show(evaluations, title=title), _pairwise(found, metric, level)
+    OUT.print(*tables, sep="\n")
+
+
+def _load(paths: Sequence[Path]) -> dict[str, Scores]:
+    """Read scores by name, and see to it that they are of the same samples."""
+    names = [_name(path) for path in paths]
+    if len(set(names)) < max(2, len(names)):
+        msg = _check.must(
+            "two or more files with different names",
+            caller="openset compare",
+            name="SCORES",
+            got=", ".join(map(str, paths)),
+            remedy="They are told apart by the names of their files without ending",
+        )
+        raise ValueError(msg)
+    found = [Scores.load(path) for path in paths]
+    with _io.naming(paths[0]):
+        _check.both_sides("openset compare", found[0].n_known, found[0].n_unknown)
+    for path, scores in zip(paths, found, strict=True):
+        if not np.array_equal(scores.labels, found[0].labels):
+            raise ValueError(_not_the_same(paths[0], found[0], path, scores))
+    return dict(zip(names, found, strict=True))
+
+
+def _not_the_same(path: Path, scores: Scores, other: Path, others: Scores) -> str:
+    got = f"{len(scores)} in {path} and {len(others)} in {other}"
+    if len(scores) == len(others):
+        n_different = int(np.count_nonzero(scores.labels != others.labels))
+        got = f"other labels in {n_different} of {len(scores)} rows of {other}"
+    return _check.must(
+        f"of the same samples in the same order as {path}",
+        caller="openset compare",
+        name="SCORES",
+        got=got,
+        remedy="Score one file of outputs with every detector: openset score",
+    )
 
 
 def _name(path: Path) -> str:
@@ -72,29 +109,27 @@ def _pairwise(found: dict[str, Scores], metric: str, level: float) -> Table:
     pairs = list(combinations(found, 2))
     tests = [stats.compare(found[a], found[b], metric, level=level) for a, b in pairs]
     corrected = stats.adjust([test.p_value for test in tests], "holm")
-    table = Table(
-        title=f"Pairwise differences in {metric} (same samples; p after Holm)",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
+    table = plain_table(
+        f"Pairwise differences in {metric} (same samples; p after Holm)"
     )
-    for column in ("a", "b", "a - b", f"{level:.0%} interval", "p", ""):
-        table.add_column(
-            column, justify="left" if column in {"a", "b", ""} else "right"
-        )
+    for column in ("a", "b", "a - b", f"{level:.0%} interval", "p", "better"):
+        if column in {"a", "b", "better"}:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
     for (a, b), test, p in sorted(
         zip(pairs, tests, corrected, strict=True), key=lambda row: row[2]
     ):
-        is_sure = p < 1 - level
         better = a if test.difference > 0 else b
         if metrics.get(metric).better == "lower":
             better = b if better == a else a
+        is_sure = p < 1 - level
         table.add_row(
-            a,
-            b,
+            escape(a),
+            escape(b),
             f"{test.difference:+.4f}",
             f"{test.interval.low:+.4f} … {test.interval.high:+.4f}",
             f"{p:.3g}",
-            f"[bold green]{better}[/bold green] is better" if is_sure else "no verdict",
+            f"[bold green]{escape(better)}[/bold green]" if is_sure else "no verdict",
         )
     return table

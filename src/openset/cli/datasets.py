@@ -23,11 +23,15 @@ openset datasets --json"""
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(help="Show one: its files, and where they go.")
+        str | None,
+        typer.Argument(metavar="NAME", help="Show one: its files, and where they go."),
     ] = None,
     root: Annotated[
         Path | None,
-        typer.Option(help="Folder of the data sets [$OPENSET_DATA, or the cache]."),
+        typer.Option(
+            help="Folder of the data sets; by default $OPENSET_DATA, else the "
+            "user's cache."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

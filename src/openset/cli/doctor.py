@@ -36,6 +36,7 @@ def command(
     )
     OUT.print(_packages(found["packages"]))
     OUT.print(_extras(found["extras"]))
+    OUT.print(_networks(found["networks"]))
     OUT.print(_machine(found))
 
 
@@ -59,6 +60,22 @@ def _extras(extras: dict[str, dict[str, str | None]]) -> Table:
         mark = "[yellow]no[/yellow]" if missing else "[green]yes[/green]"
         have = [f"{package} {version or '—'}" for package, version in versions.items()]
         table.add_row(name, mark, gives[name], ", ".join(have))
+    return table
+
+
+def _networks(networks: dict[str, dict[str, str | None]]) -> Table:
+    table = plain_table("Networks of others: pip install NAME")
+    table.add_column("name", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("version", no_wrap=True)
+    table.add_column("")
+    for name, found in networks.items():
+        version, why = found["version"], found["why"]
+        mark = "[green]yes[/green]" if why is None else "[yellow]no[/yellow]"
+        said = "" if why is None else escape(why)
+        if version is not None and why is not None:
+            said = f"installed but does not import: {said}"
+        table.add_row(name, mark, version or "—", said)
     return table
 
 

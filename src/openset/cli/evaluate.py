@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from openset import _io
+from openset import _check, _io
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.metrics import Evaluation
 from openset.metrics import by_group as evaluate_groups
@@ -41,7 +41,8 @@ def command(
     ] = False,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     bootstrap: Annotated[
-        int, typer.Option(help="Resamples for the intervals that have no formula.")
+        int,
+        typer.Option(help="Resamples for the intervals that have no formula; 0: none."),
     ] = 0,
     clusters: Annotated[
         bool,
@@ -65,7 +66,10 @@ def command(
     if clusters and not bootstrap:
         msg = "openset evaluate: --clusters needs --bootstrap, e.g. --bootstrap 1000"
         raise typer.BadParameter(msg)
-    scores = Scores.load(path)
+    if out is not None and not (as_json or csv or latex):
+        msg = "openset evaluate: --out needs one of --json, --csv and --latex"
+        raise typer.BadParameter(msg)
+    scores = _load(path, with_groups=groups or clusters)
     evaluations: dict[str, Evaluation] = {
         "all": evaluate_scores(
             scores,
@@ -83,6 +87,19 @@ def command(
             _deliver(writer(evaluations), out)
             return
     _print_tables(path, scores, evaluations)
+
+
+def _load(path: Path, *, with_groups: bool) -> Scores:
+    scores = Scores.load(path)
+    with _io.naming(path):
+        _check.both_sides("openset evaluate", scores.n_known, scores.n_unknown)
+    if with_groups and scores.groups is None:
+        msg = (
+            f"openset evaluate: {path} must hold groups for --groups and --clusters, "
+            "got none. Add a column groups that says where each sample comes from"
+        )
+        raise ValueError(msg)
+    return scores
 
 
 def _as_json(evaluations: Mapping[str, Evaluation]) -> str:

@@ -26,12 +26,15 @@ _CALLER = "openset extract"
 
 
 def command(
-    run: Annotated[Path, typer.Argument(help="Folder written by openset train.")],
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder written by openset train.")
+    ],
     data: Annotated[
         str,
         typer.Argument(
+            metavar="DATA",
             help="Images in a folder (in folders by class, or not), a .npy or .npz "
-            "file, or the name of a data set."
+            "file, or the name of a data set.",
         ),
     ],
     part: Annotated[
@@ -45,8 +48,8 @@ def command(
     """Run a trained network over other data and keep its outputs.
 
     Samples of the classes it was trained on (by name) get their labels, all others -1;
-    groups are the class names. Images of one folder and a bare .npy have no labels; the
-    images' groups are the names of their files.
+    groups are the class names. Images of one folder and a bare .npy have no labels;
+    such images are one group, named after the folder, in the order of their file names.
     """
     # Here, not above: the command line must start without the extra.
     from openset.train import Trained  # noqa: PLC0415
@@ -85,7 +88,7 @@ def _check_part(part: str, parts: Mapping[str, Any]) -> None:
 
 
 def _bare(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
-    """Return inputs without labels, and their names; None if there are labels."""
+    """Return inputs without labels, and their groups; None if there are labels."""
     if path.suffix == ".npy":
         return np.load(path, allow_pickle=False), None
     if not path.is_dir() or any(one.is_dir() for one in path.iterdir()):
@@ -93,7 +96,7 @@ def _bare(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
     files = image_paths(path)
     if not files:
         return None
-    return ImageFiles(tuple(files)), np.array([Path(one).name for one in files])
+    return ImageFiles(tuple(files)), np.full(len(files), path.resolve().name)
 
 
 def _named(

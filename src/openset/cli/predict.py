@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from numpy.typing import NDArray
-from rich import box
 from rich.markup import escape
-from rich.table import Table
 
 from openset import _check, _io
 from openset._types import UNKNOWN
+from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -34,7 +33,8 @@ _SHOWN = 10
 
 def command(
     rejector: Annotated[
-        Path, typer.Argument(help="Folder written by openset calibrate.")
+        Path,
+        typer.Argument(metavar="REJECTOR", help="Folder written by openset calibrate."),
     ],
     new: Annotated[
         Path,
@@ -46,12 +46,14 @@ def command(
     ] = None,
 ) -> None:
     """Give every sample a class, or -1 for unknown."""
-    opened, outputs = Rejector.load(rejector), Outputs.load(new)
-    decisions, scores = opened.decide(outputs)
     if out is not None:
         _check.one_of(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
         )
+    opened, outputs = Rejector.load(rejector), Outputs.load(new)
+    with _io.naming(new):
+        decisions, scores = opened.decide(outputs)
+    if out is not None:
         if out.suffix == ".npz":
             arrays: dict[str, NDArray[Any]] = {
                 "decisions": decisions,
@@ -105,9 +107,7 @@ def _print(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> 
         f"{n_unknown} of {decisions.size} samples unknown "
         f"({n_unknown / decisions.size:.1%})"
     )
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
+    table = plain_table(title)
     has_groups = scores.groups is not None
     shown = (
         "row",
@@ -118,15 +118,17 @@ def _print(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> 
         "margin",
     )
     for column in shown:
-        is_text = column in {"group", "name"}
-        table.add_column(column, justify="left" if is_text else "right")
+        if column in {"group", "name"}:
+            table.add_column(column, overflow="fold")
+        else:
+            table.add_column(column, justify="right", no_wrap=True)
     margin = _margin(rejector, scores)
     for row in range(min(_SHOWN, decisions.size)):
         table.add_row(
             str(row),
             *([escape(str(scores.groups[row]))] if has_groups else []),  # type: ignore[index]
             str(decisions[row]),
-            rejector.name_of(int(decisions[row])),
+            escape(rejector.name_of(int(decisions[row]))),
             f"{scores.known[row]:.4g}",
             f"{margin[row]:+.4g}",
             style="yellow" if decisions[row] == UNKNOWN else None,

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from openset import datasets, protocols
+from openset.cli._help import Command, Group
 from openset.cli._lists import few, plain_table
 from openset.cli._tables import OUT
 from openset.protocols import Draws, Protocol
@@ -18,15 +19,18 @@ openset protocols
 
 openset protocols show cifar10 0
 
-openset protocols holdout 10 --known 6 --unknown 4 --repeats 5 --out draws.json
+openset protocols holdout 10 --known 6 --unknown 4 --repeats 5 \\
+    --out draws.json
 
 openset protocols outlier cifar10 svhn --known 4 --unknown 4 --out draws.json
 
-openset protocols operational digits --known 5 --surrogate 2 --unknown 3 --out p.json"""
+openset protocols operational digits --known 5 --surrogate 2 --unknown 3 \\
+    --out p.json"""
 
 _MANY, _ALL = 10, 200  # classes listed in a table of several protocols, or of one
 
 app = typer.Typer(
+    cls=Group,
     help="List published protocols, show one, or draw new ones.",
     epilog=EPILOG,
     invoke_without_command=True,
@@ -58,7 +62,7 @@ def _default(context: typer.Context) -> None:
         listed()
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def listed() -> None:
     """List the published protocols."""
     table = plain_table("Published protocols")
@@ -89,11 +93,15 @@ def _listed(splits: Sequence[int | str]) -> str:
     return ", ".join(map(str, splits))
 
 
-@app.command("show")
+@app.command("show", cls=Command)
 def show(
-    name: Annotated[str, typer.Argument(help="A published protocol, or a .json file.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="A published protocol, or a .json file."),
+    ],
     split: Annotated[
-        str | None, typer.Argument(help="Which split of it; left out, the first.")
+        str | None,
+        typer.Argument(metavar="SPLIT", help="Which split of it; left out, the first."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -109,7 +117,7 @@ def show(
         _print(drawn)
 
 
-@app.command("holdout")
+@app.command("holdout", cls=Command)
 def holdout(
     classes: Classes,
     n_known: Known,
@@ -124,17 +132,19 @@ def holdout(
     _deliver(protocols.holdout(universe, n_known, n_unknown, repeats, seed), out)
 
 
-@app.command("outlier")
+@app.command("outlier", cls=Command)
 def outlier(
     known_set: Classes,
     unknown_set: Annotated[
         str, typer.Argument(metavar="OTHER", help="Where unknown classes come from.")
     ],
     n_known: Annotated[
-        int | None, typer.Option("--known", help="Number of known classes [all].")
+        int | None,
+        typer.Option("--known", help="Number of known classes; left out, all."),
     ] = None,
     n_unknown: Annotated[
-        int | None, typer.Option("--unknown", help="Number of unknown classes [all].")
+        int | None,
+        typer.Option("--unknown", help="Number of unknown classes; left out, all."),
     ] = None,
     repeats: Repeats = None,
     seed: Seed = 0,
@@ -148,7 +158,7 @@ def outlier(
     )
 
 
-@app.command("operational")
+@app.command("operational", cls=Command)
 def operational(
     classes: Classes,
     n_known: Known,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from openset import _check, detectors
+from openset import _check, _io, detectors
 from openset.cli._recipe import recipe
 from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
@@ -58,13 +58,26 @@ def command(
             got=str(out),
         )
         raise ValueError(msg)
+    if out.suffix:
+        endings = [".npz", ".csv", ".parquet"]
+        _check.one_of("openset score", f"the ending of {out.name}", out.suffix, endings)
+    if batch_size is not None:
+        _check.positive_int("openset score", "--batch-size", batch_size)
     train_outputs, test = Outputs.load(train), Outputs.load(path)
+    if test.labels is None:
+        msg = (
+            f"openset score: {path} must hold labels, got none. Scores are for "
+            "evaluation; decide about unlabelled outputs with openset predict"
+        )
+        raise ValueError(msg)
     fitted = {}
     with ERRORS.status("") as status:
         for text, one in recipes.items():
             status.update(f"fitting {text} on {len(train_outputs)} samples")
-            fitted[text] = one.fit(train_outputs)
-    scores = detectors.score_all(fitted, test, batch_size=batch_size, progress=True)
+            with _io.naming(train):
+                fitted[text] = one.fit(train_outputs)
+    with _io.naming(path):
+        scores = detectors.score_all(fitted, test, batch_size=batch_size, progress=True)
     for text, found in scores.items():
         file = out if out.suffix else out / f"scores-{_file_name(text)}.npz"
         found.save(file)

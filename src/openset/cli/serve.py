@@ -23,14 +23,17 @@ openset serve rejector/ --model runs/openauc
 
 openset serve rejector/ --workers 4
 
-curl localhost:8000/predict -H 'Content-Type: application/json' -d '{"logits": [[4, 0, 1]]}'
+curl localhost:8000/predict -H 'Content-Type: application/json' \\
+    -d '{"logits": [[4, 0, 1]]}'
 
-curl localhost:8000/predict -H 'Content-Type: application/x-npy' --data-binary @logits.npy"""  # noqa: E501  # a command is one line
+curl localhost:8000/predict -H 'Content-Type: application/x-npy' \\
+    --data-binary @logits.npy"""
 
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="REJECTOR", help="A folder Rejector.save wrote.")
+        Path,
+        typer.Argument(metavar="REJECTOR", help="Folder written by openset calibrate."),
     ],
     model: Annotated[
         Path | None,

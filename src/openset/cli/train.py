@@ -1,12 +1,14 @@
 """`openset train`."""
 
 import json
+import shlex
 import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, protocols
@@ -17,13 +19,17 @@ from openset.protocols import Protocol
 
 EPILOG = """[bold]Examples[/bold]
 
-openset train --method openauc --data cifar10 --split 0 --recipe B --out runs/openauc
+openset train --method openauc --data cifar10 --split 0 --recipe B \\
+    --out runs/openauc
 
-openset train -m ceplus --data cifar10 --all-splits --seeds 3 --epochs 100 --out runs/ce
+openset train -m ceplus --data cifar10 --all-splits --seeds 3 --epochs 100 \\
+    --out runs/ce
 
-openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 --out runs/tuned
+openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 \\
+    --out runs/tuned
 
-torchrun --nproc-per-node 4 -m openset train -m softmax --data cub --network timm:resnet50 --devices 4 --out runs/cub"""  # noqa: E501  # a command is one line
+torchrun --nproc-per-node 4 -m openset train -m softmax --data cub \\
+    --network timm:resnet50 --devices 4 --out runs/cub"""
 
 _CALLER = "openset train"
 
@@ -83,7 +89,8 @@ def command(
     nodes: Annotated[int, typer.Option(help="Machines, under torchrun.")] = 1,
     accelerator: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     precision: Annotated[
-        str | None, typer.Option(help="32-true, bf16-mixed, … Default: by device.")
+        str | None,
+        typer.Option(help="32-true, bf16-mixed and so on. Default: by device."),
     ] = None,
     accumulate: Annotated[
         int, typer.Option(help="Cut each batch into parts, to save memory.")
@@ -116,13 +123,21 @@ def command(
         if not value:
             msg = f"{_CALLER}: {name} must be given, got none. See openset train --help"
             raise ValueError(msg)
-    taken = set(train.methods.find(method).options())
-    options, changes = _settings(settings or [], taken)
+    taken = list(train.methods.find(method).options())
+    options, changes = _settings(settings or [], taken, train.recipes.changeable())
     given = {"epochs": epochs, "batch": batch, "lr": lr}
     changes |= {name: value for name, value in given.items() if value is not None}
     named = _protocols(protocol, data, split, all_splits=all_splits)
     grid = _grid(tune or [], taken)
     numbers = range(seed, seed + _check.positive_int(_CALLER, "--seeds", seeds))
+    several = len(named) * seeds > 1
+    folders = {
+        (name, number): out / _folder(name, number) if several else out
+        for name in named
+        for number in numbers
+    }
+    for folder in folders.values():
+        train.check_folder(_CALLER, "--out", folder)
     fabric = train.make_fabric(accelerator, devices, nodes, precision, method=method)
     common: dict[str, Any] = {
         "method": method,
@@ -152,7 +167,7 @@ def command(
             jobs[title] = replace(
                 first,
                 spec=replace(first.spec, seed=number),
-                out=out if len(named) * seeds == 1 else out / _folder(name, number),
+                out=folders[name, number],
                 title=f"{method}, {title}",
             )
     done = train.fit_jobs(
@@ -165,7 +180,8 @@ def command(
     if fabric.global_rank == 0:
         title = train.methods.find(method).title
         OUT.print(_results(title, dict(zip(jobs, done, strict=True))))
-        _say_what_next(out, list(named.values()), n=len(jobs))
+        first_folder = next(iter(folders.values()))
+        _say_what_next(first_folder, list(named.values()), several=several)
 
 
 def _library() -> Any:
@@ -194,18 +210,28 @@ def _text(value: Any) -> str:
 
 
 def _settings(
-    texts: list[str], taken: set[str]
+    texts: list[str], taken: list[str], changeable: list[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Sort NAME=VALUE into options of the method and changes of the recipe."""
     options: dict[str, Any] = {}
     changes: dict[str, Any] = {}
     for text in texts:
         name, value = _pair("--set", text)
+        if name not in (*taken, *changeable):
+            msg = _check.must(
+                f"an option of the method ({', '.join(taken)}) or of the recipe "
+                f"({', '.join(changeable)})",
+                caller=_CALLER,
+                name="--set",
+                got=repr(name),
+                remedy=_check.near(name, [*taken, *changeable]),
+            )
+            raise ValueError(msg)
         (options if name in taken else changes)[name] = _value(value)
     return options, changes
 
 
-def _grid(texts: list[str], taken: set[str]) -> dict[str, list[Any]]:
+def _grid(texts: list[str], taken: list[str]) -> dict[str, list[Any]]:
     grid = {}
     for text in texts:
         name, values = _pair("--tune", text)
@@ -316,7 +342,7 @@ def _tuning(split: str, tuned: Any) -> Table:
     return table
 
 
-def _say_what_next(out: Path, trained: list[Protocol], *, n: int) -> None:
+def _say_what_next(run: Path, trained: list[Protocol], *, several: bool) -> None:
     same = protocols.duplicates(trained)
     if same:
         OUT.print(
@@ -325,9 +351,10 @@ def _say_what_next(out: Path, trained: list[Protocol], *, n: int) -> None:
             "over splits is too small.",
             highlight=False,
         )
-    where = out if n == 1 else out / "split…"
+    where = escape(shlex.quote(str(run)))
+    others = ", and so on for every run" if several else ""
     OUT.print(
-        f"Outputs are in {where}/outputs, scores in {where}/scores. Next: "
+        f"Outputs are in {where}/outputs, scores in {where}/scores{others}. Next: "
         f"[bold]openset evaluate {where}/scores/own.npz[/bold], or any detector: "
         f"[bold]openset score -d postmax --train {where}/outputs/train.npz "
         f"{where}/outputs/test.npz[/bold]. The network on other data: "

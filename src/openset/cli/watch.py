@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
+from rich.markup import escape
 from rich.table import Table
 
+from openset import _check, _io
+from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -20,19 +22,22 @@ EPILOG = """[bold]Examples[/bold]
 
 openset watch rejector/ today.npz
 
-openset watch rejector/ --reference calibration.npz --window 500 monday.npz tuesday.npz
+openset watch rejector/ --reference calibration.npz --window 500 \\
+    monday.npz tuesday.npz
 
-openset watch rejector/ --reference lastweek.npz --all --false-alarms 0.001 today.npz || page-somebody"""  # noqa: E501  # a command is one line
+openset watch rejector/ --reference lastweek.npz --all \\
+    --false-alarms 0.001 today.npz || page-somebody"""
 
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="REJECTOR", help="A folder Rejector.save wrote.")
+        Path,
+        typer.Argument(metavar="REJECTOR", help="Folder written by openset calibrate."),
     ],
     new: Annotated[
         list[Path],
         typer.Argument(
-            metavar="NEW...",
+            metavar="NEW",
             help="Scores or Outputs of new samples; one file or more.",
         ),
     ],
@@ -74,6 +79,15 @@ def command(
         verdicts = [watch.check(part) for part in parts]
     else:
         verdicts = list(watch.stream(parts, window))
+        if not verdicts:
+            msg = _check.must(
+                "at most the number of new samples",
+                caller="openset watch",
+                name="--window",
+                got=window,
+                remedy="No window is full, so nothing was compared",
+            )
+            raise ValueError(msg)
         names = [f"{v.start}…{v.start + v.n - 1}" for v in verdicts]
     if as_json:
         for name, verdict in zip(names, verdicts, strict=True):
@@ -88,9 +102,16 @@ def _watch(
     rejector: Rejector, reference: Path | None, *, whole: bool, false_alarms: float
 ) -> Watch:
     if reference is not None:
+        before = _scores(rejector, reference)
+        if before.n_known == 0 and not whole:
+            msg = (
+                f"openset watch: {reference} must hold samples labelled as known, got "
+                f"{len(before)} unknown or unlabelled. Give --all if they are traffic"
+            )
+            raise ValueError(msg)
         return Watch(
             rejector.threshold,
-            _scores(rejector, reference),
+            before,
             against="all" if whole else "knowns",
             false_alarms=false_alarms,
         )
@@ -107,7 +128,9 @@ def _scores(rejector: Rejector, path: Path) -> Scores:
     """Read scores, or outputs and score them."""
     if path.suffix in {".csv", ".parquet"} or _holds_scores(path):
         return Scores.load(path)
-    return rejector.decide(Outputs.load(path))[1]
+    outputs = Outputs.load(path)
+    with _io.naming(path):
+        return rejector.decide(outputs)[1]
 
 
 def _holds_scores(path: Path) -> bool:
@@ -120,16 +143,11 @@ def _holds_scores(path: Path) -> bool:
 def _table(
     names: Iterable[str], verdicts: Iterable[Verdict], false_alarms: float
 ) -> Table:
-    table = Table(
-        title=f"At most {false_alarms:.2%} of windows give a false alarm",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
-    for column in ("window", "n", "test", "before", "now", "distance", "p", ""):
-        left = column in {"window", "test", ""}
-        table.add_column(column, justify="left" if left else "right")
+    table = plain_table(f"At most {false_alarms:.2%} of windows give a false alarm")
+    table.add_column("window", overflow="fold")
+    for column in ("n", "test", "before", "now", "distance", "p", ""):
+        left = column in {"test", ""}
+        table.add_column(column, justify="left" if left else "right", no_wrap=True)
     for row in _rows(names, verdicts):
         table.add_row(*row)
     return table
@@ -137,7 +155,7 @@ def _table(
 
 def _rows(names: Iterable[str], verdicts: Iterable[Verdict]) -> Iterator[list[str]]:
     for name, verdict in zip(names, verdicts, strict=True):
-        head = [name, str(verdict.n)]
+        head = [escape(name), str(verdict.n)]
         for finding in verdict.findings:
             mark = "[bold red]alarm[/bold red]" if finding.is_alarm else "ok"
             values = (finding.reference, finding.new)

@@ -1,6 +1,7 @@
 """Inputs that need not be in memory: images read when they are asked for."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,13 @@ class ImageFiles:
         path = self.paths[index]
         pixels = decode(path, path, mode=self.mode)
         return 255 - pixels if self.invert else pixels
+
+    def sizes(self) -> Iterator[tuple[int, int]]:
+        """Yield height and width of each image; none is decoded for it."""
+        for path in self.paths:
+            with _opened(path, path) as image:
+                size = image.height, image.width
+            yield size
 
     def take(self, rows: NDArray[np.int64]) -> "ImageFiles":
         """Return the files that `rows` selects."""
@@ -117,10 +125,16 @@ def join(caller: str, items: Sequence[Any]) -> Any:
 
 def decode(source: Any, name: object, *, mode: str) -> NDArray[np.uint8]:
     """Decode one image file, or say which one is damaged."""
+    with _opened(source, name) as image:
+        return np.asarray(image.convert(mode))
+
+
+@contextmanager
+def _opened(source: Any, name: object) -> Iterator[Any]:
     image = _io.optional("datasets", "PIL.Image", name="vision")
     try:
         with image.open(source) as opened:
-            return np.asarray(opened.convert(mode))
+            yield opened
     except FileNotFoundError as error:
         msg = f"datasets: no such image: {name}"
         raise FileNotFoundError(msg) from error
@@ -128,6 +142,22 @@ def decode(source: Any, name: object, *, mode: str) -> NDArray[np.uint8]:
         # Pillow reports a broken PNG as SyntaxError.
         msg = f"datasets: {name} is damaged or not an image ({error})"
         raise ArtefactError(msg) from error
+
+
+def common_side(inputs: Sequence[Any]) -> int | None:
+    """Return the side of images that are all squares of one size; None if not so."""
+    sizes = (size for one in inputs for size in _sizes(one))
+    height, width = next(sizes)
+    is_common = height == width and all(size == (height, width) for size in sizes)
+    return height if is_common else None
+
+
+def _sizes(inputs: Any) -> Iterator[tuple[int, int]]:
+    if isinstance(inputs, np.ndarray):
+        return iter([inputs.shape[1:3]])
+    if isinstance(inputs, ImageFiles):
+        return inputs.sizes()
+    return (inputs[i].shape[:2] for i in range(len(inputs)))
 
 
 def resize(inputs: Any, side: int, channels: int) -> NDArray[np.uint8]:

@@ -55,6 +55,8 @@ def describe(name: str, root: str | Path | None = None) -> str:
         f"{name}: {source.about}",
         f"{source.n_samples:,} samples of {source.n_classes:,} classes ({source.kind})",
     ]
+    if source.origin:
+        lines.append(f"from {source.origin}")
     ways = {
         "official files:": [place.line(file) for file in source.files],
         "unpacked:": [f"  {place.folder / source.marker}"] if source.marker else [],

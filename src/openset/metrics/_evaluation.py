@@ -227,7 +227,8 @@ def evaluate(
         Confidence level of the intervals: U-statistic variance for AUROC, OpenAUC and
         partial OpenAUC; Wilson's for plain shares.
     bootstrap
-        Number of resampled data sets for intervals of the other metrics; 0 for none.
+        Number of resampled data sets, at least 2, for intervals of the other metrics;
+        0 for none.
     clusters
         ``"groups"`` resamples whole groups, and then *all* intervals come from the
         bootstrap: the formulas take samples as independent.
@@ -258,6 +259,9 @@ def evaluate(
     _check.number(
         "evaluate", "level", level, low=0, high=1, open_low=True, open_high=True
     )
+    if bootstrap:
+        remedy = "It is a number of resampled data sets; 0 is for no resampling"
+        _check.integer("evaluate", "bootstrap", bootstrap, low=2, remedy=remedy)
     _check.both_sides("evaluate", scores.n_known, scores.n_unknown)
     inner = _imbalance.inner_score(scores)
     table = levels(scores)

@@ -86,7 +86,7 @@ def bootstrap(
     threshold
         For metrics at a threshold.
     resamples
-        Number of resampled data sets.
+        Number of resampled data sets, at least 2.
     level
         Confidence level.
     clusters
@@ -140,7 +140,8 @@ def replicates(
 
     `wanted` maps a key of your own to the name of a metric and its parameters.
     """
-    _check.positive_int("bootstrap", "resamples", resamples)
+    # The ends of an interval are quantiles: of one value they would be that value.
+    _check.integer("bootstrap", "resamples", resamples, low=2)
     _check.both_sides("bootstrap", scores.n_known, scores.n_unknown)
     plan = {
         key: (_kernel(name, threshold), _registry.get(name).kind, params)

@@ -9,8 +9,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
-from multiprocessing import connection
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import connection, resource_tracker
 from multiprocessing.process import BaseProcess
 from types import FrameType
 from typing import Any
@@ -81,7 +82,8 @@ class Workers:
             args=(*self._arguments, self._memory, place),
             name=f"openset worker {place}",
         )
-        process.start()
+        with _without_ctrl_c():
+            process.start()
         self._born[place] = time.monotonic()
         return process
 
@@ -139,10 +141,36 @@ class Workers:
                 process.join()
 
 
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Start processes that do not hear Ctrl-C, until they can heed it.
+
+    A terminal sends it to all processes of a group. One that is still importing would
+    end in a traceback; so it inherits that the signal waits, and the parent stops it.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # its own start would let the signal in again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _hear_ctrl_c() -> None:
+    """Forget a Ctrl-C that waits; later ones come through, for who wants them."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
 def _work(
     make: Make, listening: socket.socket, stop_seconds: float, memory: Any, place: int
 ) -> None:
     """Serve in a process of its own."""
+    _hear_ctrl_c()
     rows = _rows(memory)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # All cores for each process would only take each other's. What is loaded is told,

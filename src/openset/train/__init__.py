@@ -6,7 +6,7 @@ Needs the extra `torch`.
 from openset.train import augment, methods, networks
 from openset.train._devices import make_fabric
 from openset.train._fit import fit, fit_jobs
-from openset.train._job import Job, job, load_data
+from openset.train._job import Job, check_folder, job, load_data
 from openset.train._tune import Tuned, inner_problems, tune
 from openset.train.extract import extract
 from openset.train.methods import names
@@ -19,6 +19,7 @@ __all__ = [
     "Trained",
     "Tuned",
     "augment",
+    "check_folder",
     "extract",
     "fit",
     "fit_jobs",

@@ -55,7 +55,7 @@ def _pixels(inputs: Any, side: int | None, caller: str) -> Any:
         return inputs
     if side is None:
         msg = _check.must(
-            "given for images in files",
+            "given for images in files that are not all squares of one size",
             caller=caller,
             name="side",
             got=None,

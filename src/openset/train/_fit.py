@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openset import _check, _io
+from openset._types import ArtefactError
 from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
 
@@ -16,7 +17,7 @@ with _io.importing("openset.train", "torch"):
 from openset.train._devices import make_fabric
 from openset.train._job import Job, job
 from openset.train._progress import Progress
-from openset.train._respond import answer
+from openset.train._respond import answer, from_all
 from openset.train._run import Run
 from openset.train.recipes import Recipe
 from openset.train.trained import Trained, collect
@@ -208,6 +209,7 @@ def _together(
     for i, one in enumerate(listed):
         if one.out is not None and _is_finished(one):
             done[i] = Trained.load(one.out)
+    _check_agreement(fabric, n_finished=len(done))
     waiting = [(i, one) for i, one in enumerate(listed) if i not in done]
     with ExitStack() as stack:
         gpus = [fabric.device] if fabric.device.type == "cuda" else []
@@ -290,6 +292,22 @@ def _check_folders(jobs: list[Job], *, needed: bool) -> None:
                 "another folder for each run", caller=_CALLER, name="out", got=folder
             )
             raise ValueError(msg)
+
+
+def _check_agreement(fabric: Any, *, n_finished: int) -> None:
+    """Refuse a run that is finished for some processes: the others would wait."""
+    if fabric.world_size == 1:
+        return
+    found = from_all(fabric, torch.tensor(n_finished, device=fabric.device))
+    if int(found.min()) != int(found.max()):
+        msg = _check.must(
+            "one that all processes see",
+            caller=_CALLER,
+            name="out",
+            got="a finished run on some hosts and none on the others",
+            remedy="Give a folder on a disk they share, or a new one",
+        )
+        raise ArtefactError(msg)
 
 
 def _check_precision(jobs: list[Job], fabric: Any) -> None:

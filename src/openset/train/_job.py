@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from openset import _check, datasets, protocols
-from openset.datasets import Cut, Dataset
+from openset.datasets import Cut, Dataset, _inputs
 from openset.protocols import Protocol
 from openset.train import _fingerprint
 from openset.train._spec import Spec
@@ -18,6 +18,8 @@ from openset.train.recipes import Recipe
 from openset.train.recipes import recipe as named_recipe
 
 _CALLER = "train.fit"
+# What a run leaves behind, from its first moment to its last.
+_TRACES = {"tensorboard", "log.jsonl", "checkpoint.safetensors", "trained.json"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,6 +37,25 @@ class Job:
         if self.out is not None and self.out.is_file():
             rule, got = "a folder", f"the file {self.out}"
             raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=got))
+
+
+def check_folder(caller: str, name: str, folder: Path) -> None:
+    """Refuse a folder of other files: those of a run would be mixed with them."""
+    if not folder.is_dir():
+        return
+    found = {path.name for path in folder.iterdir()}
+    # Hidden ones are the system's, or of a run that was killed while it wrote.
+    others = sorted(one for one in found if not one.startswith("."))
+    if others and not found & _TRACES:
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        msg = _check.must(
+            "a new or empty folder, or one of a run to go on with",
+            caller=caller,
+            name=name,
+            got=f"{folder} with other files in it ({others[0]}{more})",
+            remedy="Choose another folder",
+        )
+        raise ValueError(msg)
 
 
 def job(
@@ -87,6 +108,7 @@ def job(
         raise ValueError(msg)
     else:
         made = recipe
+    made = _sided(made, cut)
     spec = Spec(
         method=method,
         data=name,
@@ -143,6 +165,20 @@ def _cut(
         and (source := protocol.source_of(part)) != protocol.source
     }
     return datasets.cut(loaded, protocol, **others), name
+
+
+def _sided(recipe: Recipe, cut: Cut) -> Recipe:
+    """Keep the size of images in files, where all are squares of one size.
+
+    Decided here, once for all parts: each by itself could come to another one.
+    """
+    listed = (cut.train, cut.validation, cut.negative, cut.surrogate, *cut.tests)
+    inputs = [part.inputs for part in listed if part is not None]
+    is_in_memory = all(isinstance(one, np.ndarray) for one in inputs)
+    if cut.train.kind != "image" or is_in_memory or recipe.pipeline.side is not None:
+        return recipe
+    side = _inputs.common_side(inputs)
+    return replace(recipe, pipeline=replace(recipe.pipeline, side=side))
 
 
 def load_data(data: str | Path | Dataset, root: str | Path | None = None) -> Dataset:

@@ -132,17 +132,28 @@ def recipe(name: str = "B", data: str = "", **changes: Any) -> Recipe:
     """
     _check.one_of(_CALLER, "recipe", name, ["A", "B", "T"])
     made = {"A": _a, "B": _b, "T": _t}[name](data)
-    known = {field.name for field in fields(Recipe)} - {"name", "pipeline"}
     for key in changes:
-        _check.one_of(_CALLER, "a change", key, sorted(known) + list(_OF_PIPELINE))
+        _check.one_of(_CALLER, "a change", key, changeable())
     of_pipeline = {k: v for k, v in changes.items() if k in _OF_PIPELINE}
-    own = {k: v for k, v in changes.items() if k in known}
+    own = {k: v for k, v in changes.items() if k not in _OF_PIPELINE}
     if of_pipeline:
         own["pipeline"] = replace(made.pipeline, **of_pipeline)
     epochs = own.get("epochs", made.epochs)
     _check.positive_int(_CALLER, "epochs", epochs)
     schedule = own.get("schedule", made.schedule)
     return replace(made, **(_shortened(made, schedule, epochs) | own))
+
+
+def changeable() -> list[str]:
+    """Return the names :func:`recipe` takes changes by.
+
+    Examples
+    --------
+    >>> "epochs" in changeable(), "magnitude" in changeable()
+    (True, True)
+    """
+    own = {field.name for field in fields(Recipe)} - {"name", "pipeline"}
+    return [*sorted(own), *_OF_PIPELINE]
 
 
 def _shortened(made: Recipe, schedule: str, epochs: int) -> dict[str, Any]:

@@ -62,6 +62,17 @@ def test_one_data_set_says_which_file_goes_where(name, tmp_path):
     assert name == "digits" or str(tmp_path) in text
 
 
+@pytest.mark.parametrize("name", datasets.names())
+def test_one_data_set_says_where_it_comes_from(name, tmp_path):
+    text = run(name, "--root", tmp_path)
+    assert name == "digits" or re.search(r"(^|  )from \S", text, re.M)
+
+
+def test_tables_name_their_source(tmp_path):
+    assert "\nfrom UCI, https://" in run("letter", "--root", tmp_path)
+    assert "\nfrom KEEL, " in run("vowel", "--root", tmp_path)
+
+
 def test_an_unknown_name_lists_the_known_ones():
     result = RUNNER.invoke(app, ["datasets", "imagenot"])
     assert isinstance(result.exception, ValueError)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -76,6 +77,32 @@ def test_what_is_missing_is_no_error(nothing_installed):
     assert "missing" in output
     assert "none: torch is not installed" in output
     assert json.loads(run("--json"))["packages"]["numpy"] is None
+
+
+def test_networks_of_others_are_listed_with_why_they_do_not_import(
+    tmp_path, monkeypatch
+):
+    broken = "raise RuntimeError('operator torchvision::nms does not exist\\nmore')"
+    (tmp_path / "torchvision.py").write_text(broken)
+    (tmp_path / "timm.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in _health.NETWORKS:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(metadata, "version", lambda name: "0.1")
+    why = "RuntimeError: operator torchvision::nms does not exist"
+    assert json.loads(run("--json"))["networks"] == {
+        "torchvision": {"version": "0.1", "why": why},
+        "timm": {"version": "0.1", "why": None},
+    }
+    text = " ".join(run().split())
+    assert "torchvision no 0.1 installed but does not import: RuntimeError:" in text
+    assert "timm yes 0.1" in text
+
+
+def test_networks_of_others_may_be_missing(nothing_installed):
+    text = " ".join(run().split())
+    assert "torchvision no — not installed" in text
+    assert "timm no — not installed" in text
 
 
 def test_devices_are_listed_where_there_are_some():

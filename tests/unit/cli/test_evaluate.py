@@ -86,6 +86,23 @@ def test_bootstrap_adds_intervals(path):
     assert "low" in document["metrics"]["fpr_at_tpr"]
 
 
+@pytest.mark.parametrize("n", [1, -3])
+def test_one_resample_makes_no_interval(path, n):
+    result = CliRunner().invoke(app, ["evaluate", str(path), "--bootstrap", str(n)])
+    assert f"bootstrap must be an integer >= 2, got {n}" in str(result.exception)
+    assert "0 is for no resampling" in str(result.exception)
+    assert result.output == ""
+
+
+def test_a_file_is_written_in_a_format_or_not_at_all(path, tmp_path):
+    out = tmp_path / "table.txt"
+    result = CliRunner().invoke(app, ["evaluate", str(path), "--out", str(out)])
+    assert result.exit_code == 2
+    assert not out.exists()
+    assert run("evaluate", path, "--csv", "--out", out).startswith("wrote")
+    assert out.read_text().startswith("set,metric")
+
+
 def test_bad_input_is_one_line_and_exit_code_2(path, tmp_path):
     cases = {
         ("evaluate", tmp_path / "none.npz"): "no such file",

@@ -75,19 +75,19 @@ def test_a_bare_array_has_no_labels(trained, tmp_path):
     np.testing.assert_array_equal(outputs.logits, expected.logits)
 
 
-def test_images_of_one_folder_go_by_the_names_of_their_files(tmp_path):
+def test_images_of_one_folder_are_one_group_in_the_order_of_their_names(tmp_path):
     pictures = pytest.importorskip("PIL.Image")
     data = image_data(side=20)
     fit_tiny(data, network="osrci", side=16, epochs=1, out=tmp_path / "run")
     folder = tmp_path / "new"
     folder.mkdir()
-    for i in range(3):
+    for i in (2, 0, 1):
         pictures.fromarray(data.inputs[i]).save(folder / f"image{i}.png")
     out = tmp_path / "new.npz"
     run("extract", tmp_path / "run", folder, "--out", out)
     outputs = Outputs.load(out)
     assert outputs.labels is None
-    assert outputs.groups.tolist() == ["image0.png", "image1.png", "image2.png"]
+    assert outputs.groups.tolist() == ["new"] * 3
     # As in training: the same size first, the network's afterwards.
     trained = Trained.load(tmp_path / "run")
     expected = trained.apply(data.inputs[:3])
@@ -96,10 +96,22 @@ def test_images_of_one_folder_go_by_the_names_of_their_files(tmp_path):
     fitted = detectors.make("msp").fit(known)
     rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=0.9)
     rejector.save(tmp_path / "rejector")
-    assert "image2.png" in run("predict", tmp_path / "rejector", out)
     header, *lines = run("predict", tmp_path / "rejector", out, "--csv").splitlines()
     assert header.endswith(",margin,group")
     assert [line.rpartition(",")[2] for line in lines] == outputs.groups.tolist()
+
+
+def test_images_in_folders_have_these_for_groups(tmp_path):
+    pictures = pytest.importorskip("PIL.Image")
+    data = image_data(side=20)
+    fit_tiny(data, network="osrci", side=16, epochs=1, out=tmp_path / "run")
+    for i, name in enumerate(("class 1", "else", "else")):
+        (tmp_path / "new" / name).mkdir(parents=True, exist_ok=True)
+        pictures.fromarray(data.inputs[i]).save(tmp_path / "new" / name / f"{i}.png")
+    run("extract", tmp_path / "run", tmp_path / "new", "--out", tmp_path / "new.npz")
+    outputs = Outputs.load(tmp_path / "new.npz")
+    assert outputs.groups.tolist() == ["class 1", "else", "else"]
+    assert outputs.labels.tolist() == [1, -1, -1]
 
 
 def test_an_unknown_part_is_named(trained, tmp_path):

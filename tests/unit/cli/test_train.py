@@ -1,6 +1,7 @@
 """`openset train`, as it is typed."""
 
 import json
+import shlex
 
 import pytest
 from typer.testing import CliRunner
@@ -63,6 +64,50 @@ def test_splits_and_seeds_have_folders_of_their_own(draws, tmp_path):
     assert "sd" in text
 
 
+def test_the_next_commands_are_of_a_run_that_is_there(draws, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # one of them writes where it is typed
+    text = run(
+        "-m", "softmax", *QUICK, "--protocol", draws, "--all-splits",
+        "--out", tmp_path / "my [runs]",
+    )  # fmt: skip
+    first = shlex.quote(str(tmp_path / "my [runs]" / "split0-seed0"))
+    commands = (
+        f"openset evaluate {first}/scores/own.npz",
+        f"openset score -d postmax --train {first}/outputs/train.npz "
+        f"{first}/outputs/test.npz",
+    )
+    for command in commands:
+        assert command in text
+        done = CliRunner().invoke(app, shlex.split(command)[1:])
+        assert done.exit_code == 0, done.output
+
+
+def test_a_folder_of_other_files_is_refused_and_left_alone(draws, tmp_path):
+    out = tmp_path / "thesis"
+    out.mkdir()
+    common = ("-m", "softmax", *QUICK, "--protocol", draws, "--out", out)
+    for name in ("chapter1.tex", "chapter2.tex"):
+        (out / name).write_text("")
+    expected = (
+        r"--out must be a new or empty folder, or one of a run to go on with, got "
+        r".*thesis with other files in it \(chapter1.tex and 1 more\)"
+    )
+    with pytest.raises(ValueError, match=expected):
+        run(*common)
+    assert len(list(out.iterdir())) == 2
+    # A run in it that was killed before its first checkpoint has left a log.
+    (out / "log.jsonl").write_text("")
+    run(*common)
+    assert Trained.load(out).log
+
+
+def test_a_folder_with_hidden_files_counts_as_empty(draws, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".gitkeep").write_text("")
+    common = ("-m", "softmax", *QUICK, "--protocol", draws, "--out", tmp_path / "run")
+    assert "split 0, seed 0" in run(*common)
+
+
 def test_options_are_tuned_for_every_split_without_its_test_part(draws, tmp_path):
     text = run(
         "-m", "openauc", *QUICK, "--protocol", draws, "--all-splits",
@@ -111,7 +156,16 @@ def test_one_split_of_a_file_is_trained_unless_all_are_asked_for(draws, tmp_path
         (["-m", "best", *QUICK], "method must be one of 'softmax'"),
         (["-m", "softmax", *QUICK], r"--protocol must be one of .*got 'digits'"),
         (["-m", "softmax", *QUICK, "--set", "weight"], "--set must be NAME=VALUE"),
-        (["-m", "softmax", *QUICK, "--set", "depth=3"], "a change must be one of"),
+        (
+            ["-m", "openauc", *QUICK, "--set", "wieght=1"],
+            r"--set must be an option of the method \(.*\bweight\b.*\) or of the "
+            r"recipe \(.*\bmagnitude\b.*\), got 'wieght'. Did you mean 'weight'\?",
+        ),
+        (
+            ["-m", "softmax", *QUICK, "--set", "epoch=3"],
+            r"--set must be .*got 'epoch'. Did you mean 'epochs'\?",
+        ),
+        (["-m", "softmax", *QUICK, "--set", "xyz=3"], "--set must be .*got 'xyz'$"),
         (["-m", "openauc", *QUICK, "--tune", "depth=1,2"], "--tune must be one of"),
         (["-m", "softmax", *QUICK, "--seeds", 0], "--seeds must be an integer >= 1"),
     ],

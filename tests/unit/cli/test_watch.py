@@ -133,3 +133,26 @@ def test_all_asks_for_a_reference(files):
         app, ["watch", str(files / "rejector"), str(files / "quiet.npz"), "--all"]
     )
     assert "--reference must be given with --all" in str(result.exception)
+
+
+def test_a_reference_without_knowns_is_answered_in_the_words_of_the_shell(files):
+    unlabelled = files / "unlabelled.npz"
+    Outputs(logits=split(6, 300, unknown=0).logits).save(unlabelled)
+    words = ["--reference", unlabelled, files / "quiet.npz"]
+    result = CliRunner().invoke(
+        app, ["watch", str(files / "rejector"), *map(str, words)]
+    )
+    assert str(result.exception) == (
+        f"openset watch: {unlabelled} must hold samples labelled as known, got 300 "
+        "unknown or unlabelled. Give --all if they are traffic"
+    )
+    run(files, *words, "--all", code=0)
+
+
+def test_a_window_that_never_fills_is_no_good_news(files):
+    words = ["watch", files / "rejector", "--window", 301, files / "quiet.npz"]
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert "--window must be at most the number of new samples, got 301" in str(
+        result.exception
+    )
+    assert result.output == ""

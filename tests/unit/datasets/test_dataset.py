@@ -198,7 +198,7 @@ def test_damaged_strange_and_pickled_npz_files_are_refused(tmp_path):
         from_npz(path)
     with path.open("wb") as stream:
         np.save(stream, np.eye(2))
-    with pytest.raises(ArtefactError, match=r"is damaged or not a \.npz archive"):
+    with pytest.raises(ArtefactError, match="got a single array"):
         from_npz(path)
     np.savez(path, x=np.eye(2))
     with pytest.raises(ArtefactError, match=r"must hold inputs and labels.*got x"):

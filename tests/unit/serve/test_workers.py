@@ -17,7 +17,7 @@ import pytest
 
 from openset import Rejector, serve
 from openset.serve._server import OneAtATime
-from tests.unit.serve.live import serving
+from tests.unit.serve.live import Live, serving
 from tests.unit.serve.test_stop import Caller, batch
 
 pytestmark = pytest.mark.skipif(
@@ -230,6 +230,32 @@ def test_without_a_parent_they_end(folder):
         workers = ids(live)
         live.process.kill()
         wait_for(lambda: not any(_is_alive(one) for one in workers))
+
+
+def test_ctrl_c_while_they_start_ends_all_of_them_quietly(folder):
+    start = "from openset.cli import main; main()"
+    command = [sys.executable, "-c", start, "serve", str(folder), "--port", "0"]
+    process = subprocess.Popen(  # noqa: S603  # our own command
+        [*command, "--workers", "2"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a group of its own, as a terminal gives it
+    )
+    live = Live(process, "http://127.0.0.1:0")
+
+    def are_importing():
+        maps = [Path(f"/proc/{one}/maps").read_text() for one in ids(live)]
+        return len(maps) == 2 and all("numpy" in text for text in maps)
+
+    with process:
+        wait_for(are_importing)
+        workers = ids(live)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in said
+    assert "KeyboardInterrupt" not in said
+    assert not any(_is_alive(one) for one in workers)
 
 
 def test_what_is_wrong_is_said_without_a_traceback(folder, tmp_path):

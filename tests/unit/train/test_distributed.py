@@ -1,6 +1,7 @@
 """Two processes on one CPU give what one gives."""
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,8 +13,9 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import load_file
 
-from openset.train import Trained, _respond
-from tests.unit.train.tiny import fit_tiny
+from openset._types import ArtefactError
+from openset.train import Trained, _fit, _respond
+from tests.unit.train.tiny import fit_tiny, last_unknown, rows_data
 from tests.unit.train.two_processes import cases
 
 ROOT = Path(__file__).parents[3]
@@ -114,6 +116,60 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_by_all(together):
     for rank in range(2):
         message = (together / f"refused {rank}").read_text()
         assert "batch must be at least 2, one sample for each process, got 1" in message
+
+
+def test_two_hosts_train_one_run(tmp_path):
+    data = rows_data(60)
+    data.save(tmp_path / "rows.npz")
+    last_unknown(data).save(tmp_path / "protocol.json")
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    command = [
+        "-m", "openset", "train", "-m", "softmax", "--data", "rows.npz",
+        "--protocol", "protocol.json", "--recipe", "T", "--epochs", "2",
+        "--batch", "16", "--lr", "0.1", "--validation", "0", "--accelerator", "cpu",
+        "--nodes", "2", "--devices", "1", "--out", "run",
+    ]  # fmt: skip
+    hosts = [
+        subprocess.Popen(  # noqa: S603  # our own program
+            [
+                sys.executable, "-m", "torch.distributed.run", "--nnodes=2",
+                f"--node-rank={rank}", "--nproc-per-node=1",
+                "--master-addr=127.0.0.1", f"--master-port={port}", *command,
+            ],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        said = [host.communicate(timeout=240) for host in hosts]
+    finally:
+        for host in hosts:
+            host.kill()
+    assert [host.returncode for host in hosts] == [0, 0], said
+    assert ["openset evaluate" in out for out, _ in said] == [True, False]
+    alone = fit_tiny(data, epochs=2, validation=0)
+    trained = Trained.load(tmp_path / "run")
+    assert len(trained.log) == 2
+    for part, outputs in alone.outputs.items():
+        found = trained.outputs[part]
+        assert_array_equal(found.labels, outputs.labels)
+        assert_allclose(found.logits, outputs.logits, rtol=1e-3, atol=1e-5)
+
+
+def test_a_run_that_is_finished_on_one_host_only_is_refused(monkeypatch):
+    fabric = SimpleNamespace(world_size=2, device=torch.device("cpu"))
+    for finished, is_fine in (([1, 1], True), ([0, 0], True), ([1, 0], False)):
+        monkeypatch.setattr(_fit, "from_all", lambda *_, f=finished: torch.tensor(f))
+        if is_fine:
+            _fit._check_agreement(fabric, n_finished=finished[0])
+            continue
+        with pytest.raises(ArtefactError, match="out must be one that all processes"):
+            _fit._check_agreement(fabric, n_finished=finished[0])
 
 
 @pytest.mark.parametrize(("n", "world"), [(7, 2), (6, 2), (7, 3), (1, 2), (8, 5)])

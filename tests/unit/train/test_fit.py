@@ -186,6 +186,34 @@ def test_images_of_several_sizes_are_brought_to_one_side(tmp_path):
         fit_tiny(data, network="osrci", epochs=1, validation=0)
 
 
+def _in_files(data, folder):
+    """Return the same images, each in a file of its own."""
+    image = pytest.importorskip("PIL.Image", reason="writes the images")
+    paths = [str(folder / f"{i}.png") for i in range(len(data.labels))]
+    for path, pixels in zip(paths, data.inputs, strict=True):
+        image.fromarray(pixels).save(path)
+    return dataclasses.replace(data, inputs=_inputs.ImageFiles(tuple(paths)))
+
+
+def test_images_in_files_that_are_squares_of_one_size_keep_it(tmp_path):
+    data = image_data(side=16)
+    files = _in_files(data, tmp_path)
+    trained = fit_tiny(files, network="osrci", epochs=1)
+    assert trained.spec["recipe"]["pipeline"]["side"] == 16
+    asked = fit_tiny(data, network="osrci", epochs=1, side=16)
+    np.testing.assert_array_equal(
+        trained.outputs["test"].logits, asked.outputs["test"].logits
+    )
+
+
+def test_one_image_of_another_size_in_any_part_asks_for_the_side(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="writes the images")
+    files = _in_files(image_data(side=16), tmp_path)
+    image.new("RGB", (20, 20)).save(files.inputs.paths[-1])  # of the test part
+    with pytest.raises(ValueError, match=r"side must be given .* of one size"):
+        fit_tiny(files, network="osrci", epochs=1)
+
+
 def test_a_table_sorted_by_class_is_standardised_as_a_whole():
     # The last column is constant in the first class, which fills the first 600 rows.
     labels = np.repeat([0, 1, 2], [600, 40, 4])

@@ -1,11 +1,13 @@
 """Networks: the published sizes and starts, models of others, and of one's own."""
 
 import math
+import sys
 
 import pytest
 import torch
 from torch import nn
 
+from openset._types import MissingExtraError
 from openset.train import networks
 from openset.train.networks import MLP, OSRCI, Classifier32, Network, TwoNorms, make
 from openset.train.networks._norm import NormLeaky
@@ -189,6 +191,41 @@ def test_models_nobody_has_are_named(source):
     pytest.importorskip(source, reason="lists the models", exc_type=ImportError)
     with pytest.raises(ValueError, match=f"a model of {source}, got 'resnet19'"):
         make(f"{source}:resnet19", 3, IMAGES)
+
+
+@pytest.mark.parametrize("source", ["torchvision", "timm"])
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("RuntimeError", "operator torchvision::nms does not exist"),
+        ("OSError", "libcudart.so.12: cannot open shared object file"),
+        ("AttributeError", "module 'torchvision' has no attribute 'extension'"),
+    ],
+)
+def test_a_library_that_does_not_fit_torch_is_named_with_the_remedy(
+    source, kind, says, tmp_path, monkeypatch
+):
+    broken = f"raise {kind}({says + chr(10) + 'and more'!r})"
+    (tmp_path / f"{source}.py").write_text(broken)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, source, raising=False)
+    monkeypatch.setattr(torch, "__version__", "2.9.0+cpu")
+    with pytest.raises(MissingExtraError) as refused:
+        make(f"{source}:resnet18", 3, IMAGES)
+    message = str(refused.value)
+    start = f"train.fit: {source} is installed but does not import ({kind}: {says}). "
+    assert message.startswith(start)
+    assert "Install the torchvision that fits this torch: " in message
+    assert "torch==2.9.0+cpu torchvision --index-url " in message
+    assert "and more" not in message
+
+
+@pytest.mark.parametrize("source", ["torchvision", "timm"])
+def test_a_library_that_is_missing_is_named(source, monkeypatch):
+    monkeypatch.setitem(sys.modules, source, None)
+    expected = f"needs {source}; install it with: pip install {source}$"
+    with pytest.raises(MissingExtraError, match=expected):
+        make(f"{source}:resnet18", 3, IMAGES)
 
 
 # Models of one's own.

@@ -1,11 +1,14 @@
 """Networks by name: our own, torchvision's, timm's, or a module of the caller's."""
 
 import copy
+from importlib import import_module
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from openset import _check, _io
+from openset._types import MissingExtraError
 from openset.train import _head
 from openset.train.networks._network import Network
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
@@ -84,7 +87,7 @@ def make(
 
 
 def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:
-    library: Any = _io.optional(_CALLER, source, name="vision")
+    library = _library(source)
     try:
         if source == "timm":
             return library.create_model(name, num_classes=n_outputs)
@@ -92,6 +95,28 @@ def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:
     except (ValueError, RuntimeError) as error:
         msg = f"{_CALLER}: network must be a model of {source}, got {name!r} ({error})"
         raise ValueError(msg) from error
+
+
+def _library(source: str) -> Any:
+    """Import torchvision, or timm, which imports it."""
+    try:
+        return import_module(source)
+    except ModuleNotFoundError as error:
+        missing = error.name or source
+        msg = f"{_CALLER}: needs {missing}; install it with: pip install {missing}"
+        raise MissingExtraError(msg) from error
+    except _io.BROKEN_IMPORT as error:
+        version = torch.__version__
+        # A build for a GPU does not fit a torch without one: both from one place.
+        _, _, build = version.partition("+")
+        place = f" --index-url https://download.pytorch.org/whl/{build}"
+        msg = (
+            f"{_CALLER}: {source} is installed but does not import "
+            f"({_io.first_line(error)}). Install the torchvision that fits this torch: "
+            f"pip uninstall torchvision, then pip install torch=={version} torchvision"
+            f"{place if build else ''}"
+        )
+        raise MissingExtraError(msg) from error
 
 
 def _split(model: nn.Module, example: Tensor) -> Network:

@@ -1,0 +1,128 @@
+"""`openset compare`: every number can be read, and everything is checked first."""
+
+import re
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from openset import Scores, evaluate, stats
+from openset.cli import app
+from openset.cli._tables import OUT, SECTIONS
+
+NAMES = [
+    *("msp", "maxlogit", "energy", "postmax", "knn-k=20", "vim"),
+    *("react", "ash", "openmax", "mahalanobis", "nnguide", "gen"),
+]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Write the scores of twelve detectors on the same samples."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, -1], 100)
+    predicted = np.where(rng.random(300) < 0.9, np.maximum(labels, 0), 1)
+    known = rng.normal(size=300) + 2 * (labels >= 0)
+    return [
+        Scores(
+            labels=labels,
+            predicted=predicted,
+            known=known + rng.normal(size=300) * i / 5,
+        ).save(tmp_path / f"scores-{name}.npz")
+        for i, name in enumerate(NAMES)
+    ]
+
+
+def run(*words):
+    return CliRunner().invoke(app, ["compare", *map(str, words)])
+
+
+def printed(*words):
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("n", [2, 5, 12])
+def test_numbers_are_never_cut(files, n, width, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", width)
+    text = printed(*files[:n])
+    interval = r"[+-]\d\.\d{4} … [+-]\d\.\d{4}"
+    assert "…" not in re.sub(interval, "", text)
+    shown = re.findall(r"\d\.\d{4}", text)
+    for file in files[:n]:
+        found = evaluate(Scores.load(file))
+        for section in SECTIONS.values():
+            for line in section:
+                assert line.key not in found or f"{found[line.key]:.4f}" in shown
+        for span in found.intervals.values():
+            assert f"±{(span.high - span.low) / 2:.3f}" in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("n", [2, 5, 12])
+def test_every_pair_has_a_line_of_its_own(files, n, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", 80)
+    pairs = printed(*files[:n]).partition("Pairwise differences")[2].splitlines()
+    for i, a in enumerate(files[:n]):
+        for b in files[i + 1 : n]:
+            names = [path.stem.removeprefix("scores-") for path in (a, b)]
+            test = stats.compare(Scores.load(a), Scores.load(b))
+            (line,) = [line for line in pairs if line.split()[:2] == names]
+            low, high = test.interval.low, test.interval.high
+            numbers = f"{test.difference:+.4f}  {low:+.4f} … {high:+.4f}"
+            assert numbers in line
+            assert line.split()[-1] in {*names, "verdict"}
+
+
+def test_many_detectors_are_rows_under_their_sections(files, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", 80)
+    text = printed(*files)
+    assert text.startswith("200 known and 100 unknown samples; ± is half the 95% int")
+    first = text.index("Ranking")
+    rows = text[first : text.index("Ranking, continued")].splitlines()
+    value = evaluate(Scores.load(files[3]))["openauc"]
+    (row,) = [row for row in rows if row.split()[:1] == ["postmax"]]
+    assert row.split()[1] == f"{value:.4f}"
+
+
+def test_groups_of_evaluate_are_rows_too_if_they_are_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", 80)
+    groups = np.array([""] * 20 + [f"group-{i}" for i in range(20)])
+    labels = np.repeat([0, -1], 20)
+    known = np.random.default_rng(0).normal(size=40)
+    Scores(labels=labels, predicted=np.zeros(40, int), known=known, groups=groups).save(
+        tmp_path / "s.npz"
+    )
+    result = CliRunner().invoke(app, ["evaluate", str(tmp_path / "s.npz"), "--groups"])
+    assert result.exit_code == 0, result.output
+    assert "…" not in result.output
+    assert re.search(r"group-19 +1\.0000", result.output)
+
+
+@pytest.mark.parametrize("form", [[], ["--csv"], ["--latex"]])
+def test_other_samples_are_refused_before_anything_is_printed(files, tmp_path, form):
+    one = Scores.load(files[0])
+    fewer = one.take(np.arange(299)).save(tmp_path / "fewer.npz")
+    turned = one.take(np.arange(300)[::-1]).save(tmp_path / "turned.npz")
+    for other, words in {
+        fewer: f"got 300 in {files[0]} and 299 in {fewer}",
+        turned: f"got other labels in 200 of 300 rows of {turned}",
+    }.items():
+        result = run(*files[:2], other, *form)
+        assert f"the same samples in the same order as {files[0]}" in str(
+            result.exception
+        )
+        assert words in str(result.exception)
+        assert result.output == ""
+
+
+def test_one_format_at_a_time(files):
+    assert run(*files[:2], "--csv", "--latex").exit_code == 2
+
+
+def test_names_are_not_markup(files, tmp_path):
+    strange = tmp_path / "[bold]x.npz"
+    Scores.load(files[0]).save(strange)
+    assert "[bold]x" in printed(files[1], strange)

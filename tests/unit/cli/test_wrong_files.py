@@ -1,0 +1,149 @@
+"""Files that are not what a command needs: one line that names them, no traceback."""
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import openset.cli
+from openset import Outputs, Rejector, Scores, detectors
+from openset.cli import app
+
+
+def split(seed, n, *, unknown):
+    rng = np.random.default_rng(seed)
+    labels = np.where(rng.random(n) < unknown, -1, rng.integers(0, 3, n))
+    logits = rng.normal(size=(n, 3)) + 6 * np.vstack([np.eye(3), np.zeros(3)])[labels]
+    return Outputs(logits=logits, labels=labels)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write good files, and one for everything that can be wrong with a file."""
+    folder = tmp_path_factory.mktemp("files")
+    train, test = split(0, 60, unknown=0), split(1, 80, unknown=0.3)
+    train.save(folder / "train.npz")
+    test.save(folder / "test.npz")
+    fitted = detectors.MSP().fit(train)
+    Rejector.calibrate(fitted, known=test).save(folder / "rejector")
+    scores = fitted.score(test)
+    scores.save(folder / "scores.npz")
+    scores.take(~scores.is_unknown).save(folder / "knowns.npz")
+
+    (folder / "folder").mkdir()
+    (folder / "empty.npz").touch()
+    (folder / "empty.csv").touch()
+    (folder / "text.npz").write_text("hello")
+    (folder / "short.csv").write_text("labels,known\n0,1.0\n-1,0.5\n")
+    (folder / "nan.csv").write_text("labels,predicted,known\n0,0,nan\n-1,0,0.5\n")
+    np.save(folder / "bare.npy", test.logits)
+    np.savez(folder / "unlabelled.npz", logits=test.logits)
+    np.savez(folder / "wide.npz", logits=np.eye(5), labels=np.arange(5))
+    np.savez(folder / "nan.npz", logits=[[np.nan, 0.0, 0.0]], labels=[0])
+    np.savez(folder / "uneven.npz", logits=test.logits, labels=[0, 1])
+    np.savez(folder / "uneven-scores.npz", labels=[0, -1], predicted=[0], known=[1.0])
+    np.savez(folder / "unlabelled-scores.npz", predicted=[0], known=[1.0])
+    return folder
+
+
+OUTPUTS = [
+    *("missing.npz", "folder", "bare.npy", "empty.npz", "text.npz", "nan.npz"),
+    *("uneven.npz", "wide.npz", "scores.npz"),
+]
+SCORES = [
+    *("missing.npz", "folder", "bare.npy", "empty.npz", "empty.csv", "text.npz"),
+    *("short.csv", "nan.csv", "uneven-scores.npz", "unlabelled-scores.npz"),
+    *("test.npz", "knowns.npz"),
+]
+CASES = [
+    *(("predict rejector", name) for name in OUTPUTS),
+    *(("watch rejector", name) for name in OUTPUTS if name != "scores.npz"),
+    *(("score -d msp --train train.npz", name) for name in OUTPUTS),
+    *(("score -d msp test.npz --train", name) for name in OUTPUTS if name[0] != "w"),
+    *(("score -d msp --train train.npz", name) for name in ["unlabelled.npz"]),
+    *(("evaluate", name) for name in SCORES),
+    *(("compare scores.npz", name) for name in SCORES),
+    *(("evaluate --groups", name) for name in ["scores.npz"]),
+    *(("score -d vim test.npz --train", name) for name in ["train.npz"]),
+]
+
+
+@pytest.mark.parametrize(("words", "name"), CASES)
+def test_the_file_is_named_and_nothing_is_printed_before(
+    folder, monkeypatch, capsys, words, name
+):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("sys.argv", ["openset", *words.split(), name])
+    with pytest.raises(SystemExit) as end:
+        openset.cli.main()
+    said = capsys.readouterr()
+    assert end.value.code == 2
+    assert said.out == ""
+    assert said.err.startswith("error: ")
+    assert name in said.err
+    assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("score -d msp --train train.npz unlabelled.npz", "with openset predict"),
+        ("evaluate scores.npz --groups", "Add a column groups"),
+        ("evaluate scores.npz --bootstrap 9 --clusters", "Add a column groups"),
+        ("compare scores.npz", "two or more files with different names"),
+    ],
+)
+def test_remedies_are_those_of_the_shell(folder, monkeypatch, words, expected):
+    monkeypatch.chdir(folder)
+    assert expected in str(CliRunner().invoke(app, words.split()).exception)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "predict rejector missing.npz --out decisions.txt",
+        "score -d msp --train missing.npz missing.npz --out scores.txt",
+    ],
+)
+def test_the_ending_is_looked_at_before_the_work(folder, monkeypatch, words):
+    monkeypatch.chdir(folder)
+    error = CliRunner().invoke(app, words.split()).exception
+    assert ".txt must be one of" in str(error)
+
+
+@pytest.mark.parametrize("out", ["folder", "text.npz/table.json"])
+def test_a_place_that_cannot_be_written_is_named(folder, monkeypatch, capsys, out):
+    monkeypatch.chdir(folder)
+    words = ["openset", "evaluate", "scores.npz", "--json", "--out", out]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit):
+        openset.cli.main()
+    assert capsys.readouterr().err.startswith(f"error: {out.split('/')[0]}: ")
+
+
+def test_names_of_classes_are_not_markup(folder, tmp_path):
+    known = split(2, 60, unknown=0)
+    named = Outputs(
+        logits=known.logits, labels=known.labels, classes=["[a]", "[b]", "[c]"]
+    )
+    Rejector.calibrate(
+        detectors.MSP().fit(named), known=named, objective="at_tpr"
+    ).save(tmp_path / "rejector")
+    new = [str(tmp_path / "rejector"), str(folder / "test.npz")]
+    text = CliRunner().invoke(app, ["predict", *new]).output
+    decided = Rejector.load(tmp_path / "rejector").predict(
+        Outputs.load(folder / "test.npz")
+    )
+    for number in set(decided[:10].tolist()) - {-1}:
+        assert f"[{'abc'[number]}]" in text
+
+
+def test_scores_are_saved_where_they_are_read(folder, monkeypatch, tmp_path):
+    """The good files are good: what is refused above is not refused for all."""
+    monkeypatch.chdir(folder)
+    out = tmp_path / "s.npz"
+    words = f"score -d msp --train train.npz test.npz --out {out}".split()
+    assert CliRunner().invoke(app, words).exit_code == 0
+    again = Scores.load(out)
+    assert np.array_equal(again.known, Scores.load("scores.npz").known)
+    for words in (f"compare scores.npz {out}", "predict rejector test.npz"):
+        assert CliRunner().invoke(app, words.split()).exit_code == 0

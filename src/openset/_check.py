@@ -169,17 +169,15 @@ def same_length(caller: str, lengths: dict[str, int]) -> int:
     return next(iter(lengths.values()))
 
 
-def groups(caller: str, values: Any) -> NDArray[Any]:
-    """Return group names as a read-only vector of strings or integers."""
+def names(caller: str, name: str, values: Any) -> NDArray[Any]:
+    """Return names of samples as a read-only vector of strings or integers."""
     array = np.asarray(values)
     if array.dtype.kind == "O" and all(isinstance(v, str) for v in array.ravel()):
         array = array.astype(np.str_)
     if array.dtype.kind not in "iuU":
         got = f"dtype {array.dtype}"
-        raise TypeError(
-            must("strings or integers", caller=caller, name="groups", got=got)
-        )
-    vector(caller, "groups", array)
+        raise TypeError(must("strings or integers", caller=caller, name=name, got=got))
+    vector(caller, name, array)
     return read_only(array)
 
 

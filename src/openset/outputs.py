@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from openset import _check, _io, _xp
 from openset._types import UNKNOWN, Array, ArtefactError
 
-_ARRAYS = ("logits", "features", "labels", "groups", "weight", "bias")
-_PER_SAMPLE = ("logits", "features", "labels", "groups")
+_PER_SAMPLE = ("logits", "features", "labels", "groups", "ids")
+_ARRAYS = (*_PER_SAMPLE, "weight", "bias")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,6 +35,8 @@ class Outputs:
         good for predicting but not for evaluation.
     groups
         Where a sample comes from: strings or integers, shape (n,).
+    ids
+        What a sample is called, a file or a key: strings or integers, shape (n,).
     classes
         Names of the C known classes.
     weight, bias
@@ -54,6 +56,7 @@ class Outputs:
     features: Array | None = None
     labels: NDArray[np.int64] | None = None
     groups: NDArray[Any] | None = None
+    ids: NDArray[Any] | None = None
     classes: tuple[str, ...] = ()
     weight: Array | None = None
     bias: Array | None = None
@@ -65,6 +68,7 @@ class Outputs:
         features: Any = None,
         labels: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
         classes: Any = (),
         weight: Any = None,
         bias: Any = None,
@@ -77,6 +81,7 @@ class Outputs:
             "features": _real("features", features, ndim=2),
             "labels": None,
             "groups": None,
+            "ids": None,
             "classes": tuple(str(name) for name in classes),
             "weight": _real("weight", weight, ndim=2),
             "bias": _real("bias", bias, ndim=1),
@@ -86,8 +91,9 @@ class Outputs:
             fields["labels"] = _check.labels(
                 "Outputs", "labels", values, lowest=UNKNOWN
             )
-        if groups is not None:
-            fields["groups"] = _check.groups("Outputs", groups)
+        for name, names in (("groups", groups), ("ids", ids)):
+            if names is not None:
+                fields[name] = _check.names("Outputs", name, names)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         present = {n: getattr(self, n) for n in _PER_SAMPLE}
@@ -226,6 +232,9 @@ class Outputs:
             arrays = [getattr(part, name) for part in parts]
             missing = sum(array is None for array in arrays)
             if missing == len(arrays):
+                continue
+            if missing and name == "ids":  # nothing is computed from them
+                columns[name] = None
                 continue
             if missing:
                 msg = (

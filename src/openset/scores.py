@@ -63,7 +63,9 @@ class Scores:
             "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),
             "predicted": _check.labels("Scores", "predicted", predicted, lowest=0),
             "known": _knownness(known),
-            "groups": None if groups is None else _check.groups("Scores", groups),
+            "groups": None
+            if groups is None
+            else _check.names("Scores", "groups", groups),
             "n_classes": n_classes,
         }
         for name, value in fields.items():

@@ -64,13 +64,14 @@ def test_files_round_trip_bit_for_bit(tmp_path, name):
     outputs = Outputs(
         **GOOD,
         groups=["a", "b", "c", "far"],
+        ids=[7, 8, 9, 10],
         classes=["x", "y", "z"],
         weight=np.ones((3, 2), np.float32),
         bias=np.zeros(3, np.float32),
     )
     outputs.save(tmp_path / name)
     again = Outputs.load(outputs.save(tmp_path / name))  # a second time replaces
-    for field in ("logits", "features", "labels", "groups", "weight", "bias"):
+    for field in ("logits", "features", "labels", "groups", "ids", "weight", "bias"):
         assert np.array_equal(getattr(again, field), getattr(outputs, field))
         assert getattr(again, field).dtype == getattr(outputs, field).dtype
     assert again.classes == ("x", "y", "z")
@@ -143,6 +144,17 @@ def test_a_single_array_is_told_what_is_missing(tmp_path):
     np.save(tmp_path / "logits.npy", np.zeros((3, 2)))
     with pytest.raises(ArtefactError, match="got a single array"):
         Outputs.load(tmp_path / "logits.npy")
+
+
+def test_ids_follow_their_samples_and_are_left_out_if_some_have_none():
+    named = Outputs(**GOOD, ids=["a", "b", "c", "d"])
+    assert named.take([2, 0]).ids.tolist() == ["c", "a"]
+    assert Outputs.concat([named, named.take([1])]).ids.tolist() == [*"abcdb"]
+    assert Outputs.concat([named, Outputs(**GOOD)]).ids is None
+    with pytest.raises(TypeError, match="ids must be strings or integers"):
+        Outputs(**GOOD, ids=[0.5] * 4)
+    with pytest.raises(ValueError, match="same length, got 4, 4, 4, 2"):
+        Outputs(**GOOD, ids=["a", "b"])
 
 
 def test_an_empty_selection_is_refused():

@@ -49,7 +49,8 @@ def command(
 
     Samples of the classes it was trained on (by name) get their labels, all others -1;
     groups are the class names. Images of one folder and a bare .npy have no labels;
-    such images are one group, named after the folder, in the order of their file names.
+    such images are one group, named after the folder. Images keep the names of their
+    files, which openset predict shows.
     """
     # Here, not above: the command line must start without the extra.
     from openset.train import Trained  # noqa: PLC0415
@@ -66,7 +67,8 @@ def command(
         rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
         inputs = _inputs.take(loaded.inputs, rows)
         labels, groups = (one[rows] for one in _named(loaded, trained.classes))
-    outputs = trained.apply(inputs, labels=labels, groups=groups)
+    ids = _file_names(inputs, Path(data)) if isinstance(inputs, ImageFiles) else None
+    outputs = trained.apply(inputs, labels=labels, groups=groups, ids=ids)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
     if labels is not None and (labels != UNKNOWN).any():
@@ -97,6 +99,16 @@ def _bare(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
     if not files:
         return None
     return ImageFiles(tuple(files)), np.full(len(files), path.resolve().name)
+
+
+def _file_names(images: ImageFiles, folder: Path) -> list[str]:
+    """Return what the files are called inside the folder, or whole if elsewhere."""
+    root = folder.resolve()
+    paths = [Path(path).resolve() for path in images.paths]
+    return [
+        (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+        for path in paths
+    ]
 
 
 def _named(

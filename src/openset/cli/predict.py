@@ -61,15 +61,17 @@ def command(
                 "known": scores.known,
                 "margin": _margin(opened, scores),
             }
+            if outputs.ids is not None:
+                arrays["ids"] = outputs.ids
             _io.write_npz(out, arrays)
         else:
-            text = _csv(opened, decisions, scores)
+            text = _csv(opened, decisions, scores, outputs.ids)
             _io.write(out, lambda stream: stream.write(text.encode()))
         OUT.print(f"wrote {out}", highlight=False)
     elif as_csv:
-        typer.echo(_csv(opened, decisions, scores), nl=False)
+        typer.echo(_csv(opened, decisions, scores, outputs.ids), nl=False)
     else:
-        _print(opened, decisions, scores)
+        _print(opened, decisions, scores, outputs.ids)
 
 
 def _margin(rejector: Rejector, scores: Scores) -> NDArray[np.float64]:
@@ -79,19 +81,30 @@ def _margin(rejector: Rejector, scores: Scores) -> NDArray[np.float64]:
         return np.where(same, 0.0, scores.known - threshold)
 
 
-def _csv(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> str:
+def _named(scores: Scores, ids: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
+    """Return what samples are called and where they come from, as far as is known."""
+    columns = {"group": scores.groups, "id": ids}
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _csv(
+    rejector: Rejector,
+    decisions: NDArray[np.int64],
+    scores: Scores,
+    ids: NDArray[Any] | None,
+) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     header = ["row", "decision", "name", "predicted", "known", "margin"]
-    groups = [] if scores.groups is None else [scores.groups.tolist()]
-    writer.writerow(header + ["group"] * len(groups))
+    named = _named(scores, ids)
+    writer.writerow([*header, *named])
     names = {int(c): rejector.name_of(int(c)) for c in np.unique(decisions)}
     columns = zip(
         decisions.tolist(),
         scores.predicted.tolist(),
         scores.known.tolist(),
         _margin(rejector, scores).tolist(),
-        *groups,
+        *(column.tolist() for column in named.values()),
         strict=True,
     )
     writer.writerows(
@@ -101,24 +114,21 @@ def _csv(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> st
     return text.getvalue()
 
 
-def _print(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> None:
+def _print(
+    rejector: Rejector,
+    decisions: NDArray[np.int64],
+    scores: Scores,
+    ids: NDArray[Any] | None,
+) -> None:
     n_unknown = int(np.count_nonzero(decisions == UNKNOWN))
     title = (
         f"{n_unknown} of {decisions.size} samples unknown "
         f"({n_unknown / decisions.size:.1%})"
     )
     table = plain_table(title)
-    has_groups = scores.groups is not None
-    shown = (
-        "row",
-        *(["group"] * has_groups),
-        "decision",
-        "name",
-        "knownness",
-        "margin",
-    )
-    for column in shown:
-        if column in {"group", "name"}:
+    named = _named(scores, ids)
+    for column in ("row", *named, "decision", "name", "knownness", "margin"):
+        if column in {*named, "name"}:
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
@@ -126,7 +136,7 @@ def _print(rejector: Rejector, decisions: NDArray[np.int64], scores: Scores) -> 
     for row in range(min(_SHOWN, decisions.size)):
         table.add_row(
             str(row),
-            *([escape(str(scores.groups[row]))] if has_groups else []),  # type: ignore[index]
+            *(escape(str(column[row])) for column in named.values()),
             str(decisions[row]),
             escape(rejector.name_of(int(decisions[row]))),
             f"{scores.known[row]:.4g}",

@@ -44,7 +44,7 @@ class Accumulator:
             msg = "Accumulator.update: ids must be given always or never, got a mix"
             raise ValueError(msg)
         if ids is not None:
-            checked = _check.groups("Accumulator.update", ids)
+            checked = _check.names("Accumulator.update", "ids", ids)
             _check.same_length(
                 "Accumulator.update", {"scores": len(scores), "ids": checked.size}
             )

@@ -94,6 +94,7 @@ class Trained:
         inputs: Any,
         labels: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
         *,
         network: Any = None,
         progress: bool = True,
@@ -104,7 +105,7 @@ class Trained:
         ----------
         inputs
             Images as bytes, shape (n, h, w) or (n, h, w, 3), or rows of numbers.
-        labels, groups
+        labels, groups, ids
             Of the samples, for `Outputs`; labels are ``0..K-1``, or -1.
         network
             See :meth:`model`.
@@ -116,6 +117,7 @@ class Trained:
             **model.outputs(model.tensor(inputs), progress=progress),
             labels=labels,
             groups=groups,
+            ids=ids,
             classes=self.classes,
             **head_of(model.learner),
         )

@@ -75,7 +75,7 @@ def test_a_bare_array_has_no_labels(trained, tmp_path):
     np.testing.assert_array_equal(outputs.logits, expected.logits)
 
 
-def test_images_of_one_folder_are_one_group_in_the_order_of_their_names(tmp_path):
+def test_images_of_one_folder_are_one_group_and_keep_their_names(tmp_path):
     pictures = pytest.importorskip("PIL.Image")
     data = image_data(side=20)
     fit_tiny(data, network="osrci", side=16, epochs=1, out=tmp_path / "run")
@@ -88,6 +88,7 @@ def test_images_of_one_folder_are_one_group_in_the_order_of_their_names(tmp_path
     outputs = Outputs.load(out)
     assert outputs.labels is None
     assert outputs.groups.tolist() == ["new"] * 3
+    assert outputs.ids.tolist() == ["image0.png", "image1.png", "image2.png"]
     # As in training: the same size first, the network's afterwards.
     trained = Trained.load(tmp_path / "run")
     expected = trained.apply(data.inputs[:3])
@@ -97,8 +98,13 @@ def test_images_of_one_folder_are_one_group_in_the_order_of_their_names(tmp_path
     rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=0.9)
     rejector.save(tmp_path / "rejector")
     header, *lines = run("predict", tmp_path / "rejector", out, "--csv").splitlines()
-    assert header.endswith(",margin,group")
-    assert [line.rpartition(",")[2] for line in lines] == outputs.groups.tolist()
+    assert header.endswith(",margin,group,id")
+    assert [line.rpartition(",")[2] for line in lines] == outputs.ids.tolist()
+    assert "image2.png" in run("predict", tmp_path / "rejector", out)
+    decided = tmp_path / "decided.npz"
+    run("predict", tmp_path / "rejector", out, "--out", decided)
+    with np.load(decided) as arrays:
+        assert arrays["ids"].tolist() == outputs.ids.tolist()
 
 
 def test_images_in_folders_have_these_for_groups(tmp_path):
@@ -111,6 +117,7 @@ def test_images_in_folders_have_these_for_groups(tmp_path):
     run("extract", tmp_path / "run", tmp_path / "new", "--out", tmp_path / "new.npz")
     outputs = Outputs.load(tmp_path / "new.npz")
     assert outputs.groups.tolist() == ["class 1", "else", "else"]
+    assert outputs.ids.tolist() == ["class 1/0.png", "else/1.png", "else/2.png"]
     assert outputs.labels.tolist() == [1, -1, -1]
 
 

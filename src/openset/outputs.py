@@ -351,6 +351,18 @@ class Outputs:
             return cls(**arrays)
 
 
+def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> None:
+    """Raise TypeError unless these are outputs."""
+    _check.instance(
+        caller,
+        name,
+        value,
+        Outputs,
+        rule="Outputs",
+        remedy=remedy or "Wrap your arrays: Outputs(logits=..., labels=...)",
+    )
+
+
 def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
     if "logits" not in arrays and "features" not in arrays:
         have = ", ".join(sorted(arrays)) or "neither"

@@ -249,6 +249,18 @@ class Scores:
             return cls(**columns, n_classes=n_classes)
 
 
+def need_scores(caller: str, value: object) -> None:
+    """Raise TypeError unless these are scores."""
+    _check.instance(
+        caller,
+        "scores",
+        value,
+        Scores,
+        rule="Scores",
+        remedy="Score your outputs first: fitted.score(outputs)",
+    )
+
+
 def _knownness(values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "fiu":

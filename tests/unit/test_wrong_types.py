@@ -30,11 +30,38 @@ CASES = {
         lambda: evaluate(OUTPUTS),
         "evaluate: scores must be Scores, got Outputs. Score your outputs first",
     ),
+    "bare array of knowns": (
+        lambda: Rejector.calibrate(REJECTOR.fitted, known=np.eye(4)),
+        "Rejector.calibrate: known must be Outputs, got ndarray. Wrap your arrays",
+    ),
+    "bare array of unknowns": (
+        lambda: Rejector.calibrate(
+            REJECTOR.fitted, known=OUTPUTS, surrogate=[np.eye(4)]
+        ),
+        "Rejector.calibrate: surrogate must be Outputs, got ndarray",
+    ),
+    "several surrogates to choose by": (
+        lambda: thresholds.choose(
+            REJECTOR.fitted, known=OUTPUTS, surrogate=[OUTPUTS, OUTPUTS]
+        ),
+        "thresholds.choose: surrogate must be Outputs, got list. Join several with",
+    ),
+    "name of a detector": (
+        lambda: thresholds.leave_classes_out("msp", OUTPUTS, OUTPUTS),
+        "detector must be a detector that is not fitted yet, got str",
+    ),
     "outputs to watch": (
         lambda: Watch.of(REJECTOR).check(OUTPUTS),
         "Watch.check: new must be Scores, got Outputs",
     ),
 }
+
+
+@pytest.mark.parametrize("name", thresholds.OBJECTIVES)
+def test_every_objective_asks_for_scores(name):
+    message = rf"thresholds\.{name}: scores must be Scores, got ndarray. Score your"
+    with pytest.raises(TypeError, match=message):
+        thresholds.OBJECTIVES[name](np.eye(4))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -119,6 +119,7 @@ def command(
     """Choose a threshold on validation and surrogate data, and save a rejector."""
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
+    tested = None if test is None else _labelled(test)
     training = Outputs.load(train)
     validation, sets = _split(known, surrogate or [])
     _compare_rows(train, training, known, validation)
@@ -136,7 +137,7 @@ def command(
             alpha=alpha,
             hedge="mixup" if hedge else None,
         )
-        _print_choice(source)
+        _print_choice(source, aims=objective is not None and objective not in _COMPARED)
     elif hedge:
         msg = "openset calibrate: --hedge goes with several --detector"
         raise typer.BadParameter(msg)
@@ -153,8 +154,8 @@ def command(
     _print_report(rejector)
     rejector.save(out)
     OUT.print(f"wrote {out}", highlight=False)
-    if test is not None:
-        _print_operation(rejector.operate(Outputs.load(test), alpha=alpha))
+    if tested is not None:
+        _print_test(rejector, tested, alpha)
 
 
 def _options(objective: str | None, target: float | None) -> dict[str, Any]:
@@ -189,7 +190,8 @@ def _matrix(path: Path) -> NDArray[Any]:
     try:
         if path.suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
-        return np.loadtxt(path, delimiter=",", ndmin=2)
+        rows = path.read_text("utf-8").split()
+        return np.array([[float(x) for x in row.split(",")] for row in rows])
     except (ValueError, EOFError) as error:
         msg = (
             f"openset calibrate: --cost-matrix must be numbers with commas between, or "
@@ -270,7 +272,7 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _print_choice(choice: Choice) -> None:
+def _print_choice(choice: Choice, *, aims: bool) -> None:
     table = _table(
         f"Open-set accuracy on {choice.left_out} left out, alpha {choice.alpha:g}",
         "detector",
@@ -293,6 +295,12 @@ def _print_choice(choice: Choice) -> None:
         OUT.print(
             "Combinations are held against the row 'choosing one': the best of many "
             "values looks better than it is.",
+            style="dim",
+        )
+    if aims:
+        OUT.print(
+            f"Thresholds are those of {choice.objective}; detectors are compared by "
+            "open-set accuracy all the same.",
             style="dim",
         )
     OUT.print(f"chosen: {choice}\n", highlight=False)
@@ -321,6 +329,35 @@ def _print_report(rejector: Rejector) -> None:
         OUT.print(table)
     for caution in report.cautions:
         OUT.print(f"[yellow]{caution.code}[/yellow] {caution.message}", highlight=False)
+
+
+def _labelled(path: Path) -> Outputs:
+    outputs = Outputs.load(path)
+    if outputs.labels is None:
+        msg = (
+            f"openset calibrate: --test must be labelled, got {path} without labels. "
+            "Label unknowns -1; decide about unlabelled outputs with openset predict"
+        )
+        raise ValueError(msg)
+    return outputs
+
+
+def _print_test(rejector: Rejector, test: Outputs, alpha: float | None) -> None:
+    labels = np.asarray(test.labels)
+    if (labels == UNKNOWN).any() and (labels != UNKNOWN).any():
+        _print_operation(rejector.operate(test, alpha=alpha))
+        return
+    decisions, scores = rejector.decide(test)
+    rejector.threshold.check_disjoint(scores, caller="openset calibrate")
+    rejected = (decisions == UNKNOWN).mean()
+    said = f"{rejected:.1%} of {len(test)} unknown samples rejected"
+    if (labels != UNKNOWN).any():
+        right = (decisions == labels).mean()
+        said = (
+            f"{1 - rejected:.1%} of {len(test)} known samples accepted, {right:.1%} "
+            "accepted and given their class"
+        )
+    OUT.print(f"On the test data: {said}", highlight=False)
 
 
 def _print_operation(done: Operation) -> None:

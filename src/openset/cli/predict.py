@@ -61,8 +61,7 @@ def command(
                 "known": scores.known,
                 "margin": _margin(opened, scores),
             }
-            if outputs.ids is not None:
-                arrays["ids"] = outputs.ids
+            arrays |= _named(scores, outputs.ids)
             _io.write_npz(out, arrays)
         else:
             text = _csv(opened, decisions, scores, outputs.ids)

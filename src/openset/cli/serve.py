@@ -72,8 +72,8 @@ def command(
     """Serve a rejector over HTTP, with a page to try it on at /.
 
     POST /predict takes JSON, .npy and .npz batches; GET /metrics is for Prometheus, GET
-    /healthz for whoever asks, GET /openapi.json describes it all. SIGTERM and Ctrl-C
-    answer what was accepted, then stop.
+    /healthz for whoever asks, GET /openapi.json describes it all. SIGTERM, SIGHUP and
+    Ctrl-C answer what was accepted, then stop.
     """
     if workers > 1:
         Rejector.load(folder)  # what is wrong with it is said once

@@ -31,7 +31,7 @@ from openset.metrics._oscr import OSCRCurve
 from openset.metrics._sweep import Sweep, sweep
 from openset.metrics._tally import Tally, tally
 from openset.metrics._variance import pair_variance, partial_variance
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 
 CCR_AT = (0.1, 0.01, 0.001)
 """False positive rates at which `evaluate` reports the correct classification rate."""
@@ -248,14 +248,7 @@ def evaluate(
     >>> result["accuracy"], result["auroc"], result["openauc"], result["ccr"]
     (0.75, 0.875, 0.625, 0.5)
     """
-    _check.instance(
-        "evaluate",
-        "scores",
-        scores,
-        Scores,
-        rule="Scores",
-        remedy="Score your outputs first: fitted.score(outputs)",
-    )
+    need_scores("evaluate", scores)
     _check.number(
         "evaluate", "level", level, low=0, high=1, open_low=True, open_high=True
     )

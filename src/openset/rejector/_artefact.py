@@ -105,7 +105,9 @@ def read(folder: Path) -> Opened:
         threshold = Threshold.from_dict(manifest["threshold"])
         opened = Report.from_dict(manifest["report"], threshold)
         classes = tuple(str(name) for name in manifest["classes"])
-    except (KeyError, TypeError) as error:
+    except ArtefactError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         msg = f"{_CALLER}: {folder / MANIFEST} is damaged: {error!r}"
         raise ArtefactError(msg) from error
 
@@ -144,7 +146,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if not folder.exists():
         msg = f"{_CALLER}: no such folder: {folder}"
         raise FileNotFoundError(msg)
-    if not path.exists():
+    if not path.is_file():
         msg = f"{_CALLER}: {folder} is not a rejector: it has no {MANIFEST}"
         raise ArtefactError(msg)
     try:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._types import UNKNOWN, Array
 from openset.detectors import Fitted
-from openset.outputs import Outputs
+from openset.outputs import Outputs, need_outputs
 from openset.rejector import _artefact
 from openset.scores import Scores
 from openset.thresholds import (
     HEDGED,
     KINDS,
+    NEED_UNKNOWNS,
     Choice,
     Objective,
     Operation,
@@ -150,6 +151,8 @@ class Rejector:
         if isinstance(fitted, Choice):
             objective = fitted.objective if objective is None else objective
             alpha = fitted.alpha if alpha is None else alpha
+            if objective == fitted.objective:
+                options = {**fitted.options, **options}
             if fitted.hedge is not None and objective in HEDGED:
                 surrogate = [*_sets(surrogate), fitted.hedge]
             fitted = fitted.fitted
@@ -162,8 +165,19 @@ class Rejector:
             remedy="Fit it first: PostMax().fit(train)",
         )
         scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
+        objective = "osa" if objective is None else objective
+        if not scores.n_unknown and objective in NEED_UNKNOWNS:
+            msg = _check.must(
+                f"given for objective {objective!r}",
+                caller="Rejector.calibrate",
+                name="surrogate",
+                got="none, and no unknowns among known",
+                remedy="Give outputs of unknowns, or 'mixup'; or use objective "
+                "'conformal' or 'at_tpr', which need knowns alone",
+            )
+            raise ValueError(msg)
         threshold = choose_by(
-            "osa" if objective is None else objective,
+            objective,
             scores,
             caller="Rejector.calibrate",
             alpha=alpha,
@@ -227,6 +241,7 @@ class Rejector:
     def explain(self, outputs: Outputs, i: int, *, top: int = 5) -> Explanation:
         """Say why sample `i` was accepted or rejected."""
         _check.positive_int("Rejector.explain", "top", top)
+        i = _check.integer("Rejector.explain", "i", i, low=-len(outputs))
         if not -len(outputs) <= i < len(outputs):
             rule = f"in [{-len(outputs)}, {len(outputs) - 1}]"
             msg = _check.must(rule, caller="Rejector.explain", name="i", got=i)
@@ -358,6 +373,7 @@ def _calibration_scores(
     surrogate: Sequence[Outputs | str],
     batch_size: int | None,
 ) -> Scores:
+    need_outputs("Rejector.calibrate", "known", known)
     if known.labels is None:
         msg = _check.must(
             "labelled",
@@ -375,6 +391,7 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
     if isinstance(surrogate, str):
         _check.one_of("Rejector.calibrate", "surrogate", surrogate, KINDS)
         return synthetic_like(known, surrogate)
+    need_outputs("Rejector.calibrate", "surrogate", surrogate)
     labels = surrogate.labels
     if labels is None:
         return surrogate._with(labels=np.full(len(surrogate), UNKNOWN))

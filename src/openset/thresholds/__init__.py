@@ -9,7 +9,12 @@ from openset.thresholds._choose import HEDGED, Choice, choose
 from openset.thresholds._conformal import conformal
 from openset.thresholds._cost import by_cost
 from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._objectives import OBJECTIVES, Objective, choose_by
+from openset.thresholds._objectives import (
+    NEED_UNKNOWNS,
+    OBJECTIVES,
+    Objective,
+    choose_by,
+)
 from openset.thresholds._operate import (
     Operation,
     Point,
@@ -34,6 +39,7 @@ from openset.thresholds._worst_group import worst_group
 __all__ = [
     "HEDGED",
     "KINDS",
+    "NEED_UNKNOWNS",
     "OBJECTIVES",
     "Caution",
     "Choice",

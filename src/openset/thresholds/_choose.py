@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.detectors import Fitted, combine
-from openset.outputs import Outputs
+from openset.outputs import Outputs, need_outputs
 from openset.thresholds._candidates import (
     ONE,
     RANK,
@@ -35,18 +35,19 @@ HEDGED = ("osa", "worst_group")
 class Choice:
     """The detector and the objective that did best on unknowns they were not given.
 
-    `fitted` and `objective` go to :meth:`openset.Rejector.calibrate`, or the choice
-    itself does. `ranking` has one row per candidate and objective, first the chosen
-    one, then by value; `cells` one per left-out group as well. `weights` says what a
-    combination is made of. `left_out` says what was left out in turn: ``"groups"``, or
-    ``"samples"`` where the surrogate has one kind only and nothing can be learnt about
-    other kinds. `hedge` are the unknowns that were made from the known samples;
-    :meth:`openset.Rejector.calibrate` takes them, too.
+    `fitted`, `objective` and its `options` go to :meth:`openset.Rejector.calibrate`, or
+    the choice itself does. `ranking` has one row per candidate and objective, first the
+    chosen one, then by value; `cells` one per left-out group as well. `weights` says
+    what a combination is made of. `left_out` says what was left out in turn:
+    ``"groups"``, or ``"samples"`` where the surrogate has one kind only and nothing can
+    be learnt about other kinds. `hedge` are the unknowns that were made from the known
+    samples; :meth:`openset.Rejector.calibrate` takes them, too.
     """
 
     name: str
     fitted: Fitted
     objective: str
+    options: Mapping[str, Any]
     alpha: float
     by: str
     left_out: str
@@ -77,7 +78,7 @@ def choose(
     *,
     known: Outputs,
     surrogate: Outputs,
-    objectives: Sequence[str] = ("osa", "worst_group"),
+    objectives: str | Sequence[str] = ("osa", "worst_group"),
     options: Mapping[str, Any] | None = None,
     alpha: float = 0.5,
     by: Criterion = "both",
@@ -116,7 +117,8 @@ def choose(
     surrogate
         Outputs of unknowns, with `groups` that say what kind each is.
     objectives
-        Names of ways to choose a threshold.
+        Names of ways to choose a threshold. Whatever they aim at, candidates are
+        compared by open-set accuracy with `alpha`.
     options
         Of all of them: ``{"fpr": 0.01}`` for ``objectives=["at_fpr"]``, say.
     alpha
@@ -150,7 +152,8 @@ def choose(
     named = _named(caller, fitted)
     share = float(_check.rate(caller, "alpha", alpha))
     _check.one_of(caller, "by", by, ["both", "mean", "worst"])
-    objectives = tuple(dict.fromkeys(objectives))
+    names = [objectives] if isinstance(objectives, str) else objectives
+    objectives = tuple(dict.fromkeys(names))
     if not objectives:
         rule = f"one or more of {', '.join(OBJECTIVES)}"
         msg = _check.must(rule, caller=caller, name="objectives", got="none")
@@ -160,6 +163,13 @@ def choose(
     _check.number(caller, "min_gain", min_gain)
     if hedge is not None:
         _check.one_of(caller, "hedge", hedge, KINDS)
+    need_outputs(caller, "known", known)
+    need_outputs(
+        caller,
+        "surrogate",
+        surrogate,
+        "Join several with Outputs.concat; make some with thresholds.synthetic",
+    )
     data = Data.of(caller, named, known, surrogate, batch_size, alpha=share, by=by)
     made = _made(known, data, hedge) if set(objectives) <= set(HEDGED) else None
     if made is not None:
@@ -195,6 +205,7 @@ def choose(
         name=best["detector"],
         fitted=winner,
         objective=best["objective"],
+        options=dict(options or {}),
         alpha=share,
         by=by,
         left_out="groups" if turns.by_groups else "samples",
@@ -351,6 +362,8 @@ def _winner(
 def _named(
     caller: str, fitted: Mapping[str, Fitted] | Sequence[Fitted]
 ) -> dict[str, Fitted]:
+    if isinstance(fitted, Fitted):
+        fitted = [fitted]
     listed = list(fitted.values() if isinstance(fitted, Mapping) else fitted)
     for one in listed:
         _check.instance(

@@ -7,7 +7,7 @@ import scipy  # whose parts are imported when first used
 
 from openset import _check
 from openset.metrics import Interval
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._shares import LEVEL
 from openset.thresholds._threshold import Count, Rate, Span, Threshold
@@ -55,6 +55,7 @@ def conformal(
     -inf
     """
     caller = "thresholds.conformal"
+    need_scores(caller, scores)
     # 0.95 would be read as "95 % accepted" by half of us: refuse to guess.
     _check.number(caller, "level", level, low=0, high=0.5)
     _check.some_known(caller, scores.n_known)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from openset import _check
 from openset.metrics._levels import levels
 from openset.metrics._osa import Ties, best_level
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
@@ -66,6 +66,7 @@ def by_cost(
     1.0
     """
     caller = "thresholds.by_cost"
+    need_scores(caller, scores)
     _check.one_of(caller, "at", at, AT)
     _check.one_of(caller, "ties", ties, ["smallest", "highest", "widest"])
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
@@ -85,20 +86,26 @@ def by_cost(
         )
         rejected = np.where(scores.is_unknown, 0.0, false_unknown)
     else:
+        if (missed_unknown, false_unknown, confusion) != (1.0, 1.0, 1.0):
+            msg = _check.must(
+                "left out where the three costs are given",
+                caller=caller,
+                name="cost_matrix",
+                got="both",
+            )
+            raise ValueError(msg)
         matrix = _matrix(caller, cost_matrix, n_classes)
         # the label -1 of unknowns reads the last row, as it should
         accepted = matrix[scores.labels, scores.predicted]
         rejected = matrix[scores.labels, -1]
     weight = _weights(caller, scores, alpha)
     table = levels(scores)
-    gain, unit = _gain(scores, table.values, accepted, rejected, weight)
+    gain, everything, unit = _gain(scores, table.values, accepted, rejected, weight)
     level, start, stop, _ = best_level(table.values, gain, ties=ties)
     values = np.append(table.values, -np.inf)
     span = Span(float(values[stop]), float(values[start]))
     # Cost at "reject all" minus what accepting down to the level saves.
-    everything = rejected @ np.where(
-        scores.is_unknown, float(weight[1]), float(weight[0])
-    )
+    cost = float((everything - int(gain[level])) * unit)
     value = inside(span, float(values[level]), at)
     return Threshold(
         value=value,
@@ -106,7 +113,7 @@ def by_cost(
         target=None,
         n=Count(scores.n_known, scores.n_unknown),
         interval=span,
-        rate=Rate("cost", float(everything - gain[level] * unit), None),
+        rate=Rate("cost", cost, None),
         alpha=None if alpha is None else float(alpha),
         fingerprint=Fingerprint.of(scores),
     )
@@ -151,8 +158,8 @@ def _gain(
     accepted: NDArray[np.float64],
     rejected: NDArray[np.float64],
     weight: tuple[Fraction, Fraction],
-) -> tuple[NDArray[Any], float]:
-    """Cost saved by accepting down to each level, in units that may be whole numbers.
+) -> tuple[NDArray[Any], int, Fraction]:
+    """Cost saved by accepting down to each level, cost of rejecting all, and the unit.
 
     Whole numbers make equal costs compare equal; rounded ones would not.
     """
@@ -160,23 +167,25 @@ def _gain(
     # How many samples are accepted at each level ("reject all" accepts none).
     upto = np.searchsorted(-scores.known[order], -values, side="right")
     upto[0] = 0
-    kinds, which = np.unique(
+    kinds, which, n = np.unique(
         np.column_stack([rejected, accepted, scores.is_unknown]),
         axis=0,
         return_inverse=True,
+        return_counts=True,
     )
-    saved = [
-        # the decimal the caller wrote: 0.1 and 0.2 together cost as much as 0.3
-        (_check.fraction(off) - _check.fraction(on)) * weight[int(unknown)]
+    # the decimal the caller wrote: 0.1 and 0.2 together cost as much as 0.3
+    prices = [
+        [_check.fraction(one) * weight[int(unknown)] for one in (off, on)]
         for off, on, unknown in kinds.tolist()
     ]
-    scale = lcm(*(one.denominator for one in saved))
-    whole = [int(one * scale) for one in saved]
-    if max(map(abs, whole)) * len(scores) < 2**62:
-        steps: NDArray[Any] = np.array(whole, dtype=np.int64)
-        unit = 1 / scale
-    else:
-        steps = np.array([float(one) for one in saved])
-        unit = 1.0
-    total = np.concatenate([[0], np.cumsum(steps[which.ravel()[order]])])
-    return total[upto], unit
+    scale = lcm(*(one.denominator for pair in prices for one in pair))
+    whole = [[int(one * scale) for one in pair] for pair in prices]
+    saved = [off - on for off, on in whole]
+    fits = max(map(abs, saved)) * len(scores) < 2**62
+    # Prices far apart: Python's own numbers, which know no end, and take their time.
+    steps = np.array(saved, dtype=np.int64 if fits else object)
+    total = np.concatenate([steps[:0], [0], np.cumsum(steps[which.ravel()[order]])])
+    everything = sum(
+        off * count for (off, _), count in zip(whole, n.tolist(), strict=True)
+    )
+    return total[upto], everything, Fraction(1, scale)

@@ -30,6 +30,10 @@ OBJECTIVES: dict[str, Callable[..., Threshold]] = {
 }
 
 
+NEED_UNKNOWNS = tuple(set(OBJECTIVES) - {"at_tpr", "conformal"})
+"""Those that look at unknowns as well."""
+
+
 def choose_by(
     objective: Objective,
     scores: Scores,

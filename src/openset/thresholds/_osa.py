@@ -5,7 +5,7 @@ import numpy as np
 from openset import _check
 from openset.metrics import osa_optimum
 from openset.metrics._osa import Ties
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._shares import of_sum
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
@@ -51,7 +51,12 @@ def osa(
     >>> osa(scores).value, osa(scores, at="middle").value
     (3.0, 2.5)
     """
-    _check.one_of("thresholds.osa", "at", at, AT)
+    caller = "thresholds.osa"
+    need_scores(caller, scores)
+    _check.one_of(caller, "at", at, AT)
+    _check.both_sides(caller, scores.n_known, scores.n_unknown)
+    if alpha is not None:
+        _check.rate(caller, "alpha", alpha)
     best = osa_optimum(scores, alpha=alpha, ties=ties)
     span = Span(best.low, best.high)
     value = inside(span, best.threshold, at)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset.metrics._levels import levels
 from openset.metrics._osa import best_level
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import osa
 from openset.thresholds._shares import of_sum
@@ -53,7 +53,11 @@ def per_class(
     (2.0, 2.0)
     """
     caller = "thresholds.per_class"
+    need_scores(caller, scores)
     _check.number(caller, "strength", strength, low=0)
+    _check.both_sides(caller, scores.n_known, scores.n_unknown)
+    if alpha is not None:
+        _check.rate(caller, "alpha", alpha)
     overall = osa(scores, alpha)
     share = (
         Fraction(scores.n_known, len(scores))

@@ -7,7 +7,7 @@ import numpy as np
 from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics._levels import Levels, levels
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT
 from openset.thresholds._shares import of_share
@@ -30,6 +30,7 @@ def at_fpr(scores: Scores, fpr: float = 0.05, *, at: At = "score") -> Threshold:
     (2.0, 4.0)
     """
     caller = "thresholds.at_fpr"
+    need_scores(caller, scores)
     _check.one_of(caller, "at", at, AT)
     rate = _check.rate(caller, "fpr", fpr)
     if scores.n_unknown == 0:
@@ -68,6 +69,7 @@ def at_tpr(scores: Scores, tpr: float = 0.95, *, at: At = "score") -> Threshold:
     (2.0, 1.0)
     """
     caller = "thresholds.at_tpr"
+    need_scores(caller, scores)
     _check.one_of(caller, "at", at, AT)
     rate = _check.rate(caller, "tpr", tpr, open_low=True)
     _check.some_known(caller, scores.n_known)

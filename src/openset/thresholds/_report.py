@@ -5,8 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from openset import _check
 from openset.metrics import osa_optimum
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds._groups import ByGroup, by_group, group_of_unknowns
 from openset.thresholds._table import Table
 from openset.thresholds._threshold import Span, Threshold
@@ -51,8 +52,9 @@ class Report:
     `flat` spans the thresholds around it within one point of the best open-set
     accuracy, `flat_share` is the share of calibration samples scored inside: large is
     good. `groups` has a row per kind of unknowns, `alphas` one per weight of the known
-    side. `accuracy` is that of the knowns, were all accepted (None in old reports).
-    Without unknowns only the known side is reported. Print it to read it.
+    side (thresholds of :func:`osa`). `accuracy` is that of the knowns, were all
+    accepted (None in old reports). Without unknowns only the known side is reported.
+    Print it to read it.
     """
 
     threshold: Threshold
@@ -83,10 +85,13 @@ class Report:
         unknown = (
             "" if self.urr is None else f", {self.urr:.1%} of the unknown rejected"
         )
+        is_promise = self.threshold.method == "conformal"
         found.append(
             f"{rate.name} {rate.value:.4f}"
             + ("" if span is None else f" ({span.low:.4f}–{span.high:.4f})")
-            + f" on the calibration data; {known}{unknown}"
+            + (" expected of new samples" if is_promise else " on the calibration data")
+            + f"; {known}{unknown}"
+            + (" there" if is_promise else "")
         )
         if self.accuracy is not None:
             found.append(
@@ -103,7 +108,7 @@ class Report:
                 f"within a point of the best: thresholds from {self.flat.low:.4g} to "
                 f"{self.flat.high:.4g}, {self.flat_share:.1%} of the samples"
             )
-        if len(self.alphas):
+        if len(self.alphas) and self.threshold.method == "osa":
             first, last = self.alphas[0], self.alphas[-1]
             found.append(
                 f"if {first['alpha']:.0%} of the samples were known, the threshold "
@@ -183,6 +188,8 @@ def report(scores: Scores, threshold: Threshold) -> Report:
     >>> found.osa, found.worst_group, found.codes
     (1.0, 'far', ('CAL006',))
     """
+    need_scores("thresholds.report", scores)
+    _check.some_known("thresholds.report", scores.n_known)
     accepted = threshold.accepts(scores)
     is_known = ~scores.is_unknown
     ccr = float(np.count_nonzero(accepted & scores.is_correct) / scores.n_known)
@@ -233,7 +240,8 @@ def _group_rows(
     for i, name in enumerate(names):
         urr = float(rejected[i] / table.n[i])
         osa = table.alpha * ccr + (1 - table.alpha) * urr
-        best = float(table.osa[i].max())
+        # One threshold per class may do better than the best single one.
+        best = max(float(table.osa[i].max()), osa)
         rows.append(
             {
                 "group": name,

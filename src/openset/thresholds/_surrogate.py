@@ -112,6 +112,16 @@ def leave_classes_out(
         Seed or generator: cuts the classes.
     """
     caller = "thresholds.leave_classes_out"
+    if not hasattr(detector, "fit"):
+        msg = _check.must(
+            "a detector that is not fitted yet",
+            caller=caller,
+            name="detector",
+            got=type(detector).__name__,
+            remedy="Pass the recipe: detectors.make('postmax')",
+        )
+        raise TypeError(msg)
+    folds = _check.positive_int(caller, "folds", folds)
     train, known = _known_part(caller, train), _known_part(caller, known)
     n_classes = known.n_classes
     if known.logits is None or train.logits is None or n_classes is None:

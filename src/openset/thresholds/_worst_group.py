@@ -6,7 +6,7 @@ import numpy as np
 
 from openset import _check
 from openset.metrics._osa import Ties, best_level
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._groups import by_group
 from openset.thresholds._osa import AT
@@ -57,6 +57,7 @@ def worst_group(
     4.0
     """
     caller = "thresholds.worst_group"
+    need_scores(caller, scores)
     _check.one_of(caller, "criterion", criterion, ["regret", "osa"])
     _check.one_of(caller, "ties", ties, ["smallest", "highest", "widest"])
     _check.one_of(caller, "at", at, AT)
@@ -68,6 +69,9 @@ def worst_group(
     level, start, stop, _ = best_level(table.values, np.round(worst, 12), ties=ties)
     values = np.append(table.values, -np.inf)
     span = Span(float(values[stop]), float(values[start]))
+    value = inside(span, float(values[level]), at)
+    # Thresholds that are as good for the worst group need not be for the hardest.
+    level = int(np.searchsorted(-table.values, -value, side="right")) - 1
     hardest = int(table.osa[:, level].argmin())
     n_hardest = int(table.n[hardest])
     parts = [
@@ -75,7 +79,7 @@ def worst_group(
         (1 - table.alpha, round(table.urr[hardest, level] * n_hardest), n_hardest),
     ]
     return Threshold(
-        value=inside(span, float(values[level]), at),
+        value=value,
         method="worst_group",
         target=alpha,
         n=Count(scores.n_known, scores.n_unknown),

@@ -149,6 +149,32 @@ def test_prices_may_be_given_one_by_one_or_as_a_matrix(data, tmp_path):
     assert Rejector.load(tmp_path / "r").threshold.value < expected.threshold.value
 
 
+def test_a_test_set_of_one_side_is_reported_as_far_as_it_goes(data, tmp_path):
+    base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--surrogate")
+    base += ("far.npz", "--out", str(tmp_path / "r"), "--test")
+    drawn(70, seed=8).save(tmp_path / "known.npz")
+    for path, words in (
+        (str(tmp_path / "known.npz"), "of 70 known samples accepted"),
+        ("near.npz", "of 100 unknown samples rejected"),
+    ):
+        done = run(data, *base, path)
+        assert done.exit_code == 0
+        assert words in " ".join(done.stdout.split())
+    with pytest.raises(ValueError, match="--test must be labelled"):
+        run(data, *base, "new.npz")
+
+
+def test_what_detectors_are_compared_by_is_said(data, tmp_path):
+    done = run(
+        data, "calibrate", "--train", "train.npz", "-d", "msp", "-d", "maxlogit",
+        "--known", "val.npz", "--surrogate", "far.npz", "--out", str(tmp_path / "r"),
+        "--objective", "by_cost", "--missed-unknown", "3",
+    )  # fmt: skip
+    assert "detectors are compared by open-set accuracy" in " ".join(
+        done.stdout.split()
+    )
+
+
 def test_samples_the_detector_was_fitted_on_are_noticed(data, tmp_path):
     base = ("calibrate", "--train", "train.npz", "--surrogate", "far.npz")
     base += ("--out", str(tmp_path / "r"), "--known")

@@ -104,7 +104,7 @@ def test_images_of_one_folder_are_one_group_and_keep_their_names(tmp_path):
     decided = tmp_path / "decided.npz"
     run("predict", tmp_path / "rejector", out, "--out", decided)
     with np.load(decided) as arrays:
-        assert arrays["ids"].tolist() == outputs.ids.tolist()
+        assert arrays["id"].tolist() == outputs.ids.tolist()
 
 
 def test_images_in_folders_have_these_for_groups(tmp_path):

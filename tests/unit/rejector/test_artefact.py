@@ -144,7 +144,20 @@ def test_a_missing_folder_or_manifest_is_said(tmp_path, folder):
     with pytest.raises(FileNotFoundError, match="no such folder"):
         Rejector.load(tmp_path / "nothing")
     (folder / "manifest.json").unlink()
-    with pytest.raises(ArtefactError, match=r"not a rejector: it has no manifest"):
+    for _ in range(2):
+        with pytest.raises(ArtefactError, match=r"not a rejector: it has no manifest"):
+            Rejector.load(folder)
+        (folder / "manifest.json").mkdir(exist_ok=True)
+
+
+def test_nonsense_under_a_valid_hash_is_damage(folder):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["report"]["flat"] = ["low", "high"]
+    del manifest["sha256"]
+    manifest["sha256"] = _artefact._digest(manifest)
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ArtefactError, match=r"manifest\.json is damaged"):
         Rejector.load(folder)
 
 

@@ -156,13 +156,22 @@ def test_it_moves_to_torch_and_decides_the_same(rejector):
     np.testing.assert_array_equal(moved.predict(tensors), rejector.predict(new))
 
 
+def test_an_explanation_asks_for_a_row(rejector):
+    new = drawn(5, seed=4)
+    for bad in (1.5, "0", None):
+        with pytest.raises(ValueError, match="i must be an integer"):
+            rejector.explain(new, bad)
+    with pytest.raises(ValueError, match=r"i must be in \[-5, 4\], got 5"):
+        rejector.explain(new, 5)
+
+
 def test_bad_calibration_data_are_named(fitted):
     known, unknown = drawn(50, seed=2), drawn(50, seed=3, unknown=True)
     for arguments, message in (
         ({"known": drawn(50, labelled=False)}, "known must be labelled"),
         ({"known": known, "surrogate": known}, "surrogate must be unknown samples"),
         ({"known": known, "surrogate": "magic"}, "surrogate must be one of 'mixup'"),
-        ({"known": known}, "undefined without unknown"),
+        ({"known": known}, "surrogate must be given for objective 'osa', got none"),
         (
             {"known": known, "surrogate": unknown, "objective": "x"},
             "objective must be one of",

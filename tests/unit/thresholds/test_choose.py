@@ -166,6 +166,19 @@ def test_what_cannot_be_chosen_from_is_refused(column):
             thresholds.choose(arguments.pop("fitted"), **arguments)
 
 
+def test_options_of_the_objective_stay_with_the_choice(column):
+    known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
+    fitted = {"one": column(0), "two": column(1)}
+    parts = {"known": known, "surrogate": surrogate}
+    choice = thresholds.choose(
+        fitted, **parts, objectives="at_fpr", options={"fpr": 0.2}
+    )
+    assert Rejector.calibrate(choice, **parts).threshold.target == 0.2
+    assert Rejector.calibrate(choice, **parts, fpr=0.1).threshold.target == 0.1
+    other = Rejector.calibrate(choice, **parts, objective="at_tpr").threshold
+    assert (other.method, other.target) == ("at_tpr", 0.95)
+
+
 def test_mixtures_of_known_samples_join_the_surrogate(column):
     # Knowns lie at 0 or 8 by class; unknowns beyond both, and, hidden, in between.
     rng = np.random.default_rng(0)

@@ -227,6 +227,25 @@ def test_a_report_survives_json():
             assert Report.from_dict(document, chosen).accuracy is None
 
 
+def test_a_report_says_what_is_true_of_its_objective():
+    scores = drawn(0)
+    said = {
+        name: str(thresholds.report(scores, choose(scores)))
+        for name, choose in thresholds.OBJECTIVES.items()
+    }
+    assert {name for name in said if "samples were known" in said[name]} == {"osa"}
+    assert "expected of new samples" in said["conformal"]
+    assert "on the calibration data" in said["at_tpr"]
+    apart = Scores(
+        labels=[0] * 50 + [-1] * 50 + [1] * 50 + [-1] * 50,
+        predicted=[0] * 100 + [1] * 100,
+        known=np.repeat([3.0, 2.0, 2.0, 1.0], 50),
+    )
+    best = thresholds.report(apart, thresholds.per_class(apart, strength=0))
+    assert best.osa == 1.0
+    assert [row["loss"] for row in best.groups] == [0.0]
+
+
 def test_without_unknowns_the_known_side_is_reported():
     scores = drawn(0)
     known = scores.take(~scores.is_unknown)

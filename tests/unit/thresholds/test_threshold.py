@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset import ArtefactError, Scores, UndefinedMetricError, thresholds
+from openset import ArtefactError, Scores, UndefinedMetricError, metrics, thresholds
 from openset.thresholds import Fingerprint, Threshold
 
 
@@ -131,6 +131,12 @@ def test_large_sets_are_sketched_and_still_found():
         (lambda s: thresholds.conformal(s, confidence=1), "confidence must be"),
         (lambda s: thresholds.by_cost(s, [[0, 1]]), "cost_matrix must be square"),
         (lambda s: thresholds.by_cost(s, np.full((6, 6), np.nan)), "must be finite"),
+        (
+            lambda s: thresholds.by_cost(s, np.ones((6, 6)), missed_unknown=5),
+            "cost_matrix must be left out where the three costs are given",
+        ),
+        (lambda s: thresholds.osa(s, 1.5), r"thresholds\.osa: alpha must be"),
+        (lambda s: thresholds.per_class(s, 1.5), r"thresholds\.per_class: alpha must"),
         (lambda s: thresholds.by_cost(s, missed_unknown=-1), "missed_unknown must be"),
         (lambda s: thresholds.per_class(s, strength=-1), "strength must be"),
         (lambda s: thresholds.worst_group(s, criterion="x"), "criterion must be one"),
@@ -164,3 +170,36 @@ def test_the_fingerprint_does_not_flood_the_screen():
         known=rng.normal(size=600),
     )
     assert len(repr(thresholds.osa(scores))) < 800
+
+
+def test_prices_far_apart_are_added_up_exactly():
+    scores = Scores(
+        labels=[0, 1, -1, -1, -1, -1, -1],
+        predicted=[0, 1, 1, 0, 1, 0, 1],
+        known=[5, 2, 2, 2, 2, 1, 4],
+    )
+    prices = {"missed_unknown": 1e-9, "false_unknown": 1e9, "confusion": 3}
+    found = thresholds.by_cost(scores, **prices, alpha=0.3)
+    assert found.value == 2.0  # both knowns accepted, four of five unknowns missed
+    assert found.rate.value == pytest.approx(0.7 * 4 / 5 * 1e-9, rel=1e-12)
+
+
+def test_worst_group_tells_the_rate_of_the_threshold_it_gives():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n = int(rng.integers(6, 20))
+        labels = np.where(np.arange(n) < n // 2, 0, -1)
+        scores = Scores(
+            labels=labels,
+            predicted=np.zeros(n, int),
+            known=rng.integers(0, 5, n).astype(float),
+            groups=rng.integers(0, 2, n),
+        )
+        for ties in ("smallest", "highest", "widest"):
+            found = thresholds.worst_group(scores, 0.5, ties=ties, at="middle")
+            groups = [
+                scores.take(~scores.is_unknown | (scores.groups == g))
+                for g in np.unique(scores.groups[scores.is_unknown])
+            ]
+            hardest = min(metrics.osa(one, found.value, alpha=0.5) for one in groups)
+            assert found.rate.value == pytest.approx(hardest)

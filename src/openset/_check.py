@@ -28,6 +28,14 @@ def instance(
         raise TypeError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
 
 
+def boolean(caller: str, name: str, value: Any) -> bool:
+    """Return `value`, or say that it is neither True nor False: "no" would be true."""
+    if not isinstance(value, bool):
+        rule = "True or False"
+        raise TypeError(must(rule, caller=caller, name=name, got=repr(value)))
+    return value
+
+
 def positive_int(caller: str, name: str, value: Any) -> int:
     """Return `value` as an int, or say that it is not an integer >= 1."""
     return integer(caller, name, value, low=1)

@@ -99,11 +99,21 @@ def _said(error: Exception) -> str:
     return str(error)
 
 
+_SAID = (
+    ValueError,
+    TypeError,
+    OSError,
+    FloatingPointError,  # of a training that diverged
+    ArtefactError,
+    MissingExtraError,
+)
+
+
 def main() -> None:
     """Run a command; what users can mend is one line, not a traceback."""
     try:
         app()
-    except (ValueError, TypeError, OSError, ArtefactError, MissingExtraError) as error:
+    except _SAID as error:
         ERRORS.print(
             f"[bold red]error:[/bold red] {escape(_said(error))}",
             highlight=False,

@@ -68,14 +68,15 @@ def command(
 
 def _load(paths: Sequence[Path]) -> dict[str, Scores]:
     """Read scores by name, and see to it that they are of the same samples."""
-    names = [_name(path) for path in paths]
+    names = _names(paths)
     if len(set(names)) < max(2, len(names)):
         msg = _check.must(
-            "two or more files with different names",
+            "two or more different files",
             caller="openset compare",
             name="SCORES",
             got=", ".join(map(str, paths)),
-            remedy="They are told apart by the names of their files without ending",
+            remedy="They are told apart by the names of files and folders, without "
+            "ending",
         )
         raise ValueError(msg)
     found = [Scores.load(path) for path in paths]
@@ -101,8 +102,23 @@ def _not_the_same(path: Path, scores: Scores, other: Path, others: Scores) -> st
     )
 
 
-def _name(path: Path) -> str:
-    return path.stem.removeprefix("scores-")
+def _names(paths: Sequence[Path]) -> list[str]:
+    """Return what tells files apart: their names, or else those of their folders.
+
+    Examples
+    --------
+    >>> _names([Path("a/scores-msp.npz"), Path("a/scores-knn.npz")])
+    ['msp', 'knn']
+    >>> _names([Path("a/openauc/own.npz"), Path("a/ceplus/own.npz")])
+    ['openauc', 'ceplus']
+    """
+    parts = [(*path.parts[:-1], path.stem.removeprefix("scores-")) for path in paths]
+    if len({one[-1] for one in parts}) == len(parts):
+        return [one[-1] for one in parts]
+    for end in (-1, 0):  # what all have in common says nothing
+        while all(len(one) > 1 for one in parts) and len({o[end] for o in parts}) == 1:
+            parts = [one[1:] if end == 0 else one[:-1] for one in parts]
+    return ["/".join(one) for one in parts]
 
 
 def _pairwise(found: dict[str, Scores], metric: str, level: float) -> Table:

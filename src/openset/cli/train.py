@@ -31,6 +31,7 @@ openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 \\
 torchrun --nproc-per-node 4 -m openset train -m softmax --data cub \\
     --network timm:resnet50 --devices 4 --out runs/cub"""
 
+_TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _CALLER = "openset train"
 
 
@@ -52,7 +53,7 @@ def command(
     all_splits: Annotated[
         bool, typer.Option("--all-splits", help="All of them, at once on one device.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
     seeds: Annotated[int, typer.Option(help="How many seeds, one after another.")] = 1,
     recipe: Annotated[str, typer.Option(help="A, B or T.")] = "B",
     epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
@@ -90,7 +91,7 @@ def command(
     accelerator: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     precision: Annotated[
         str | None,
-        typer.Option(help="32-true, bf16-mixed and so on. Default: by device."),
+        typer.Option(help="32-true or bf16-mixed. Default: by device."),
     ] = None,
     accumulate: Annotated[
         int, typer.Option(help="Cut each batch into parts, to save memory.")
@@ -227,7 +228,11 @@ def _settings(
                 remedy=_check.near(name, [*taken, *changeable]),
             )
             raise ValueError(msg)
-        (options if name in taken else changes)[name] = _value(value)
+        # Some belong to both: the size of images, to a generator and to the pipeline.
+        if name in taken:
+            options[name] = _value(value)
+        if name in changeable:
+            changes[name] = _value(value)
     return options, changes
 
 
@@ -249,6 +254,8 @@ def _pair(flag: str, text: str) -> tuple[str, str]:
 
 
 def _value(text: str) -> Any:
+    if text.lower() in _TRUTHS:
+        return _TRUTHS[text.lower()]
     try:
         return json.loads(text)
     except ValueError:

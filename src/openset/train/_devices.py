@@ -52,6 +52,16 @@ def make_fabric(
         on_gpu = accelerator != "cpu" and has_gpu and torch.cuda.is_bf16_supported()
         precision = "bf16-mixed" if on_gpu else "32-true"
     _check.one_of(_CALLER, "precision", precision, _PRECISIONS)
+    if nodes > 1 and not {"WORLD_SIZE", "SLURM_NTASKS"} & set(os.environ):
+        msg = _check.must(
+            "1 where one process is started by itself",
+            caller=_CALLER,
+            name="nodes",
+            got=nodes,
+            remedy="Start one on every host, which find each other: torchrun --nnodes "
+            f"{nodes} --node-rank 0 ... -m openset train ...",
+        )
+        raise ValueError(msg)
     many = devices * nodes > 1
     started = int(os.environ.get("WORLD_SIZE", devices * nodes))
     if started != devices * nodes:

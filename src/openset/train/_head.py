@@ -96,7 +96,9 @@ def by_shape(
     raise ValueError(msg)
 
 
-def by_running(caller: str, model: nn.Module, run: Any) -> Head:
+def by_running(
+    caller: str, model: nn.Module, run: Any, *, remedy: str = _REMEDY
+) -> Head:
     """Run the model once and return the linear layer whose output is the model's."""
     made: dict[str, list[Tensor]] = {}
     handles = [
@@ -118,13 +120,13 @@ def by_running(caller: str, model: nn.Module, run: Any) -> Head:
         if any(is_same(output, final) for output in outputs)
     ]
     if len(fits) != 1:
-        heard = ", ".join(made) or "no linear layer"
+        heard = f" among {', '.join(made)}" if made else ": it has no linear layer"
         msg = _check.must(
             "the linear layer whose output is the model's",
             caller=caller,
             name="the head",
-            got=f"{', '.join(fits) if fits else 'none'} among {heard}",
-            remedy=_REMEDY,
+            got=f"{', '.join(fits) if fits else 'none'}{heard}",
+            remedy=remedy,
         )
         raise ValueError(msg)
     return named(caller, model, fits[0])

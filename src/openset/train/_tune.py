@@ -133,8 +133,11 @@ def tune(
     >>> [row["options"] for row in tuned.table]
     [{'weight': 0.0}, {'weight': 0.1}]
     """
-    if not grid or any(not list(values) for values in grid.values()):
-        rule = "options with at least one value each"
+    is_list = [
+        isinstance(v, Sequence) and not isinstance(v, str) for v in grid.values()
+    ]
+    if not grid or not all(is_list) or not all(map(len, grid.values())):
+        rule = "options with a list of values each"
         raise ValueError(_check.must(rule, caller=_CALLER, name="grid", got=dict(grid)))
     fixed = dict(options or {})
     if isinstance(recipe, str):

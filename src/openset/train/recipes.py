@@ -64,13 +64,27 @@ class Recipe:
             _check.positive_int(_CALLER, name, getattr(self, name))
         _check.one_of(_CALLER, "optimiser", self.optimiser, OPTIMISERS)
         _check.one_of(_CALLER, "schedule", self.schedule, SCHEDULES)
-        _check.number(_CALLER, "lr", self.lr, low=0, open_low=True)
+        _check.number(_CALLER, "lr", self.lr, low=0, open_low=True, open_high=True)
+        self._check_milestones()
         for name in ("momentum", "weight_decay", "factor"):
             _check.number(_CALLER, name, getattr(self, name), low=0)
         _check.number(_CALLER, "floor", self.floor, low=0, high=1)
         _check.number(_CALLER, "warmup", self.warmup, low=0, high=self.cycle)
         smoothing = self.smoothing
         _check.number(_CALLER, "smoothing", smoothing, low=0, high=1, open_high=True)
+
+    def _check_milestones(self) -> None:
+        listed = self.milestones
+        is_list = isinstance(listed, tuple | list)
+        if not is_list or not all(isinstance(one, int) for one in listed):
+            msg = _check.must(
+                "a list of epochs",
+                caller=_CALLER,
+                name="milestones",
+                got=repr(listed),
+                remedy="Say milestones=[30, 60], or --set milestones=[30,60]",
+            )
+            raise TypeError(msg)
 
     def rate(self, epoch: int) -> float:
         r"""Learning rate of an epoch, counted from 0.

@@ -61,6 +61,18 @@ def test_numbers_are_never_cut(files, n, width, monkeypatch):
     assert max(map(len, text.splitlines())) <= width
 
 
+def test_files_of_one_name_are_told_apart_by_their_folders(files, tmp_path):
+    runs = []
+    for name, file in zip(("openauc", "ceplus"), files, strict=False):
+        runs.append(tmp_path / name / "scores" / "own.npz")
+        runs[-1].parent.mkdir(parents=True)
+        runs[-1].write_bytes(file.read_bytes())
+    rows = printed(*runs, "--csv").splitlines()[1:]
+    assert {row.partition(",")[0] for row in rows} == {"openauc", "ceplus"}
+    again = run(runs[0], runs[0])
+    assert "two or more different files" in str(again.exception)
+
+
 @pytest.mark.parametrize("n", [2, 5, 12])
 def test_every_pair_has_a_line_of_its_own(files, n, monkeypatch):
     monkeypatch.setattr(OUT, "_width", 80)

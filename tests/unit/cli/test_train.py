@@ -7,7 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from openset import Outputs, Scores, datasets, evaluate, protocols
-from openset.cli import app
+from openset.cli import app, main
+from openset.cli.train import _settings
 from openset.train import Trained, methods
 
 
@@ -144,10 +145,32 @@ def test_one_split_of_a_file_is_trained_unless_all_are_asked_for(draws, tmp_path
     assert first.outputs["test"].classes != second.outputs["test"].classes
 
 
+def test_yes_and_no_are_understood():
+    taken, changeable = ["drop_same_class", "side", "weight"], ["side", "flip", "lr"]
+    texts = ["drop_same_class=no", "side=32", "flip=False", "weight=0.5", "lr=1e-2"]
+    options, changes = _settings(texts, taken, changeable)
+    assert options == {"drop_same_class": False, "side": 32, "weight": 0.5}
+    # What belongs to both reaches both: the size of images, say.
+    assert changes == {"side": 32, "flip": False, "lr": 0.01}
+
+
+def test_a_training_that_diverges_is_said_in_a_line(
+    draws, tmp_path, monkeypatch, capsys
+):
+    words = ("train", "-m", "softmax", *QUICK[:-1], "1e30", "--protocol", draws)
+    words += ("--out", tmp_path / "run")
+    monkeypatch.setattr("sys.argv", ["openset", *map(str, words)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    assert "error: train.fit: " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "--method must be given"),
+        (["-m", "softmax", *QUICK, "--nodes", 2], "nodes must be 1 where one process"),
         (
             ["-m", "softmax", *QUICK, "--split", "7"],
             "--split must be one of 0, 1, ",
@@ -172,7 +195,7 @@ def test_one_split_of_a_file_is_trained_unless_all_are_asked_for(draws, tmp_path
 )
 def test_what_is_wrong_is_said(draws, arguments, message):
     given = list(arguments)
-    if {"--set", "--tune", "--seeds", "--split"} & set(given):
+    if {"--set", "--tune", "--seeds", "--split", "--nodes"} & set(given):
         given += ["--protocol", draws]
     with pytest.raises(ValueError, match=message):
         run(*given)

@@ -89,7 +89,7 @@ def test_the_file_is_named_and_nothing_is_printed_before(
         ("score -d msp --train train.npz unlabelled.npz", "with openset predict"),
         ("evaluate scores.npz --groups", "Add a column groups"),
         ("evaluate scores.npz --bootstrap 9 --clusters", "Add a column groups"),
-        ("compare scores.npz", "two or more files with different names"),
+        ("compare scores.npz", "two or more different files"),
     ],
 )
 def test_remedies_are_those_of_the_shell(folder, monkeypatch, words, expected):

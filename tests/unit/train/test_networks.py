@@ -9,6 +9,7 @@ from torch import nn
 
 from openset._types import MissingExtraError
 from openset.train import networks
+from openset.train.methods.proser import two_thirds
 from openset.train.networks import MLP, OSRCI, Classifier32, Network, TwoNorms, make
 from openset.train.networks._norm import NormLeaky
 from openset.train.networks.classifier32 import use_norms
@@ -135,6 +136,30 @@ def test_the_mlp_standardises_and_leaves_constant_columns_out():
     standard = MLP(2, example=rows).backbone.standard
     assert standard(rows).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
     assert standard(torch.tensor([[2.0, 9.0]])).tolist() == [[0.0, 0.0]]
+
+
+def test_the_mlp_scales_all_pixels_alike():
+    # In the examples the last pixel is black but for one; elsewhere it is not.
+    images = torch.zeros(512, 1, 2, 2)
+    images[:, 0, 0] = torch.rand(512, 2, generator=torch.Generator().manual_seed(0))
+    images[0, 0, 1, 1] = 0.01
+    standard = MLP(2, example=images).backbone.standard
+    assert standard.scale.unique().numel() == 1
+    assert standard(images).std() == pytest.approx(1, abs=0.01)
+    assert standard(torch.ones(1, 1, 2, 2)).abs().max() < 4
+
+
+def test_the_mlp_is_mixed_after_what_it_has_learnt():
+    network = make("mlp", 6, ROWS)
+    assert network.places == ("input", "standard", "full1", "penultimate")
+    assert two_thirds(network.places) == "full1"
+
+
+def test_images_that_are_not_square_are_refused_by_the_osrci_network():
+    with pytest.raises(
+        ValueError, match=r"images must be square .*got 20×28. Set their"
+    ):
+        make("osrci", 6, torch.zeros(2, 1, 20, 28))
 
 
 def test_names_make_what_they_say():
@@ -283,7 +308,12 @@ class Wrapped(nn.Module):
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
     [
-        (lambda x, h: h(x).softmax(1), ValueError, "last|whose output is the model's"),
+        (
+            lambda x, h: h(x).softmax(1),
+            ValueError,
+            "none among head. Return the logits",
+        ),
+        (lambda x, h: x[:, :3] * 2, ValueError, "none: it has no linear layer. Return"),
         (lambda x, h: (h(x), x), TypeError, "returns logits .*in place of the feat"),
         (lambda x, h: {"logits": h(x)}, TypeError, "returns logits .*got .*dict"),
         (lambda x, h: h(x[:, None]), TypeError, r"got shape \(2, 1, 4\) in place"),

@@ -151,7 +151,8 @@ def test_changes_reach_the_pipeline():
         ({"epochs": 600.0}, "epochs must be an integer >= 1, got 600.0"),
         ({"epochs": "10"}, "epochs must be an integer >= 1, got '10'"),
         ({"batch": -1}, "batch must be an integer >= 1, got -1"),
-        ({"lr": 0}, r"lr must be a number in \(0, inf\], got 0"),
+        ({"lr": 0}, r"lr must be a number in \(0, inf\), got 0"),
+        ({"lr": math.inf}, r"lr must be a number in \(0, inf\), got inf"),
         ({"lr": math.nan}, r"lr must be a number in .*got nan"),
         ({"momentum": -0.1}, "momentum must be a number in .*got -0.1"),
         ({"weight_decay": "no"}, "weight_decay must be a number in .*got 'no'"),
@@ -167,6 +168,20 @@ def test_changes_reach_the_pipeline():
 def test_bad_changes_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         recipe("B", "cifar10", **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"milestones": "30,60"}, r"milestones must be a list of epochs, got '30,60'"),
+        ({"milestones": 1}, r"milestones must be .*--set milestones=\[30,60\]"),
+        ({"milestones": ["a"]}, "milestones must be a list of epochs"),
+        ({"flip": "no"}, "flip must be True or False, got 'no'"),
+    ],
+)
+def test_changes_of_another_type_are_refused(changes, message):
+    with pytest.raises(TypeError, match=message):
+        recipe("A", "cifar10", **changes)
 
 
 def test_an_unknown_recipe_is_refused():

@@ -63,6 +63,7 @@ class Pipeline:
         _images.check_count(caller, "padding", self.padding)
         check_magnitude(caller, self.magnitude)
         check_without(caller, self.without)
+        _check.boolean(caller, "flip", self.flip)
         if self.side is not None:
             _check.positive_int(caller, "side", self.side)
 

@@ -110,7 +110,9 @@ class OpenAUC(Method):
         self.place = network.check_place(caller, place)
         self.pairing, self.normaliser = chosen["pairing"], chosen["normaliser"]
         self.ranking, self.share = chosen["ranking"], chosen["share"]
-        self.drop_same_class = drop_same_class
+        self.drop_same_class = _check.boolean(
+            caller, "drop_same_class", drop_same_class
+        )
 
     def check_batch(self, batch: int) -> None:
         """Ask for two halves."""

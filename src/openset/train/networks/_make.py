@@ -76,6 +76,15 @@ def make(
     if is_image and network == "classifier32":
         return Classifier32(n_outputs, two_norms=two_norms)
     if is_image and network == "osrci":
+        if example.shape[-2] != example.shape[-1]:
+            msg = _check.must(
+                "square for network 'osrci'",
+                caller=_CALLER,
+                name="images",
+                got="×".join(map(str, example.shape[-2:])),
+                remedy="Set their side: side=32, or --set side=32",
+            )
+            raise ValueError(msg)
         return OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
     source, _, name = str(network).partition(":")
     if is_image and source in ("torchvision", "timm") and name:
@@ -123,7 +132,13 @@ def _split(model: nn.Module, example: Tensor) -> Network:
     """Take the last linear layer off: what is left makes the features."""
     first = example[:2].float()
     with _head.evaluating(model):
-        head = _head.by_running(_CALLER, model, lambda: model(first))
+        head = _head.by_running(
+            _CALLER,
+            model,
+            lambda: model(first),
+            remedy="Return the logits as the last linear layer makes them (no softmax "
+            "after it), or give a Network(backbone, head)",
+        )
     if head.layer is model:
         return Network(nn.Identity(), head.layer)
     parent, _, name = head.name.rpartition(".")
@@ -132,7 +147,8 @@ def _split(model: nn.Module, example: Tensor) -> Network:
         features = model(first)
     is_tensor = isinstance(features, Tensor)
     if not is_tensor or features.shape != (len(first), head.layer.in_features):
-        shown = f"shape {tuple(features.shape)}" if is_tensor else type(features)
+        kind = f"a {type(features).__name__}"
+        shown = f"shape {tuple(features.shape)}" if is_tensor else kind
         msg = _check.must(
             "a model that returns logits (n, C), made by its last layer of rows (n, d)",
             caller=_CALLER,

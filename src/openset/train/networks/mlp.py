@@ -9,7 +9,7 @@ from openset.train.networks._network import Network
 
 
 class _Standardise(nn.Module):
-    """Shift and scale each column; the numbers belong to the network."""
+    """Flatten, shift and scale each column; the numbers belong to the network."""
 
     mean: Tensor
     scale: Tensor
@@ -21,7 +21,7 @@ class _Standardise(nn.Module):
         self.register_buffer("scale", torch.where(std > 0, 1 / std, 0.0))
 
     def forward(self, rows: Tensor) -> Tensor:
-        return (rows - self.mean) * self.scale
+        return (rows.flatten(1) - self.mean) * self.scale
 
 
 class MLP(Network):
@@ -32,8 +32,9 @@ class MLP(Network):
     n_classes
         Number of outputs.
     example
-        Training inputs, shape (n, d) or images, which are flattened: their mean and
-        spread standardise the columns.
+        Training inputs, whose mean and spread standardise the columns of a table, shape
+        (n, d). Images, which are flattened, have one mean and one spread: a pixel that
+        is black in all examples would make others lie thousands of spreads away.
     width
         Size of the hidden layers.
 
@@ -45,10 +46,12 @@ class MLP(Network):
 
     def __init__(self, n_classes: int, *, example: Tensor, width: int = 64) -> None:
         rows = example.flatten(1).to(torch.float64)
-        spread = rows.std(dim=0, correction=0)
+        mean, spread = rows.mean(dim=0), rows.std(dim=0, correction=0)
+        if example.ndim > 2:
+            mean = rows.mean().expand_as(mean).clone()
+            spread = rows.std(correction=0).expand_as(spread).clone()
         parts: OrderedDict[str, nn.Module] = OrderedDict(
-            flat=nn.Flatten(),
-            standard=_Standardise(rows.mean(dim=0).float(), spread.float()),
+            standard=_Standardise(mean.float(), spread.float()),
             full1=nn.Sequential(nn.Linear(rows.shape[1], width), nn.ReLU()),
             full2=nn.Sequential(nn.Linear(width, width), nn.ReLU()),
         )

@@ -72,6 +72,8 @@ def top_products(queries: Array, bank: Array, k: int) -> Array:
     of queries nor on the size of the bank.
     """
     xp = _xp.array_namespace(queries)
+    if queries.shape[0] == 0:
+        return queries @ bank[:k, :].T
     on_cpu = _xp.is_on_cpu(queries)
     budget = _PRODUCT_BYTES_CPU if on_cpu else _PRODUCT_BYTES_DEVICE
     n_products = budget // _xp.row_bytes(queries[:1, 0])

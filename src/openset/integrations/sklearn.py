@@ -152,6 +152,7 @@ class OpenSetClassifier(
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on samples `X` with labels `y`, some of which may be `unknown_label`."""
         recipe = self._recipe()
+        self._check_objective()
         (X,) = indexable(X)
         labels = self._labels(X, y)
         self._unknown, is_unknown = self._find_unknown(labels)
@@ -220,6 +221,12 @@ class OpenSetClassifier(
             return self.detector
         return detectors.make(self.detector)
 
+    def _check_objective(self) -> None:
+        """Refuse an objective, or an option, that only unknowns would bring up."""
+        if callable(self.objective):
+            return
+        thresholds.check_options(CALLER, self.objective, self.objective_params or {})
+
     def _labels(self, X: Any, y: Any) -> NDArray[Any]:
         if y is None:
             # The words scikit-learn's own checks look for.
@@ -235,6 +242,16 @@ class OpenSetClassifier(
         """Return the label in the kind of the classes, and who has it."""
         unknown = _in_kind(self.unknown_label, labels)
         is_unknown = labels == unknown
+        if is_unknown.all():
+            msg = _check.must(
+                "labels of known classes, but for examples of unknowns",
+                caller=f"{CALLER}.fit",
+                name="y",
+                got=f"{labels.size} labels that are all unknown ({unknown!r})",
+                remedy="Add samples of the classes to tell apart, or choose another "
+                "unknown_label if this is one of them",
+            )
+            raise ValueError(msg)
         if is_unknown.any() and np.unique(labels).size == 2:
             return None, np.zeros(labels.size, dtype=bool)
         return unknown, is_unknown
@@ -363,6 +380,15 @@ class OpenSetClassifier(
 
 def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
     """Return the unknown label in the kind of the others, or say it cannot be."""
+    if unknown is None:
+        msg = _check.must(
+            "a label, a number or a text",
+            caller=CALLER,
+            name="unknown_label",
+            got=None,
+            remedy="predict returns it for samples of no known class",
+        )
+        raise ValueError(msg)
     is_text = labels.dtype.kind in "US" or (
         labels.dtype.kind == "O" and any(isinstance(label, str) for label in labels)
     )

@@ -160,6 +160,8 @@ class _Score(nn.Module):
             bias=None,
         )
         batch = Batch(outputs)
+        if logits.shape[0] == 0:  # some detectors ask for the largest of all
+            return batch.top_class, batch.logits[:, 0]
         held = {name: getattr(self, f"state_{name}") for name in self._names}
         state = self._detector._ready(held, batch.logits.dtype)
         known = self._detector._score(state, batch)

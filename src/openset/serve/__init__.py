@@ -82,7 +82,7 @@ def run(
     stop_seconds: float = 30.0,
     workers: int = 1,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C, then answer what was accepted and return.
+    """Serve until SIGTERM, SIGHUP or Ctrl-C, then answer what was accepted and return.
 
     Parameters
     ----------

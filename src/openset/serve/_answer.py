@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openset import _check
 from openset._types import UNKNOWN
+from openset.detectors import Detector
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
@@ -19,11 +21,11 @@ from openset.serve._model import Model
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Decisions of one batch."""
+    """Decisions of one batch, and the threshold: of all samples, or of each."""
 
     decisions: NDArray[np.int64]
     scores: Scores
-    threshold: float
+    threshold: float | NDArray[np.float64]
 
     @property
     def n_unknown(self) -> int:
@@ -39,6 +41,7 @@ class Judge:
         self.model = model
         self._names = _names(rejector, rejector.fitted.widths.get("n_classes") or 0)
         if model is not None:
+            _check_outputs(rejector, model)
             _check_widths(rejector, model)
 
     @property
@@ -49,6 +52,11 @@ class Judge:
         # The one the detector needs comes first: a bare .npy is taken for it.
         needs = self.rejector.fitted.detector.score_needs
         return ("logits", "features") if "logits" in needs else ("features", "logits")
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the arrays a client must send."""
+        return _needs(self.rejector) if self.model is None else self.names
 
     def __call__(self, question: Question) -> Answer:
         """Decide on a batch; what is wrong with it becomes a `RequestError`."""
@@ -66,7 +74,9 @@ class Judge:
         except (ValueError, TypeError) as error:
             raise RequestError(422, str(error)) from error
         if question.threshold is None:
-            return Answer(decisions, scores, self.rejector.threshold.value)
+            own = self.rejector.threshold
+            cut = own.of(scores.predicted) if own.per_class else own.value
+            return Answer(decisions, scores, cut)
         decisions = scores.decided(question.threshold)
         return Answer(decisions, scores, question.threshold)
 
@@ -83,7 +93,7 @@ class Judge:
                 decisions=one.decisions,
                 predicted=one.scores.predicted,
                 known=one.scores.known,
-                threshold=np.float64(one.threshold),
+                threshold=np.asarray(one.threshold),
             )
         return stream.getvalue()
 
@@ -97,7 +107,7 @@ class Judge:
             "names": self._names[one.decisions].tolist(),
             "predicted": one.scores.predicted.tolist(),
             "known": plain(one.scores.known),
-            "threshold": plain(np.float64(one.threshold)),
+            "threshold": plain(one.threshold),
             "n_unknown": one.n_unknown,
         }
         return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
@@ -117,6 +127,33 @@ def plain(values: Any) -> Any:
     if is_finite.all():
         return values.tolist()
     return np.where(is_finite, values.astype(object), values.astype(str)).tolist()
+
+
+def _needs(rejector: Rejector) -> tuple[str, ...]:
+    """Return the outputs a decision is made from."""
+    detector = rejector.fitted.detector
+    # Of several combined, the first names the class.
+    first = getattr(detector, "recipes", (detector,))[0]
+    if type(first)._predict is not Detector._predict:
+        return detector.score_needs  # it names the class itself
+    # Logits even for detectors that do not read them: the class is their argmax.
+    return tuple(dict.fromkeys(("logits", *detector.score_needs)))
+
+
+def _check_outputs(rejector: Rejector, model: Model) -> None:
+    """Refuse a model that does not give what the rejector decides from."""
+    needs = _needs(rejector)
+    if not {*needs} <= {*model.gives}:
+        wanted = " and ".join(needs)
+        msg = _check.must(
+            f"one that gives {wanted}, which {rejector.fitted.detector.name} needs",
+            caller="openset.serve",
+            name="the model",
+            got=f"one that gives {' and '.join(model.gives) or 'nothing'}",
+            remedy=f"Export it with outputs called {wanted}, or calibrate a detector "
+            f"that needs no more than it gives (see openset detectors)",
+        )
+        raise ValueError(msg)
 
 
 def _check_widths(rejector: Rejector, model: Model) -> None:

@@ -116,7 +116,7 @@ def _describe(judge: Judge) -> dict[str, Any]:
         "widths": dict(rejector.fitted.widths),
         "arrays": list(judge.names),
         "shape": None if judge.model is None else judge.model.shape,
-        "needs": list(_schema.needed(judge)),
+        "needs": list(judge.needs),
         "classes": list(rejector.classes),
         "threshold": threshold,
         "threshold_text": str(rejector.threshold),
@@ -158,6 +158,10 @@ class _Front:
             await send(message)
 
         try:
+            if scope["method"] == "HEAD":
+                # Load balancers ask so: an answer as to GET, whose body the server
+                # leaves out.
+                scope = {**scope, "method": "GET"}
             if scope["path"] == "/predict" and scope["method"] == "POST":
                 answer = await self._predict.answer(Request(scope, receive))
                 await answer(scope, receive, watched)

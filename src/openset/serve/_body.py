@@ -37,11 +37,20 @@ def parse(
     body: Buffer,
     *,
     content_type: str,
+    encoding: str,
     query: Mapping[str, str],
     names: tuple[str, ...],
     max_bytes: int,
 ) -> Question:
     """Turn a body into arrays called `names`, of which a bare ``.npy`` is the first."""
+    if encoding.strip().lower() not in ("", "identity"):
+        refuse(
+            "left out, or identity",
+            name="Content-Encoding",
+            got=repr(encoding[:80]),
+            status=415,
+            remedy="Send the body as it is, not compressed",
+        )
     for key in query:
         if key not in _QUERY:
             known = " or ".join(_QUERY)
@@ -51,13 +60,9 @@ def parse(
     if kind == JSON:
         return _from_json(body, names, override, query)
     if kind not in BINARY:
-        msg = _check.must(
-            f"{JSON}, {' or '.join(BINARY)}",
-            caller="predict",
-            name="Content-Type",
-            got=repr(content_type[:80]),
-        )
-        raise RequestError(415, msg)
+        rule = f"{JSON}, {' or '.join(BINARY)}"
+        got = repr(content_type[:80])
+        refuse(rule, name="Content-Type", got=got, status=415)
     magic = bytes(body[: len(NPY_MAGIC)])
     if magic == NPY_MAGIC:
         name = query.get("name", names[0])
@@ -120,7 +125,8 @@ def _array(name: str, values: Any) -> NDArray[Any]:
     if strange:
         ragged = "rows of different lengths"
         got = ragged if list in kinds else f"a {strange[0]} in them"
-        refuse("rows of numbers, equally long", name=name, got=got)
+        remedy = "Write infinities as 1e999 and -1e999" if str in kinds else ""
+        refuse("rows of numbers, equally long", name=name, got=got, remedy=remedy)
     try:
         return cells.astype(np.int64 if kinds == {int} else np.float64)
     except OverflowError:

@@ -13,9 +13,11 @@ class RequestError(ValueError):
         self.status = status
 
 
-def refuse(rule: str, *, name: str, got: object, status: int = 422) -> NoReturn:
+def refuse(
+    rule: str, *, name: str, got: object, status: int = 422, remedy: str = ""
+) -> NoReturn:
     """Refuse a request in the sentence all our errors share."""
-    msg = _check.must(rule, caller="predict", name=name, got=got)
+    msg = _check.must(rule, caller="predict", name=name, got=got, remedy=remedy)
     raise RequestError(status, msg)
 
 

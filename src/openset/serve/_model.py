@@ -32,10 +32,13 @@ class Model(ABC):
         Of the input; None where it may vary.
     dtype
         Of the input; what clients send is brought to it.
+    gives
+        Names of its outputs: logits, features or both.
     """
 
     shape: tuple[int | None, ...]
     dtype: np.dtype[Any]
+    gives: tuple[str, ...]
 
     @abstractmethod
     def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
@@ -78,6 +81,8 @@ def load(path: str | Path) -> Model:
 
 class OfRun(Model):
     """A network that `openset train` has left in a folder."""
+
+    gives = ("logits", "features")
 
     def __init__(self, folder: Path) -> None:
         # Here, not above: a server without a network needs no torch.
@@ -124,6 +129,7 @@ class OfOnnx(Model):
         sizes = inputs[0].shape
         self.shape = tuple(n if isinstance(n, int) else None for n in sizes)
         self._outputs = _outputs([one.name for one in self._session.get_outputs()])
+        self.gives = tuple(self._outputs)
 
     def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Run the session."""

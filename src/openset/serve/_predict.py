@@ -47,6 +47,7 @@ class Predict:
             question = _body.parse(
                 body,
                 content_type=request.headers.get("content-type", ""),
+                encoding=request.headers.get("content-encoding", ""),
                 query=request.query_params,
                 names=self._judge.names,
                 max_bytes=self._intake.max_bytes,

@@ -9,7 +9,7 @@ from pickle import PicklingError  # only our own function is pickled, for our wo
 from fastapi import FastAPI
 
 from openset import _check
-from openset.serve._server import Server, config
+from openset.serve._server import Server, config, heeding
 from openset.serve._workers import Workers
 
 _LOG = logging.getLogger("uvicorn.error")
@@ -30,8 +30,9 @@ def run(
         if workers == 1:
             made = application if isinstance(application, FastAPI) else application()
             server = Server(config(made, stop_seconds))
-            _LOG.info("Serving at %s", address)
-            server.run(sockets=[one])
+            with heeding(server.handle_exit):  # who reads that it serves may stop it
+                _LOG.info("Serving at %s", address)
+                server.run(sockets=[one])
             return
         Workers(_shared(application), one, workers, stop_seconds).run(address)
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from openset.detectors import Detector
 from openset.serve._answer import Judge
 from openset.serve._body import BINARY, JSON, NPY, NPZ
 
@@ -20,7 +19,7 @@ ERRORS = {
     400: "The body is not what its Content-Type says.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",
-    415: "The Content-Type is none of ours.",
+    415: "The Content-Type is none of ours, or the body is compressed.",
     422: "The arrays are not what the rejector was fitted for.",
     503: "Too many bytes in flight; see Retry-After.",
 }
@@ -39,8 +38,7 @@ def request(judge: Judge) -> dict[str, Any]:
         },
     }
     binary = {"schema": _BINARY}
-    wanted = needed(judge)
-    value = {n: rows for n, rows in examples.items() if n in wanted}
+    value = {n: rows for n, rows in examples.items() if n in judge.needs}
     return {
         "requestBody": {
             "required": True,
@@ -88,7 +86,7 @@ def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
             "items": _NUMBER,
             "description": "Knownness: larger is more known.",
         },
-        "threshold": _NUMBER,
+        "threshold": _cut(judge),
         "n_unknown": {"type": "integer"},
     }
     schema = {
@@ -101,7 +99,7 @@ def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
         "names": [judge.rejector.name_of(0), "unknown"],
         "predicted": [0, 0],
         "known": [4.2, 0.3],
-        "threshold": 1.5,
+        "threshold": [1.5, 1.5] if judge.rejector.threshold.per_class else 1.5,
         "n_unknown": 1,
     }
     answers: dict[int | str, dict[str, Any]] = {
@@ -127,15 +125,15 @@ def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
     return answers
 
 
-def needed(judge: Judge) -> tuple[str, ...]:
-    """Return the arrays a request must hold."""
-    if judge.model is not None:
-        return judge.names
-    detector = judge.rejector.fitted.detector
-    if type(detector)._predict is not Detector._predict:
-        return detector.score_needs  # it names the class itself
-    # Logits even for detectors that do not read them: the class is their argmax.
-    return tuple(dict.fromkeys(("logits", *detector.score_needs)))
+def _cut(judge: Judge) -> dict[str, Any]:
+    """Describe the threshold of an answer."""
+    if not judge.rejector.threshold.per_class:
+        return {**_NUMBER, "description": "Accepted iff the knownness is at least it."}
+    return {
+        "anyOf": [{"type": "array", "items": _NUMBER}, *_NUMBER["anyOf"]],
+        "description": "Of each sample, by its predicted class: accepted iff the "
+        "knownness is at least it. One number if the request has a threshold.",
+    }
 
 
 def _example(judge: Judge, name: str) -> Any:

@@ -6,7 +6,9 @@ import signal
 import socket
 import struct
 import sys
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -53,6 +55,27 @@ class Server(uvicorn.Server):
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
         self.should_exit = True
+
+
+@contextmanager
+def heeding(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Call `handler` at the signals to stop: SIGTERM, Ctrl-C, a lost terminal.
+
+    A hang-up that is ignored stays so: who starts it with nohup wants it to go on.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only that one may listen
+        return
+    names = ["SIGTERM", "SIGINT", "SIGBREAK"]
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        names.append("SIGHUP")
+    found = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {one: signal.signal(one, handler) for one in found}
+    try:
+        yield
+    finally:
+        for one, earlier in before.items():
+            signal.signal(one, earlier)
 
 
 class OneAtATime(socket.socket):

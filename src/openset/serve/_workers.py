@@ -59,18 +59,13 @@ class Workers:
     def run(self, address: str) -> None:
         """Serve until a signal."""
         logging.config.dictConfig(LOGGING_CONFIG)
-        before = {
-            one: signal.signal(one, self._note)
-            for one in (signal.SIGTERM, signal.SIGINT)
-        }
-        try:
-            for place in range(self._rows.size):
-                self._processes[place] = self._started(place)
-            self._watch(address)
-        finally:
-            self._stop()
-            for one, handler in before.items():
-                signal.signal(one, handler)
+        with _server.heeding(self._note):
+            try:
+                for place in range(self._rows.size):
+                    self._processes[place] = self._started(place)
+                self._watch(address)
+            finally:
+                self._stop()
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self._is_stopping = True
@@ -82,7 +77,7 @@ class Workers:
             args=(*self._arguments, self._memory, place),
             name=f"openset worker {place}",
         )
-        with _without_ctrl_c():
+        with _without_signals():
             process.start()
         self._born[place] = time.monotonic()
         return process
@@ -142,35 +137,40 @@ class Workers:
 
 
 @contextmanager
-def _without_ctrl_c() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C, until they can heed it.
+def _without_signals() -> Iterator[None]:
+    """Start processes that do not hear Ctrl-C or a hang-up, until they can heed it.
 
-    A terminal sends it to all processes of a group. One that is still importing would
-    end in a traceback; so it inherits that the signal waits, and the parent stops it.
+    A terminal sends both to all processes of a group. One that is still importing would
+    end at once; so it inherits that the signal waits, and the parent stops it.
     """
     if sys.platform == "win32":
         yield
         return
     resource_tracker.ensure_running()  # its own start would let the signal in again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    both = {signal.SIGINT, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, both)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _hear_ctrl_c() -> None:
-    """Forget a Ctrl-C that waits; later ones come through, for who wants them."""
+def _hear_signals() -> None:
+    """Forget a Ctrl-C that waits; later ones come through, for who wants them.
+
+    Hang-ups are for the parent, which stops its processes.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGHUP})
 
 
 def _work(
     make: Make, listening: socket.socket, stop_seconds: float, memory: Any, place: int
 ) -> None:
     """Serve in a process of its own."""
-    _hear_ctrl_c()
+    _hear_signals()
     rows = _rows(memory)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # All cores for each process would only take each other's. What is loaded is told,

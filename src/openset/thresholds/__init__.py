@@ -13,6 +13,7 @@ from openset.thresholds._objectives import (
     NEED_UNKNOWNS,
     OBJECTIVES,
     Objective,
+    check_options,
     choose_by,
 )
 from openset.thresholds._operate import (
@@ -56,6 +57,7 @@ __all__ = [
     "at_fpr",
     "at_tpr",
     "by_cost",
+    "check_options",
     "choose",
     "choose_by",
     "conformal",

@@ -58,11 +58,17 @@ def choose_by(
             )
             raise TypeError(msg)
         return chosen
+    accepted = check_options(caller, objective, options)
+    if alpha is not None and "alpha" in accepted:
+        options.setdefault("alpha", alpha)
+    return OBJECTIVES[objective](scores, **options)
+
+
+def check_options(caller: str, objective: str, options: Mapping[str, Any]) -> list[str]:
+    """Return the options a named objective has; refuse others, and other names."""
     _check.one_of(caller, "objective", objective, list(OBJECTIVES))
     function = OBJECTIVES[objective]
     accepted = [n for n in inspect.signature(function).parameters if n != "scores"]
-    if alpha is not None and "alpha" in accepted:
-        options.setdefault("alpha", alpha)
     for name in options:
         if name not in accepted:
             msg = _check.must(
@@ -70,6 +76,7 @@ def choose_by(
                 caller=caller,
                 name="an option",
                 got=repr(name),
+                remedy=_check.near(name, accepted),
             )
             raise TypeError(msg)
-    return function(scores, **options)
+    return accepted

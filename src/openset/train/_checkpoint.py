@@ -1,12 +1,14 @@
 """Checkpoints: weights, optimisers and position, in one safetensors file."""
 
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from openset import _io
 from openset._types import ArtefactError
+from openset.train._fingerprint import bytes_of
 
 with _io.importing("openset.train", "torch"):
     import torch
@@ -42,6 +44,7 @@ def save(
         "schema": _SCHEMA,
         "epoch": str(epoch),
         "spec": json.dumps(spec, sort_keys=True),
+        "crc32": _sum(held),
     }
     with _io.replacing(path) as temporary:
         save_file(held, str(temporary), metadata=meta)
@@ -77,6 +80,14 @@ def load(path: Path, learner: nn.Module, optimisers: Mapping[str, Any]) -> int:
     return int(meta["epoch"])
 
 
+def _sum(tensors: Mapping[str, Tensor]) -> str:
+    """Return a sum of all numbers: a flipped bit would train on unnoticed."""
+    found = 0
+    for name in sorted(tensors):
+        found = zlib.crc32(bytes_of(tensors[name]), zlib.crc32(name.encode(), found))
+    return f"{found:08x}"
+
+
 def _open(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as opened:
@@ -92,6 +103,13 @@ def _open(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
         msg = (
             f"train: {path} must be a checkpoint of schema {_SCHEMA}, got "
             f"{meta.get('kind', 'another file')} {meta.get('schema', '')}"
+        )
+        raise ArtefactError(msg)
+    # Those of old have no sum.
+    if meta.get("crc32", found := _sum(tensors)) != found:
+        msg = (
+            f"train: checkpoint {path} is damaged (its numbers are not those that were "
+            "written). Delete it to start from the beginning"
         )
         raise ArtefactError(msg)
     return tensors, meta

@@ -13,6 +13,9 @@ from openset.protocols import Protocol
 from openset.train.augment import Pipeline
 from openset.train.recipes import Recipe
 
+_TYPED = {"parts": "accumulate"}  # what users call it
+_SHORT = 60  # letters
+
 
 def _number(value: Any) -> Any:
     """Return a number of NumPy's as one of Python's."""
@@ -75,9 +78,12 @@ class Spec:
         The package's version does not, nor what an older version did not record.
         """
         ours = self.to_json()
-        return sorted(
-            k for k in ours if k != "version" and k in other and ours[k] != other[k]
-        )
+        return [
+            told
+            for k in sorted(ours)
+            if k != "version" and k in other and ours[k] != other[k]
+            for told in _told(_TYPED.get(k, k), ours[k], other[k])
+        ]
 
     @property
     def hash(self) -> str:
@@ -86,3 +92,17 @@ class Spec:
         del plain["version"]
         text = json.dumps(plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _told(name: str, here: Any, there: Any) -> list[str]:
+    """Name what differs, down to the field, with both values if they are short."""
+    if isinstance(here, Mapping) and isinstance(there, Mapping):
+        return [
+            told
+            for key in sorted({*here, *there} - {"hash"})  # it says nothing by itself
+            if here.get(key) != there.get(key)
+            for told in _told(f"{name} {key}", here.get(key), there.get(key))
+        ]
+    values = f"{there!r} there, {here!r} here"
+    is_telling = name != "samples" and len(values) <= _SHORT
+    return [f"{name} ({values})" if is_telling else name]

@@ -1,6 +1,7 @@
 """Outputs of a network: logits and features of every sample of a loader."""
 
 import hashlib
+import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -52,7 +53,8 @@ def extract(
         A classifier: anything whose forward ends in an ``nn.Linear``.
     loader
         Gives batches: ``(inputs, labels)``, inputs alone, or a mapping with ``labels``
-        whose other entries are passed by keyword. Labels are ``0..C-1``, or -1.
+        (or ``label``, ``targets``, ``target``) whose other entries are passed by
+        keyword. Labels are ``0..C-1``, or -1.
     head
         The last linear layer, or its name. Left out, it is found on the first batch:
         the layer whose output is the model's output.
@@ -148,6 +150,8 @@ def _run(
     with _head.evaluating(model):
         for number, batch in enumerate(batches):
             arguments, keywords, labels = _parts(batch, place)
+            if keywords:
+                _check_keywords(model, keywords)
             if head is None:
                 once = partial(model, *arguments, **keywords)
                 head = _head.by_running(_CALLER, model, once)
@@ -220,6 +224,27 @@ def _parts(
         labels = batch[1] if len(batch) == 2 else None
         return (_moved(batch[0], place),), {}, labels
     return (_moved(batch, place),), {}, None
+
+
+def _check_keywords(model: nn.Module, keywords: Mapping[str, Any]) -> None:
+    """Refuse entries of a batch that the model does not take by these names."""
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # of a compiled network: it will tell by itself
+        return
+    try:
+        signature.bind(**keywords)
+    except TypeError as error:
+        takes = ", ".join(signature.parameters) or "nothing"
+        msg = _check.must(
+            f"arguments of {type(model).__name__}.forward ({takes}), to which entries "
+            f"go by keyword, or for the labels one of {', '.join(_LABELS)}",
+            caller=_CALLER,
+            name="the keys of a batch",
+            got=f"{', '.join(map(repr, keywords))} ({error})",
+            remedy="Rename them in the loader, or let it give (inputs, labels)",
+        )
+        raise TypeError(msg) from error
 
 
 def _moved(value: Any, place: Any) -> Any:

@@ -143,6 +143,13 @@ def test_the_search_is_exact_when_products_tie(xp):
     assert_array_equal(found, np.repeat([[1.0] * 10 + [2.0] * 40], 3, axis=0))
 
 
+def test_no_queries_find_nothing(xp, rng):
+    queries, bank = np.empty((0, 8)), random_unit(rng, (50, 8))
+    found = _neighbours.top_products(xp.asarray(queries), xp.asarray(bank), 5)
+    assert found.shape == (0, 5)
+    assert found.dtype == xp.asarray(queries).dtype
+
+
 def test_nan_products_are_not_lost_in_the_search(rng):
     queries, bank = random_unit(rng, (4, 8)), random_unit(rng, (500, 8))
     queries[2] = np.nan

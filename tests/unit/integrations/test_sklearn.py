@@ -168,6 +168,22 @@ def test_labels_and_the_unknown_label_must_be_of_one_kind():
         model.fit(X, y == 0)
 
 
+def test_labels_that_are_all_unknown_are_refused():
+    X, _ = blobs()
+    with pytest.raises(
+        ValueError, match=r"fit: y must be labels of known .* 90 labels"
+    ):
+        OpenSetClassifier(LogisticRegression()).fit(X, np.full(90, -1))
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_no_unknown_label_is_refused_in_fit(named):
+    X, y = blobs()
+    model = OpenSetClassifier(LogisticRegression(), unknown_label=None)
+    with pytest.raises(ValueError, match=r"unknown_label must be a label.*got None"):
+        model.fit(X, NAMES[y] if named else y)
+
+
 def test_a_class_named_minus_one_cannot_also_be_the_unknown():
     X, y = blobs()
     X, y = X[y < 2], np.where(y[y < 2] == 0, -1, 1)
@@ -250,6 +266,21 @@ def test_objectives_by_name_with_options_and_by_function():
     assert model.fit(X, y).threshold_.target == 0.8
     with pytest.raises(ValueError, match=r"objective must be one of .*'osa'"):
         model.set_params(objective="best").fit(both, labels)
+
+
+@pytest.mark.parametrize("unknowns", [0, 30])
+def test_wrong_objectives_and_options_are_refused_with_unknowns_and_without(unknowns):
+    X, y = blobs()
+    X = np.concatenate([X, elsewhere()[:unknowns]])
+    y = np.concatenate([y, np.full(unknowns, -1)])
+    model = OpenSetClassifier(LogisticRegression(), objective_params={"fpr": 0.1})
+    with pytest.raises(
+        TypeError, match=r"one of alpha, .* for objective='osa', got 'f"
+    ):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match="objective must be one of"):
+        model.set_params(objective="best").fit(X, y)
+    model.set_params(objective="osa", objective_params={"alpha": 0.5}).fit(X, y)
 
 
 def test_the_rejector_is_an_artefact_like_any_other(tmp_path):

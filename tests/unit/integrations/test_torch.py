@@ -67,6 +67,14 @@ def test_the_module_decides_as_the_rejector_does(name, device, test, inputs):
     assert {-1, 0} <= set(result.classes.tolist())
 
 
+@pytest.mark.parametrize("name", detectors.names())
+def test_no_samples_get_no_answers(name, test, inputs):
+    result = OpenSetModule(linear_model(test), rejector_of(name))(inputs[:0])
+    assert result.classes.shape == result.known.shape == (0,)
+    assert result.classes.dtype == torch.int64
+    assert result.logits.shape == (0, N_CLASSES)
+
+
 # The score is not compiled: one detector of each kind of state will do.
 @pytest.mark.parametrize("name", ["msp", "postmax", "knn", "openmax", "nno"])
 def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from openset import Outputs, Rejector, detectors
+from openset.thresholds import Threshold
 from tests.unit.serve.live import serving
 
 pytest.importorskip("fastapi", reason="the extra serve")
@@ -40,6 +41,19 @@ def by_logits():
     """Max probability, which needs logits alone."""
     fitted = detectors.MSP().fit(split(1, 300, unknown=0))
     return Rejector.calibrate(fitted, known=split(2, 300, unknown=0.4))
+
+
+@pytest.fixture(scope="session")
+def per_class(by_logits):
+    """Max probability with a threshold for each class, some infinite."""
+    limits = {"per_class": ["inf", 2.0, "-inf"]}
+    return Rejector(
+        by_logits.fitted,
+        Threshold.from_dict({**by_logits.threshold.to_dict(), **limits}),
+        classes=CLASSES,
+        reference=by_logits.reference,
+        report=by_logits.report,
+    )
 
 
 @pytest.fixture(scope="session")

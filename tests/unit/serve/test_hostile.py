@@ -230,6 +230,9 @@ def test_nothing_was_unpickled(tmp_path, monkeypatch, by_logits):
     [
         ("/predict", {"Content-Type": "text/plain"}, 415, "Content-Type must be"),
         ("/predict", {}, 415, "Content-Type must be application/json"),
+        ("/predict", {**OCTETS, "Content-Encoding": "gzip"}, 415, "got 'gzip'. Send"),
+        ("/predict", {**JSON, "Content-Encoding": "br"}, 415, "Content-Encoding must"),
+        ("/predict", {**JSON, "Content-Encoding": "Identity"}, 400, "must be JSON"),
         ("/predict?name=labels", OCTETS, 422, "must be logits or features"),
         ("/predict?threshold=high", OCTETS, 422, "got 'high'"),
         ("/predict?threshold=nan", OCTETS, 422, "that is not NaN"),

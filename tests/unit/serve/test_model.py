@@ -8,8 +8,11 @@ from starlette.testclient import TestClient
 
 from openset import ArtefactError, Outputs, Rejector, detectors, serve
 from openset.datasets import cut
+from openset.serve._answer import Judge
 from openset.serve._model import _outputs
 from openset.train import Trained
+from tests.unit.serve.conftest import split
+from tests.unit.serve.live import serving
 from tests.unit.train.tiny import fit_tiny, image_data, last_unknown, rows_data
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
@@ -19,7 +22,7 @@ WEIGHT = np.random.default_rng(5).normal(size=(4, 5)).astype(np.float32)
 HEAD = np.eye(5, 3, dtype=np.float32) * 2
 
 
-def network(path, *, names=("logits", "features"), kind=None, width=4):
+def network(path, *, names=("logits", "features"), kind=None, width=4, gives=None):
     """Write x -> x @ WEIGHT (features) -> @ HEAD (logits)."""
     helper = onnx.helper
     kind = onnx.TensorProto.FLOAT if kind is None else kind
@@ -37,7 +40,11 @@ def network(path, *, names=("logits", "features"), kind=None, width=4):
         nodes,
         "network",
         [helper.make_tensor_value_info("x", kind, ["n", width])],
-        [value(logits, 3), value(features, 5)],
+        [
+            v
+            for v in (value(logits, 3), value(features, 5))
+            if v.name in (gives or names)
+        ],
         [
             onnx.numpy_helper.from_array(WEIGHT, "weight"),
             onnx.numpy_helper.from_array(HEAD, "head"),
@@ -201,3 +208,46 @@ def test_a_network_the_rejector_does_not_fit_is_refused_at_once(tmp_path):
     path = network(tmp_path / "model.onnx")
     with pytest.raises(ValueError, match="n_classes of the model must be 4"):
         serve.app(rejector, model=path)
+
+
+@pytest.mark.parametrize("width", [4, "any"])
+def test_a_network_without_what_the_detector_needs_is_refused_at_once(tmp_path, width):
+    known = split(2, 60, unknown=0.3)
+    fitted = detectors.KNN(k=3).fit(split(1, 60, unknown=0))
+    rejector = Rejector.calibrate(fitted, known=known)
+    path = tmp_path / "model.onnx"
+    with pytest.raises(
+        ValueError,
+        match=r"the model must be one that gives logits and features, which knn needs, "
+        r"got one that gives logits\. Export it with outputs called logits and feat",
+    ):
+        serve.app(rejector, model=network(path, gives=["logits"], width=width))
+    # The class is the argmax of the logits, so features alone do not do either.
+    with pytest.raises(ValueError, match="got one that gives features"):
+        serve.app(rejector, model=network(path, gives=["features"], width=width))
+    serve.app(rejector, model=network(path, width=width))
+
+
+def test_features_alone_do_for_a_detector_that_names_the_class(tmp_path):
+    known = split(2, 60, unknown=0.3)
+    train = split(1, 60, unknown=0)
+    path = network(tmp_path / "model.onnx", gives=["features"])
+    rejector = Rejector.calibrate(detectors.OSNN().fit(train), known=known)
+    client = TestClient(serve.app(rejector, model=path))
+    assert client.post("/predict", json={"inputs": [[1, 2, 3, 4]]}).status_code == 200
+    # Of several, the first names the class: here by its logits.
+    both = detectors.Combined(parts=[("knn", {"k": 3}), "osnn"])
+    rejector = Rejector.calibrate(both.fit(train), known=known)
+    assert Judge(rejector, None).needs == ("logits", "features")
+    with pytest.raises(ValueError, match="must be one that gives logits and features"):
+        serve.app(rejector, model=path)
+
+
+def test_the_command_says_what_the_network_lacks(folder, tmp_path):
+    path = network(tmp_path / "model.onnx", gives=["logits"])
+    with (
+        pytest.raises(RuntimeError, match="which postmax") as caught,
+        serving(folder, "--model", path),
+    ):
+        pass
+    assert "Traceback" not in str(caught.value)

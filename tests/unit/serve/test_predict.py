@@ -1,5 +1,6 @@
 """What a well-meant request gets."""
 
+import http.client
 import io
 import sys
 
@@ -11,7 +12,6 @@ from starlette.testclient import TestClient
 
 from openset import Outputs, Rejector, Scores, detectors, serve
 from openset._types import MissingExtraError
-from openset.thresholds import Threshold
 from tests.unit.serve.conftest import split
 
 
@@ -114,20 +114,72 @@ def test_a_threshold_of_ones_own_replaces_the_calibrated_one(
         assert answer.json()["threshold"] == value
 
 
-def test_thresholds_per_class_decide_unless_overruled(by_logits, test_split):
-    base = by_logits.threshold.to_dict()
-    per_class = Threshold.from_dict({**base, "per_class": ["inf", 2.0, "-inf"]})
-    rejector = Rejector(
-        by_logits.fitted, per_class, reference=by_logits.reference, report={}
-    )
-    client = TestClient(serve.app(rejector))
+def test_thresholds_per_class_decide_unless_overruled(per_class, test_split):
+    client = TestClient(serve.app(per_class))
     body = {"logits": test_split.logits.tolist()}
     found = client.post("/predict", json=body).json()
-    assert found["decisions"] == rejector.predict(test_split).tolist()
+    assert found["decisions"] == per_class.predict(test_split).tolist()
     assert 0 not in found["decisions"]
-    assert set(found["names"]) == {"unknown", "1", "2"}
+    assert set(found["names"]) == {"unknown", "dog", "eel"}
     found = client.post("/predict", json={**body, "threshold": "-inf"}).json()
     assert -1 not in found["decisions"]
+    assert found["threshold"] == "-inf"
+
+
+def test_thresholds_per_class_are_told_sample_by_sample(per_class, test_split):
+    client = TestClient(serve.app(per_class))
+    body = {"logits": test_split.logits.tolist()}
+    found = client.post("/predict", json=body).json()
+    by_class = ["inf", 2.0, "-inf"]
+    assert found["threshold"] == [by_class[c] for c in found["predicted"]]
+    is_known = [d >= 0 for d in found["decisions"]]
+    pairs = zip(found["known"], found["threshold"], strict=True)
+    assert is_known == [known >= float(cut) for known, cut in pairs]
+    answer = client.post("/predict", json=body, headers={"Accept": "application/x-npz"})
+    with np.load(io.BytesIO(answer.content)) as arrays:
+        assert arrays["threshold"].tolist() == [float(t) for t in found["threshold"]]
+        assert arrays["threshold"].dtype == np.float64
+    schema = client.get("/openapi.json").json()["paths"]["/predict"]["post"]
+    example = schema["responses"]["200"]["content"]["application/json"]["example"]
+    assert len(example["threshold"]) == len(example["decisions"])
+
+
+def test_infinities_in_arrays_are_numbers_beyond_all_floats(by_logits):
+    client = TestClient(serve.app(by_logits))
+    logits = [[-np.inf, 5.0, 1.0]]
+    check_known = by_logits.known(Outputs(logits=logits)).tolist()
+    for text in ("-1e999", "-Infinity"):
+        answer = client.post(
+            "/predict",
+            content=f'{{"logits": [[{text}, 5, 1]]}}',
+            headers=binary("json"),
+        )
+        assert answer.json()["known"] == check_known
+    answer = client.post("/predict", json={"logits": [["-inf", 5, 1]]})
+    assert answer.status_code == 422
+    assert "got a str in them. Write infinities as 1e999" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/", "/metrics", "/rejector", "/openapi.json"]
+)
+def test_head_gets_the_headers_of_get_alone(live, path):
+    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=20)
+    connection.request("HEAD", path)
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.read() == b""
+    # No body is in the way of the next answer over this connection.
+    connection.request("GET", path)
+    again = connection.getresponse()
+    assert again.read() != b""
+    for name in ("content-type", "content-security-policy"):
+        assert answer.headers[name] == again.headers[name]
+    if path != "/metrics":  # which counts on
+        assert answer.headers["content-length"] == again.headers["content-length"]
+    connection.request("HEAD", "/predict")
+    assert connection.getresponse().status == 405
+    connection.close()
 
 
 def test_infinite_knownness_is_a_text():

@@ -31,6 +31,15 @@ OPERATIONS = [  # nothing can be wrong with a request that has no parameters
 def test_no_request_finds_a_server_error_or_an_undescribed_answer(
     rejector, method, path, mode
 ):
+    ask(rejector, method, path, mode)
+
+
+def test_answers_with_thresholds_per_class_are_described(per_class):
+    assert 200 in ask(per_class, "POST", "/predict", "positive")
+
+
+def ask(rejector, method, path, mode):
+    """Send a hundred requests; return the statuses of their answers."""
     application = serve.app(rejector, max_bytes=1 << 20)
     schema = schemathesis.openapi.from_asgi("/openapi.json", application)
     strategy = schema[path][method].as_strategy(generation_mode=GenerationMode(mode))
@@ -54,3 +63,4 @@ def test_no_request_finds_a_server_error_or_an_undescribed_answer(
 
     send()
     assert statuses
+    return statuses

@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 
+from openset.serve._server import heeding
 from tests.unit.serve.live import serving
 
 
@@ -107,6 +108,50 @@ def test_while_stopping_the_answer_says_it_is_the_last(folder):
         assert answer.read() == b'{"status":"stopping"}'
         assert live.process.wait(timeout=30) == 0
         connection.close()
+
+
+hang_ups = pytest.mark.skipif(
+    not hasattr(signal, "SIGHUP") or signal.getsignal(signal.SIGHUP) == signal.SIG_IGN,
+    reason="nobody hears a hang-up here (nohup)",
+)
+
+
+@hang_ups
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_hang_up_is_a_stop_like_any_other(folder, workers):
+    with serving(folder, "--workers", workers) as live:
+        caller = Caller(live.port, 100, keep=True)
+        caller.start()
+        while caller.answered < 5 and caller.is_alive():
+            time.sleep(0.02)
+        live.process.send_signal(signal.SIGHUP)
+        assert live.process.wait(timeout=40) == 0
+        caller.join(timeout=30)
+    assert caller.lost == []
+    assert caller.answered >= 5
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", pytest.param("SIGHUP", marks=hang_ups)])
+def test_a_signal_is_heeded_as_soon_as_it_says_that_it_serves(folder, name):
+    with serving(folder) as live:
+        live.process.send_signal(signal.Signals[name])
+        assert live.process.wait(timeout=40) == 0
+
+
+@hang_ups
+def test_an_ignored_hang_up_stays_ignored():
+    """As nohup leaves it."""
+    seen = []
+    with heeding(lambda number, _: seen.append(number)):
+        signal.raise_signal(signal.SIGHUP)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with heeding(lambda number, _: seen.append(number)):
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert seen == [signal.SIGHUP, signal.SIGTERM]
 
 
 def test_a_taken_port_and_a_bad_folder_are_errors_in_one_line(folder, tmp_path):

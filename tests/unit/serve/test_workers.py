@@ -18,7 +18,7 @@ import pytest
 from openset import Rejector, serve
 from openset.serve._server import OneAtATime
 from tests.unit.serve.live import Live, serving
-from tests.unit.serve.test_stop import Caller, batch
+from tests.unit.serve.test_stop import Caller, batch, hang_ups
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="looks for processes in /proc"
@@ -232,7 +232,10 @@ def test_without_a_parent_they_end(folder):
         wait_for(lambda: not any(_is_alive(one) for one in workers))
 
 
-def test_ctrl_c_while_they_start_ends_all_of_them_quietly(folder):
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGHUP, marks=hang_ups)]
+)
+def test_a_terminal_that_stops_them_while_they_start_ends_all_quietly(folder, number):
     start = "from openset.cli import main; main()"
     command = [sys.executable, "-c", start, "serve", str(folder), "--port", "0"]
     process = subprocess.Popen(  # noqa: S603  # our own command
@@ -250,7 +253,7 @@ def test_ctrl_c_while_they_start_ends_all_of_them_quietly(folder):
     with process:
         wait_for(are_importing)
         workers = ids(live)
-        os.killpg(process.pid, signal.SIGINT)
+        os.killpg(process.pid, number)
         _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in said

@@ -225,6 +225,22 @@ def test_what_cannot_be_extracted_is_named(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "batch", [{"image": 0, "label": 1}, {"input": 0, "y": 1}, {"labels": 1, "x": 0}]
+)
+def test_keys_the_model_does_not_take_are_named(batch):
+    parts = torch.ones(2, 6), torch.zeros(2, dtype=torch.int64)
+    batch = {name: parts[i] for name, i in batch.items()}
+    strange = [name for name in batch if name not in ("label", "labels")]
+    with pytest.raises(
+        TypeError,
+        match=r"the keys of a batch must be arguments of Sequential.forward \(input\), "
+        "to which entries go by keyword, or for the labels one of labels, label, "
+        f"targets, target, got {', '.join(map(repr, strange))} .*Rename them",
+    ):
+        extract(network(), [batch])
+
+
 def test_a_layer_used_twice_is_refused():
     class Twice(nn.Module):
         def __init__(self):

@@ -268,20 +268,23 @@ def test_a_finished_run_is_read_and_not_trained_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"seed": 1}, "seed"),
-        ({"method": "ceplus"}, "method"),
-        ({"epochs": 4}, "recipe"),
-        ({"lr": 0.2}, "recipe"),
-        ({"options": {"smoothing": 0.1}}, "options"),
-        ({"accumulate": 2}, "parts"),
-        ({"validation": 0.2}, "protocol, samples"),
+        ({"seed": 1}, r"seed \(0 there, 1 here\)"),
+        ({"method": "ceplus"}, r"method \('softmax' there, 'ceplus' here\)"),
+        ({"epochs": 4}, r".*recipe epochs \(1 there, 4 here\)"),
+        ({"lr": 0.2}, r".*recipe lr \(0\.\d+ there, 0\.2 here\)"),
+        (
+            {"options": {"smoothing": 0.1}},
+            r"options smoothing \(None there, 0\.1 here\)",
+        ),
+        ({"accumulate": 2}, r"accumulate \(1 there, 2 here\)"),
+        ({"validation": 0.2}, "protocol validation .*, samples"),
         ({"network": rows_network(3)}, "network"),
         ({"data": rows_data(64)}, "samples"),
     ],
 )
 def test_another_run_does_not_get_into_the_folder(tmp_path, change, named):
     fit_tiny(out=tmp_path, epochs=1)
-    with pytest.raises(ValueError, match=rf"out must be .*with another {named}\."):
+    with pytest.raises(ValueError, match=rf"out must be .*with another {named}.*\. "):
         fit_tiny(**({"out": tmp_path, "epochs": 1} | change))
 
 

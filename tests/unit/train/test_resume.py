@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -304,6 +305,27 @@ def test_a_checkpoint_cut_off_is_named_with_a_remedy(interrupted, left):
     assert len(go_on().log) == 4
 
 
+def test_a_flipped_bit_in_a_checkpoint_is_noticed(interrupted):
+    folder, go_on = interrupted
+    path = folder / CHECKPOINT
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 1  # among the numbers, behind the header
+    path.write_bytes(content)
+    with pytest.raises(ArtefactError, match="its numbers are not those that were writ"):
+        go_on()
+
+
+def test_a_checkpoint_of_old_without_a_sum_is_read(interrupted):
+    folder, go_on = interrupted
+    path = folder / CHECKPOINT
+    with safe_open(path, framework="pt") as opened:
+        meta = opened.metadata()
+        tensors = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
+    del meta["crc32"]
+    save_file(tensors, path, metadata=meta)
+    assert len(go_on().log) == 4
+
+
 def test_garbage_in_place_of_a_checkpoint_is_named(interrupted):
     folder, go_on = interrupted
     (folder / CHECKPOINT).write_bytes(os.urandom(3000))
@@ -324,7 +346,7 @@ def test_a_checkpoint_without_a_weight_does_not_fit(interrupted):
     folder, go_on = interrupted
     path = folder / CHECKPOINT
     tensors, meta = _checkpoint._open(path)
-    del tensors["learner/network.head.weight"]
+    del tensors["learner/network.head.weight"], meta["crc32"]
     save_file(tensors, path, metadata=meta)
     with pytest.raises(ArtefactError, match=r"(?s)does not fit the network .*head"):
         go_on()
@@ -332,12 +354,18 @@ def test_a_checkpoint_without_a_weight_does_not_fit(interrupted):
 
 @pytest.mark.parametrize(
     ("change", "named"),
-    [({"seed": 1}, "seed"), ({"epochs": 5}, "recipe"), ({"method": "gcpl"}, "method")],
+    [
+        ({"seed": 1}, r"seed \(0 there, 1 here\)"),
+        ({"epochs": 5}, r".*recipe epochs \(4 there, 5 here\)"),
+        ({"method": "gcpl"}, r"method \('softmax' there, 'gcpl' here\)"),
+    ],
 )
 def test_a_checkpoint_of_another_run_is_refused(interrupted, change, named):
     folder, _ = interrupted
     usual = {"out": folder, "epochs": 4, "momentum": 0.9}
-    with pytest.raises(ArtefactError, match=rf"same run, got another {named}\. Choose"):
+    with pytest.raises(
+        ArtefactError, match=rf"same run, got another {named}.*\. Choose"
+    ):
         fit_tiny(**(usual | change))
 
 

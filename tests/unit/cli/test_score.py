@@ -79,7 +79,7 @@ def test_what_cannot_be_compared_is_refused(splits, tmp_path):
     run("score", "-d", "msp", "--train", train, test, "-o", tmp_path / "a.npz")
     runner = CliRunner()
     one = runner.invoke(app, ["compare", str(tmp_path / "a.npz")])
-    assert "two or more files" in str(one.exception)
+    assert "two or more different files" in str(one.exception)
     bad = runner.invoke(app, ["compare", "a", "b", "--metric", "osa"])
     assert "--metric must be one of" in str(bad.exception)
     many = runner.invoke(

@@ -160,7 +160,16 @@ class Run:
         shares = torch.empty(batch, 0).tensor_split(world)
         pieces = [p for share in shares for p in share.tensor_split(self.spec.parts)]
         for size in sorted({len(piece) for piece in pieces} - {0}):
-            self.method.check_batch(size)
+            try:
+                self.method.check_batch(size)
+            except ValueError as error:
+                if size == batch:
+                    raise
+                msg = (
+                    f"{error}. A batch of {batch} was cut for {world} processes and "
+                    f"{self.spec.parts} parts (accumulate)"
+                )
+                raise ValueError(msg) from error
 
     def turn(self) -> Any:
         """Work on this run's stream."""

@@ -15,6 +15,7 @@ from openset.train.recipes import Recipe
 from openset.train.recipes import recipe as named_recipe
 
 _CALLER = "train.tune"
+_LEAST = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +64,14 @@ def inner_problems(
     train = cut.train
     n = len(train.classes)
     n_out = max(1, n // 3) if n_out is None else n_out
+    if n < _LEAST:
+        msg = _check.must(
+            f"of {_LEAST} known classes or more: one to leave out, two to tell apart",
+            caller=_CALLER,
+            name="cut",
+            got=f"{n}",
+        )
+        raise ValueError(msg)
     if not 1 <= n_out <= n - 2:
         msg = _check.must(
             f"between 1 and {n - 2}: two of the {n} known classes must stay known",

@@ -840,3 +840,21 @@ def test_a_split_is_of_a_published_protocol_only():
     made = datasets.cut(digits, protocol)
     with pytest.raises(ValueError, match="split must be left out: a Cut brings"):
         train.job(method="softmax", data=made, split=1)
+
+
+def test_a_batch_that_is_cut_too_small_says_who_cut_it():
+    with pytest.raises(ValueError, match=r"must be even, got 1.*A batch of 8 was cut"):
+        fit_tiny(method="openauc", batch=8, accumulate=8)
+    with pytest.raises(ValueError, match=r"must be even, got 7\. One half"):
+        fit_tiny(method="openauc", batch=7)
+
+
+def test_nothing_can_be_tuned_with_two_known_classes():
+    data = rows_data(n_classes=3)
+    cut = datasets.cut(data, last_unknown(data))
+    with pytest.raises(
+        ValueError, match=r"cut must be of 3 known classes or more.*got 2"
+    ):
+        train.tune(method="openauc", cut=cut, grid={"weight": [0.1]})
+    with pytest.raises(ValueError, match="grid must be options with a list of values"):
+        train.tune(method="openauc", cut=cut, grid={"weight": 0.1})

@@ -7,6 +7,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from openset import thresholds
@@ -35,7 +36,6 @@ openset calibrate --train train.npz --known val.npz --objective conformal \\
 
 _USUAL = ("postmax",)
 _COMPARED = ("osa", "worst_group")
-_KNOWNS_ALONE = ("at_tpr", "conformal")
 _TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "level"}
 _SEEN = 0.3  # share of samples that is no accident
 _COSTS = ("missed_unknown", "false_unknown", "confusion")
@@ -141,7 +141,7 @@ def command(
     elif hedge:
         msg = "openset calibrate: --hedge goes with several --detector"
         raise typer.BadParameter(msg)
-    elif (objective or "osa") not in _KNOWNS_ALONE:
+    elif (objective or "osa") not in thresholds.KNOWNS_ALONE:
         _need_surrogate(sets, f"for --objective {objective or 'osa'}")
     rejector = Rejector.calibrate(
         source,
@@ -190,7 +190,7 @@ def _matrix(path: Path) -> NDArray[Any]:
     try:
         if path.suffix == ".npy":
             return np.asarray(np.load(path, allow_pickle=False))
-        rows = path.read_text("utf-8").split()
+        rows = [row for row in path.read_text("utf-8").splitlines() if row.strip()]
         return np.array([[float(x) for x in row.split(",")] for row in rows])
     except (ValueError, EOFError) as error:
         msg = (
@@ -205,9 +205,9 @@ def _compare_rows(train: Path, training: Outputs, known: Path, held: Outputs) ->
     share = np.isin(_rows(held), _rows(training)).mean()
     if share > _SEEN:
         ERRORS.print(
-            f"[yellow]{share:.0%} of the samples of {known} are in {train}[/yellow]: a "
-            "threshold chosen on what the detector was fitted on looks better than it "
-            "is. Hold samples out.",
+            f"[yellow]{share:.0%} of the samples of {escape(str(known))} are in "
+            f"{escape(str(train))}[/yellow]: a threshold chosen on what the detector "
+            "was fitted on looks better than it is. Hold samples out.",
             highlight=False,
         )
 
@@ -224,7 +224,7 @@ def _need_surrogate(sets: list[Outputs], what: str) -> None:
         msg = (
             f"openset calibrate: --surrogate must be given {what}, got none. Give "
             "outputs of unknowns, or mixup, noise, left-out; or use --objective "
-            f"{' or '.join(_KNOWNS_ALONE)} with one detector"
+            f"{' or '.join(thresholds.KNOWNS_ALONE)} with one detector"
         )
         raise ValueError(msg)
 
@@ -319,7 +319,7 @@ def _print_report(rejector: Rejector) -> None:
         for row in report.groups:
             mark = " (worst)" if row["group"] == report.worst_group else ""
             table.add_row(
-                row["group"] + mark,
+                escape(row["group"]) + mark,
                 str(row["n"]),
                 f"{row['urr']:.4f}",
                 f"{row['osa']:.4f}",
@@ -328,7 +328,10 @@ def _print_report(rejector: Rejector) -> None:
             )
         OUT.print(table)
     for caution in report.cautions:
-        OUT.print(f"[yellow]{caution.code}[/yellow] {caution.message}", highlight=False)
+        OUT.print(
+            f"[yellow]{caution.code}[/yellow] {escape(caution.message)}",
+            highlight=False,
+        )
 
 
 def _labelled(path: Path) -> Outputs:
@@ -372,7 +375,7 @@ def _print_operation(done: Operation) -> None:
     )
     for row in done.groups:
         table.add_row(
-            row["group"],
+            escape(row["group"]),
             str(row["n"]),
             *(f"{row[name]:.4f}" for name in ("urr", "oosa", "oracle", "gap")),
         )

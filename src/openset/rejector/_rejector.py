@@ -18,7 +18,8 @@ from openset.scores import Scores
 from openset.thresholds import (
     HEDGED,
     KINDS,
-    NEED_UNKNOWNS,
+    KNOWNS_ALONE,
+    OBJECTIVES,
     Choice,
     Objective,
     Operation,
@@ -166,14 +167,15 @@ class Rejector:
         )
         scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
         objective = "osa" if objective is None else objective
-        if not scores.n_unknown and objective in NEED_UNKNOWNS:
+        needs_unknowns = objective in OBJECTIVES and objective not in KNOWNS_ALONE
+        if needs_unknowns and not scores.n_unknown:
             msg = _check.must(
                 f"given for objective {objective!r}",
                 caller="Rejector.calibrate",
                 name="surrogate",
                 got="none, and no unknowns among known",
-                remedy="Give outputs of unknowns, or 'mixup'; or use objective "
-                "'conformal' or 'at_tpr', which need knowns alone",
+                remedy="Give outputs of unknowns, or 'mixup'; or use an objective that "
+                f"needs knowns alone: {' or '.join(KNOWNS_ALONE)}",
             )
             raise ValueError(msg)
         threshold = choose_by(
@@ -326,14 +328,7 @@ class Rejector:
         )
 
     def _scores(self, outputs: Outputs, batch_size: int | None) -> Scores:
-        _check.instance(
-            "Rejector",
-            "outputs",
-            outputs,
-            Outputs,
-            rule="Outputs",
-            remedy="Wrap your arrays: Outputs(logits=logits, features=features)",
-        )
+        need_outputs("Rejector", "outputs", outputs)
         if outputs.labels is None:
             # Labels only pass through scoring: the label of no class is a safe guest.
             labels = np.full(len(outputs), UNKNOWN)

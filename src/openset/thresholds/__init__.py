@@ -10,7 +10,7 @@ from openset.thresholds._conformal import conformal
 from openset.thresholds._cost import by_cost
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._objectives import (
-    NEED_UNKNOWNS,
+    KNOWNS_ALONE,
     OBJECTIVES,
     Objective,
     check_options,
@@ -40,7 +40,7 @@ from openset.thresholds._worst_group import worst_group
 __all__ = [
     "HEDGED",
     "KINDS",
-    "NEED_UNKNOWNS",
+    "KNOWNS_ALONE",
     "OBJECTIVES",
     "Caution",
     "Choice",

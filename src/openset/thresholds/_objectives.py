@@ -30,8 +30,8 @@ OBJECTIVES: dict[str, Callable[..., Threshold]] = {
 }
 
 
-NEED_UNKNOWNS = tuple(set(OBJECTIVES) - {"at_tpr", "conformal"})
-"""Those that look at unknowns as well."""
+KNOWNS_ALONE = ("at_tpr", "conformal")
+"""Those that need no unknowns."""
 
 
 def choose_by(

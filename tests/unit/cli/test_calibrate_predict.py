@@ -134,7 +134,7 @@ def test_prices_may_be_given_one_by_one_or_as_a_matrix(data, tmp_path):
     n = known.n_classes + 1
     matrix = 1 - np.eye(n)
     matrix[-1, :-1] = 5
-    np.savetxt(tmp_path / "costs.csv", matrix, delimiter=",")
+    np.savetxt(tmp_path / "costs.csv", matrix, delimiter=", ")  # as people write it
     np.save(tmp_path / "costs.npy", matrix)
     for given in (
         ("--missed-unknown", "5"),

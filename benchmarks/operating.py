@@ -25,6 +25,7 @@ from typing import Any
 import _networks
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from train_networks import SEEDS
 
 from openset import Outputs, Rejector, detectors, thresholds
 from openset.detectors import Fitted
@@ -283,9 +284,11 @@ def main() -> None:
     rows = cases("EfficientNet-Lite0, ImageNet", imagenet(data), hedge)
     rows += cases("MiniLM + linear head, CLINC150", clinc(data), hedge)
     for name, (folder, make) in RUNS.items():
-        parts = _networks.of_run(make(data), args.networks / folder)
-        accuracy(name, parts)
-        rows += cases(name, parts, hedge)
+        for seed in SEEDS:
+            parts = _networks.of_run(make(data), args.networks / f"{folder}-{seed}")
+            title = f"{name}, seed {seed}"
+            accuracy(title, parts)
+            rows += cases(title, parts, hedge)
     weak = []
     for name, (make, epochs) in SMALL.items():
         parts = _networks.of_small(make(data), epochs=epochs)

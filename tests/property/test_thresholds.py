@@ -1,5 +1,6 @@
 """Thresholds against a slow search over every candidate, on tied and infinite data."""
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -119,6 +120,25 @@ def test_by_cost_equals_an_exhaustive_search(drawn, alpha):
         assert found.rate.value == pytest.approx(float(least), abs=1e-9)
     optimal = [v for v, value in costs.items() if value == least]
     assert thresholds.by_cost(made, matrix, alpha=alpha).value == min(optimal)
+
+
+@given(scores_and_costs(), scores(), st.one_of(st.none(), RATES))
+def test_the_cost_of_a_threshold_is_that_of_its_decisions(drawn, other, alpha):
+    made, matrix = drawn
+    threshold = thresholds.osa(other)
+    rows = [
+        (label < 0, matrix[label, predicted if known >= threshold.value else -1])
+        for label, predicted, known in zip(
+            made.labels, made.predicted, made.known, strict=True
+        )
+    ]
+    sides = [np.mean([c for u, c in rows if u == side]) for side in (False, True)]
+    expected = np.mean([c for _, c in rows])
+    if alpha is not None:
+        expected = alpha * sides[0] + (1 - alpha) * sides[1]
+    fresh = dataclasses.replace(threshold, fingerprint=None)
+    found = thresholds.cost(made, fresh, matrix, alpha=alpha)
+    assert found == pytest.approx(expected, abs=1e-12)
 
 
 @given(scores(), st.one_of(st.none(), RATES))

@@ -137,7 +137,7 @@ def command(
             alpha=alpha,
             hedge="mixup" if hedge else None,
         )
-        _print_choice(source, aims=objective is not None and objective not in _COMPARED)
+        _print_choice(source, aims=objective not in {None, *_COMPARED, "by_cost"})
     elif hedge:
         msg = "openset calibrate: --hedge goes with several --detector"
         raise typer.BadParameter(msg)
@@ -156,6 +156,8 @@ def command(
     OUT.print(f"wrote {out}", highlight=False)
     if tested is not None:
         _print_test(rejector, tested, alpha)
+    if tested is not None and objective == "by_cost":
+        _print_cost(rejector, tested, alpha, options)
 
 
 def _options(objective: str | None, target: float | None) -> dict[str, Any]:
@@ -273,8 +275,10 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _print_choice(choice: Choice, *, aims: bool) -> None:
+    measure = {"oosa": "Open-set accuracy", "cost": "Cost of a decision"}
     table = _table(
-        f"Open-set accuracy on {choice.left_out} left out, alpha {choice.alpha:g}",
+        f"{measure[choice.measure]} on {choice.left_out} left out, "
+        f"alpha {choice.alpha:g}",
         "detector",
         "objective",
         "mean",
@@ -361,6 +365,20 @@ def _print_test(rejector: Rejector, test: Outputs, alpha: float | None) -> None:
             "accepted and given their class"
         )
     OUT.print(f"On the test data: {said}", highlight=False)
+
+
+def _print_cost(
+    rejector: Rejector, test: Outputs, alpha: float | None, prices: dict[str, Any]
+) -> None:
+    scores = rejector.fitted.score(test)
+    if not (scores.n_known and scores.n_unknown):
+        alpha = None  # one side is all there is
+    paid = thresholds.cost(scores, rejector.threshold, alpha=alpha, **prices)
+    said = f"Cost of a decision on the test data: {paid:.4g}"
+    if scores.n_known and scores.n_unknown:
+        least = thresholds.by_cost(scores, alpha=alpha, **prices).rate.value
+        said += f" (of the best threshold in hindsight: {least:.4g})"
+    OUT.print(said, highlight=False)
 
 
 def _print_operation(done: Operation) -> None:

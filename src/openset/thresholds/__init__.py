@@ -7,7 +7,7 @@ scores, never the test's, and returns a `Threshold`. `operate` applies it to a t
 
 from openset.thresholds._choose import HEDGED, Choice, choose
 from openset.thresholds._conformal import conformal
-from openset.thresholds._cost import by_cost
+from openset.thresholds._cost import by_cost, cost
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._objectives import (
     KNOWNS_ALONE,
@@ -61,6 +61,7 @@ __all__ = [
     "choose",
     "choose_by",
     "conformal",
+    "cost",
     "leave_classes_out",
     "operate",
     "osa",

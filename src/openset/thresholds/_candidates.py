@@ -64,6 +64,8 @@ class Data:
     place: NDArray[np.intp]
     alpha: float
     by: Criterion
+    known_side: float
+    """The weight of the knowns by which detectors are compared: prices may tilt it."""
 
     @classmethod
     def of(
@@ -111,6 +113,7 @@ class Data:
             place=place,
             alpha=alpha,
             by=by,
+            known_side=alpha,
         )
 
     def joined_by(
@@ -212,7 +215,7 @@ class Data:
         for d in among:
             columns = self.known[:, d], self.unknown[:, d], int(d)
             scores = self.scores(columns, known, unknown)
-            table = by_group("thresholds.choose", scores, self.alpha)
+            table = by_group("thresholds.choose", scores, self.known_side)
             found.append(worth(table.osa.max(axis=1), self.by))
         best = among[np.argsort(-np.array(found), kind="stable")[:n]]
         return np.sort(best)  # the first named one says the class

@@ -1,11 +1,10 @@
 """Which detector, and how to cut it: judged on a kind of unknowns left out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _check
 from openset.detectors import Fitted, combine
@@ -16,13 +15,13 @@ from openset.thresholds._candidates import (
     STACKING,
     Criterion,
     Data,
-    worth,
 )
-from openset.thresholds._objectives import OBJECTIVES, choose_by
+from openset.thresholds._cost import Prices
+from openset.thresholds._objectives import OBJECTIVES, check_options
 from openset.thresholds._report import SYNTHETIC
-from openset.thresholds._shares import of_sum
 from openset.thresholds._surrogate import KINDS, synthetic_like
 from openset.thresholds._table import Table
+from openset.thresholds._trials import ranked, trials_of, turns_of
 
 _NO_LUCK = 0.15
 """A combination so far below the best single detector is not taken."""
@@ -38,10 +37,11 @@ class Choice:
     `fitted`, `objective` and its `options` go to :meth:`openset.Rejector.calibrate`, or
     the choice itself does. `ranking` has one row per candidate and objective, first the
     chosen one, then by value; `cells` one per left-out group as well. `weights` says
-    what a combination is made of. `left_out` says what was left out in turn:
-    ``"groups"``, or ``"samples"`` where the surrogate has one kind only and nothing can
-    be learnt about other kinds. `hedge` are the unknowns that were made from the known
-    samples; :meth:`openset.Rejector.calibrate` takes them, too.
+    what a combination is made of. `measure` says what mean and worst are of: open-set
+    accuracy (``"oosa"``), or ``"cost"`` if that is the objective. `left_out` says what
+    was left out in turn: ``"groups"``, or ``"samples"`` if the surrogate has one kind
+    and nothing can be learnt about others. `hedge` are the unknowns that were made
+    from the known samples; :meth:`openset.Rejector.calibrate` takes them, too.
     """
 
     name: str
@@ -50,6 +50,7 @@ class Choice:
     options: Mapping[str, Any]
     alpha: float
     by: str
+    measure: str
     left_out: str
     weights: Mapping[str, float]
     hedge: Outputs | None = field(repr=False)
@@ -66,8 +67,9 @@ class Choice:
         if self.is_combined:
             parts = sorted(self.weights.items(), key=lambda pair: -pair[1])
             name += f" of {', '.join(f'{n} ({w:.0%})' for n, w in parts)},"
+        cost = "a cost of " if self.measure == "cost" else ""
         return (
-            f"{name} cut by {self.objective}: {best['mean']:.3f} on average and "
+            f"{name} cut by {self.objective}: {cost}{best['mean']:.3f} on average and "
             f"{best['worst']:.3f} at worst ({best['worst_group']}) on {self.left_out} "
             f"left out"
         )
@@ -118,7 +120,7 @@ def choose(
         Outputs of unknowns, with `groups` that say what kind each is.
     objectives
         Names of ways to choose a threshold. Whatever they aim at, candidates are
-        compared by open-set accuracy with `alpha`.
+        compared by open-set accuracy with `alpha`; with ``"by_cost"`` alone, by cost.
     options
         Of all of them: ``{"fpr": 0.01}`` for ``objectives=["at_fpr"]``, say.
     alpha
@@ -130,8 +132,8 @@ def choose(
     combined
         Also try the combinations.
     min_gain
-        What a combination must gain over choosing a single detector; -1 takes one
-        whatever it gains.
+        What a combination must gain over choosing a single detector (of costs: in
+        shares of the highest price); -1 takes one whatever it gains.
     hedge
         Which kind to make, ``"mixup"`` say (see :func:`synthetic`), as many as the
         median kind of the surrogate has. Objectives that promise a rate of your
@@ -171,20 +173,31 @@ def choose(
         "Join several with Outputs.concat; make some with thresholds.synthetic",
     )
     data = Data.of(caller, named, known, surrogate, batch_size, alpha=share, by=by)
+    is_cost = objectives == ("by_cost",)
+    prices = _prices(caller, options) if is_cost else None
+    if prices is not None:
+        data = replace(data, known_side=prices.known_side(share))
     made = _made(known, data, hedge) if set(objectives) <= set(HEDGED) else None
     if made is not None:
         data = data.joined_by(named, made, batch_size)
     generator = np.random.default_rng(rng)
-    turns = _turns(caller, data, folds, generator)
+    turns = turns_of(caller, data, folds, generator)
     candidates = list(named)
     if combined and len(named) > 1 and data.has_ranks:
         candidates += [RANK, STACKING, ONE]
-    cells = [
-        row
+    trials = [
+        trial
         for candidate in candidates
-        for row in _judged(data, turns, candidate, objectives, options)
+        for trial in trials_of(
+            data,
+            turns,
+            candidate,
+            objectives=objectives,
+            options=options,
+            prices=prices,
+        )
     ]
-    ranking = _ranked(cells, data)
+    ranking = ranked(trials, data, prices)
     best = _winner(ranking, set(named), min_gain)
     weights = {best["detector"]: 1.0}
     winner = named.get(best["detector"])
@@ -208,12 +221,21 @@ def choose(
         options=dict(options or {}),
         alpha=share,
         by=by,
+        measure="cost" if is_cost else "oosa",
         left_out="groups" if turns.by_groups else "samples",
         weights=weights,
         hedge=made,
         ranking=Table((best, *others)),
-        cells=Table(tuple(cells)),
+        cells=Table(tuple(one.cell(share, is_cost=is_cost) for one in trials)),
     )
+
+
+def _prices(caller: str, options: Mapping[str, Any] | None) -> Prices:
+    """Take the prices from what `by_cost` is told."""
+    others = ("alpha", "ties", "at")
+    told = {name: x for name, x in dict(options or {}).items() if name not in others}
+    check_options(caller, "by_cost", told)
+    return Prices.of(caller, **told)
 
 
 def _made(known: Outputs, data: Data, kind: str | None) -> Outputs | None:
@@ -224,124 +246,6 @@ def _made(known: Outputs, data: Data, kind: str | None) -> Outputs | None:
     if kind is None or is_there or not is_mixed or len(data.groups) < 2:
         return None
     return synthetic_like(known, kind, int(np.median(np.bincount(data.place))))
-
-
-@dataclass(frozen=True, eq=False)
-class _Turns:
-    """Which unknowns are left out in which turn, and the folds of the knowns."""
-
-    names: tuple[str, ...]
-    place: NDArray[np.intp]
-    fold: NDArray[np.intp]
-    folds: int
-    by_groups: bool
-
-
-def _turns(caller: str, data: Data, folds: int, rng: np.random.Generator) -> _Turns:
-    if _check.positive_int(caller, "folds", folds) < 2 or folds > data.n_known:
-        rule = f"from 2 to {data.n_known}, the number of knowns"
-        raise ValueError(_check.must(rule, caller=caller, name="folds", got=folds))
-    fold = rng.permutation(data.n_known) % folds
-    if len(data.groups) > 1:
-        return _Turns(data.groups, data.place, fold, folds, by_groups=True)
-    if data.n_unknown < folds:
-        rule = f"at least {folds} samples, or two groups"
-        got = f"{data.n_unknown} of one group"
-        raise ValueError(_check.must(rule, caller=caller, name="surrogate", got=got))
-    place = rng.permutation(data.n_unknown) % folds
-    names = tuple(f"part {i + 1}" for i in range(folds))
-    return _Turns(names, place, fold, folds, by_groups=False)
-
-
-def _judged(
-    data: Data,
-    turns: _Turns,
-    candidate: str,
-    objectives: Sequence[str],
-    options: Mapping[str, Any] | None,
-) -> list[dict[str, Any]]:
-    """Judge one candidate under every objective on every left-out group."""
-    rows, alpha = [], data.alpha
-    for g, name in enumerate(turns.names):
-        out = np.flatnonzero(turns.place == g)
-        rest = np.flatnonzero(turns.place != g)
-        hits = dict.fromkeys(objectives, 0)
-        rejected = dict.fromkeys(objectives, 0)
-        for k in range(turns.folds):
-            kept = np.flatnonzero(turns.fold != k)
-            held = np.flatnonzero(turns.fold == k)
-            columns = data.columns(candidate, kept, rest)
-            calibration = data.scores(columns, kept, rest)
-            test = data.scores(columns, held, out)
-            for objective in objectives:
-                threshold = choose_by(
-                    objective,
-                    calibration,
-                    caller="thresholds.choose",
-                    alpha=alpha,
-                    options=options,
-                )
-                accepted = threshold.accepts(test)
-                hits[objective] += int((accepted & test.is_correct).sum())
-                rejected[objective] += int((~accepted & test.is_unknown).sum())
-        for objective in objectives:
-            # every unknown was judged once per fold; it is one sample nevertheless
-            gone = rejected[objective] / turns.folds
-            parts = [
-                (alpha, hits[objective], data.n_known),
-                (1 - alpha, round(gone), out.size),
-            ]
-            ccr, urr = hits[objective] / data.n_known, gone / out.size
-            interval = of_sum(parts)
-            rows.append(
-                {
-                    "detector": candidate,
-                    "objective": objective,
-                    "group": name,
-                    "n": int(out.size),
-                    "ccr": ccr,
-                    "urr": urr,
-                    "oosa": alpha * ccr + (1 - alpha) * urr,
-                    "low": interval.low,
-                    "high": interval.high,
-                }
-            )
-    return rows
-
-
-def _ranked(cells: list[dict[str, Any]], data: Data) -> list[dict[str, Any]]:
-    alpha = data.alpha
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for cell in cells:
-        groups.setdefault((cell["detector"], cell["objective"]), []).append(cell)
-    rows = []
-    for (detector, objective), mine in groups.items():
-        mean = float(np.mean([cell["oosa"] for cell in mine]))
-        worst = min(mine, key=lambda cell: cell["oosa"])
-        # One set of knowns for all groups: their mean rate is one share, not many.
-        ccr = np.mean([cell["ccr"] for cell in mine])
-        share = (1 - alpha) / len(mine)
-        interval = of_sum(
-            [
-                (alpha, round(ccr * data.n_known), data.n_known),
-                *((share, round(c["urr"] * c["n"]), c["n"]) for c in mine),
-            ]
-        )
-        rows.append(
-            {
-                "detector": detector,
-                "objective": objective,
-                "mean": mean,
-                "mean_low": interval.low,
-                "mean_high": interval.high,
-                "worst": worst["oosa"],
-                "worst_low": worst["low"],
-                "worst_high": worst["high"],
-                "worst_group": worst["group"],
-                "value": worth([cell["oosa"] for cell in mine], data.by),
-            }
-        )
-    return sorted(rows, key=lambda row: -row["value"])  # stable: first listed wins
 
 
 def _winner(

@@ -1,8 +1,9 @@
-"""The threshold with the least expected cost."""
+"""What decisions cost, and the threshold of the least expected cost."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +15,151 @@ from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+
+
+@dataclass(frozen=True, eq=False)
+class Prices:
+    """What decisions cost: three prices, or one for each truth and decision."""
+
+    missed_unknown: float
+    false_unknown: float
+    confusion: float
+    matrix: NDArray[np.float64] | None
+
+    @classmethod
+    def of(
+        cls,
+        caller: str,
+        cost_matrix: ArrayLike | None = None,
+        *,
+        missed_unknown: float = 1.0,
+        false_unknown: float = 1.0,
+        confusion: float = 1.0,
+    ) -> Self:
+        """Check what a caller was given; a matrix stands instead of the three."""
+        costs = {
+            "missed_unknown": missed_unknown,
+            "false_unknown": false_unknown,
+            "confusion": confusion,
+        }
+        if cost_matrix is None:
+            for name, one in costs.items():
+                _check.number(caller, name, one, low=0, high=np.finfo(float).max)
+            return cls(**costs, matrix=None)
+        if set(costs.values()) != {1.0}:
+            msg = _check.must(
+                "left out where the three costs are given",
+                caller=caller,
+                name="cost_matrix",
+                got="both",
+            )
+            raise ValueError(msg)
+        matrix = np.asarray(cost_matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
+            raise ValueError(_not_square(caller, 2, matrix))
+        if not np.isfinite(matrix).all():
+            msg = _check.must(
+                "finite",
+                caller=caller,
+                name="cost_matrix",
+                got=f"{np.count_nonzero(~np.isfinite(matrix))} entries that are not",
+            )
+            raise ValueError(msg)
+        return cls(
+            missed_unknown=float(matrix[-1, :-1].mean()),
+            false_unknown=float(matrix[:-1, -1].mean()),
+            confusion=float(matrix[:-1, :-1].mean()),
+            matrix=matrix,
+        )
+
+    @property
+    def largest(self) -> float:
+        """The largest price; 1 if everything is free."""
+        costs = [self.missed_unknown, self.false_unknown, self.confusion]
+        return float(np.abs(costs if self.matrix is None else self.matrix).max()) or 1.0
+
+    def known_side(self, alpha: float) -> float:
+        """Return the weight of the knowns at which accuracy tells what cost would.
+
+        It does so exactly where a wrong class costs what a false unknown does.
+        """
+        known, unknown = alpha * self.false_unknown, (1 - alpha) * self.missed_unknown
+        return known / (known + unknown) if known + unknown > 0 else alpha
+
+    def of_samples(
+        self, caller: str, scores: Scores
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what each sample costs if it is accepted, and if it is rejected."""
+        if self.matrix is None:
+            of_known = np.where(scores.is_correct, 0.0, self.confusion)
+            accepted = np.where(scores.is_unknown, self.missed_unknown, of_known)
+            rejected = np.where(scores.is_unknown, 0.0, self.false_unknown)
+            return accepted, rejected
+        n_classes = int(scores.classes.max()) + 1
+        if len(self.matrix) < n_classes + 1:
+            raise ValueError(_not_square(caller, n_classes + 1, self.matrix))
+        # the label -1 of unknowns reads the last row, as it should
+        return (
+            self.matrix[scores.labels, scores.predicted],
+            self.matrix[scores.labels, -1],
+        )
+
+
+def _not_square(caller: str, least: int, matrix: NDArray[np.float64]) -> str:
+    return _check.must(
+        f"square with a row per known class and one for unknown, at least {least}",
+        caller=caller,
+        name="cost_matrix",
+        got=f"shape {matrix.shape}",
+    )
+
+
+def cost(
+    scores: Scores,
+    threshold: Threshold,
+    cost_matrix: ArrayLike | None = None,
+    *,
+    missed_unknown: float = 1.0,
+    false_unknown: float = 1.0,
+    confusion: float = 1.0,
+    alpha: float | None = None,
+) -> float:
+    """Mean cost of a threshold's decisions, on samples it was not chosen on.
+
+    Parameters
+    ----------
+    scores
+        Test samples; those the threshold was chosen on are refused.
+    threshold
+        Chosen by :func:`by_cost` or in any other way.
+    cost_matrix, missed_unknown, false_unknown, confusion, alpha
+        As in :func:`by_cost`.
+
+    Examples
+    --------
+    >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2, 1])
+    >>> threshold = by_cost(calibration, missed_unknown=10)
+    >>> test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3, 1.5, 2.5])
+    >>> round(cost(test, threshold, missed_unknown=10), 4)  # one of each, for three
+    3.6667
+    """
+    caller = "thresholds.cost"
+    need_scores(caller, scores)
+    prices = Prices.of(
+        caller,
+        cost_matrix,
+        missed_unknown=missed_unknown,
+        false_unknown=false_unknown,
+        confusion=confusion,
+    )
+    threshold.check_disjoint(scores, caller=caller)
+    of_sample = np.where(threshold.accepts(scores), *prices.of_samples(caller, scores))
+    if alpha is None:
+        return float(of_sample.mean())
+    _check.both_sides(caller, scores.n_known, scores.n_unknown)
+    share = float(_check.rate(caller, "alpha", alpha))
+    sides = of_sample[~scores.is_unknown].mean(), of_sample[scores.is_unknown].mean()
+    return float(share * sides[0] + (1 - share) * sides[1])
 
 
 def by_cost(
@@ -70,34 +216,14 @@ def by_cost(
     _check.one_of(caller, "at", at, AT)
     _check.one_of(caller, "ties", ties, ["smallest", "highest", "widest"])
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
-    n_classes = int(scores.classes.max()) + 1
-    if cost_matrix is None:
-        costs = {
-            "missed_unknown": missed_unknown,
-            "false_unknown": false_unknown,
-            "confusion": confusion,
-        }
-        for name, cost in costs.items():
-            _check.number(caller, name, cost, low=0, high=np.finfo(float).max)
-        accepted = np.where(
-            scores.is_unknown,
-            missed_unknown,
-            np.where(scores.is_correct, 0.0, confusion),
-        )
-        rejected = np.where(scores.is_unknown, 0.0, false_unknown)
-    else:
-        if (missed_unknown, false_unknown, confusion) != (1.0, 1.0, 1.0):
-            msg = _check.must(
-                "left out where the three costs are given",
-                caller=caller,
-                name="cost_matrix",
-                got="both",
-            )
-            raise ValueError(msg)
-        matrix = _matrix(caller, cost_matrix, n_classes)
-        # the label -1 of unknowns reads the last row, as it should
-        accepted = matrix[scores.labels, scores.predicted]
-        rejected = matrix[scores.labels, -1]
+    prices = Prices.of(
+        caller,
+        cost_matrix,
+        missed_unknown=missed_unknown,
+        false_unknown=false_unknown,
+        confusion=confusion,
+    )
+    accepted, rejected = prices.of_samples(caller, scores)
     weight = _weights(caller, scores, alpha)
     table = levels(scores)
     gain, everything, unit = _gain(scores, table.values, accepted, rejected, weight)
@@ -105,7 +231,7 @@ def by_cost(
     values = np.append(table.values, -np.inf)
     span = Span(float(values[stop]), float(values[start]))
     # Cost at "reject all" minus what accepting down to the level saves.
-    cost = float((everything - int(gain[level])) * unit)
+    least = float((everything - int(gain[level])) * unit)
     value = inside(span, float(values[level]), at)
     return Threshold(
         value=value,
@@ -113,33 +239,10 @@ def by_cost(
         target=None,
         n=Count(scores.n_known, scores.n_unknown),
         interval=span,
-        rate=Rate("cost", cost, None),
+        rate=Rate("cost", least, None),
         alpha=None if alpha is None else float(alpha),
         fingerprint=Fingerprint.of(scores),
     )
-
-
-def _matrix(caller: str, values: ArrayLike, n_classes: int) -> NDArray[np.float64]:
-    matrix = np.asarray(values, dtype=np.float64)
-    is_square = matrix.ndim == 2 and matrix.shape[0] == matrix.shape[1]
-    if not is_square or matrix.shape[0] < n_classes + 1:
-        msg = _check.must(
-            f"square with a row per known class and one for unknown, at least "
-            f"{n_classes + 1}",
-            caller=caller,
-            name="cost_matrix",
-            got=f"shape {matrix.shape}",
-        )
-        raise ValueError(msg)
-    if not np.isfinite(matrix).all():
-        msg = _check.must(
-            "finite",
-            caller=caller,
-            name="cost_matrix",
-            got=f"{np.count_nonzero(~np.isfinite(matrix))} entries that are not",
-        )
-        raise ValueError(msg)
-    return matrix
 
 
 def _weights(

@@ -165,14 +165,40 @@ def test_a_test_set_of_one_side_is_reported_as_far_as_it_goes(data, tmp_path):
 
 
 def test_what_detectors_are_compared_by_is_said(data, tmp_path):
-    done = run(
-        data, "calibrate", "--train", "train.npz", "-d", "msp", "-d", "maxlogit",
+    words = (
+        "calibrate", "--train", "train.npz", "-d", "msp", "-d", "maxlogit",
         "--known", "val.npz", "--surrogate", "far.npz", "--out", str(tmp_path / "r"),
-        "--objective", "by_cost", "--missed-unknown", "3",
+        "--objective",
     )  # fmt: skip
-    assert "detectors are compared by open-set accuracy" in " ".join(
-        done.stdout.split()
-    )
+    by_rate = run(data, *words, "at_fpr", "--target", "0.1").stdout
+    assert "detectors are compared by open-set accuracy" in " ".join(by_rate.split())
+    by_cost = run(data, *words, "by_cost", "--missed-unknown", "3").stdout
+    assert "Cost of a decision on groups left out" in by_cost
+    assert "compared by" not in by_cost
+
+
+def test_what_the_test_data_cost_is_said(data, tmp_path):
+    parts = [drawn(70, seed=8), Outputs.load(data / "near.npz")]
+    both = Outputs.concat([Outputs(logits=x.logits, labels=x.labels) for x in parts])
+    both.save(tmp_path / "both.npz")
+    both.take(both.labels < 0).save(tmp_path / "unknown.npz")
+    base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--surrogate")
+    base += ("far.npz", "--objective", "by_cost", "--missed-unknown", "7", "-d", "msp")
+    base += ("--out", str(tmp_path / "r"), "--test")
+    for name, alpha in (("both", 0.3), ("both", None), ("unknown", None)):
+        share = () if alpha is None else ("--alpha", str(alpha))
+        said = run(data, *base, str(tmp_path / f"{name}.npz"), *share).stdout
+        rejector = Rejector.load(tmp_path / "r")
+        test = Outputs.load(tmp_path / f"{name}.npz")
+        wrong = rejector.predict(test) != test.labels
+        price = np.where(test.labels < 0, 7.0, 1.0)
+        paid, is_unknown = wrong * price, test.labels < 0
+        cost = paid.mean()
+        if alpha is not None:
+            cost = alpha * paid[~is_unknown].mean()
+            cost += (1 - alpha) * paid[is_unknown].mean()
+        assert f"Cost of a decision on the test data: {cost:.4g}" in said
+        assert ("in hindsight" in said) == (name == "both")
 
 
 def test_samples_the_detector_was_fitted_on_are_noticed(data, tmp_path):

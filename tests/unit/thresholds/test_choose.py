@@ -72,6 +72,74 @@ def test_the_detector_that_sees_every_kind_is_chosen(column):
     assert "steady" in str(choice)
 
 
+def test_prices_decide_between_detectors(column):
+    """One loses few knowns and lets unknowns pass; the other the other way round."""
+    rng = np.random.default_rng(0)
+    n = 400
+    easy = np.r_[np.full(300, 5.0), np.full(100, -5.0)]  # a quarter is hopeless
+
+    def part(columns, labels, name):
+        return Outputs(
+            features=np.column_stack(columns) + rng.normal(0, 0.1, (n, 2)),
+            logits=np.eye(2)[np.maximum(labels, 0)] * 5,
+            labels=labels,
+            groups=np.full(n, name),
+        )
+
+    known = part([easy, np.full(n, 5.0)], rng.integers(0, 2, n), "")
+    unknown = [
+        part([np.full(n, -5.0), -easy], np.full(n, -1), name) for name in ("a", "b")
+    ]
+    surrogate = Outputs.concat(unknown)
+    fitted = {"strict": column(0), "lenient": column(1)}
+
+    def best(*, combined=False, **prices):
+        return thresholds.choose(
+            fitted,
+            known=known,
+            surrogate=surrogate,
+            objectives="by_cost",
+            options=prices,
+            combined=combined,
+        )
+
+    dear, cheap = best(missed_unknown=10), best(missed_unknown=0.1)
+    assert (dear.name, cheap.name) == ("strict", "lenient")
+    # Each is perfect but for half of a quarter: alpha is a half.
+    assert [row["mean"] for row in dear.ranking] == pytest.approx([0.125, 0.5], abs=0.1)
+    assert cheap.ranking[0]["mean"] == pytest.approx(0.0125, abs=0.005)
+    for choice in (dear, cheap):
+        assert choice.measure == "cost"
+        assert "a cost of" in str(choice)
+        for row in choice.ranking:
+            assert row["mean_low"] <= row["mean"] <= row["mean_high"]
+            assert row["worst"] >= row["mean"]
+        rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
+        assert rejector.threshold.method == "by_cost"
+    both = best(combined=True, missed_unknown=10)
+    assert both.ranking[0]["mean"] <= dear.ranking[0]["mean"] + 1e-9
+
+
+def test_prices_of_one_choose_as_accuracy_does(column):
+    known, surrogate = drawn({"a": (0.4, 2), "b": (6, 2), "c": (6, 1)})
+    fitted = {"sharp": column(0), "steady": column(1)}
+
+    def rows(objective):
+        choice = thresholds.choose(
+            fitted, known=known, surrogate=surrogate, objectives=objective
+        )
+        assert all(
+            ("cost" in cell) == (objective == "by_cost") for cell in choice.cells
+        )
+        return {row["detector"]: row for row in choice.ranking}
+
+    by_cost, by_osa = rows("by_cost"), rows("osa")
+    for name, row in by_osa.items():
+        assert by_cost[name]["mean"] == pytest.approx(1 - row["mean"])
+        assert by_cost[name]["worst"] == pytest.approx(1 - row["worst"])
+        assert by_cost[name]["value"] == pytest.approx(row["value"] - 1)
+
+
 def test_by_mean_and_by_worst_can_differ(column):
     shifts = {"a": (0.4, 2), "b": (6, 2), "c": (6, 2)}
     known, surrogate = drawn(shifts)

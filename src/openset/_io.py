@@ -58,6 +58,20 @@ def importing(caller: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in an error that does not: a full disk speaks of no path."""
+    try:
+        yield
+    except OSError as error:
+        if type(error) is OSError and error.errno is None:  # NumPy: so much written
+            msg = f"{path}: could not be written, is the disk full? ({error})"
+            raise OSError(msg) from error
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Give a temporary file beside `path` that takes its name when all went well."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +79,8 @@ def replacing(path: Path) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
+        with _naming(path):
+            yield temporary
         # mkstemp files are private; give the result the rights a plain open() would.
         umask = os.umask(0)
         os.umask(umask)
@@ -90,7 +105,8 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        yield temporary
+        with _naming(path):
+            yield temporary
         rename_folder(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)

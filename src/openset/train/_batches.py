@@ -1,6 +1,6 @@
 """Batches: samples kept on the device, augmented there many batches at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from openset.train.augment import Pipeline
 # hundred launches whatever its size); a CPU's own pieces are smaller anyway.
 _CHUNK = 2**27
 _CALLER = "train.fit"
+_IMAGES = "images of bytes, shape (n, h, w) or (n, h, w, 3)"
 
 
 def as_tensor(
@@ -44,15 +45,21 @@ def as_tensor(
         pixels = pixels[..., None]
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[-1] not in (1, 3):
         got = f"dtype {pixels.dtype}, shape {pixels.shape}"
-        rule = "images of bytes, shape (n, h, w) or (n, h, w, 3)"
-        raise TypeError(_check.must(rule, caller=caller, name="data", got=got))
+        raise TypeError(_check.must(_IMAGES, caller=caller, name="data", got=got))
     images = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
     return images.expand(-1, 3, -1, -1).contiguous()
 
 
 def _pixels(inputs: Any, side: int | None, caller: str) -> Any:
-    if isinstance(inputs, np.ndarray):
-        return inputs
+    if isinstance(inputs, np.ndarray | Tensor):
+        return np.asarray(inputs.cpu() if isinstance(inputs, Tensor) else inputs)
+    is_listed = hasattr(inputs, "__len__") and hasattr(inputs, "__getitem__")
+    is_listed &= not isinstance(inputs, str | bytes | Mapping)
+    if not is_listed or (len(inputs) and np.asarray(inputs[0]).dtype != np.uint8):
+        got = repr(inputs)[:40]
+        remedy = "Images in files are read by datasets.load(folder)"
+        msg = _check.must(_IMAGES, caller=caller, name="data", got=got, remedy=remedy)
+        raise TypeError(msg)
     if side is None:
         msg = _check.must(
             "given for images in files that are not all squares of one size",

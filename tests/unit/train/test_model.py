@@ -164,6 +164,9 @@ def test_a_spec_survives_json(recipe):
             r"images of 16 × 16, as in training, got shape \(2, 20, 20\)",
         ),
         (image_data, np.zeros((2, 16, 16)), r"^Trained.apply: data must be images of"),
+        (image_data, "a folder", r"^Trained.apply: data must be .* got 'a folder'"),
+        (image_data, ["a.png"], r"got \['a.png'\]. Images in files are read by"),
+        (image_data, 5, r"^Trained.apply: data must be images of bytes.* got 5"),
     ],
 )
 def test_inputs_of_another_kind_are_refused(make, inputs, message):

@@ -1,7 +1,8 @@
 """Post-hoc detectors: a trained network's outputs to one knownness per sample."""
 
 from openset.detectors import evt
-from openset.detectors._base import Batch, Detector, Fitted, score_all
+from openset.detectors._base import Detector, Fitted, score_all
+from openset.detectors._batch import Batch
 from openset.detectors._registry import REGISTRY, make, names
 from openset.detectors.ash import ASH
 from openset.detectors.combined import Combined, combine

@@ -1,185 +1,21 @@
-"""`Detector` (a recipe), `Fitted` (recipe + arrays) and `Batch` (shared reductions)."""
+"""`Detector` (a recipe) and `Fitted` (recipe + arrays), one or many at a time."""
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from openset import _check, _io, _xp
 from openset._types import UNKNOWN, Array, ArtefactError
+from openset.detectors._batch import Batch, State, batches, first, working_dtype
 from openset.outputs import Outputs
 from openset.scores import Scores
-
-State: TypeAlias = Mapping[str, Array]
-T = TypeVar("T")
-
-# Long enough for a matrix product to reach its speed and for the interpreter's share to
-# vanish, short enough to stay in the last cache; the reductions below cut a batch up
-# further (`_xp.by_rows`). Accelerators want longer batches.
-_BATCH_BYTES_CPU = 8 << 20
-_BATCH_BYTES_DEVICE = 256 << 20
-
-
-class Batch:
-    """One run of samples, with every reduction computed at most once.
-
-    Detectors read logits and features through it, so scoring several detectors on one
-    batch passes over the data once. Logits and features have one dtype, at least
-    float32; NaN in memory-mapped arrays, which were not checked before, is found here.
-    """
-
-    def __init__(self, outputs: Outputs, rows: Any = None) -> None:
-        self._outputs = outputs if rows is None else outputs.take(rows)
-        self._whole, self._rows = outputs, rows
-        self._made: dict[Hashable, Any] = {}
-
-    def __len__(self) -> int:
-        return len(self._outputs)
-
-    @cached_property
-    def logits(self) -> Array:
-        """Logits, shape (n, C)."""
-        return self._read("logits")
-
-    @cached_property
-    def features(self) -> Array:
-        """Features, shape (n, d)."""
-        return self._read("features")
-
-    def _read(self, name: str) -> Array:
-        array = getattr(self._outputs, name)
-        dtype = working_dtype(self._outputs)
-        if not isinstance(getattr(self._whole, name), np.memmap):
-            xp = _xp.array_namespace(array)
-            return xp.astype(array, dtype, copy=False)
-        plain = np.asarray(array).astype(dtype, copy=False)
-        if np.isnan(plain.min()):  # min hands NaN on: one pass, no mask
-            numbers = np.arange(len(self._whole))
-            numbers = numbers if self._rows is None else numbers[self._rows]
-            row = numbers[np.isnan(plain).any(axis=1)][0]
-            msg = _check.must(
-                "free of NaN", caller="Outputs", name=name, got=f"NaN in row {row}"
-            )
-            raise ValueError(msg)
-        return plain
-
-    def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` makes, made at most once per batch under this key."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
-
-    def tempered(self, temperature: float) -> "Batch":
-        """Return the batch with its logits divided by `temperature`."""
-        if temperature == 1:
-            return self
-
-        def make() -> Batch:
-            return Batch(self._outputs._with(logits=self.logits / temperature))
-
-        return self.once(("tempered", temperature), make)
-
-    @cached_property
-    def top_class(self) -> Array:
-        """Argmax of the logits, lowest index on ties, shape (n,)."""
-        return _xp.array_namespace(self.logits).argmax(self.logits, axis=1)
-
-    @cached_property
-    def top_logit(self) -> Array:
-        """Largest logit of each sample, shape (n,)."""
-        return _xp.pick(self.logits, self.top_class)
-
-    @cached_property
-    def other_mass(self) -> Array:
-        r"""Sum over all classes but the top one of ``exp(logit - top_logit)``.
-
-        The largest softmax probability is ``1 / (1 + other_mass)``. The top class is
-        left out of the sum, not subtracted from it, so confident samples keep their
-        digits.
-        """
-        return _xp.by_rows(
-            _xp.exp_sum_without, self.logits, self.top_logit, self.top_class
-        )
-
-    @cached_property
-    def log_other_mass(self) -> Array:
-        """Logarithm of `other_mass`; -inf with one class only, never by underflow."""
-        xp = _xp.array_namespace(self.logits)
-        is_lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
-        direct = _xp.log(self.other_mass)
-        if self.logits.shape[1] == 1 or not bool(xp.any(is_lost)):
-            return direct
-        # e^(z - top) left the number range: measure from the runner-up instead. Only
-        # in those rows, so that no sample's last digit depends on its neighbours.
-        own = xp.asarray(self.logits, copy=True)
-        others = _xp.put(own, self.top_class, -xp.inf)
-        return xp.where(is_lost, _xp.logsumexp(others) - self.top_logit, direct)
-
-    @cached_property
-    def energy(self) -> Array:
-        """Return ``log(sum(exp(logits)))`` of each sample, shape (n,)."""
-        xp = _xp.array_namespace(self.logits)
-        return self.top_logit + xp.log1p(self.other_mass)
-
-    @cached_property
-    def feature_norm(self) -> Array:
-        """Euclidean length of each feature vector, shape (n,)."""
-        return _xp.by_rows(_xp.row_norms, self.features)
-
-    @cached_property
-    def unit_features(self) -> Array:
-        """Features scaled to length one (a zero vector stays zero), shape (n, d)."""
-        xp = _xp.array_namespace(self.features)
-        norms = self.feature_norm
-        lengths = xp.where(norms > 0, norms, xp.ones_like(norms))
-        return self.features / lengths[:, None]
-
-
-def working_dtype(outputs: Outputs) -> Any:
-    """Return float64 if logits or features are, else float32."""
-    arrays = [a for a in (outputs.logits, outputs.features) if a is not None]
-    xp = _xp.array_namespace(*arrays)
-    return xp.float64 if any(a.dtype == xp.float64 for a in arrays) else xp.float32
-
-
-def in_dtype(state: State, dtype: Any) -> State:
-    """Cast the real arrays of a state: matrix products want one dtype."""
-
-    def cast(array: Array) -> Array:
-        xp = _xp.array_namespace(array)
-        is_real = xp.isdtype(array.dtype, "real floating")
-        return xp.astype(array, dtype, copy=False) if is_real else array
-
-    return {name: cast(array) for name, array in state.items()}
-
-
-def fit_batches(
-    train: Outputs, chosen: NDArray[np.int64] | None = None
-) -> Iterator[Batch]:
-    """Cut training outputs, or chosen rows of them, into batches.
-
-    `_fit` loops over them so that its temporaries do not grow with the training set.
-    """
-    n = len(train) if chosen is None else chosen.size
-    for rows in _xp.runs(n, _batch_rows(train)):
-        yield Batch(train, rows if chosen is None else chosen[rows])
-
-
-def draw(n: int, size: int, seed: int) -> NDArray[np.int64] | None:
-    """Draw `size` of `n` rows, in order; all of them (None) if there are no more."""
-    if size >= n:
-        return None
-    rng = np.random.default_rng(seed)
-    # In order: a memory map is then read front to back.
-    return np.sort(rng.choice(n, size=size, replace=False))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,8 +160,8 @@ class Fitted:
         self, one: Callable[[Batch], Array], outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
         self._check(outputs)
-        batches = _batches(outputs, batch_size, progress=False)
-        parts = [_xp.to_numpy(one(batch)) for _, batch in batches]
+        cut = batches(outputs, batch_size, progress=False)
+        parts = [_xp.to_numpy(one(batch)) for _, batch in cut]
         values = np.concatenate(parts).astype(np.float64, copy=False)
         if np.isnan(values.min()):  # min hands NaN on: one pass, no mask
             bad = np.unique(np.nonzero(np.isnan(values))[0])
@@ -366,10 +202,10 @@ class Fitted:
                 )
                 raise ValueError(msg)
         for name, array in self.state.items():
-            if not _xp.same_place(array, _first(outputs)):
+            if not _xp.same_place(array, first(outputs)):
                 msg = (
                     f"{caller}.score: outputs must live where the fitted arrays do, "
-                    f"got {_xp.describe(_first(outputs))} for {name} in "
+                    f"got {_xp.describe(first(outputs))} for {name} in "
                     f"{_xp.describe(array)}. Move one: fitted.to(outputs.logits) or "
                     f"outputs.to('numpy')"
                 )
@@ -470,7 +306,7 @@ def score_all(
     known: dict[str, list[Array]] = {name: [] for name in fitted}
     predicted: dict[str, list[Array]] = {name: [] for name in fitted}
     top_classes: list[Array] = []
-    for _, batch in _batches(outputs, batch_size, progress=progress):
+    for _, batch in batches(outputs, batch_size, progress=progress):
         if outputs.logits is not None:
             top_classes.append(batch.top_class)
         for name, one in fitted.items():
@@ -496,22 +332,6 @@ def _column(parts: list[Array], dtype: type) -> NDArray[Any]:
     return _xp.to_numpy(whole).astype(dtype, copy=False)
 
 
-def _batches(
-    outputs: Outputs, size: int | None, *, progress: bool
-) -> Iterator[tuple[slice, Batch]]:
-    n = len(outputs)
-    size = _batch_rows(outputs) if size is None else size
-    _check.positive_int("score", "batch_size", size)
-    runs: Iterable[slice] = _xp.runs(n, size)
-    if progress:
-        total = -(-n // size)
-        # Standard output belongs to results.
-        console = Console(stderr=True)
-        runs = track(runs, "scoring", total=total, transient=True, console=console)
-    for rows in runs:
-        yield rows, Batch(outputs, rows)
-
-
 def _own_classes(one: Fitted, state: State, batch: Batch) -> Array:
     classes = one.detector._predict(state, batch)
     if classes is None:
@@ -523,18 +343,8 @@ def _own_classes(one: Fitted, state: State, batch: Batch) -> Array:
     return classes
 
 
-def _first(outputs: Outputs) -> Array:
-    return outputs.logits if outputs.logits is not None else outputs.features
-
-
 def _width(array: Array | None) -> int | None:
     return None if array is None else int(array.shape[1])
-
-
-def _batch_rows(outputs: Outputs) -> int:
-    on_cpu = _xp.is_on_cpu(_first(outputs))
-    budget = _BATCH_BYTES_CPU if on_cpu else _BATCH_BYTES_DEVICE
-    return max(64, budget // max(outputs.nbytes_per_sample, 1))
 
 
 _REMEDY = {

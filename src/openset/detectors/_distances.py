@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._base import Batch
+from openset.detectors._batch import Batch
 from openset.outputs import Outputs
 
 # Entries of one block of distances: a few arrays of this size fit the cache of a CPU.

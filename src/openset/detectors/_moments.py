@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Batch, fit_batches
+from openset.detectors._batch import Batch, fit_batches
 from openset.outputs import Outputs
 
 # Below this share of the mean square, spread is the rounding of a constant.

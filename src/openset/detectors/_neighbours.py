@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io, _xp
 from openset._types import Array
-from openset.detectors._base import Batch, draw, fit_batches
+from openset.detectors._batch import Batch, draw, fit_batches
 from openset.outputs import Outputs
 
 BACKENDS = ("matmul", "faiss")

@@ -4,7 +4,7 @@ import math
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import State
+from openset.detectors._batch import State
 from openset.outputs import Outputs
 
 

@@ -6,7 +6,8 @@ from typing import Any
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import _shaping
-from openset.detectors._base import Batch, Detector, State, in_dtype
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State, in_dtype
 from openset.outputs import Outputs
 
 _VARIANTS = ("s", "p", "b")

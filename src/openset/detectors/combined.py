@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Batch, Detector, Fitted, State
+from openset.detectors._base import Detector, Fitted
+from openset.detectors._batch import Batch, State
 from openset.outputs import Outputs
 
 _KNOTS = 257

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Batch, Detector, State
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Batch, Detector, Fitted, State
+from openset.detectors._base import Detector, Fitted
+from openset.detectors._batch import Batch, State
 from openset.detectors._gpd import GPD, MIN_SAMPLES, fit_gpd
 from openset.outputs import Outputs
 

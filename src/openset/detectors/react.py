@@ -8,14 +8,8 @@ import numpy as np
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import _shaping
-from openset.detectors._base import (
-    Batch,
-    Detector,
-    State,
-    draw,
-    fit_batches,
-    in_dtype,
-)
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
 from openset.outputs import Outputs
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Batch, Detector, State, in_dtype, working_dtype
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State, in_dtype, working_dtype
 from openset.detectors._moments import moments, whitener
 from openset.detectors.mahalanobis import nearest
 from openset.outputs import Outputs

@@ -6,14 +6,8 @@ from typing import Any
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import _shaping
-from openset.detectors._base import (
-    Batch,
-    Detector,
-    State,
-    fit_batches,
-    in_dtype,
-    working_dtype,
-)
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
 from openset.outputs import Outputs
 
 # A residual below this share of the features' length is rounding (of float32 inputs).

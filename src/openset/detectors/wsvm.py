@@ -7,7 +7,8 @@ import numpy as np
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Batch, Detector, State
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State
 from openset.detectors._machines import (
     best_or_nearest,
     decisions,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.detectors import Batch, Detector
-from openset.detectors._base import State
+from openset.detectors._batch import State
 from openset.integrations._outputs_of_sklearn import CALLER
 
 
@@ -20,13 +20,16 @@ def splits(
 
     `owner` are the places of `labels` among the sorted classes.
     """
-    if hasattr(cv, "split"):
+    if hasattr(cv, "split") and not isinstance(cv, str):
         yield from cv.split(X, labels)
         return
-    n_folds = _check.positive_int(CALLER, "cv", cv)
-    if n_folds == 1:
-        msg = _check.must("at least 2 folds", caller=CALLER, name="cv", got=1)
-        raise ValueError(msg)
+    n_folds = _check.integer(
+        CALLER,
+        "cv",
+        cv if np.isscalar(cv) else type(cv).__name__,
+        low=2,
+        remedy="It may also be a splitter, with split(X, y)",
+    )
     counts = np.bincount(owner)
     if counts.max() < 2:
         msg = _check.must(

@@ -20,7 +20,7 @@ from openset.detectors import (
     make,
     score_all,
 )
-from openset.detectors._base import fit_batches, in_dtype, working_dtype
+from openset.detectors._batch import fit_batches, in_dtype, working_dtype
 from tests.unit.detectors.synthetic import in_library, split
 
 
@@ -86,7 +86,7 @@ def test_only_real_arrays_of_a_state_are_cast():
 
 
 def test_fitting_reads_all_rows_once(outputs, monkeypatch):
-    monkeypatch.setattr("openset.detectors._base._batch_rows", lambda outputs: 7)
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 7)
     parts = [batch.features for batch in fit_batches(outputs)]
     assert [len(part) for part in parts] == [7] * 7 + [1]
     assert_array_equal(np.concatenate(parts), outputs.features)

@@ -140,7 +140,7 @@ def test_a_large_offset_costs_no_digits(train, test):
 
 def test_moments_do_not_depend_on_how_the_data_is_cut_up(train, xp, monkeypatch):
     whole = _moments.moments(train)
-    monkeypatch.setattr("openset.detectors._base._batch_rows", lambda outputs: 7)
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 7)
     parts = _moments.moments(in_library(train, xp))
     for name in ("means", "mean", "within", "total"):
         actual = _xp.to_numpy(getattr(parts, name))

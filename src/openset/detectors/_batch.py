@@ -1,0 +1,203 @@
+"""`Batch`: a run of samples whose reductions are shared, and how outputs are cut."""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.outputs import Outputs
+
+State: TypeAlias = Mapping[str, Array]
+T = TypeVar("T")
+
+# Long enough for a matrix product to reach its speed and for the interpreter's share to
+# vanish, short enough to stay in the last cache; the reductions below cut a batch up
+# further (`_xp.by_rows`). Accelerators want longer batches.
+_BATCH_BYTES_CPU = 8 << 20
+_BATCH_BYTES_DEVICE = 256 << 20
+
+
+class Batch:
+    """One run of samples, with every reduction computed at most once.
+
+    Detectors read logits and features through it, so scoring several detectors on one
+    batch passes over the data once. Logits and features have one dtype, at least
+    float32; NaN in memory-mapped arrays, which were not checked before, is found here.
+    """
+
+    def __init__(self, outputs: Outputs, rows: Any = None) -> None:
+        self._outputs = outputs if rows is None else outputs.take(rows)
+        self._whole, self._rows = outputs, rows
+        self._made: dict[Hashable, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self._outputs)
+
+    @cached_property
+    def logits(self) -> Array:
+        """Logits, shape (n, C)."""
+        return self._read("logits")
+
+    @cached_property
+    def features(self) -> Array:
+        """Features, shape (n, d)."""
+        return self._read("features")
+
+    def _read(self, name: str) -> Array:
+        array = getattr(self._outputs, name)
+        dtype = working_dtype(self._outputs)
+        if not isinstance(getattr(self._whole, name), np.memmap):
+            xp = _xp.array_namespace(array)
+            return xp.astype(array, dtype, copy=False)
+        plain = np.asarray(array).astype(dtype, copy=False)
+        if np.isnan(plain.min()):  # min hands NaN on: one pass, no mask
+            numbers = np.arange(len(self._whole))
+            numbers = numbers if self._rows is None else numbers[self._rows]
+            row = numbers[np.isnan(plain).any(axis=1)][0]
+            msg = _check.must(
+                "free of NaN", caller="Outputs", name=name, got=f"NaN in row {row}"
+            )
+            raise ValueError(msg)
+        return plain
+
+    def once(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` makes, made at most once per batch under this key."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def tempered(self, temperature: float) -> "Batch":
+        """Return the batch with its logits divided by `temperature`."""
+        if temperature == 1:
+            return self
+
+        def make() -> Batch:
+            return Batch(self._outputs._with(logits=self.logits / temperature))
+
+        return self.once(("tempered", temperature), make)
+
+    @cached_property
+    def top_class(self) -> Array:
+        """Argmax of the logits, lowest index on ties, shape (n,)."""
+        return _xp.array_namespace(self.logits).argmax(self.logits, axis=1)
+
+    @cached_property
+    def top_logit(self) -> Array:
+        """Largest logit of each sample, shape (n,)."""
+        return _xp.pick(self.logits, self.top_class)
+
+    @cached_property
+    def other_mass(self) -> Array:
+        r"""Sum over all classes but the top one of ``exp(logit - top_logit)``.
+
+        The largest softmax probability is ``1 / (1 + other_mass)``. The top class is
+        left out of the sum, not subtracted from it, so confident samples keep their
+        digits.
+        """
+        return _xp.by_rows(
+            _xp.exp_sum_without, self.logits, self.top_logit, self.top_class
+        )
+
+    @cached_property
+    def log_other_mass(self) -> Array:
+        """Logarithm of `other_mass`; -inf with one class only, never by underflow."""
+        xp = _xp.array_namespace(self.logits)
+        is_lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
+        direct = _xp.log(self.other_mass)
+        if self.logits.shape[1] == 1 or not bool(xp.any(is_lost)):
+            return direct
+        # e^(z - top) left the number range: measure from the runner-up instead. Only
+        # in those rows, so that no sample's last digit depends on its neighbours.
+        own = xp.asarray(self.logits, copy=True)
+        others = _xp.put(own, self.top_class, -xp.inf)
+        return xp.where(is_lost, _xp.logsumexp(others) - self.top_logit, direct)
+
+    @cached_property
+    def energy(self) -> Array:
+        """Return ``log(sum(exp(logits)))`` of each sample, shape (n,)."""
+        xp = _xp.array_namespace(self.logits)
+        return self.top_logit + xp.log1p(self.other_mass)
+
+    @cached_property
+    def feature_norm(self) -> Array:
+        """Euclidean length of each feature vector, shape (n,)."""
+        return _xp.by_rows(_xp.row_norms, self.features)
+
+    @cached_property
+    def unit_features(self) -> Array:
+        """Features scaled to length one (a zero vector stays zero), shape (n, d)."""
+        xp = _xp.array_namespace(self.features)
+        norms = self.feature_norm
+        lengths = xp.where(norms > 0, norms, xp.ones_like(norms))
+        return self.features / lengths[:, None]
+
+
+def working_dtype(outputs: Outputs) -> Any:
+    """Return float64 if logits or features are, else float32."""
+    arrays = [a for a in (outputs.logits, outputs.features) if a is not None]
+    xp = _xp.array_namespace(*arrays)
+    return xp.float64 if any(a.dtype == xp.float64 for a in arrays) else xp.float32
+
+
+def in_dtype(state: State, dtype: Any) -> State:
+    """Cast the real arrays of a state: matrix products want one dtype."""
+
+    def cast(array: Array) -> Array:
+        xp = _xp.array_namespace(array)
+        is_real = xp.isdtype(array.dtype, "real floating")
+        return xp.astype(array, dtype, copy=False) if is_real else array
+
+    return {name: cast(array) for name, array in state.items()}
+
+
+def fit_batches(
+    train: Outputs, chosen: NDArray[np.int64] | None = None
+) -> Iterator[Batch]:
+    """Cut training outputs, or chosen rows of them, into batches.
+
+    `_fit` loops over them so that its temporaries do not grow with the training set.
+    """
+    n = len(train) if chosen is None else chosen.size
+    for rows in _xp.runs(n, batch_rows(train)):
+        yield Batch(train, rows if chosen is None else chosen[rows])
+
+
+def draw(n: int, size: int, seed: int) -> NDArray[np.int64] | None:
+    """Draw `size` of `n` rows, in order; all of them (None) if there are no more."""
+    if size >= n:
+        return None
+    rng = np.random.default_rng(seed)
+    # In order: a memory map is then read front to back.
+    return np.sort(rng.choice(n, size=size, replace=False))
+
+
+def batches(
+    outputs: Outputs, size: int | None, *, progress: bool
+) -> Iterator[tuple[slice, Batch]]:
+    n = len(outputs)
+    size = batch_rows(outputs) if size is None else size
+    _check.positive_int("score", "batch_size", size)
+    runs: Iterable[slice] = _xp.runs(n, size)
+    if progress:
+        total = -(-n // size)
+        # Standard output belongs to results.
+        console = Console(stderr=True)
+        runs = track(runs, "scoring", total=total, transient=True, console=console)
+    for rows in runs:
+        yield rows, Batch(outputs, rows)
+
+
+def first(outputs: Outputs) -> Array:
+    return outputs.logits if outputs.logits is not None else outputs.features
+
+
+def batch_rows(outputs: Outputs) -> int:
+    on_cpu = _xp.is_on_cpu(first(outputs))
+    budget = _BATCH_BYTES_CPU if on_cpu else _BATCH_BYTES_DEVICE
+    return max(64, budget // max(outputs.nbytes_per_sample, 1))

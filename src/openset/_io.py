@@ -58,7 +58,7 @@ def importing(caller: str, name: str) -> Iterator[None]:
 
 
 @contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _writing(path: Path) -> Iterator[None]:
     """Name the file in an error that does not: a full disk speaks of no path."""
     try:
         yield
@@ -79,7 +79,7 @@ def replacing(path: Path) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        with _naming(path):
+        with _writing(path):
             yield temporary
         # mkstemp files are private; give the result the rights a plain open() would.
         umask = os.umask(0)
@@ -105,7 +105,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        with _naming(path):
+        with _writing(path):
             yield temporary
         rename_folder(temporary, path)
     finally:

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import thresholds
+from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.cli._recipe import recipe
 from openset.cli._tables import ERRORS, OUT
@@ -123,7 +124,8 @@ def command(
     training = Outputs.load(train)
     validation, sets = _split(known, surrogate or [])
     _compare_rows(train, training, known, validation)
-    fitted = {text: recipe(text).fit(training) for text in detector or _USUAL}
+    recipes = {text: recipe(text) for text in detector or _USUAL}
+    fitted = {text: recipes[text].fit(training) for text in bar(recipes, "fitting")}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
         alpha = 0.5 if alpha is None else alpha
@@ -136,6 +138,7 @@ def command(
             options=options,
             alpha=alpha,
             hedge="mixup" if hedge else None,
+            progress=True,
         )
         _print_choice(source, aims=objective not in {None, *_COMPARED, "by_cost"})
     elif hedge:

@@ -1,15 +1,14 @@
 """`Batch`: a run of samples whose reductions are shared, and how outputs are cut."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from openset import _check, _xp
+from openset._progress import bar
 from openset._types import Array
 from openset.outputs import Outputs
 
@@ -183,13 +182,7 @@ def batches(
     n = len(outputs)
     size = batch_rows(outputs) if size is None else size
     _check.positive_int("score", "batch_size", size)
-    runs: Iterable[slice] = _xp.runs(n, size)
-    if progress:
-        total = -(-n // size)
-        # Standard output belongs to results.
-        console = Console(stderr=True)
-        runs = track(runs, "scoring", total=total, transient=True, console=console)
-    for rows in runs:
+    for rows in bar(_xp.runs(n, size), "scoring", total=-(-n // size), show=progress):
         yield rows, Batch(outputs, rows)
 
 

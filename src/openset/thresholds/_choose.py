@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from openset import _check
+from openset._progress import bar
 from openset.detectors import Fitted, combine
 from openset.outputs import Outputs, need_outputs
 from openset.thresholds._candidates import (
@@ -89,6 +90,7 @@ def choose(
     hedge: str | None = None,
     folds: int = 5,
     batch_size: int | None = None,
+    progress: bool = False,
     rng: np.random.Generator | int = 0,
 ) -> Choice:
     r"""Pick detector and objective by what they reach on a kind of unknowns left out.
@@ -142,6 +144,8 @@ def choose(
         Parts of the knowns.
     batch_size
         Samples scored at a time.
+    progress
+        Show a bar, if there is a terminal to show it on.
     rng
         Seed or generator: cuts the knowns.
 
@@ -187,7 +191,7 @@ def choose(
         candidates += [RANK, STACKING, ONE]
     trials = [
         trial
-        for candidate in candidates
+        for candidate in bar(candidates, "choosing", show=progress)
         for trial in trials_of(
             data,
             turns,

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 
 from openset import _check
+from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.datasets import Samples
 from openset.outputs import Outputs
@@ -92,14 +91,11 @@ def run(
 ) -> Ran:
     """Run the learner over rows of the inputs, in float32, where it lies."""
     parts = []
-    console = Console(stderr=True)
-    batches = track(
+    batches = bar(
         _batches(inputs, rows, pipeline, learner.scale.device),
-        description="extracting",
+        "extracting",
         total=-(-len(rows) // _BATCH),
-        console=console,
-        transient=True,
-        disable=not (progress and console.is_terminal),
+        show=progress,
     )
     with _head.evaluating(learner):
         for batch in batches:

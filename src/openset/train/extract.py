@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from openset import _check, _io
+from openset._progress import bar
 from openset.outputs import Outputs
 from openset.train import _fingerprint, _head
 from openset.train._head import Head
@@ -137,15 +136,7 @@ def _run(
     progress: bool,
 ) -> Head:
     """Send every batch through the model, into `rows`; return the last layer."""
-    console = Console(stderr=True)
-    batches = track(
-        loader,
-        description="extracting",
-        total=_length(loader),
-        console=console,
-        transient=True,
-        disable=not (progress and console.is_terminal),
-    )
+    batches = bar(loader, "extracting", total=_length(loader), show=progress)
     seen = done = 0
     with _head.evaluating(model):
         for number, batch in enumerate(batches):

@@ -270,25 +270,26 @@ def _gain(
     # How many samples are accepted at each level ("reject all" accepts none).
     upto = np.searchsorted(-scores.known[order], -values, side="right")
     upto[0] = 0
-    kinds, which, n = np.unique(
-        np.column_stack([rejected, accepted, scores.is_unknown]),
-        axis=0,
-        return_inverse=True,
-        return_counts=True,
-    )
+    # Samples of one label and one class cost the same: few prices, many samples.
+    width = int(scores.predicted.max()) + 1
+    pair = (scores.labels + 1) * width + scores.predicted
+    pairs, which = np.unique(pair, return_inverse=True)
+    table = np.empty((pairs.size, 3))
+    table[which] = np.column_stack([rejected, accepted, scores.is_unknown])
+    kinds, kind = np.unique(table, axis=0, return_inverse=True)
+    which = kind.ravel()[which]
     # the decimal the caller wrote: 0.1 and 0.2 together cost as much as 0.3
     prices = [
         [_check.fraction(one) * weight[int(unknown)] for one in (off, on)]
         for off, on, unknown in kinds.tolist()
     ]
-    scale = lcm(*(one.denominator for pair in prices for one in pair))
-    whole = [[int(one * scale) for one in pair] for pair in prices]
+    scale = lcm(*(one.denominator for two in prices for one in two))
+    whole = [[int(one * scale) for one in two] for two in prices]
     saved = [off - on for off, on in whole]
     fits = max(map(abs, saved)) * len(scores) < 2**62
     # Prices far apart: Python's own numbers, which know no end, and take their time.
     steps = np.array(saved, dtype=np.int64 if fits else object)
-    total = np.concatenate([steps[:0], [0], np.cumsum(steps[which.ravel()[order]])])
-    everything = sum(
-        off * count for (off, _), count in zip(whole, n.tolist(), strict=True)
-    )
+    total = np.concatenate([steps[:0], [0], np.cumsum(steps[which[order]])])
+    n = np.bincount(which).tolist()
+    everything = sum(off * here for (off, _), here in zip(whole, n, strict=True))
     return total[upto], everything, Fraction(1, scale)

@@ -168,6 +168,30 @@ def vector(caller: str, name: str, array: NDArray[Any]) -> None:
         raise ValueError(must("non-empty", caller=caller, name=name, got=got))
 
 
+def rows(caller: str, values: Any, n: int) -> Any:
+    """Return a slice, or a vector of indices or flags, that selects some of n rows."""
+    if isinstance(values, slice):
+        index: Any = values
+        n_chosen = len(range(*values.indices(n)))
+    else:
+        index = np.asarray(values)
+        if index.size == 0:
+            index = index.astype(np.intp)
+        if index.ndim != 1 or index.dtype.kind not in "iub":
+            rule = "a slice, or a vector of indices or of True and False"
+            got = f"shape {index.shape} of {index.dtype}"
+            raise TypeError(must(rule, caller=caller, name="rows", got=got))
+        is_mask = index.dtype.kind == "b"
+        if is_mask and index.size != n:
+            rule, got = f"a mask of {n} samples", f"one of {index.size}"
+            raise ValueError(must(rule, caller=caller, name="rows", got=got))
+        n_chosen = int(np.count_nonzero(index)) if is_mask else index.size
+    if n_chosen == 0:
+        got = "a selection of no samples"
+        raise ValueError(must("non-empty", caller=caller, name="rows", got=got))
+    return index
+
+
 def same_length(caller: str, lengths: dict[str, int]) -> int:
     """Return the common length, or list who has which."""
     if len(set(lengths.values())) != 1:

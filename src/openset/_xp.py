@@ -38,7 +38,9 @@ def to_numpy(array: Array) -> NDArray[Any]:
     if is_numpy_array(array):
         return np.asarray(array)
     if is_torch_array(array):
-        return array.detach().cpu().numpy()
+        array = array.detach().cpu()
+        # NumPy has no bfloat16; float32 holds all of its values.
+        return (array.float() if "bfloat16" in str(array.dtype) else array).numpy()
     return np.from_dlpack(array) if is_array_api_obj(array) else np.asarray(array)
 
 

@@ -194,16 +194,11 @@ class Outputs:
 
         A slice of a memory-mapped or in-memory array is a view: nothing is copied.
         """
-        index = rows if isinstance(rows, slice) else np.asarray(_xp.to_numpy(rows))
+        chosen = rows if isinstance(rows, slice) else _xp.to_numpy(rows)
+        index = _check.rows("Outputs.take", chosen, len(self))
         if not isinstance(index, slice) and index.dtype.kind == "b":
             index = np.flatnonzero(index)
-        taken = self._with(**{name: self._rows(name, index) for name in _PER_SAMPLE})
-        if len(taken) == 0:
-            got = "a selection of no samples"
-            raise ValueError(
-                _check.must("non-empty", caller="Outputs.take", name="rows", got=got)
-            )
-        return taken
+        return self._with(**{name: self._rows(name, index) for name in _PER_SAMPLE})
 
     def _rows(self, name: str, index: Any) -> Any:
         array = getattr(self, name)
@@ -224,10 +219,16 @@ class Outputs:
     @classmethod
     def concat(cls, parts: "list[Outputs]") -> Self:
         """Put several splits of one network one below the other."""
+        parts = list(parts)
         if not parts:
             msg = "Outputs.concat: parts must be a non-empty list, got []"
             raise ValueError(msg)
-        columns: dict[str, Any] = {}
+        for part in parts:
+            need_outputs("Outputs.concat", "parts", part)
+        columns: dict[str, Any] = {
+            name: _of_one_network(name, [getattr(part, name) for part in parts])
+            for name in ("classes", "weight", "bias")
+        }
         for name in _PER_SAMPLE:
             arrays = [getattr(part, name) for part in parts]
             missing = sum(array is None for array in arrays)
@@ -242,6 +243,7 @@ class Outputs:
                     f"got {missing} of {len(arrays)} without"
                 )
                 raise ValueError(msg)
+            _check_alike(name, arrays)
             if isinstance(arrays[0], np.ndarray):
                 columns[name] = np.concatenate(arrays)
             else:
@@ -363,6 +365,35 @@ def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> Non
     )
 
 
+def _of_one_network(name: str, found: list[Any]) -> Any:
+    """Return what the parts that have it agree on."""
+    given = [one for one in found if one is not None and len(one)]
+    for other in given[1:]:
+        if not np.array_equal(_xp.to_numpy(given[0]), _xp.to_numpy(other)):
+            rule = "of one network"
+            got = f"different {name}"
+            raise ValueError(
+                _check.must(rule, caller="Outputs.concat", name="parts", got=got)
+            )
+    return given[0] if given else found[0]
+
+
+def _check_alike(name: str, arrays: list[Any]) -> None:
+    """Refuse parts of different widths, array libraries or devices."""
+    shapes = [tuple(array.shape[1:]) for array in arrays]
+    if len(set(shapes)) > 1:
+        widths = ", ".join(str(shape[0]) for shape in shapes)
+        msg = f"Outputs.concat: {name} must be equally wide in all parts, got {widths}"
+        raise ValueError(msg)
+    places = sorted({_xp.describe(array) for array in arrays})
+    if len(places) > 1:
+        msg = (
+            f"Outputs.concat: {name} must share one array library and device, got "
+            f"{' and '.join(places)}. Move them with to() or like()"
+        )
+        raise ValueError(msg)
+
+
 def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
     if "logits" not in arrays and "features" not in arrays:
         have = ", ".join(sorted(arrays)) or "neither"
@@ -372,13 +403,20 @@ def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
         raise ArtefactError(msg)
 
 
+def _is_real(array: Array) -> bool:
+    if isinstance(array, np.ndarray):  # its other kinds have no place in the standard
+        return array.dtype.kind in "fiu"
+    kinds = ("real floating", "integral")
+    return bool(_xp.array_namespace(array).isdtype(array.dtype, kinds))
+
+
 def _real(name: str, values: Any, *, ndim: int) -> Array | None:
     """Check one array at the door: dimension, kind, and (if in memory) NaN."""
     if values is None:
         return None
     array = values if _xp.is_array_api_obj(values) else np.asarray(values)
-    if isinstance(array, np.ndarray) and array.dtype.kind not in "fiu":
-        got = f"dtype {array.dtype}"
+    if not _is_real(array):
+        got = f"dtype {str(array.dtype).removeprefix('torch.')}"
         raise TypeError(_check.must("real", caller="Outputs", name=name, got=got))
     if array.ndim != ndim or 0 in array.shape:
         rule = f"a non-empty array of {ndim} dimension{'s' if ndim > 1 else ''}"

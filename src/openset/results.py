@@ -34,7 +34,8 @@ class Result:
     n: int = 0
 
     def __post_init__(self) -> None:
-        _check.number("Result", "value", float(self.value))
+        # A plain float, so that files and tables hold every digit of it.
+        object.__setattr__(self, "value", _check.number("Result", "value", self.value))
 
 
 _COLUMNS = tuple(field.name for field in fields(Result))
@@ -104,7 +105,7 @@ class Results:
         """Return values per method, lined up so that place i is the same run for all.
 
         A run is what all other columns but `by`, value and n say: protocol, repeat,
-        model, seed, metric. Every method must have every run, once.
+        model, method, seed, metric. Every method must have every run, once.
         """
         _check.one_of("Results.paired", "by", by, ["detector", "model", "method"])
         keys = [name for name in _COLUMNS if name not in {by, "value", "n"}]
@@ -178,7 +179,11 @@ class Results:
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote."""
         path = Path(path)
-        with path.open(newline="", encoding="utf-8") as stream:
+        if not path.is_file():
+            msg = f"Results.load: no such file: {path}"
+            raise FileNotFoundError(msg)
+        # Spreadsheets begin UTF-8 with a mark; "-sig" reads files with and without it.
+        with path.open(newline="", encoding="utf-8-sig") as stream:
             try:
                 rows = [
                     Result(

@@ -197,6 +197,19 @@ def read_cells(folder: str | Path) -> list[Cell]:
     return sorted(cells, key=_place)
 
 
+def read_scores(path: str | Path) -> Scores:
+    """Read scores of a folder; of a damaged file, say how a run writes it again."""
+    path = Path(path)
+    try:
+        return Scores.load(path)
+    except ArtefactError as error:
+        cell = path.parent.parent / "cells" / f"{path.stem}.json"
+        if not cell.exists():
+            raise
+        msg = f"{error}. For that, delete {cell} and run the study again"
+        raise ArtefactError(msg) from error
+
+
 def results(folder: str | Path) -> Results:
     """Return the rows of all finished cells of a run folder."""
     cells = read_cells(folder)

@@ -66,7 +66,9 @@ class Scores:
             "groups": None
             if groups is None
             else _check.names("Scores", "groups", groups),
-            "n_classes": n_classes,
+            "n_classes": None
+            if n_classes is None
+            else _check.positive_int("Scores", "n_classes", n_classes),
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -75,7 +77,6 @@ class Scores:
             lengths["groups"] = self.groups.size
         _check.same_length("Scores", lengths)
         if self.n_classes is not None:
-            _check.positive_int("Scores", "n_classes", n_classes)
             highest = int(max(self.labels.max(), self.predicted.max()))
             if highest >= self.n_classes:
                 msg = _check.must(
@@ -140,7 +141,7 @@ class Scores:
 
     def take(self, rows: ArrayLike) -> Self:
         """Return the samples that `rows` (a mask, slice or indices) selects."""
-        index = rows if isinstance(rows, slice) else np.asarray(rows)
+        index = _check.rows("Scores.take", rows, len(self))
         return type(self)(
             labels=self.labels[index],
             predicted=self.predicted[index],
@@ -152,9 +153,12 @@ class Scores:
     @classmethod
     def concat(cls, parts: "list[Scores]") -> Self:
         """Put several sets one below the other."""
+        parts = list(parts)
         if not parts:
             msg = "Scores.concat: parts must be a non-empty list, got []"
             raise ValueError(msg)
+        for part in parts:
+            need_scores("Scores.concat", part)
         with_groups = [part.groups is not None for part in parts]
         if any(with_groups) and not all(with_groups):
             msg = "Scores.concat: groups must be given for all parts or for none"
@@ -244,7 +248,7 @@ class Scores:
             "Scores.load", path, columns, required=_REQUIRED, optional=_OPTIONAL
         )
         if "n_classes" in columns:
-            n_classes = int(columns.pop("n_classes"))
+            n_classes = _class_count(path, columns.pop("n_classes"))
         with _io.naming(path):
             return cls(**columns, n_classes=n_classes)
 
@@ -257,8 +261,21 @@ def need_scores(caller: str, value: object) -> None:
         value,
         Scores,
         rule="Scores",
-        remedy="Score your outputs first: fitted.score(outputs)",
+        remedy="Score your outputs first: fitted.score(outputs); or wrap your arrays: "
+        "Scores(labels=..., predicted=..., known=...)",
     )
+
+
+def need_both_sides(caller: str, scores: Scores) -> None:
+    """Refuse anything but scores of knowns and unknowns."""
+    need_scores(caller, scores)
+    _check.both_sides(caller, scores.n_known, scores.n_unknown)
+
+
+def need_known(caller: str, scores: Scores) -> None:
+    """Refuse anything but scores of knowns, with or without unknowns."""
+    need_scores(caller, scores)
+    _check.some_known(caller, scores.n_known)
 
 
 def _knownness(values: ArrayLike) -> NDArray[np.float64]:
@@ -287,6 +304,17 @@ def _suffix(caller: str, path: Path) -> str:
     return _check.one_of(caller, f"the ending of {path.name}", path.suffix, _SUFFIXES)
 
 
+def _class_count(path: Path, values: NDArray[Any]) -> int:
+    """Read the number of classes, be it a number or the same number in every row."""
+    found = np.unique(values).tolist()
+    try:
+        (count,) = {int(value) for value in found if int(value) == float(value)}
+    except ValueError as error:
+        msg = f"Scores.load: {path}: n_classes must be one integer, got {found}"
+        raise ArtefactError(msg) from error
+    return count
+
+
 def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
@@ -297,20 +325,30 @@ def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
 
 
 def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
-    with path.open(newline="", encoding="utf-8") as stream:
+    # Spreadsheets begin UTF-8 with a mark; "-sig" reads files with and without it.
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.reader(stream)
         try:
-            header, *rows = [*csv.reader(stream)] or [[]]
+            lines = [(reader.line_num, row) for row in reader if row]  # not blank ones
         except (UnicodeDecodeError, csv.Error) as error:
             msg = (
                 f"Scores.load: {path} is not a table of comma-separated text ({error})"
             )
             raise ArtefactError(msg) from error
-    odd = [i for i, row in enumerate(rows, start=2) if len(row) != len(header)]
+    header, *rows = [row for _, row in lines] or [[]]
+    odd = [number for number, row in lines if len(row) != len(header)]
     if odd or not header:
         got = f"{len(odd)} others, first in line {odd[0]}" if odd else "an empty file"
         msg = (
             f"Scores.load: {path} must be a table with a header and equally long rows, "
             f"got {got}"
+        )
+        raise ArtefactError(msg)
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        msg = (
+            f"Scores.load: {path} must name each column once, got {', '.join(twice)} "
+            "more often"
         )
         raise ArtefactError(msg)
     columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
@@ -324,6 +362,7 @@ def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
         try:
             columns[name] = np.array(cells, dtype=np.str_).astype(kinds[name])
         except ValueError as error:
-            msg = f"Scores.load: {path}: column {name} must be numbers ({error})"
+            what = "numbers" if name == "known" else "integers"
+            msg = f"Scores.load: {path}: column {name} must be {what} ({error})"
             raise ArtefactError(msg) from error
     return columns

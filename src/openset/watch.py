@@ -150,6 +150,15 @@ class Watch:
         false_alarms: float = 0.01,
     ) -> None:
         _check.one_of("Watch", "against", against, get_args(Against))
+        _check.instance(
+            "Watch",
+            "threshold",
+            threshold,
+            Threshold,
+            rule="a Threshold",
+            remedy="Give that of the rejector: rejector.threshold",
+        )
+        _need_scores("Watch", "reference", reference)
         if against == "knowns":
             if reference.n_known == 0:
                 msg = (
@@ -187,6 +196,11 @@ class Watch:
         >>> Watch.of(rejector).check(new).is_alarm
         True
         """
+        if not hasattr(rejector, "reference"):  # a neighbour, not imported here
+            rule, got = "a Rejector", type(rejector).__name__
+            raise TypeError(
+                _check.must(rule, caller="Watch.of", name="rejector", got=got)
+            )
         n = rejector.threshold.n.known
         made = cls.__new__(cls)
         made._compare(
@@ -223,14 +237,7 @@ class Watch:
 
     def check(self, new: Scores, *, start: int = 0) -> Verdict:
         """Judge one window."""
-        _check.instance(
-            "Watch.check",
-            "new",
-            new,
-            Scores,
-            rule="Scores",
-            remedy="Score your outputs first: rejector.decide(outputs)[1]",
-        )
+        _need_scores("Watch.check", "new", new)
         self._check_size(len(new))
         return Verdict(
             start=start,
@@ -249,6 +256,7 @@ class Watch:
         start = 0
         rest: Scores | None = None
         for part in parts:
+            _need_scores("Watch.stream", "a part", part)
             rest = _bare(part) if rest is None else Scores.concat([rest, _bare(part)])
             while rest is not None and len(rest) >= window:
                 yield self.check(_rows(rest, 0, window), start=start)
@@ -301,6 +309,17 @@ class Watch:
                 f"{self.false_alarms:g}",
             )
             raise ValueError(msg)
+
+
+def _need_scores(caller: str, name: str, value: object) -> None:
+    _check.instance(
+        caller,
+        name,
+        value,
+        Scores,
+        rule="Scores",
+        remedy="Score your outputs first: rejector.decide(outputs)[1]",
+    )
 
 
 def _count(threshold: Threshold, scores: Scores) -> int:

@@ -60,13 +60,17 @@ def test_the_pair_variance_is_unbiased(side, decimals):
     assert np.mean(estimates) == approx(np.var(values), abs=4 * error)
 
 
-def test_the_partial_variance_is_right_for_large_samples():
+@pytest.mark.parametrize(
+    ("n", "bound", "decimals"), [(300, 0.1, None), (1000, 0.05, 0)]
+)
+def test_the_partial_variance_is_right_for_large_samples(n, bound, decimals):
     rng = np.random.default_rng(3)
+    kernel = metrics.get("partial_openauc").kernel
     values, estimates = [], []
     for _ in range(REPEATS):
-        table = levels(draw(rng, 300, 300))
-        values.append(float(metrics.get("partial_openauc").kernel(table)))
-        estimates.append(partial_variance(table, 0.1)[0])
+        table = levels(draw(rng, n, n, decimals=decimals))
+        values.append(float(kernel(table, max_fpr=bound)))
+        estimates.append(partial_variance(table, bound)[0])
     assert np.mean(estimates) == approx(np.var(values), rel=0.12)
 
 
@@ -94,6 +98,18 @@ def test_comparing_equals_rejects_five_percent():
         noise = [rng.normal(0, 0.7, 140) for _ in range(2)]
         a, b = (base.with_known(base.known + extra) for extra in noise)
         rejected += stats.compare(a, b).p_value < 0.05
+    assert binomtest(rejected, REPEATS, 0.05).pvalue > 1e-4
+
+
+def test_comparing_equals_under_ties_rejects_five_percent():
+    """Rounded scores: the bound of a partial area lies inside a step of many ties."""
+    rng = np.random.default_rng(8)
+    rejected = 0
+    for _ in range(REPEATS):
+        base = draw(rng, 200, 200)
+        noise = [rng.normal(0, 0.7, 400) for _ in range(2)]
+        a, b = (base.with_known((base.known + extra).round()) for extra in noise)
+        rejected += stats.compare(a, b, "partial_openauc").p_value < 0.05
     assert binomtest(rejected, REPEATS, 0.05).pvalue > 1e-4
 
 

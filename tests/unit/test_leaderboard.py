@@ -92,6 +92,20 @@ def test_metrics_can_be_columns(table):
         leaderboard(table, "openauc")
 
 
+@pytest.mark.parametrize("metrics", [("auroc", "fpr_at_tpr"), ("fpr_at_tpr", "auroc")])
+def test_metrics_stand_in_the_order_asked_for_and_the_first_leads(metrics):
+    values = {"msp": (0.9, 0.5), "knn": (0.8, 0.4)}  # AUROC and FPR disagree
+    rows = [
+        Result(detector=detector, metric=metric, value=value)
+        for detector, both in values.items()
+        for metric, value in zip(("auroc", "fpr_at_tpr"), both, strict=True)
+    ]
+    board = leaderboard(Results(rows), metrics, columns="metric")
+    assert board.columns == metrics
+    assert board.rows[0] == ("msp" if metrics[0] == "auroc" else "knn")
+    assert board.notes == ("One run each: there is no spread.",)
+
+
 def test_methods_are_named_by_what_varies():
     rows = [
         Result(model=m, method=t, detector=d, metric="auroc", value=0.5)
@@ -176,3 +190,15 @@ def test_names_are_escaped_in_every_format():
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(board)
     assert "[bold]b[/bold]" in console.export_text()
+
+
+def test_bad_options_and_empty_tables_are_refused(table):
+    for options, words in (
+        ({"correction": "hochberg"}, "correction must be one of 'holm'"),
+        ({"level": 95}, r"level must be a number in \(0, 1\), got 95"),
+        ({"metric": []}, "metric must be non-empty, got no names"),
+    ):
+        with pytest.raises(ValueError, match=f"leaderboard: {words}"):
+            leaderboard(table, **({"metric": "auroc"} | options))
+    with pytest.raises(ValueError, match="results must be non-empty, got no rows"):
+        leaderboard(Results([]))

@@ -31,6 +31,8 @@ GOOD = {"logits": LOGITS, "features": FEATURES, "labels": [0, 1, 2, -1]}
         ({"weight": np.ones((2, 2))}, ValueError, "class counts must agree"),
         ({"bias": np.ones(4)}, ValueError, "class counts must agree"),
         ({"features": torch.ones(4, 2)}, ValueError, "share one array library"),
+        ({"logits": torch.ones(4, 3) > 0}, TypeError, "must be real, got dtype bool"),
+        ({"logits": torch.ones(4, 3) * 1j}, TypeError, "must be real, got dtype comp"),
     ],
 )
 def test_bad_values_get_a_clear_error(change, error, words):
@@ -158,8 +160,52 @@ def test_ids_follow_their_samples_and_are_left_out_if_some_have_none():
 
 
 def test_an_empty_selection_is_refused():
-    with pytest.raises(ValueError, match="selection of no samples"):
-        Outputs(**GOOD).take(np.zeros(4, bool))
+    for nobody in (np.zeros(4, bool), []):
+        with pytest.raises(ValueError, match="selection of no samples"):
+            Outputs(**GOOD).take(nobody)
+
+
+def test_a_mask_of_other_samples_and_a_single_index_are_refused():
+    with pytest.raises(ValueError, match="a mask of 4 samples, got one of 2"):
+        Outputs(**GOOD).take([True, True])
+    with pytest.raises(TypeError, match="a slice, or a vector of indices"):
+        Outputs(**GOOD).take(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"classes": ["c", "b", "a"]}, "parts must be of one network, got different c"),
+        ({"weight": np.ones((3, 2))}, "parts must be of one network, got different w"),
+        ({"logits": np.ones((4, 2)), "labels": [0] * 4}, "equally wide in all parts"),
+        ({"logits": torch.ones(4, 3)}, "share one array library and device, got numpy"),
+    ],
+)
+def test_parts_of_different_networks_are_not_joined(change, words):
+    first = {"logits": LOGITS, "labels": GOOD["labels"]}
+    if "classes" in change:
+        first["classes"] = ["a", "b", "c"]
+    if "weight" in change:
+        first |= {"features": FEATURES, "weight": np.eye(3)[:, :2]}
+    with pytest.raises(ValueError, match=r"^Outputs\.concat: ") as caught:
+        Outputs.concat([Outputs(**first), Outputs(**(first | change))])
+    assert words in str(caught.value)
+
+
+def test_joined_parts_have_the_names_and_the_head_that_some_of_them_have():
+    bare, named = (
+        Outputs(**GOOD),
+        Outputs(**GOOD, classes="abc", weight=np.ones((3, 2))),
+    )
+    both = Outputs.concat(part for part in (bare, named))
+    assert both.classes == ("a", "b", "c")
+    assert both.weight is named.weight
+
+
+def test_bfloat16_is_saved_as_float32(tmp_path):
+    logits = torch.tensor(LOGITS).bfloat16()
+    again = Outputs.load(Outputs(logits=logits).save(tmp_path / "outputs.npz"))
+    assert np.array_equal(again.logits, logits.float().numpy())
 
 
 def test_labels_may_be_left_out():

@@ -72,6 +72,8 @@ def test_bad_tables_are_refused():
         ranks({"a": [1], "b": [2]})
     with pytest.raises(ValueError, match="same length, got 2, 3"):
         ranks({"a": [1, 2], "b": [1, 2, 3]})
+    with pytest.raises(ValueError, match="values of 'a' must be one-dimensional"):
+        ranks({"a": 1, "b": 2})
     with pytest.raises(ValueError, match="free of NaN"):
         ranks({"a": [1, 2], "b": [1, np.nan]})
     with pytest.raises(ValueError, match="method must be one of 'b', 'a', got 'c'"):

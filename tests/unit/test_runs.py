@@ -5,7 +5,7 @@ import json
 import pytest
 
 from openset import ArtefactError, Scores
-from openset.runs import Cell, failures, finished, read_cells, results
+from openset.runs import Cell, failures, finished, read_cells, read_scores, results
 
 KEY = {"protocol": "p", "model": "m", "method": "", "detector": "msp", "seed": 3}
 ROW = {"metric": "auroc", "value": 1 / 3, "low": 0.1, "high": None, "n": 7}
@@ -77,6 +77,19 @@ def test_a_damaged_cell_is_named(tmp_path, text, said):
     (tmp_path / "cells" / "0.json").write_text(text)
     with pytest.raises(ArtefactError, match=said):
         read_cells(tmp_path)
+
+
+def test_damaged_scores_of_a_cell_say_how_to_get_them_again(tmp_path):
+    cell = a_cell()
+    path = cell.save(tmp_path, scores=Scores(labels=[0], predicted=[0], known=[1.0]))
+    damaged = tmp_path / "scores" / f"{cell.id}.npz"
+    damaged.write_bytes(b"PK")
+    with pytest.raises(ArtefactError, match=f"delete {path} and run the study again"):
+        read_scores(damaged)
+    path.unlink()  # nothing a run would write again
+    with pytest.raises(ArtefactError) as caught:
+        read_scores(damaged)
+    assert "run the study" not in str(caught.value)
 
 
 def test_a_cell_whose_key_was_edited_is_refused(tmp_path):

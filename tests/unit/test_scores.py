@@ -95,6 +95,9 @@ def test_a_pickled_archive_is_refused(tmp_path):
         ("scores.csv", b"", "equally long rows, got an empty file"),
         ("scores.csv", b"\xff\xfe\x00", "not a table of comma-separated text"),
         ("scores.csv", b"labels,predicted,known\n0,zero,1\n", "column predicted"),
+        ("scores.csv", b"labels,predicted,known\n0.0,0,1\n", "must be integers"),
+        ("scores.csv", b"labels,predicted,known\n0,0,1\n\n0,0\n", "first in line 4"),
+        ("scores.csv", b"labels,predicted,known,known\n0,0,1,2\n", "got known more"),
         ("scores.csv", b"labels,known\n0,1\n", "missing predicted"),
         ("scores.parquet", b"PAR1 nonsense", "damaged or not Parquet"),
     ],
@@ -166,3 +169,51 @@ def test_concat_keeps_rows_and_refuses_a_mix_of_groups():
         Scores.concat([scores, Scores(**GOOD, groups=["a", "b", "c"])])
     with pytest.raises(ValueError, match="non-empty list"):
         Scores.concat([])
+
+
+def test_a_spreadsheets_mark_and_blank_lines_are_no_data(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_bytes(b"\xef\xbb\xbflabels,predicted,known\r\n0,0,2\r\n\r\n-1,0,1\r\n")
+    assert Scores.load(path).labels.tolist() == [0, -1]
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "words"),
+    [(9, None), ([9, 9, 9], None), (2.7, "got [2.7]"), ([3, 9, 9], "got [3, 9]")],
+)
+def test_the_number_of_classes_in_a_file_is_one_integer(tmp_path, n_classes, words):
+    path = tmp_path / "scores.npz"
+    np.savez(path, **GOOD, n_classes=n_classes)
+    if words is None:
+        assert Scores.load(path).n_classes == 9
+        return
+    with pytest.raises(ArtefactError, match="n_classes must be one integer") as caught:
+        Scores.load(path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "words"),
+    [
+        ([], ValueError, "non-empty, got a selection of no samples"),
+        ([False] * 3, ValueError, "non-empty, got a selection of no samples"),
+        (slice(2, 2), ValueError, "non-empty, got a selection of no samples"),
+        ([True, False], ValueError, "a mask of 3 samples, got one of 2"),
+        (1, TypeError, "a slice, or a vector of indices"),
+        ([0.0, 1.0], TypeError, "a slice, or a vector of indices"),
+    ],
+)
+def test_what_selects_no_rows_is_refused(rows, error, words):
+    with pytest.raises(error, match=r"^Scores\.take: rows must be ") as caught:
+        Scores(**GOOD).take(rows)
+    assert words in str(caught.value)
+
+
+def test_parts_may_come_from_a_generator_and_must_be_scores():
+    scores = Scores(**GOOD, n_classes=np.int64(4))
+    both = Scores.concat(part for part in (scores, scores))
+    assert (len(both), type(both.n_classes)) == (6, int)
+    with pytest.raises(
+        TypeError, match=r"Scores\.concat: scores must be Scores, got i"
+    ):
+        Scores.concat([scores, 1])

@@ -45,9 +45,10 @@ def test_a_detector_compared_with_itself_shows_nothing():
         assert (result.difference, result.p_value) == (0, 1)
 
 
+@pytest.mark.parametrize("decimals", [5, 0])
 @pytest.mark.parametrize("metric", ["openauc", "auroc", "partial_openauc"])
-def test_placement_values_and_bootstrap_agree(metric):
-    a, b = two_detectors(n=500)
+def test_placement_values_and_bootstrap_agree(metric, decimals):
+    a, b = (s.with_known(s.known.round(decimals)) for s in two_detectors(n=500))
     formula = stats.compare(a, b, metric)
     tie_option = {"ties": "half"} if metric != "auroc" else {}
     if metric == "auroc":
@@ -66,8 +67,11 @@ def test_metrics_at_a_threshold_are_compared_at_both_thresholds():
     result = stats.compare(a, b, "osa", threshold=(0.5, 0.4), resamples=200)
     expected = metrics.osa(a, 0.5) - metrics.osa(b, 0.4)
     assert result.difference == approx(expected)
-    with pytest.raises(ValueError, match="threshold must be a pair"):
-        stats.compare(a, b, "osa")
+    again = stats.compare(a, b, "osa", threshold=np.array([0.5, 0.4]), resamples=200)
+    assert again == result
+    for bad in (None, 0.5, (0.5,)):
+        with pytest.raises(ValueError, match="threshold must be a pair"):
+            stats.compare(a, b, "osa", threshold=bad)
 
 
 def test_only_the_same_samples_can_be_compared():
@@ -146,6 +150,11 @@ def test_paired_t_is_undefined_without_spread():
     with pytest.raises(UndefinedMetricError, match="differ by the same"):
         stats.paired_t({"a": [0.5, 0.6], "b": [0.25, 0.35]})
     assert stats.paired_t({"a": [1, 2], "b": [1, 2]})[0].p_value == 1
+    rounded = {"a": [0.3, 0.6], "b": [0.1 + 0.2, 0.6]}
+    assert stats.paired_t(rounded)[0].p_value == 1
+    a = np.array([0.913, 0.822, 0.731, 0.648])
+    with pytest.raises(UndefinedMetricError, match="differ by the same"):
+        stats.paired_t({"a": a, "b": a - 0.0001})
     with pytest.raises(UndefinedMetricError, match="fewer than two runs"):
         stats.paired_t({"a": [1], "b": [2]})
     with pytest.raises(ValueError, match="at least two methods"):
@@ -180,3 +189,76 @@ def test_evaluate_asks_for_two_resamples_or_none(n):
         metrics.evaluate(scores, bootstrap=n)
     assert "fpr_at_tpr" not in metrics.evaluate(scores, bootstrap=0).intervals
     assert "fpr_at_tpr" in metrics.evaluate(scores, bootstrap=2).intervals
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"metric": "acuracy"}, ValueError, "metric must be one of 'accuracy'"),
+        ({"metric": "oscr_curve"}, ValueError, "metric must be one of 'accuracy'"),
+        ({"b": np.ones(3)}, TypeError, "scores must be Scores, got ndarray"),
+        (
+            {"metric": "aupr", "rng": np.random.default_rng(0)},
+            ValueError,
+            "rng must be an integer >= 0, got Generator",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_named(change, error, words):
+    a, b = two_detectors()
+    with pytest.raises(error, match=f"^compare: {words}"):
+        stats.compare(**({"a": a, "b": b} | change))
+
+
+def test_one_sample_a_side_tells_nothing_about_a_difference():
+    one = Scores(labels=[0, -1, -1], predicted=[0, 0, 0], known=[3.0, 2, 1])
+    for metric in ("openauc", "fpr_at_tpr"):
+        with pytest.raises(UndefinedMetricError, match="got 1 sample of knowns and 2"):
+            stats.compare(one, one.with_known([1.0, 2, 3]), metric)
+    with pytest.raises(UndefinedMetricError, match="an interval is undefined"):
+        metrics.bootstrap(one, "auroc")
+    assert "fpr_at_tpr" not in metrics.evaluate(one, bootstrap=10).intervals
+
+
+def test_one_cluster_a_side_tells_nothing_about_others():
+    a, _ = two_detectors()
+    groups = np.where(a.is_unknown, np.arange(600) % 9, 0)
+    one = Scores(labels=a.labels, predicted=a.predicted, known=a.known, groups=groups)
+    words = "got 1 group of knowns and 9 of unknowns"
+    with pytest.raises(UndefinedMetricError, match=f"^bootstrap: .*{words}"):
+        metrics.bootstrap(one, "auroc", clusters="groups")
+    with pytest.raises(UndefinedMetricError, match=f"^evaluate: .*{words}"):
+        metrics.evaluate(one, bootstrap=10, clusters="groups")
+
+
+def test_p_values_and_their_correction_are_checked():
+    with pytest.raises(ValueError, match="adjust: correction must be one of 'holm'"):
+        stats.adjust([0.1], "hochberg")
+    for bad in ([0.1, np.nan], [2.0], 0.1):
+        with pytest.raises(ValueError, match="adjust: p_values must be a vector"):
+            stats.adjust(bad)
+
+
+def test_paired_t_refuses_what_is_no_table_of_numbers():
+    with pytest.raises(ValueError, match="values of 'a' must be finite, got nan"):
+        stats.paired_t({"a": [1, np.nan], "b": [1, 2]})
+    with pytest.raises(ValueError, match="values of 'a' must be one-dimensional"):
+        stats.paired_t({"a": np.eye(2), "b": np.ones((2, 2))})
+    with pytest.raises(TypeError, match="results must be Results, or a mapping"):
+        stats.paired_t([[1, 2], [2, 3]])
+
+
+def test_a_result_holds_a_plain_number():
+    value = Result(metric="auroc", value=np.float32(0.1)).value
+    assert (type(value), value) == (float, float(np.float32(0.1)))
+    for bad in ("0.5", None, np.nan):
+        with pytest.raises(ValueError, match="Result: value must be a number"):
+            Result(metric="auroc", value=bad)
+
+
+def test_results_are_read_from_a_spreadsheets_file_too(tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_bytes(b"\xef\xbb\xbfmetric,value\r\nauroc,0.5\r\n")
+    assert list(Results.load(path)) == [Result(metric="auroc", value=0.5)]
+    with pytest.raises(FileNotFoundError, match=r"Results\.load: no such file"):
+        Results.load(tmp_path / "none.csv")

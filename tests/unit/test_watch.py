@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy.stats import fisher_exact, ks_2samp
 
 from openset import Outputs, Rejector, Scores, detectors, thresholds
@@ -184,6 +185,12 @@ def test_a_rejector_remembers_few_knowns_exactly_and_many_by_quantiles(rng):
             assert other.knownness.p_value > one.knownness.p_value
 
 
+@pytest.mark.parametrize("n", [1, 2, 6, 11, 60, 1025])
+def test_of_few_knowns_every_one_is_remembered_once(rng, n):
+    known = rng.normal(size=n)
+    assert_array_equal(remembering(known).reference["known"], np.sort(known))
+
+
 def test_alarms_from_memory_are_no_more_frequent_than_stated(rng):
     """Simulated: references of 3000 knowns, of which 1025 quantiles are kept."""
     alarms = total = 0
@@ -213,3 +220,16 @@ def test_a_rejector_of_the_first_schema_can_be_watched():
 def test_bad_options_are_refused(options):
     with pytest.raises(ValueError, match=f"Watch: {next(iter(options))} must be"):
         Watch(cut_at(0.0), scores_of([1.0, 2.0]), **options)
+
+
+def test_what_is_no_score_is_refused_with_the_way_to_one(rng):
+    known = rng.normal(size=200)
+    rejector, outputs = remembering(known), Outputs(logits=known[:, None])
+    with pytest.raises(TypeError, match=r"Watch: reference must be Scores, .*\.decide"):
+        Watch(rejector.threshold, outputs)
+    with pytest.raises(TypeError, match="Watch: threshold must be a Threshold, got fl"):
+        Watch(0.5, scores_of(known))
+    with pytest.raises(TypeError, match=r"Watch\.stream: a part must be Scores"):
+        list(Watch.of(rejector).stream([outputs], 100))
+    with pytest.raises(TypeError, match="rejector must be a Rejector, got Fitted"):
+        Watch.of(rejector.fitted)

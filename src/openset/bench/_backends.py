@@ -42,10 +42,17 @@ class Pool:
             self(function, [call])
 
 
+def check(backend: str, jobs: int) -> None:
+    """Check what is asked for before anything is planned or started."""
+    _check.one_of("bench", "backend", backend, BACKENDS)
+    if jobs != -1:
+        remedy = "-1 takes all cores"
+        _check.integer("bench", "jobs", jobs, low=1, remedy=remedy)
+
+
 @contextmanager
 def connected(backend: str, address: str | None) -> Iterator[Any]:
     """Hold the connection to a cluster, where the backend has one."""
-    _check.one_of("bench", "backend", backend, BACKENDS)
     if address is not None and backend not in {"ray", "dask"}:
         rule = "left out: only ray and dask have one"
         raise ValueError(
@@ -100,8 +107,6 @@ def pool(backend: str, jobs: int, connection: Any, *, gpus: float = 0) -> Pool:
 
     On one machine GPUs are not dealt out: cells see all of them.
     """
-    if jobs != -1:
-        _check.positive_int("bench", "jobs", jobs)
     if backend == "ray":
         return _ray_pool(jobs, connection, gpus)
     if backend == "dask":

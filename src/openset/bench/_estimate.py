@@ -9,11 +9,13 @@ from pathlib import Path
 from statistics import mean
 
 from openset import runs
-from openset.bench import _network, _problems
+from openset.bench import _backends, _network, _problems
 from openset.bench._plan import Plan, Source, Task, folder_of
+from openset.bench._run import protocols_of
 from openset.bench._study import MLP, Network, Problem
 from openset.bench._work import Place
 from openset.datasets._place import default_root
+from openset.protocols import Protocol
 
 # Multiplications a second of one thread of a common machine, and what a cell costs
 # before it multiplies anything. A rough word, given before anything has run.
@@ -93,7 +95,8 @@ def _nearest(
 def _guessed(made: Plan, left: Sequence[Task]) -> Estimate:
     study = made.study
     place = Place(Path(), study.base, default_root())
-    sizes = {p.title: _size(p, place) for p in study.protocols}
+    drawn = protocols_of(made, place)
+    sizes = {p.title: _size(p, drawn[p.title][0], place) for p in study.protocols}
     seconds, n_unknown = 0.0, 0
     for source in made.networks(left):
         n_train, _, d, n_classes = sizes[source.key["protocol"]]
@@ -114,10 +117,11 @@ def _guessed(made: Plan, left: Sequence[Task]) -> Estimate:
     )
 
 
-def _size(problem: Problem, place: Place) -> tuple[int, int, int, int]:
+def _size(
+    problem: Problem, protocol: Protocol, place: Place
+) -> tuple[int, int, int, int]:
     """Return training samples, test samples, numbers per sample, known classes."""
-    drawn = _problems.draw(problem, place.base, place.root)
-    cut = _problems.cut(problem, drawn[0], place.base, place.root)
+    cut = _problems.cut(problem, protocol, place.base, place.root)
     shape = getattr(cut.train.inputs, "shape", (len(cut.train), 1))
     width = 1
     for n in shape[1:]:
@@ -138,6 +142,7 @@ def _training(source: Source, n_train: int, d: int, n_classes: int) -> float | N
 
 def workers(backend: str, jobs: int) -> int:
     """Return how many workers a run on this machine has."""
+    _backends.check(backend, jobs)
     if backend == "sequential":
         return 1
     return os.cpu_count() or 1 if jobs == -1 else jobs

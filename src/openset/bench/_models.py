@@ -24,6 +24,8 @@ from openset.outputs import Outputs
 
 PARTS = ("train", "validation", "negative", "surrogate", "test")
 
+_INTERRUPTED = "Training interrupted by user"
+
 
 def fit(model: MLP | Logistic | Estimator, cut: Cut, seed: int) -> dict[str, Outputs]:
     """Train a model on the training part; return its outputs on every part."""
@@ -35,7 +37,13 @@ def fit(model: MLP | Logistic | Estimator, cut: Cut, seed: int) -> dict[str, Out
     fitted = make_pipeline(scaler, _estimator(model, seed))
     with warnings.catch_warnings():  # the number of epochs is meant
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted.fit(inputs, cut.train.labels)
+        # Interrupted, scikit-learn's networks warn and call themselves fitted; theirs
+        # would be outputs of a half-trained one, kept as if it were done.
+        warnings.filterwarnings("error", _INTERRUPTED, UserWarning)
+        try:
+            fitted.fit(inputs, cut.train.labels)
+        except UserWarning as error:
+            raise KeyboardInterrupt from error
     return {
         part: _outputs(fitted, samples)
         for part in PARTS

@@ -110,8 +110,18 @@ def part(folder: Path, name: str) -> Outputs | None:
     """Load one part of a folder of outputs, if it is there."""
     for path in (folder / name, folder / f"{name}.npz"):
         if path.exists():
-            return Outputs.load(path)
+            return _load(path)
     return None
+
+
+def _load(path: Path) -> Outputs:
+    try:
+        return Outputs.load(path)
+    except ArtefactError as error:
+        if not (path.parent / _NOTE).exists():  # the user's own: no run will mend it
+            raise
+        msg = f"{error}. Or delete {path.parent}: the next run trains it again"
+        raise ArtefactError(msg) from error
 
 
 def need(folder: Path, name: str) -> Outputs:

@@ -14,8 +14,10 @@ from openset import _check, datasets, detectors, protocols
 from openset.bench._study import (
     OWN,
     Estimator,
+    Holdout,
     Named,
     Network,
+    Outlier,
     Problem,
     Published,
     Study,
@@ -71,8 +73,7 @@ def parse(text: bytes, name: str) -> Study:
             else yaml.load(text, _Loader)  # noqa: S506  # a safe loader, made stricter
         )
     except (yaml.YAMLError, ValueError) as error:
-        # YAML says where on several lines; one is enough.
-        msg = f"{name}: {' '.join(str(error).split())}"
+        msg = f"{name}: {_broken(error)}"
         raise ValueError(msg) from error
     if not isinstance(data, dict):
         msg = _check.must(
@@ -85,6 +86,16 @@ def parse(text: bytes, name: str) -> Study:
         raise ValueError(_said(name, data, error)) from error
     check(study, name)
     return study
+
+
+def _broken(error: Exception) -> str:
+    """Say on one line where a file is no YAML or TOML, and why."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is None:
+        return " ".join(str(error).split())
+    context, problem = (getattr(error, part) for part in ("context", "problem"))
+    why = ": ".join(text for text in (context, problem) if text)
+    return f"line {mark.line + 1}, column {mark.column + 1}: {why}"
 
 
 def _said(name: str, data: Any, error: ValidationError) -> str:
@@ -100,6 +111,11 @@ def _said(name: str, data: Any, error: ValidationError) -> str:
         kinds = first.get("ctx", {}).get("expected_tags") or _kinds_of(path)
         got = repr(first["input"].get("kind")) if kind.endswith("invalid") else "none"
         said = f"{path}.kind must be one of {kinds}, got {got}"
+    elif path == "seeds":
+        rule = "a number >= 1 or a list of seeds"
+        said = f"seeds must be {rule}, got {first['input']!r}"
+    elif kind == "too_short":
+        said = f"{path} must have an entry, got {first['input']!r}"
     else:
         rule = first["msg"].removeprefix("Input should be ")
         rule = rule[:1].lower() + rule[1:]
@@ -139,7 +155,8 @@ def check(study: Study, name: str) -> None:
     for i, model in enumerate(study.models):
         if isinstance(model, Estimator):
             with _pointing(name, f"models[{i}]"):
-                classifier(model.estimator)
+                classifier(model.estimator)(**model.params)
+    _check_methods(name, study)
     for i, detector in enumerate(study.detectors):
         if detector.name == OWN:
             _check_own(name, f"detectors[{i}]", study)
@@ -147,6 +164,7 @@ def check(study: Study, name: str) -> None:
             _check_detector(name, f"detectors[{i}]", detector.name, detector.params)
     for part in ("protocols", "models", "methods", "detectors"):
         _check_titles(name, part, [entry.title for entry in getattr(study, part)])
+    _check_seeds(name, study)
     saved = [(s.name, s.model, s.method, s.seed, s.repeat) for s in study.outputs]
     _check_titles(name, "outputs", saved)
     for i, metric in enumerate([study.headline, *study.metrics]):
@@ -158,11 +176,7 @@ def check(study: Study, name: str) -> None:
             raise ValueError(msg)
     for i, origin in enumerate(study.tuned_on):
         _check.one_of(name, f"tuned_on[{i}]", origin, ORIGINS)
-    if study.calibrate is not None:
-        objectives, kinds = list(OBJECTIVES), ["protocol", "none", *KINDS]
-        objective, surrogate = study.calibrate.objective, study.calibrate.surrogate
-        _check.one_of(name, "calibrate.objective", objective, objectives)
-        _check.one_of(name, "calibrate.surrogate", surrogate, kinds)
+    _check_calibrate(name, study)
     if not study.outputs and not (study.protocols and study.models):
         missing = "models" if study.protocols else "protocols"
         msg = f"{name}: {missing} must be given, got none. Or give saved outputs"
@@ -223,6 +237,17 @@ def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> 
         detectors.make(kind, **params)
 
 
+def _check_methods(name: str, study: Study) -> None:
+    if not any(isinstance(model, Network) for model in study.models):
+        return
+    try:
+        train = import_module("openset.train")
+    except ImportError:
+        return  # a plan can be read without torch; running it says what is missing
+    for i, method in enumerate(study.methods):
+        _check.one_of(name, f"methods[{i}].name", method.name, train.names())
+
+
 def _check_own(name: str, path: str, study: Study) -> None:
     if not any(isinstance(model, Network) for model in study.models):
         msg = (
@@ -238,6 +263,35 @@ def _check_own(name: str, path: str, study: Study) -> None:
             "through no network"
         )
         raise ValueError(msg)
+
+
+def _check_seeds(name: str, study: Study) -> None:
+    for i, seed in enumerate(study.seeds):
+        if seed in study.seeds[:i]:
+            msg = f"{name}: seeds[{i}] must differ from the others, got {seed} again"
+            raise ValueError(msg)
+
+
+def _check_calibrate(name: str, study: Study) -> None:
+    if study.calibrate is None:
+        return
+    objectives, kinds = list(OBJECTIVES), ["protocol", "none", *KINDS]
+    objective, surrogate = study.calibrate.objective, study.calibrate.surrogate
+    _check.one_of(name, "calibrate.objective", objective, objectives)
+    _check.one_of(name, "calibrate.surrogate", surrogate, kinds)
+    if surrogate != "protocol":
+        return
+    for i, problem in enumerate(study.protocols):
+        if isinstance(problem, Holdout | Outlier | Published) or (
+            isinstance(problem, Named) and not problem.surrogate
+        ):
+            made_up = ", ".join(map(repr, KINDS))
+            msg = (
+                f"{name}: calibrate.surrogate must be made up ({made_up}) or 'none' "
+                f"where protocols[{i}] has no surrogate classes, got 'protocol'. Or "
+                "draw some: kind: operational"
+            )
+            raise ValueError(msg)
 
 
 def _check_titles(name: str, part: str, titles: list[Any]) -> None:

@@ -93,6 +93,7 @@ def run(
     (2, 0, 2)
     """
     start = time.perf_counter()
+    _backends.check(backend, jobs)
     made, text, ending = _planned(study)
     out = Path(out).resolve()
     place = Place(run=out, base=made.study.base, root=default_root().resolve())

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from openset._types import ArtefactError
+from openset.runs import read_scores
 from openset.scores import Scores
 
 SUFFIXES = frozenset({".npz", ".csv", ".parquet"})
@@ -33,7 +34,7 @@ class ScoreFiles(Mapping[str, Scores]):
         if name in self._kept:
             self._kept.move_to_end(name)
             return self._kept[name]
-        scores = Scores.load(self._paths[name])
+        scores = read_scores(self._paths[name])
         self._kept[name] = scores
         self._room -= _size(scores)
         while self._room < 0 and len(self._kept) > 1:

@@ -27,7 +27,9 @@ def look(study: Study) -> Outcome:
             "every class is in use, leave some out so that there is a choice",
         )
     fewest = min(map(len, draws.values()))
-    return passed(f"at least {fewest} class draws at each of {len(draws)} openness")
+    values = ", ".join(f"{value:.3f}" for value in sorted(draws)[:5])
+    more = f" and {len(draws) - 5} more" if len(draws) > 5 else ""
+    return passed(f"at least {fewest} class draws at openness {values}{more}")
 
 
 CHECK = Check("OSR002", "One class draw per openness", look, guidelines=(2,))

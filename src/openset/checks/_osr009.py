@@ -40,7 +40,8 @@ def look(study: Study) -> Outcome:
         if first != name:
             return found(
                 f"the scores {first!r} and {name!r} are the same, sample by sample",
-                "Look for a file saved twice, or a detector that falls back on another",
+                "Look for a file saved twice, a detector that falls back on another, "
+                "or a model that does not depend on its seed and needs one only",
             )
     return passed("no protocol, sample or set of scores occurs twice")
 

@@ -18,6 +18,17 @@ def plain_table(title: str) -> Table:
     )
 
 
+def percent(level: float) -> str:
+    """Write a confidence level with the digits it has.
+
+    Examples
+    --------
+    >>> percent(0.95), percent(0.999)
+    ('95%', '99.9%')
+    """
+    return f"{100 * level:g}%"
+
+
 def few(values: Sequence[object], n: int) -> str:
     """Write a list, shortened to `n` entries.
 

@@ -1,5 +1,7 @@
 """Detectors as they are written on the command line."""
 
+from dataclasses import fields
+
 from openset import _check, detectors
 from openset.detectors import Detector
 
@@ -19,7 +21,13 @@ def recipe(text: str) -> Detector:
     try:
         return detectors.make(name, **params)
     except TypeError as error:
-        msg = f"openset: {name} does not take these options: {rest} ({error})"
+        taken = [field.name for field in fields(detectors.REGISTRY[name])]
+        if set(params) <= set(taken):
+            raise
+        msg = (
+            f"openset: {name} does not take these options: {rest}. It takes "
+            f"{', '.join(taken) or 'none'}"
+        )
         raise ValueError(msg) from error
 
 

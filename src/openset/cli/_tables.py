@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from openset.cli._lists import plain_table
+from openset.cli._lists import percent, plain_table
 from openset.metrics import Evaluation, Interval
 from openset.stats._formats import LATEX
 
@@ -89,15 +89,16 @@ def show(evaluations: Mapping[str, Evaluation], *, title: str) -> RenderableType
     if OUT.measure(columns, options=unbounded).maximum <= OUT.width:
         return columns
     level = next(iter(evaluations.values())).level
-    legend = Text(f"{title}; ± is half the {level:.0%} interval", style="italic")
-    return Group(legend, *_sets_in_rows(evaluations))
+    legend = f"{title}; ± is half the {percent(level)} interval"
+    return Group(Text(legend, style="italic"), *_sets_in_rows(evaluations))
 
 
 def _one_set(evaluation: Evaluation, title: str) -> Table:
-    table = plain_table(title)
+    table = plain_table(escape(title))
     table.add_column("metric", no_wrap=True)
     table.add_column("value", justify="right", no_wrap=True)
-    table.add_column(f"{evaluation.level:.0%} interval", no_wrap=True, style="dim")
+    interval = f"{percent(evaluation.level)} interval"
+    table.add_column(interval, no_wrap=True, style="dim")
     for section, lines in _sections(evaluation):
         table.add_section()
         table.add_row(f"[bold]{section}[/bold]")
@@ -109,7 +110,7 @@ def _one_set(evaluation: Evaluation, title: str) -> Table:
 
 def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table:
     first = next(iter(evaluations.values()))
-    table = plain_table(title)
+    table = plain_table(escape(title))
     table.add_column("metric", no_wrap=True)
     for name in evaluations:
         table.add_column(escape(name), justify="right", no_wrap=True)
@@ -118,11 +119,11 @@ def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table
         table.add_row(f"[bold]{section}[/bold]")
         for line in lines:
             table.add_row(_indented(line), *_marked(evaluations, line))
-            if line.key in first.intervals:
-                spans = [e.intervals.get(line.key) for e in evaluations.values()]
+            spans = [e.intervals.get(line.key) for e in evaluations.values()]
+            if any(spans):  # at 0 and 1 some metrics have none
                 cells = (f"[dim]{_half_width(span)}[/dim]" for span in spans)
                 table.add_row(
-                    f"   [dim]± half the {first.level:.0%} interval[/dim]", *cells
+                    f"   [dim]± half the {percent(first.level)} interval[/dim]", *cells
                 )
     return table
 

@@ -1,14 +1,16 @@
 """`openset bench`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
-from openset import runs, stats
+from openset import _check, runs, stats
 from openset.cli._lists import plain_table
 from openset.cli._tables import ERRORS, OUT
+from openset.stats._formats import ENDINGS
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -52,6 +54,8 @@ def command(
     from openset import bench  # noqa: PLC0415
     from openset.bench._progress import live  # noqa: PLC0415
 
+    for path in save or ():  # now, not when hours have gone by
+        _check.one_of("bench", f"the ending of {path.name}", path.suffix, ENDINGS)
     if dry_run:
         _plan(bench.read(study), out, backend, jobs)
         return
@@ -62,7 +66,8 @@ def command(
     except KeyboardInterrupt:
         n = len(runs.finished(out))
         ERRORS.print(
-            f"Stopped; {n} cells are finished. Run it again to go on.", highlight=False
+            f"Stopped; {_plural(n, 'cell')} finished. Run it again to go on.",
+            highlight=False,
         )
         raise typer.Exit(130) from None
     found = runs.results(out)
@@ -100,30 +105,47 @@ def _plan(study: object, out: Path, backend: str, jobs: int) -> None:
     for key, (n, finished) in counts.items():
         table.add_row(*map(escape, key), str(n), str(finished))
     OUT.print(table)
-    found, n_workers = estimate(made, out if done else None), workers(backend, jobs)
-    more = f"; {found.n_unknown} parts of unknown length" if found.n_unknown else ""
+    n_workers = workers(backend, jobs)
+    if made.ids <= done:
+        left = "Nothing is left to run."
+    else:
+        found = estimate(made, out if done else None)
+        n = found.n_unknown
+        more = f"; {_plural(n, 'part')} of unknown length" if n else ""
+        left = (
+            f"About {_duration(found.on(n_workers))} on "
+            f"{_plural(n_workers, 'worker')} ({found.source}{more})."
+        )
     OUT.print(
-        f"{len(made)} cells on {len(made.networks())} networks, "
-        f"{len(made.ids & done)} finished. About {_duration(found.on(n_workers))} on "
-        f"{n_workers} workers ({found.source}{more}).",
+        f"{_plural(len(made), 'cell')} on {_plural(len(made.networks()), 'network')}, "
+        f"{len(made.ids & done)} finished. {left}",
         highlight=False,
         soft_wrap=True,
     )
 
 
+def _plural(n: int, noun: str) -> str:
+    return f"{n} {noun}{'s' * (n != 1)}"
+
+
 def _duration(seconds: float) -> str:
-    for unit, size in (("hours", 3600), ("minutes", 60)):
+    for unit, size in (("hour", 3600), ("minute", 60)):
         if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} seconds"
+            return _plural(round(seconds / size), unit)
+    return _plural(max(round(seconds), 1), "second")
+
+
+def _who(key: Mapping[str, object]) -> str:
+    """Name a cell: of a bare number nobody knows whether it is repeat or seed."""
+    names = [str(key[n]) for n in ("protocol", "model", "method", "detector") if key[n]]
+    return ", ".join([*names, f"repeat {key['repeat']}", f"seed {key['seed']}"])
 
 
 def _failures(failed: tuple[dict[str, object], ...]) -> None:
     for one in failed[:_SHOWN]:
-        key = one["key"]
-        who = ", ".join(f"{v}" for k, v in key.items() if k != "recipe" and v != "")  # type: ignore[attr-defined]
+        said = f"{_who(one['key'])}: {one['error']}"  # type: ignore[arg-type]
         ERRORS.print(
-            f"[bold red]failed:[/bold red] {escape(who)}: {escape(str(one['error']))}",
+            f"[bold red]failed:[/bold red] {escape(said)}",
             highlight=False,
             soft_wrap=True,
         )

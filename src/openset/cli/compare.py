@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, _io, metrics, stats
-from openset.cli._lists import plain_table
+from openset.cli._lists import percent, plain_table
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.scores import Scores
 
@@ -128,7 +128,7 @@ def _pairwise(found: dict[str, Scores], metric: str, level: float) -> Table:
     table = plain_table(
         f"Pairwise differences in {metric} (same samples; p after Holm)"
     )
-    for column in ("a", "b", "a - b", f"{level:.0%} interval", "p", "better"):
+    for column in ("a", "b", "a - b", f"{percent(level)} interval", "p", "better"):
         if column in {"a", "b", "better"}:
             table.add_column(column, overflow="fold")
         else:

@@ -2,11 +2,11 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from openset import datasets
+from openset import _check, datasets
 from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 
@@ -37,23 +37,12 @@ def command(
 ) -> None:
     """List the data sets: kind, size, whether they are here, how to get them."""
     here = set(datasets.available(root))
-    if name is not None:
-        OUT.print(datasets.describe(name, root), soft_wrap=True, highlight=False)
+    if name is not None and not as_json:
+        text = datasets.describe(name, root)
+        OUT.print(text, soft_wrap=True, highlight=False, markup=False)
         return
     if as_json:
-        records = [
-            {
-                "name": source.name,
-                "kind": source.kind,
-                "n_classes": source.n_classes,
-                "n_samples": source.n_samples,
-                "here": source.name in here,
-                "how": source.how,
-                "about": source.about,
-            }
-            for source in datasets.REGISTRY.values()
-        ]
-        typer.echo(json.dumps(records, indent=2))
+        typer.echo(json.dumps(_records(name, here), indent=2))
         return
     table = plain_table(f"Data sets, {len(here)} of {len(datasets.names())} here")
     table.add_column("name", no_wrap=True)
@@ -81,6 +70,25 @@ def command(
         "[bold]hf:folder[/bold] (Hugging Face). "
         "Which files go where: [bold]openset datasets NAME[/bold]"
     )
+
+
+def _records(name: str | None, here: set[str]) -> Any:
+    """Return all data sets as plain records, or the one of this name."""
+    records = {
+        source.name: {
+            "name": source.name,
+            "kind": source.kind,
+            "n_classes": source.n_classes,
+            "n_samples": source.n_samples,
+            "here": source.name in here,
+            "how": source.how,
+            "about": source.about,
+        }
+        for source in datasets.REGISTRY.values()
+    }
+    if name is None:
+        return list(records.values())
+    return records[_check.one_of("datasets", "name", name, datasets.names())]
 
 
 def _short(how: str) -> str:

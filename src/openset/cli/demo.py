@@ -1,6 +1,7 @@
 """`openset demo`: real data, a small network, an answer in seconds."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.markup import escape
 
 import openset
 from openset import _io, thresholds
@@ -56,6 +58,8 @@ def command(
 
     The data ship with scikit-learn: nothing is downloaded.
     """
+    # Now, not when the rest is done: it may be a file, or a folder of somebody else.
+    out.mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng(seed).permutation(10)
     known, others = np.sort(order[:N_KNOWN]), order[N_KNOWN:]
     _say(1, f"A small network learns the handwritten digits {_list(known)}. It never "
@@ -92,21 +96,23 @@ def command(
     rejector.save(out / "rejector")
     for name, part in parts._asdict().items():
         part.save(out / f"{name}.npz")
+    words = [str(out / name) for name in ("rejector", "unseen.npz")]
     _say(
         6,
-        f"The rejector is in {out / 'rejector'}, the outputs are beside it. Next: "
-        f"[bold]openset predict {out / 'rejector'} {out / 'unseen.npz'}[/bold]",
+        f"The rejector is in {escape(words[0])}, the outputs are beside it. Next: "
+        f"[bold]openset predict {escape(shlex.join(words))}[/bold]",
     )
     with _io.replacing_folder(out / "digits-study") as study:
         write_study(fitted, parts, study, seed)
     try:
         page = openset.report.write(out / "digits-study", out / "report.html")
     except MissingExtraError as error:
-        _say(7, f"No report was written: {error}")
+        _say(7, f"No report was written: {escape(str(error))}")
         return
-    _say(7, f"The report is {page}: open it in a browser and drag the threshold. It "
-            f"has the five detectors, each with a threshold of its own, on the digits "
-            f"{_list(others[2:])} that no threshold was chosen with.")  # fmt: skip
+    _say(7, f"The report is {escape(str(page))}: open it in a browser and drag the "
+            f"threshold. It has the five detectors, each with a threshold of its own, "
+            f"on the digits {_list(others[2:])} that no threshold was chosen "
+            f"with.")  # fmt: skip
 
 
 def write_study(

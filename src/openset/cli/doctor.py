@@ -88,7 +88,8 @@ def _machine(found: dict[str, Any]) -> Table:
     size = "" if memory is None else f", {_size(memory)} memory"
     table.add_row("CPU", f"{found['cores']} cores{size}")
     pools = [
-        f"{pool['library']} {pool['version'] or ''}: {pool['threads']} threads"
+        f"{' '.join(filter(None, (pool['library'], pool['version'])))}: "
+        f"{pool['threads']} threads"
         for pool in found["blas"]
     ]
     table.add_row("threads", "; ".join(dict.fromkeys(pools)) or "no BLAS found")

@@ -66,6 +66,12 @@ def command(
     if clusters and not bootstrap:
         msg = "openset evaluate: --clusters needs --bootstrap, e.g. --bootstrap 1000"
         raise typer.BadParameter(msg)
+    if clusters and groups:
+        msg = (
+            "openset evaluate: at most one of --groups and --clusters can be given: "
+            "the unknowns of a column would be a single cluster"
+        )
+        raise typer.BadParameter(msg)
     if out is not None and not (as_json or csv or latex):
         msg = "openset evaluate: --out needs one of --json, --csv and --latex"
         raise typer.BadParameter(msg)
@@ -80,7 +86,9 @@ def command(
         )
     }
     if groups:
-        evaluations |= evaluate_groups(scores, threshold, level, bootstrap=bootstrap)
+        found = evaluate_groups(scores, threshold, level, bootstrap=bootstrap)
+        # A group may be called "all", and is not all of them.
+        evaluations |= {f"group {n}" if n == "all" else n: e for n, e in found.items()}
     writers = {_as_json: as_json, as_csv: csv, as_latex: latex}
     for writer, is_wanted in writers.items():
         if is_wanted:
@@ -129,4 +137,4 @@ def _deliver(text: str, out: Path | None) -> None:
         typer.echo(text, nl=False)
         return
     _io.write(out, lambda stream: stream.write(text.encode()))
-    OUT.print(f"wrote {out}")
+    OUT.print(f"wrote {out}", markup=False, soft_wrap=True)

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
-from openset import datasets, protocols
+from openset import _check, datasets, protocols
 from openset.cli._help import Command, Group
 from openset.cli._lists import few, plain_table
 from openset.cli._tables import OUT
@@ -101,13 +102,18 @@ def show(
     ],
     split: Annotated[
         str | None,
-        typer.Argument(metavar="SPLIT", help="Which split of it; left out, the first."),
+        typer.Argument(
+            metavar="SPLIT",
+            help="Which split of it; left out, the first, or all of a file.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show who is known and who is unknown in a protocol."""
     if name.endswith(".json"):
         drawn = protocols.load(name)
+        if split is not None:
+            drawn = _one_of(drawn, split)
     else:
         first = protocols.splits(name)[0]
         drawn = protocols.published(name, first if split is None else split)
@@ -115,6 +121,13 @@ def show(
         typer.echo(drawn.to_json())
     else:
         _print(drawn)
+
+
+def _one_of(drawn: Protocol | Draws, split: str) -> Protocol:
+    """Return one protocol of a file by its number."""
+    each = (drawn,) if isinstance(drawn, Protocol) else drawn.protocols
+    _check.one_of("protocols show", "SPLIT", split, [str(i) for i in range(len(each))])
+    return each[int(split)]
 
 
 @app.command("holdout", cls=Command)
@@ -210,7 +223,7 @@ def _deliver(drawn: Protocol | Draws, out: Path | None) -> None:
         return
     drawn.save(out)
     _print(drawn)
-    OUT.print(f"wrote {out}", highlight=False, soft_wrap=True)
+    OUT.print(f"wrote {out}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _print(drawn: Protocol | Draws) -> None:
@@ -220,6 +233,8 @@ def _print(drawn: Protocol | Draws) -> None:
     else:
         longest, each = _ALL, (drawn,)
         OUT.print(_table_of_one(drawn))
+        # Whole, and on one line: it is there to be copied.
+        OUT.print(f"hash {drawn.hash}", highlight=False, soft_wrap=True)
     parts = ("known", "negative", "surrogate", "unknown", "unused")
     if any(len(getattr(p, part)) > longest for p in each for part in parts):
         OUT.print("Complete lists and hashes: [bold]--json[/bold], or the file written")
@@ -233,13 +248,13 @@ def _table_of_draws(draws: Draws) -> Table:
     table.add_column("openness", justify="right", no_wrap=True)
     table.add_column("hash", no_wrap=True, style="dim")
     for i, p in enumerate(draws):
-        known, unknown = few(p.known, _MANY), few(p.unknown, _MANY)
-        table.add_row(str(i), known, unknown, f"{p.openness:.3f}", f"{p.hash[:8]}…")
+        parts = [escape(few(part, _MANY)) for part in (p.known, p.unknown)]
+        table.add_row(str(i), *parts, f"{p.openness:.3f}", f"{p.hash[:8]}…")
     return table
 
 
 def _table_of_one(protocol: Protocol) -> Table:
-    table = plain_table(protocol.name or "protocol")
+    table = plain_table(escape(protocol.name) or "protocol")
     table.add_column("part", no_wrap=True)
     table.add_column("n", justify="right", no_wrap=True)
     table.add_column("from", overflow="fold")
@@ -247,11 +262,11 @@ def _table_of_one(protocol: Protocol) -> Table:
     for part in ("known", "negative", "surrogate", "unknown"):
         classes = getattr(protocol, part)
         if classes:
-            source = protocol.source_of(part)
-            table.add_row(part, str(len(classes)), source, few(classes, _ALL))
+            shown = protocol.source_of(part), few(classes, _ALL)
+            table.add_row(part, str(len(classes)), *map(escape, shown))
     if protocol.unused:
-        unused = protocol.unused
-        table.add_row("unused", str(len(unused)), protocol.source, few(unused, _ALL))
+        shown = protocol.source, few(protocol.unused, _ALL)
+        table.add_row("unused", str(len(protocol.unused)), *map(escape, shown))
     table.add_section()
     table.add_row("openness", "", "", f"{protocol.openness:.3f}")
     if protocol.validation:
@@ -260,5 +275,4 @@ def _table_of_one(protocol: Protocol) -> Table:
         splits = f"{protocol.n_tests}, unknown samples {protocol.unknowns}"
         table.add_row("test splits", "", "", splits)
     table.add_row("seed", "", "", str(protocol.seed))
-    table.add_row("hash", "", "", protocol.hash)
     return table

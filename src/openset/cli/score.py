@@ -81,7 +81,8 @@ def command(
     for text, found in scores.items():
         file = out if out.suffix else out / f"scores-{_file_name(text)}.npz"
         found.save(file)
-        OUT.print(f"{text}: {found!r} → {file}", highlight=False)
+        said = f"{text}: {found!r} → {file}"
+        OUT.print(said, markup=False, highlight=False, soft_wrap=True)
 
 
 def _file_name(text: str) -> str:

@@ -54,7 +54,10 @@ def command(
     ] = 0.01,
     window: Annotated[
         int | None,
-        typer.Option(help="Samples per window; by default every file is one."),
+        typer.Option(
+            help="Samples per window; by default every file is one. What is left over "
+            "after the last full window is not compared."
+        ),
     ] = None,
     whole: Annotated[
         bool,
@@ -143,7 +146,8 @@ def _holds_scores(path: Path) -> bool:
 def _table(
     names: Iterable[str], verdicts: Iterable[Verdict], false_alarms: float
 ) -> Table:
-    table = plain_table(f"At most {false_alarms:.2%} of windows give a false alarm")
+    share = f"{100 * false_alarms:g}%"
+    table = plain_table(f"At most {share} of windows give a false alarm")
     table.add_column("window", overflow="fold")
     for column in ("n", "test", "before", "now", "distance", "p", ""):
         left = column in {"test", ""}

@@ -68,6 +68,7 @@ def cut(
     Samples(table, known=322, unknown=217, classes=6)
     """
     caller = "cut"
+    _check_kinds(caller, dataset, protocol)
     others = {"unknown": unknown, "negative": negative, "surrogate": surrogate}
     sets = _sets(caller, dataset, protocol, others)
     for part in ("train", "test"):
@@ -141,6 +142,7 @@ def folds(
     [899, 898]
     """
     caller = "folds"
+    _check_kinds(caller, dataset, protocol)
     n_folds = _check.positive_int(caller, "n_folds", n_folds)
     if n_folds < 2:
         got = n_folds
@@ -175,6 +177,13 @@ def folds(
         train = _samples(caller, names, known.take(of_known != i))
         made.append(Cut(protocol=protocol, train=train, tests=(test,)))
     return tuple(made)
+
+
+def _check_kinds(caller: str, dataset: Any, protocol: Any) -> None:
+    rule, remedy = "a Dataset", "Load it with datasets.load(name)"
+    _check.instance(caller, "dataset", dataset, Dataset, rule=rule, remedy=remedy)
+    rule, remedy = "a Protocol", "Several draws are cut one by one: draws[0]"
+    _check.instance(caller, "protocol", protocol, Protocol, rule=rule, remedy=remedy)
 
 
 def _sets(

@@ -160,6 +160,7 @@ def _from_path(caller: str, path: Path) -> Dataset:
         caller=caller,
         name="name",
         got=repr(str(path)),
+        remedy=_check.near(str(path), names()),
     )
     raise ValueError(msg)
 

@@ -26,7 +26,7 @@ def splits(
     n_folds = _check.integer(
         CALLER,
         "cv",
-        cv if np.isscalar(cv) else type(cv).__name__,
+        cv if cv is None or np.isscalar(cv) else type(cv),  # a list may be long
         low=2,
         remedy="It may also be a splitter, with split(X, y)",
     )

@@ -20,13 +20,31 @@ def outputs_of(
     *,
     labels: NDArray[np.intp] | None = None,
 ) -> Outputs:
-    """Return logits, and the features and the head a detector looks at."""
+    """Return logits, and the features a detector looks at."""
     logits = logits_of(model, X)
     features = features_of(model, X) if looks_at_features(recipe) else None
-    head: dict[str, Any] = {}
-    if "head" in recipe.fit_needs:
-        head = linear_head(model, logits, features)
-    return Outputs(logits=logits, features=features, labels=labels, **head)
+    return Outputs(logits=logits, features=features, labels=labels)
+
+
+def outputs_to_fit(
+    recipe: Detector, model: Any, X: Any, labels: NDArray[np.intp]
+) -> Outputs:
+    """Return the same, and the head a detector asks for when it is fitted."""
+    outputs = outputs_of(recipe, model, X, labels=labels)
+    if "head" not in recipe.fit_needs:
+        return outputs
+    head = linear_head(model, np.asarray(outputs.logits), np.asarray(outputs.features))
+    if not head:
+        last = model[-1] if isinstance(model, Pipeline) else model
+        msg = _check.must(
+            f"linear, one weight vector per class, for detector {recipe.name!r}",
+            caller=CALLER,
+            name="estimator",
+            got=type(last).__name__,
+            remedy="Use such a classifier, or a detector that needs no head",
+        )
+        raise TypeError(msg)
+    return outputs._with(**head)
 
 
 def looks_at_features(recipe: Detector) -> bool:
@@ -34,9 +52,19 @@ def looks_at_features(recipe: Detector) -> bool:
     return bool({*recipe.fit_needs, *recipe.score_needs} & {"features", "head"})
 
 
+def classes_of(model: Any) -> Any:
+    """Return the classes a classifier has learnt."""
+    if not hasattr(model, "classes_"):
+        msg = _check.must(
+            "a classifier", caller=CALLER, name="estimator", got=type(model).__name__
+        )
+        raise TypeError(msg)
+    return model.classes_
+
+
 def logits_of(model: Any, X: Any) -> NDArray[np.float64]:
     """Return one score per class: decision values, else log-probabilities."""
-    n_classes = len(model.classes_)
+    n_classes = len(classes_of(model))
     params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
     one_to_one = [k for k in params if k.endswith("decision_function_shape")]
     if hasattr(model, "decision_function") and not any(
@@ -59,7 +87,7 @@ def logits_of(model: Any, X: Any) -> NDArray[np.float64]:
         caller=CALLER,
         name="estimator",
         got=type(model).__name__,
-        remedy="SVC: decision_function_shape='ovr'",
+        remedy="SVC: decision_function_shape='ovr'; VotingClassifier: voting='soft'",
     )
     raise TypeError(msg)
 
@@ -82,7 +110,7 @@ def features_of(model: Any, X: Any) -> NDArray[Any]:
 
 
 def linear_head(
-    model: Any, logits: NDArray[Any], features: NDArray[Any] | None
+    model: Any, logits: NDArray[Any], features: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
     """Return weight and bias of a linear classifier, where it is one."""
     last = model[-1] if isinstance(model, Pipeline) else model
@@ -91,7 +119,12 @@ def linear_head(
     if weight.shape[0] == 1 and logits.shape[1] == 2:
         weight = np.concatenate([-weight / 2, weight / 2])
         bias = np.concatenate([-bias / 2, bias / 2])
-    if features is None or weight.shape != (logits.shape[1], features.shape[1]):
-        return {}  # the detector says that it needs a head
+    if weight.shape != (logits.shape[1], features.shape[1]):
+        return {}
     bias = np.broadcast_to(bias, logits.shape[1:])
+    # A support vector machine has a row for each *pair* of classes: of three classes
+    # as many, but they are not what makes the decision values.
+    close = 1e-3 * np.abs(logits).max() + 1e-12
+    if not np.allclose(features @ weight.T + bias, logits, rtol=0, atol=close):
+        return {}
     return {"weight": weight, "bias": bias}

@@ -28,8 +28,10 @@ from openset.detectors import Detector, Fitted
 from openset.integrations._folds_of_sklearn import Given, splits
 from openset.integrations._outputs_of_sklearn import (
     CALLER,
+    classes_of,
     looks_at_features,
     outputs_of,
+    outputs_to_fit,
 )
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -37,8 +39,6 @@ from openset.scores import Scores
 from openset.thresholds import Span, Threshold
 
 __all__ = ["OpenSetClassifier"]
-
-_KNOWNS_ALONE = ("at_tpr", "conformal")  # objectives that need no unknowns
 
 
 def _delegate(name: str) -> Callable[["OpenSetClassifier"], bool]:
@@ -152,7 +152,7 @@ class OpenSetClassifier(
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on samples `X` with labels `y`, some of which may be `unknown_label`."""
         recipe = self._recipe()
-        self._check_objective()
+        self._check_options()
         (X,) = indexable(X)
         labels = self._labels(X, y)
         self._unknown, is_unknown = self._find_unknown(labels)
@@ -165,7 +165,7 @@ class OpenSetClassifier(
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        outputs = outputs_of(recipe, self.estimator_, knowns, labels=owner)
+        outputs = outputs_to_fit(recipe, self.estimator_, knowns, owner)
         fitted = recipe.fit(outputs)
         chosen = self._calibrated(pooled, fitted.score(outputs))
         self.threshold_ = chosen.threshold
@@ -221,11 +221,14 @@ class OpenSetClassifier(
             return self.detector
         return detectors.make(self.detector)
 
-    def _check_objective(self) -> None:
-        """Refuse an objective, or an option, that only unknowns would bring up."""
-        if callable(self.objective):
-            return
-        thresholds.check_options(CALLER, self.objective, self.objective_params or {})
+    def _check_options(self) -> None:
+        """Refuse an option that only these data would not bring up."""
+        _check.rate(CALLER, "tpr", self.tpr, open_low=True)
+        if self.surrogate is not None:
+            _check.one_of(CALLER, "surrogate", self.surrogate, ["classes"])
+        if not callable(self.objective):
+            options = self.objective_params or {}
+            thresholds.check_options(CALLER, self.objective, options)
 
     def _labels(self, X: Any, y: Any) -> NDArray[Any]:
         if y is None:
@@ -234,6 +237,7 @@ class OpenSetClassifier(
             raise ValueError(msg)
         labels = column_or_1d(y, warn=True)
         check_consistent_length(X, labels)
+        _check_one_kind(labels)
         assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         return labels
@@ -274,7 +278,6 @@ class OpenSetClassifier(
                 if mine.size:
                     scores.append(scorer(_safe_indexing(unknowns, mine), None))
         elif self.surrogate is not None:
-            _check.one_of(CALLER, "surrogate", self.surrogate, ["classes"])
             scores.extend(self._left_out(recipe, knowns, labels))
         return Scores.concat(scores)
 
@@ -288,7 +291,7 @@ class OpenSetClassifier(
         """Fit without each fold; yield what scores with it, and the fold's scores."""
         for train, test in splits(self.cv, X, labels, owner):
             model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
-            if len(model.classes_) != self.classes_.size:
+            if len(classes_of(model)) != self.classes_.size:
                 msg = _check.must(
                     "one that leaves samples of every class to fit on",
                     caller=CALLER,
@@ -296,9 +299,8 @@ class OpenSetClassifier(
                     got=f"a split with {len(model.classes_)} of {self.classes_.size}",
                 )
                 raise ValueError(msg)
-            outputs = outputs_of(
-                recipe, model, _safe_indexing(X, train), labels=owner[train]
-            )
+            seen = _safe_indexing(X, train)
+            outputs = outputs_to_fit(recipe, model, seen, owner[train])
             scorer = self._scorer(recipe, model, recipe.fit(outputs))
             yield scorer, scorer(_safe_indexing(X, test), owner[test])
 
@@ -322,7 +324,7 @@ class OpenSetClassifier(
             rest, mine = np.flatnonzero(labels != name), np.flatnonzero(labels == name)
             model = clone(self.estimator).fit(_safe_indexing(X, rest), labels[rest])
             owner = np.unique(labels[rest], return_inverse=True)[1]
-            outputs = outputs_of(recipe, model, _safe_indexing(X, rest), labels=owner)
+            outputs = outputs_to_fit(recipe, model, _safe_indexing(X, rest), owner)
             scorer = self._scorer(recipe, model, recipe.fit(outputs))
             yield scorer(_safe_indexing(X, mine), None)
 
@@ -347,7 +349,7 @@ class OpenSetClassifier(
         if (
             scores.n_unknown == 0
             and isinstance(objective, str)
-            and objective not in _KNOWNS_ALONE
+            and objective not in thresholds.KNOWNS_ALONE
         ):
             options = {}
 
@@ -375,29 +377,56 @@ class OpenSetClassifier(
 
     def _outputs_of(self, X: Any) -> Outputs:
         check_is_fitted(self)
-        return outputs_of(self._recipe(), self.estimator_, X)
+        # What was fitted: the parameter may have been set anew since.
+        return outputs_of(self.rejector_.fitted.detector, self.estimator_, X)
+
+
+def _check_one_kind(labels: NDArray[Any]) -> None:
+    """Refuse texts among numbers, and missing labels among texts."""
+    if labels.dtype.kind != "O":
+        return
+    kinds = {"str" if isinstance(one, str) else type(one).__name__ for one in labels}
+    if "str" in kinds and len(kinds) > 1:
+        msg = _check.must(
+            "all texts or all numbers",
+            caller=f"{CALLER}.fit",
+            name="y",
+            got=" and ".join(sorted(kinds)),
+            remedy="Where classes are texts, write unknowns as one too, and leave out "
+            "samples without a label",
+        )
+        raise TypeError(msg)
 
 
 def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
     """Return the unknown label in the kind of the others, or say it cannot be."""
-    if unknown is None:
+    if unknown is None or np.ndim(unknown):
         msg = _check.must(
             "a label, a number or a text",
             caller=CALLER,
             name="unknown_label",
-            got=None,
+            got=repr(unknown),
             remedy="predict returns it for samples of no known class",
         )
         raise ValueError(msg)
+    wants_text = isinstance(unknown, str)
     is_text = labels.dtype.kind in "US" or (
         labels.dtype.kind == "O" and any(isinstance(label, str) for label in labels)
     )
     if is_text:
         return str(unknown)
-    if isinstance(unknown, str) or labels.dtype.kind == "b":
-        kind = "a number" if isinstance(unknown, str) else "of their kind"
+    if labels.dtype.kind == "b":
         msg = _check.must(
-            f"{kind} where classes are {labels.dtype}",
+            "numbers or texts",
+            caller=f"{CALLER}.fit",
+            name="y",
+            got="dtype bool, with no third value for unknown",
+            remedy="Use y.astype(int)",
+        )
+        raise ValueError(msg)
+    if wants_text:
+        msg = _check.must(
+            f"a number where classes are {labels.dtype}",
             caller=CALLER,
             name="unknown_label",
             got=repr(unknown),

@@ -1,6 +1,7 @@
 """A network that answers -1 where it does not know: `OpenSetModule`."""
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -77,6 +78,15 @@ class OpenSetModule(nn.Module):
         example: Any = None,
     ) -> None:
         super().__init__()
+        _head.check_module(_CALLER, model)
+        _check.instance(
+            _CALLER,
+            "rejector",
+            rejector,
+            Rejector,
+            rule="a Rejector",
+            remedy="Calibrate one first: Rejector.calibrate(fitted, known=...)",
+        )
         detector = rejector.fitted.detector
         if getattr(detector, "backend", None) == "faiss":
             rule, got = "one that runs on torch", "a detector with backend='faiss'"
@@ -101,8 +111,12 @@ class OpenSetModule(nn.Module):
         self.classes = rejector.classes
         self.score = _Score(detector, rejector, found.layer.weight)
         self._head = [found]  # in a list: not a second child of the same name
-        self._heard: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        found.layer.register_forward_hook(self._hear)
+        self._ear = _Ear()
+        # A network that is compiled by itself is not traced together with this module.
+        alone = any(hasattr(part, "_orig_mod") for part in model.modules())
+        hook = self._ear.hear_aside if alone else self._ear.hear
+        # The layer must not keep this module, with all its arrays, when it is gone.
+        weakref.finalize(self, found.layer.register_forward_hook(hook).remove)
 
     @torch.no_grad()
     def forward(self, *args: Any, **kwargs: Any) -> OpenSetResult:
@@ -111,22 +125,35 @@ class OpenSetModule(nn.Module):
         A sample whose knownness is NaN (NaN in the inputs, say) is unknown.
         """
         me = _who()
-        self._heard[me] = []
+        self._ear.heard[me] = []
         try:
             self.model(*args, **kwargs)
         finally:
-            heard = self._heard.pop(me)
+            heard = self._ear.heard.pop(me)
         features, logits = _head.check_heard(_CALLER, self._head[0], heard)
         classes, known = self.score(logits, features)
         return OpenSetResult(classes=classes, known=known, logits=logits)
 
-    def _hear(
+
+class _Ear:
+    """What the last layer was given and gave, for each thread that listens."""
+
+    def __init__(self) -> None:
+        self.heard: dict[int, list[tuple[Tensor, Tensor]]] = {}
+
+    def hear(
         self, _module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor
     ) -> None:
         # The model may also be run on its own: then nobody listens.
-        heard = self._heard.get(_who())
+        heard = self.heard.get(_who())
         if heard is not None:
             heard.append((inputs[0], output))
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def hear_aside(
+        self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor
+    ) -> None:
+        self.hear(module, inputs, output)
 
 
 class _Score(nn.Module):
@@ -164,7 +191,9 @@ class _Score(nn.Module):
             return batch.top_class, batch.logits[:, 0]
         held = {name: getattr(self, f"state_{name}") for name in self._names}
         state = self._detector._ready(held, batch.logits.dtype)
-        known = self._detector._score(state, batch)
+        # Not in half precision, even where the network runs so.
+        with torch.autocast(logits.device.type, enabled=False):
+            known = self._detector._score(state, batch)
         limits = self.threshold
         # The entry at the end is for classes without one of their own.
         limit = limits[batch.top_class.clamp(max=limits.numel() - 1)]

@@ -68,18 +68,30 @@ class _OpenSetMetric(Metric):
         if ids is not None:
             batch["ids"] = ids
         for name, values in batch.items():
+            _check.instance(
+                caller,
+                name,
+                values,
+                Tensor,
+                rule="a tensor",
+                remedy="Use torch.as_tensor",
+            )
             if values.ndim != 1:
                 got = f"shape {tuple(values.shape)}"
                 rule = "one-dimensional"
                 raise ValueError(_check.must(rule, caller=caller, name=name, got=got))
-            if name != "known" and values.is_floating_point():
+            is_integer = values.dtype != torch.bool and not values.is_floating_point()
+            if name != "known" and not is_integer:
                 got = f"dtype {str(values.dtype).removeprefix('torch.')}"
                 msg = _check.must("integers", caller=caller, name=name, got=got)
                 raise TypeError(msg)
         _check.same_length(caller, {n: v.shape[0] for n, v in batch.items()})
-        if ids is not None and ids.numel() and int(ids.abs().max()) > _LARGEST_ID:
-            rule, got = f"at most {_LARGEST_ID}", str(int(ids.abs().max()))
-            raise ValueError(_check.must(rule, caller=caller, name="ids", got=got))
+        if ids is not None and ids.numel():
+            # The absolute value of the least of all integers is itself.
+            furthest = max(int(ids.max()), int(ids.min()), key=abs)
+            if abs(furthest) > _LARGEST_ID:
+                rule, got = f"at most {_LARGEST_ID}", str(furthest)
+                raise ValueError(_check.must(rule, caller=caller, name="ids", got=got))
         for name, values in batch.items():
             getattr(self, name).append(values.detach().to(torch.float64))
 

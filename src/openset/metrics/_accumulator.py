@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
 from openset.metrics._evaluation import Evaluation, evaluate
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 
 
 class Accumulator:
@@ -40,6 +40,7 @@ class Accumulator:
         With `ids` (integers or strings), a sample that arrives twice counts once, as
         when a distributed sampler pads its last batch. Give ids always or never.
         """
+        need_scores("Accumulator.update", scores)
         if self._parts and (ids is not None) != bool(self._ids):
             msg = "Accumulator.update: ids must be given always or never, got a mix"
             raise ValueError(msg)
@@ -48,14 +49,16 @@ class Accumulator:
             _check.same_length(
                 "Accumulator.update", {"scores": len(scores), "ids": checked.size}
             )
-            self._ids.append(checked)
-        self._parts.append(scores)
+            self._ids.append(checked.copy())
+        # Copies: a loop may fill the same arrays again.
+        self._parts.append(Scores.concat([scores]))
 
     def merge(self, *others: Self) -> None:
         """Add what other accumulators have collected."""
         for other in others:
-            none: list[None] = [None] * len(other._parts)
-            for part, ids in zip(tuple(other._parts), other._ids or none, strict=True):
+            parts = tuple(other._parts)  # of itself, too: they must not grow meanwhile
+            none = (None,) * len(parts)
+            for part, ids in zip(parts, tuple(other._ids) or none, strict=True):
                 self.update(part, ids=ids)
 
     def scores(self) -> Scores:

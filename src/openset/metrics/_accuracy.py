@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from openset import _check
-from openset.scores import Scores
+from openset.scores import Scores, need_known
 
 
 def accuracy(scores: Scores) -> float:
@@ -16,5 +15,5 @@ def accuracy(scores: Scores) -> float:
     >>> accuracy(Scores(labels=[0, 1, -1], predicted=[0, 0, 1], known=[3, 2, 1]))
     0.5
     """
-    _check.some_known("accuracy", scores.n_known)
+    need_known("accuracy", scores)
     return float(np.count_nonzero(scores.is_correct) / scores.n_known)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.metrics._tally import positions
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,7 @@ def confusion(scores: Scores, threshold: float) -> Confusion:
            [0, 1, 0]])
     """
     threshold = _check.threshold("confusion", threshold)
+    need_scores("confusion", scores)
     label, predicted = positions(scores)
     size = scores.classes.size + 1
     decided = np.where(scores.known >= threshold, predicted, size - 1)

@@ -23,7 +23,13 @@ from openset.metrics import (
     _youden,
 )
 from openset.metrics._confusion import Confusion, confusion
-from openset.metrics._intervals import Interval, on_logit_scale, percentile, replicates
+from openset.metrics._intervals import (
+    Interval,
+    need_spread,
+    on_logit_scale,
+    percentile,
+    replicates,
+)
 from openset.metrics._intervals import wilson as _wilson
 from openset.metrics._levels import Levels, Moments, levels, moments
 from openset.metrics._osa import OSACurve, osa_curve
@@ -31,7 +37,7 @@ from openset.metrics._oscr import OSCRCurve
 from openset.metrics._sweep import Sweep, sweep
 from openset.metrics._tally import Tally, tally
 from openset.metrics._variance import pair_variance, partial_variance
-from openset.scores import Scores, need_scores
+from openset.scores import Scores, need_both_sides
 
 CCR_AT = (0.1, 0.01, 0.001)
 """False positive rates at which `evaluate` reports the correct classification rate."""
@@ -248,14 +254,13 @@ def evaluate(
     >>> result["accuracy"], result["auroc"], result["openauc"], result["ccr"]
     (0.75, 0.875, 0.625, 0.5)
     """
-    need_scores("evaluate", scores)
+    need_both_sides("evaluate", scores)
     _check.number(
         "evaluate", "level", level, low=0, high=1, open_low=True, open_high=True
     )
     if bootstrap:
         remedy = "It is a number of resampled data sets; 0 is for no resampling"
         _check.integer("evaluate", "bootstrap", bootstrap, low=2, remedy=remedy)
-    _check.both_sides("evaluate", scores.n_known, scores.n_unknown)
     inner = _imbalance.inner_score(scores)
     table = levels(scores)
     sums = moments(table)
@@ -272,7 +277,10 @@ def evaluate(
             "given with clusters", caller="evaluate", name="bootstrap", got=bootstrap
         )
         raise ValueError(msg)
-    if bootstrap:
+    if clusters is not None:
+        need_spread("evaluate", scores, clusters)
+    # One sample a side has no spread to draw from, as it has no variance above.
+    if bootstrap and (clusters is not None or min(table.n_known, table.n_unknown) > 1):
         wanted = _wanted(threshold, everything=clusters is not None)
         drawn = replicates(
             scores,
@@ -335,10 +343,10 @@ def by_group(
     >>> {name: e["auroc"] for name, e in by_group(scores).items()}
     {'far': 1.0, 'near': 0.5}
     """
+    need_both_sides("by_group", scores)
     if scores.groups is None:
         msg = "by_group: scores must have groups, got none. Give Scores(groups=...)"
         raise ValueError(msg)
-    _check.both_sides("by_group", scores.n_known, scores.n_unknown)
     found = np.unique(scores.groups[scores.is_unknown])
     return {
         str(name): evaluate(
@@ -446,8 +454,8 @@ def _notes(table: Levels, sums: Moments) -> tuple[str, ...]:
     tied = float(sums.known.tied)
     if tied:
         notes.append(
-            f"{tied / pairs:.2%} of the known-unknown pairs are tied: OpenAUC is "
-            f"between openauc_strict and openauc_optimistic"
+            f"{100 * tied / pairs:.3g}% of the known-unknown pairs are tied: OpenAUC "
+            f"is between openauc_strict and openauc_optimistic"
         )
     coarse = [rate for rate in CCR_AT if rate * table.n_unknown < 1]
     if coarse:

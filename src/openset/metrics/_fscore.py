@@ -7,7 +7,7 @@ import numpy as np
 from openset import _check
 from openset.metrics._sweep import sweep
 from openset.metrics._tally import Floats, Tally, ratio, tally
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides
 
 Average = Literal["macro", "macro_f", "micro"]
 AVERAGES = ("macro", "macro_f", "micro")
@@ -45,7 +45,7 @@ def f_score(
     _check.one_of("f_score", "average", average, AVERAGES)
     if isinstance(threshold, str):
         _check.one_of("f_score", "threshold", threshold, ["best"])
-        _check.both_sides("f_score", scores.n_known, scores.n_unknown)
+        need_both_sides("f_score", scores)
         threshold = sweep(scores).best(f"f_{average}").threshold
     return float(kernel(tally(scores, threshold, caller="f_score"), average=average))
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from openset import _check
 from openset.metrics._tally import Floats, Tally, closed_recall, ratio, tally
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides, need_known
 
 Base = Literal["balanced_accuracy", "accuracy", "f1"]
 Absent = Literal["skip", "zero"]
@@ -37,7 +37,7 @@ def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
     0.75
     """
     _check.one_of("inner_score", "base", base, BASES)
-    _check.some_known("inner_score", scores.n_known)
+    need_known("inner_score", scores)
     if base == "balanced_accuracy":  # two counts will do
         support, hits = closed_recall(scores)
         return float(_mean(base, hits, hits, support))
@@ -130,7 +130,7 @@ def imbalance_ratio(scores: Scores) -> float:
     >>> imbalance_ratio(Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 2, 1]))
     2.0
     """
-    _check.both_sides("imbalance_ratio", scores.n_known, scores.n_unknown)
+    need_both_sides("imbalance_ratio", scores)
     return scores.n_known / scores.n_unknown
 
 

@@ -10,10 +10,11 @@ import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
 
 from openset import _check
+from openset._types import UndefinedMetricError
 from openset.metrics import _registry
 from openset.metrics._levels import Levels
 from openset.metrics._tally import Count, Floats, tally
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides
 
 _LEVELS_AT_A_TIME = 1 << 22  # replicates x samples held in memory together
 
@@ -91,7 +92,8 @@ def bootstrap(
         Confidence level.
     clusters
         ``"groups"`` draws whole groups instead of samples, for samples that belong
-        together (frames of a video, images of a patient).
+        together (frames of a video, images of a patient). Undefined where knowns or
+        unknowns are all of one group.
     rng
         Seed or generator.
     **params
@@ -107,6 +109,12 @@ def bootstrap(
     >>> 0.65 < interval.low < 0.76 < interval.high < 0.85
     True
     """
+    need_both_sides("bootstrap", scores)
+    _kernel(metric, threshold)
+    found = _registry.get(metric)
+    at = {"threshold": threshold} if found.kind == "threshold" else {}
+    found.function(scores, **at, **params)  # kernels do not check their options
+    need_spread("bootstrap", scores, clusters)
     values = replicates(
         scores,
         {metric: (metric, params)},
@@ -142,7 +150,7 @@ def replicates(
     """
     # The ends of an interval are quantiles: of one value they would be that value.
     _check.integer("bootstrap", "resamples", resamples, low=2)
-    _check.both_sides("bootstrap", scores.n_known, scores.n_unknown)
+    need_both_sides("bootstrap", scores)
     plan = {
         key: (_kernel(name, threshold), _registry.get(name).kind, params)
         for key, (name, params) in wanted.items()
@@ -184,6 +192,23 @@ def _kernel(name: str, threshold: float | None) -> Callable[..., Floats]:
         )
         raise ValueError(msg)
     return metric.kernel  # type: ignore[return-value]
+
+
+def need_spread(
+    caller: str, scores: Scores, clusters: Literal["groups"] | None = None
+) -> None:
+    """Refuse a side with one sample, or one cluster: it would seem to have no noise."""
+    draw = _Draw(scores, clusters, np.random.default_rng(0))
+    n_known, n_unknown = (int(unit.max()) + 1 for _, unit in draw.sides)
+    if min(n_known, n_unknown) < 2:
+        what = "sample" if clusters is None else "group"
+        msg = (
+            f"{caller}: an interval is undefined for one {what} a side, got {n_known} "
+            f"{what}{'s' * (n_known > 1)} of knowns and {n_unknown} of unknowns"
+        )
+        if clusters is not None:
+            msg += ". Groups must say which samples belong together, on both sides"
+        raise UndefinedMetricError(msg)
 
 
 class _Draw:

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides
 
 Floats: TypeAlias = NDArray[np.float64]
 """A value per replicate: shape () for plain data."""
@@ -86,7 +85,7 @@ def levels(scores: Scores) -> Levels:
 
 def both_sides(caller: str, scores: Scores) -> Levels:
     """Return the levels of data that have knowns and unknowns, or raise."""
-    _check.both_sides(caller, scores.n_known, scores.n_unknown)
+    need_both_sides(caller, scores)
     return levels(scores)
 
 

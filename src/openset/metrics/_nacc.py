@@ -7,7 +7,7 @@ import numpy as np
 from openset import _check
 from openset.metrics._sweep import sweep
 from openset.metrics._tally import Floats, Tally, ratio, tally
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides
 
 AUS = Literal["precision", "recall"]
 
@@ -47,7 +47,7 @@ def normalized_accuracy(
     _check.rate("normalized_accuracy", "balance", balance)
     if isinstance(threshold, str):
         _check.one_of("normalized_accuracy", "threshold", threshold, ["best"])
-        _check.both_sides("normalized_accuracy", scores.n_known, scores.n_unknown)
+        need_both_sides("normalized_accuracy", scores)
         found = sweep(scores, balance=balance).best(f"nacc_{aus}")
         threshold = found.threshold
     counts = tally(scores, threshold, caller="normalized_accuracy")

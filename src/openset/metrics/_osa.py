@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics._levels import Levels, both_sides
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides, need_known, need_scores
 
 Ties = Literal["smallest", "highest", "widest"]
 
@@ -28,7 +28,7 @@ def ccr(scores: Scores, threshold: float) -> float:
     0.5
     """
     threshold = _check.threshold("ccr", threshold)
-    _check.some_known("ccr", scores.n_known)
+    need_known("ccr", scores)
     hits = np.count_nonzero(scores.is_correct & (scores.known >= threshold))
     return float(hits / scores.n_known)
 
@@ -44,6 +44,7 @@ def urr(scores: Scores, threshold: float) -> float:
     0.5
     """
     threshold = _check.threshold("urr", threshold)
+    need_scores("urr", scores)
     if scores.n_unknown == 0:
         msg = "urr: undefined without unknown samples, got 0 unknown (label -1)"
         raise UndefinedMetricError(msg)
@@ -78,7 +79,7 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
     (0.6667, 0.75)
     """
     threshold = _check.threshold("osa", threshold)
-    _check.both_sides("osa", scores.n_known, scores.n_unknown)
+    need_both_sides("osa", scores)
     weight = _alpha("osa", alpha, scores.n_known, scores.n_unknown)
     return float(
         weight * ccr(scores, threshold) + (1 - weight) * urr(scores, threshold)
@@ -225,7 +226,7 @@ def oosa(
             "A threshold chosen on the test set gives the oracle: use osa_optimum"
         )
         raise ValueError(msg)
-    _check.both_sides("oosa", scores.n_known, scores.n_unknown)
+    need_both_sides("oosa", scores)
     chosen = osa_optimum(calibration, alpha=alpha, ties=ties)
     return osa(scores, chosen.threshold, alpha=alpha)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.metrics._tally import Floats, positions, ratio
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
     >>> table.best("f_macro")
     Best(value=1.0, threshold=2.0)
     """
-    _check.both_sides("sweep", scores.n_known, scores.n_unknown)
+    need_both_sides("sweep", scores)
     n_known, n_unknown = scores.n_known, scores.n_unknown
     n, n_classes = len(scores), scores.classes.size
     order = np.argsort(-scores.known, kind="stable")

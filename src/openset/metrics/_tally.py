@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides, need_known
 
 Floats: TypeAlias = NDArray[np.float64]
 Count: TypeAlias = Callable[[NDArray[np.bool_], NDArray[np.intp]], Floats]
@@ -76,9 +76,9 @@ def tally(
     """Count, per class; `count` may weigh samples (bootstrap)."""
     threshold = _check.threshold(caller, threshold)
     if unknowns:
-        _check.both_sides(caller, scores.n_known, scores.n_unknown)
+        need_both_sides(caller, scores)
     else:
-        _check.some_known(caller, scores.n_known)
+        need_known(caller, scores)
     label, predicted = positions(scores)
     accepted = scores.known >= threshold
     is_known, is_correct = ~scores.is_unknown, scores.is_correct

@@ -43,6 +43,8 @@ def partial_variance(table: Levels, max_fpr: float) -> tuple[float, float]:
     A known sample contributes :math:`c_i (\beta - \mathrm{FPR}(k_i))_+`; an unknown one
     :math:`\min(\mathrm{CCR}(u_j) - \mathrm{CCR}(q), 0)`, where q is the threshold at
     FPR = β. Subtracting CCR(q) accounts for q being estimated from the same unknowns.
+    Where a share p of the samples tied at q is inside the range, these contribute
+    :math:`c_i p^2 / 2` of the step's width, and :math:`-p^2 / 2` of its height.
 
     Only the unknowns inside the range, β·N_u of them, tell anything about their part.
     So few samples need a t quantile: the second number returned is its degrees of
@@ -63,13 +65,16 @@ def partial_variance(table: Levels, max_fpr: float) -> tuple[float, float]:
         fpr = (block.unknown_above + block.d_unknown / 2) / n_unknown
         v = np.maximum(bound - fpr, 0)
         ccr = (block.correct_above + block.d_correct / 2) / n_known
-        w = np.minimum(ccr - at_bound, 0)
-        inside = np.clip(budget - block.unknown_above, 0, block.d_unknown)
+        w = np.where(block.unknown <= budget, ccr - at_bound, 0)
+        is_cut = (block.unknown_above < budget) & (budget < block.unknown)
+        inside = (budget - block.unknown_above[is_cut]) / block.d_unknown[is_cut]
+        v[is_cut] = inside**2 / 2 * block.d_unknown[is_cut] / n_unknown
+        w[is_cut] = -(inside**2) / 2 * block.d_correct[is_cut] / n_known
         sums += [
             float(dot(block.d_correct, v)),
             float(dot(block.d_correct, v * v)),
-            float(dot(inside, w)),
-            float(dot(inside, w * w)),
+            float(dot(block.d_unknown, w)),
+            float(dot(block.d_unknown, w * w)),
         ]
         if block.unknown[-1] >= budget:
             break

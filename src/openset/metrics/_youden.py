@@ -7,7 +7,7 @@ import numpy as np
 from openset import _check
 from openset.metrics._sweep import sweep
 from openset.metrics._tally import Floats, Tally, ratio, tally
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides
 
 Kind = Literal["classes", "binary"]
 
@@ -40,7 +40,7 @@ def youden(
     _check.one_of("youden", "kind", kind, ["classes", "binary"])
     if isinstance(threshold, str):
         _check.one_of("youden", "threshold", threshold, ["best"])
-        _check.both_sides("youden", scores.n_known, scores.n_unknown)
+        need_both_sides("youden", scores)
         name = "youden" if kind == "classes" else "youden_binary"
         threshold = sweep(scores).best(name).threshold
     return float(kernel(tally(scores, threshold, caller="youden"), kind=kind))

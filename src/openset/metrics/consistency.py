@@ -24,7 +24,7 @@ from openset.metrics._nacc import normalized_accuracy
 from openset.metrics._openauc import openauc
 from openset.metrics._oscr import oscr_curve
 from openset.metrics._youden import youden
-from openset.scores import Scores
+from openset.scores import Scores, need_both_sides
 
 Fooled = Literal[
     "f_score", "youden", "normalized_accuracy", "acc_times_auroc", "acc_plus_auroc"
@@ -95,7 +95,7 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
     options = [*_AT_THRESHOLD, *_RANKING]
     _check.one_of("twin", "metric", metric, options)
     threshold = _check.threshold("twin", threshold)
-    _check.both_sides("twin", scores.n_known, scores.n_unknown)
+    need_both_sides("twin", scores)
     if scores.n_classes is None:
         # A class that only a changed sample was given must not leave the average.
         n_classes = int(scores.classes[-1]) + 1

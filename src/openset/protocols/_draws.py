@@ -93,7 +93,8 @@ class Draws(Sequence[Protocol]):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what :meth:`to_json` wrote."""
-        return cls._from_mapping("Draws.from_json", read_json(text))
+        caller = "Draws.from_json"
+        return cls._from_mapping(caller, read_json(caller, text))
 
     @classmethod
     def _from_mapping(cls, caller: str, data: Any) -> Self:
@@ -120,13 +121,13 @@ class Draws(Sequence[Protocol]):
     def load(cls, path: str | Path) -> Self:
         """Read a JSON file that :meth:`save` wrote."""
         caller = f"Draws.load({str(path)!r})"
-        return cls._from_mapping(caller, read_json(load_text(caller, path)))
+        return cls._from_mapping(caller, read_json(caller, load_text(caller, path)))
 
 
 def load(path: str | Path) -> Protocol | Draws:
     """Read a JSON file of either kind: one protocol, or several."""
     caller = f"protocols.load({str(path)!r})"
-    data = read_json(load_text(caller, path))
+    data = read_json(caller, load_text(caller, path))
     if isinstance(data, dict) and data.get("kind") == _KIND:
         return Draws._from_mapping(caller, data)
     return Protocol._from_mapping(caller, data)

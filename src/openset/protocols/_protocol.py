@@ -241,7 +241,8 @@ class Protocol:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what :meth:`to_json` wrote; the hash, if there, must fit the content."""
-        return cls._from_mapping("Protocol.from_json", read_json(text))
+        caller = "Protocol.from_json"
+        return cls._from_mapping(caller, read_json(caller, text))
 
     @classmethod
     def _from_mapping(cls, caller: str, data: Any) -> Self:
@@ -277,7 +278,7 @@ class Protocol:
     def load(cls, path: str | Path) -> Self:
         """Read a JSON file that :meth:`save` wrote."""
         caller = f"Protocol.load({str(path)!r})"
-        return cls._from_mapping(caller, read_json(load_text(caller, path)))
+        return cls._from_mapping(caller, read_json(caller, load_text(caller, path)))
 
 
 def class_list(caller: str, name: str, values: Any) -> tuple[Class, ...]:
@@ -348,12 +349,12 @@ def _content_of(caller: str, data: Any) -> dict[str, Any]:
     return {k: v for k, v in data.items() if k not in {"kind", "schema"}}
 
 
-def read_json(text: str) -> Any:
+def read_json(caller: str, text: str) -> Any:
     """Parse JSON, or say where it breaks off."""
     try:
         return json.loads(text)
     except ValueError as error:
-        msg = f"Protocol: not JSON: {error}"
+        msg = f"{caller}: not JSON: {error}"
         raise ArtefactError(msg) from error
 
 

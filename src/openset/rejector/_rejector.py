@@ -102,6 +102,11 @@ class Rejector:
         self.classes = tuple(classes)
         self.report = report
 
+    def __getstate__(self) -> dict[str, Any]:
+        # To other processes go the arrays, not the way to read them.
+        arrays = {"_fitted": self.fitted, "_reference": self.reference}
+        return {**self.__dict__, **arrays}
+
     @cached_property
     def fitted(self) -> Fitted:
         """The fitted detector; of a loaded rejector, read from disk on first use."""
@@ -428,7 +433,9 @@ def _reference(scores: Scores) -> Reference:
     for side, mask in sides.items():
         values = scores.known[mask]
         if values.size:
-            grid = np.linspace(0, 1, min(values.size, _QUANTILES))
-            # A score of the data, not a mean of two: ±inf must stay what they are.
-            found[side] = np.quantile(values, grid, method="higher")
+            # Scores of the data, not means of two: ±inf must stay what they are. The
+            # places are integers: as shares of 1, some would be rounded to the next.
+            parts = max(min(values.size, _QUANTILES) - 1, 1)
+            steps = np.arange(min(values.size, _QUANTILES))
+            found[side] = np.sort(values)[-(-steps * (values.size - 1) // parts)]
     return found

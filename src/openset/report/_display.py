@@ -94,6 +94,12 @@ def several(caller: str, scores: Scores | Mapping[str, Scores]) -> dict[str, Sco
     return table
 
 
+def one_set(caller: str, scores: Any) -> None:
+    """Say so where several sets are given to a display of one."""
+    rule, remedy = "one Scores", "Show several one after the other"
+    _check.instance(caller, "scores", scores, Scores, rule=rule, remedy=remedy)
+
+
 def stacked(
     parts: Mapping[str, Mapping[str, NDArray[Any]]],
 ) -> dict[str, NDArray[Any]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.report._chart import Bars, Chart, limits
@@ -14,6 +15,8 @@ from openset.report._regions import REGIONS, Regions
 from openset.report._svg import LIGHT, readable
 from openset.report.imbalance import METRICS, RandomScores, SampleCounts
 
+_NAMED = 24  # classes of a matrix whose names and counts can be read
+_LETTERS = 24  # that fit under a matrix side by side
 _COLOURS = {"f1": "C0", "accuracy": "C1", "balanced_accuracy": "C2"}
 
 
@@ -114,15 +117,26 @@ def _matrices(module: Any, data: Regions) -> Any:
     for axes, region in zip(figure.subplots(1, len(REGIONS)), REGIONS, strict=True):
         matrix, names = getattr(data, region), data.names(region)
         axes.imshow(matrix, cmap="Greys", vmin=0)
-        for (row, column), count in np.ndenumerate(matrix):
-            is_dark = count > matrix.max() / 2
-            colour = "white" if is_dark else "black"
-            axes.text(column, row, str(count), ha="center", va="center", color=colour)
-        axes.set_xticks(range(len(names)), names)
-        axes.set_yticks(range(len(names)), names)
+        if len(names) > _NAMED:  # letters would lie on top of each other
+            axes.set(xticks=[], yticks=[])
+        else:
+            _named(axes, matrix, [readable(name, 16) for name in names])
         axes.set(title=f"{region} {data.score(region):.3f}", xlabel="decision")
     figure.axes[0].set_ylabel("true class")
     return figure
+
+
+def _named(axes: Any, matrix: NDArray[Any], names: list[str]) -> None:
+    """Write the count into every field, and the names along the sides."""
+    for (row, column), count in np.ndenumerate(matrix):
+        is_dark = count > matrix.max() / 2
+        colour = "white" if is_dark else "black"
+        axes.text(column, row, str(count), ha="center", va="center", color=colour)
+    places, style = range(len(names)), dict[str, Any]()
+    if max(map(len, names)) * len(names) > _LETTERS:
+        style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(places, names, parse_math=False, **style)
+    axes.set_yticks(places, names, parse_math=False)
 
 
 def _operation(module: Any, data: OperatingCurves) -> Any:

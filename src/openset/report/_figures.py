@@ -82,7 +82,8 @@ def view(
     about = f"{scores.n_known:,} known and {scores.n_unknown:,} unknown test samples"
     repeats = {run.repeat for run in runs}
     if len(repeats) > 1:
-        about += f"; repeat {first.repeat[0]}, seed {first.repeat[1]} of {len(repeats)}"
+        repeat, seed = first.repeat
+        about += f"; repeat {repeat}, seed {seed} of {len(repeats)} runs"
     if len(board.methods) > len(pairs):
         about += f"; the {len(pairs)} leading of {len(board.methods)} methods"
     cut, value, at = _in_use(first, scores)

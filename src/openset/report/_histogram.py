@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.report._chart import Chart, Line
-from openset.report._display import Brief, Display
+from openset.report._display import Brief, Display, one_set
 from openset.scores import Scores
 
 _MANY = 5
@@ -38,6 +38,7 @@ def histogram(
     [0.0, 0.0, 1.0, 0.5, 0.5, 0.0]
     """
     caller = "report.histogram"
+    one_set(caller, scores)
     bins = _check.positive_int(caller, "bins", bins)
     parts = by_group(caller, scores)
     edges = _edges(scores.known, bins)

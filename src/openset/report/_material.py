@@ -68,12 +68,14 @@ class Run:
         if self.scores_path is None:
             msg = f"report: {self.method} must have scores, got none"
             raise ArtefactError(msg)
-        return Scores.load(self.scores_path)
+        return runs.read_scores(self.scores_path)
 
     def calibration(self) -> Scores | None:
         """Read the scores its threshold was chosen on, if they were kept."""
         path = self.calibration_path
-        return Scores.load(path) if path is not None and path.exists() else None
+        if path is None or not path.exists():
+            return None
+        return runs.read_scores(path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.metrics import confusion
+from openset.report._display import one_set
 from openset.report._matrix import draw_matrix, pooled
 from openset.report._rejection import class_name
 from openset.scores import Scores
@@ -114,6 +115,7 @@ def confusion_regions(
     >>> made.score("halfpoint")
     0.5
     """
+    one_set("report.confusion_regions", scores)
     overall = confusion(scores, threshold)
     matrix = overall.matrix
     halfpoint = matrix.copy()

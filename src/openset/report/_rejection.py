@@ -8,7 +8,7 @@ import numpy as np
 from openset import _check
 from openset.metrics._intervals import wilson
 from openset.report._chart import Bar, Bars
-from openset.report._display import Brief, Display, from_records
+from openset.report._display import Brief, Display, from_records, one_set
 from openset.scores import Scores
 
 _SHOWN = 16
@@ -50,6 +50,7 @@ def per_class_rejection(
     [('cat', 1), ('dog', 0), ('unknown', 1)]
     """
     caller = "report.per_class_rejection"
+    one_set(caller, scores)
     threshold = _check.threshold(caller, threshold)
     rejected = scores.known < threshold
     is_known = ~scores.is_unknown

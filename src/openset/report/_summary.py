@@ -1,5 +1,6 @@
 """Sentences on top of the page: what came out, and whether it is more than chance."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -16,13 +17,16 @@ from openset.stats import compare, paired_t
 def counts(material: Material, boards: Mapping[str, Board]) -> list[str]:
     """Say how much was run."""
     methods = {run.method for run in material.runs}
-    repeats = {run.repeat for run in material.runs}
+    of_each = Counter((run.method, run.protocol) for run in material.runs)
     said = [_plural(len(methods), "method"), _plural(len(boards), "problem")]
     if material.folder is None:
         run = material.runs[0]
         return [f"{run.n:,} samples"]
-    if len(repeats) > 1:
-        said.append(_plural(len(repeats), "repeat"))
+    if max(of_each.values()) > 1:
+        # Repeats times seeds; a study may have more of them on one problem.
+        most = _plural(max(of_each.values()), "run")
+        said.append(most if len(set(of_each.values())) == 1 else f"up to {most}")
+        said[-1] += " of each"
     said.append(_plural(len(material.runs), "finished cell"))
     if material.n_failed:
         said.append(f"{material.n_failed:,} failed")
@@ -124,7 +128,7 @@ def _lead_over_runs(
         ]
     names = ", ".join(readable(name, 40) for name in equal[:4])
     more = f" and {len(equal) - 4} more" if len(equal) > 4 else ""
-    return [("By chance alone it could as well be ", f"{names}{more}", f" {how}.")]
+    return [("The lead over ", f"{names}{more}", f" may be chance {how}.")]
 
 
 def lead(

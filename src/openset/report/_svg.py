@@ -29,6 +29,8 @@ DARK = ("#6ba6ee", "#f0a04b", "#5cc79a", "#c192e8", "#f2809b", "#a5adba", "#d6c2
 _WIDTH, _HEIGHT = 400.0, 250.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 12.0, 26.0, 38.0
 _CHARACTER = 6.7  # about the width of a letter at 12 px
+_WIDE = 7.6  # of one in a wide font: where text would be cut off, not just crowded
+_NAME = 20  # letters of a bar's name
 _LONGEST = 52
 
 _STYLE = (
@@ -253,8 +255,8 @@ def _rows(entries: Sequence[tuple[str, str]], top: float) -> tuple[str, float]:
 
 
 def _bars(chart: Bars, label: str) -> str:
-    longest = max((len(readable(b.name, 22)) for b in chart.bars), default=4)
-    left = min(max(longest * _CHARACTER + 10, 40.0), 150.0)
+    longest = max((len(readable(b.name, _NAME)) for b in chart.bars), default=4)
+    left = max(longest * _WIDE + 10, 40.0)
     right, pitch, top = _WIDTH - 92, 19.0, 24.0 if chart.title else 8.0
     across = partial(_along, low=0.0, high=1.0, start=left, stop=right)
     bottom = top + pitch * len(chart.bars)
@@ -286,7 +288,7 @@ def _bars(chart: Bars, label: str) -> str:
 def _bar(bar: Bar, across: partial[Floats], left: float, y: float) -> str:
     x0, x1 = float(across(0.0)), float(across(bar.value))
     parts = [
-        _text(left - 8, y + 4, readable(bar.name, 22), anchor="end", kind="os-ink"),
+        _text(left - 8, y + 4, readable(bar.name, _NAME), anchor="end", kind="os-ink"),
         f'<path style="fill:{_colour(bar.colour)}" '
         f'd="M{_n(x0)} {_n(y - 6)}H{_n(x1)}V{_n(y + 6)}H{_n(x0)}Z"/>',
     ]

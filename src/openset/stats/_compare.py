@@ -9,11 +9,12 @@ import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics import Interval, get
-from openset.metrics._intervals import percentile, replicates
-from openset.scores import Scores
+from openset.metrics import REGISTRY, Interval, get
+from openset.metrics._intervals import need_spread, percentile, replicates
+from openset.scores import Scores, need_scores
 
 _ANALYTIC = ("auroc", "openauc", "partial_openauc")
+_NAMES = [name for name, metric in REGISTRY.items() if metric.kernel is not None]
 
 
 @dataclass(frozen=True)
@@ -73,20 +74,17 @@ def compare(
     (True, True)
     """
     _check_paired(a, b)
+    _check.one_of("compare", "metric", metric, _NAMES)
     _check.number(
         "compare", "level", level, low=0, high=1, open_low=True, open_high=True
     )
     if metric in _ANALYTIC and set(params) <= {"max_fpr"}:
         return _by_placements(a, b, metric, level, **params)
-    if threshold is None and get(metric).kind == "threshold":
-        msg = _check.must(
-            "a pair (threshold of a, threshold of b)",
-            caller="compare",
-            name="threshold",
-            got=None,
-            remedy=f"{metric} is a metric at a threshold",
-        )
-        raise ValueError(msg)
+    if get(metric).kind == "threshold":
+        _check_pair(threshold, metric)
+    # A generator would draw other samples for b than for a.
+    remedy = "It is a seed: both see the same resampled data"
+    _check.integer("compare", "rng", rng, low=0, remedy=remedy)
     pair = [
         _bootstrapped(
             scores,
@@ -108,11 +106,25 @@ def compare(
         b=value_b,
         difference=value_a - value_b,
         interval=replace(found, method=f"paired {found.method}"),
-        p_value=min(1.0, 2 * (tail + 1) / (resamples + 1)),
+        p_value=min(1.0, float(2 * (tail + 1) / (resamples + 1))),
     )
 
 
+def _check_pair(threshold: Any, metric: str) -> None:
+    if np.shape(threshold) != (2,):
+        msg = _check.must(
+            "a pair (threshold of a, threshold of b)",
+            caller="compare",
+            name="threshold",
+            got=repr(threshold),
+            remedy=f"{metric} is a metric at a threshold",
+        )
+        raise ValueError(msg)
+
+
 def _check_paired(a: Scores, b: Scores) -> None:
+    for scores in (a, b):
+        need_scores("compare", scores)
     if len(a) != len(b) or not np.array_equal(a.labels, b.labels):
         got = f"{len(a)} and {len(b)} samples"
         if len(a) == len(b):
@@ -126,6 +138,7 @@ def _check_paired(a: Scores, b: Scores) -> None:
         )
         raise ValueError(msg)
     _check.both_sides("compare", a.n_known, a.n_unknown)
+    need_spread("compare", a)
 
 
 def _by_placements(
@@ -137,7 +150,7 @@ def _by_placements(
     variance = 0.0
     for of_a, of_b in zip(*placed, strict=True):  # knowns, then unknowns
         spread = of_a - of_b
-        variance += float(spread.var(ddof=1)) / spread.size if spread.size > 1 else 0.0
+        variance += float(spread.var(ddof=1)) / spread.size
     difference = value_a - value_b
     error = sqrt(variance)
     half = float(scipy.stats.norm.ppf((1 + level) / 2)) * error
@@ -174,14 +187,20 @@ def _placements(
         return of_known, of_unknown
     bound = float(max_fpr)
     fpr_at_known = 1 - _share_below(unknown, known)
-    of_known = counts * np.maximum(bound - fpr_at_known, 0) / bound
+    of_known = counts * np.maximum(bound - fpr_at_known, 0)
     allowed = int(_check.fraction(bound) * unknown.size)
     if allowed < unknown.size:
+        # Some unknowns score `limit`; only a part of them, and of the area of this
+        # step, is inside the bound. These are the derivatives by its height and width.
         limit = np.sort(unknown)[::-1][allowed]
-        at_limit = np.count_nonzero((known > limit) & (counts > 0)) / known.size
-        inside = unknown > limit
-        of_unknown = np.where(inside, np.minimum(of_unknown - at_limit, 0), 0) / bound
-    return of_known, of_unknown
+        width = np.count_nonzero(unknown == limit) / unknown.size
+        part = bound - np.count_nonzero(unknown > limit) / unknown.size
+        height = float(counts @ (known == limit)) / known.size
+        at_limit = float(counts @ (known > limit)) / known.size + height * part / width
+        of_known[known == limit] = counts[known == limit] * part**2 / (2 * width)
+        of_unknown = np.where(unknown > limit, of_unknown - at_limit, 0.0)
+        of_unknown[unknown == limit] = -height * (part / width) ** 2 / 2
+    return of_known / bound, of_unknown / bound
 
 
 def _share_below(

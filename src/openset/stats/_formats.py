@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from openset.stats._leaderboard import Entry, Leaderboard
 
 _ARROWS = {"higher": "↑", "lower": "↓"}
-_ENDINGS = (".md", ".csv", ".tex", ".parquet")
+ENDINGS = (".md", ".csv", ".tex", ".parquet")
 
 LATEX = str.maketrans(
     {
@@ -61,6 +61,7 @@ def rich_table(board: "Leaderboard") -> Table:
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
+        padding=(0, 1, 0, 0),  # two spaces between columns, as in all our tables
         caption=escape("\n".join(board.notes)),
         caption_justify="left",
     )
@@ -133,7 +134,7 @@ def frame(records: Sequence[dict[str, Any]]) -> Any:
 def save(board: "Leaderboard", path: Path) -> Path:
     """Write the format the ending names."""
     caller = "Leaderboard.save"
-    _check.one_of(caller, f"the ending of {path.name}", path.suffix, _ENDINGS)
+    _check.one_of(caller, f"the ending of {path.name}", path.suffix, ENDINGS)
     if path.suffix == ".parquet":
         pa = _io.optional(caller, "pyarrow", name="tables")
         parquet = _io.optional(caller, "pyarrow.parquet", name="tables")

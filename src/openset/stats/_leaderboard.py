@@ -12,7 +12,7 @@ from openset._types import UndefinedMetricError
 from openset.metrics import REGISTRY
 from openset.results import Result, Results
 from openset.stats import _formats
-from openset.stats._paired_t import Correction, adjust, paired_t
+from openset.stats._paired_t import CORRECTIONS, Correction, adjust, paired_t
 from openset.stats._ranks import Ranks, ranks
 
 Columns = Literal["protocol", "metric"]
@@ -164,6 +164,16 @@ def leaderboard(
     wanted = [metric] if isinstance(metric, str) else list(metric)
     _check.one_of("leaderboard", "columns", columns, ["protocol", "metric"])
     _check.one_of("leaderboard", "blocks", blocks, ["auto", "protocol", "run"])
+    _check.one_of("leaderboard", "correction", correction, CORRECTIONS)
+    _check.number(
+        "leaderboard", "level", level, low=0, high=1, open_low=True, open_high=True
+    )
+    for name, given in (("results", results), ("metric", wanted)):
+        if not len(given):
+            got = f"no {'rows' if name == 'results' else 'names'}"
+            raise ValueError(
+                _check.must("non-empty", caller="leaderboard", name=name, got=got)
+            )
     have = sorted({row.metric for row in results})
     for name in wanted:
         _check.one_of("leaderboard", "metric", name, have)
@@ -178,6 +188,8 @@ def leaderboard(
     kept = [row for row in results if row.metric in set(wanted)]
     who = _names(kept)
     values = _values(kept, who, columns)
+    if columns == "metric":  # in the order asked for: the first one leads
+        values = {name: values[name] for name in wanted}
     better = {
         column: direction(column if columns == "metric" else wanted[0])
         for column in values
@@ -342,7 +354,10 @@ def _order(
 def _notes(board: Leaderboard) -> Iterable[str]:
     counts = sorted({entry.n for entry in board.entries.values()})
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
-    yield f"Mean ± standard deviation over {runs} run{'s' * (counts[-1] > 1)}."
+    if counts == [1]:
+        yield "One run each: there is no spread."
+    else:
+        yield f"Mean ± standard deviation over {runs} runs."
     if any(entry.p_value is not None for entry in board.entries.values()):
         yield (
             f"↓ worse than the best of its column (paired t-test over the same runs, "

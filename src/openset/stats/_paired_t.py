@@ -14,6 +14,7 @@ from openset._types import UndefinedMetricError
 from openset.results import Results
 
 Correction = Literal["holm", "bonferroni", "none"]
+CORRECTIONS = ("holm", "bonferroni", "none")
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def paired_t(
     >>> round(tests[0].difference, 4), round(tests[0].p_value, 4)
     (0.05, 0.0131)
     """
-    _check.one_of("paired_t", "correction", correction, ["holm", "bonferroni", "none"])
+    _check.one_of("paired_t", "correction", correction, CORRECTIONS)
     if test_share is not None:
         _check.number("paired_t", "test_share", test_share, low=0, open_low=True)
     table = _table(results)
@@ -87,7 +88,11 @@ def adjust(p_values: ArrayLike, correction: Correction = "holm") -> list[float]:
     >>> adjust([0.01, 0.04, 0.03]), adjust([0.01, 0.04, 0.03], "bonferroni")
     ([0.03, 0.06, 0.06], [0.03, 0.12, 0.09])
     """
+    _check.one_of("adjust", "correction", correction, CORRECTIONS)
     p = np.asarray(p_values, dtype=float)
+    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
+        rule = "a vector of numbers in [0, 1]"
+        raise ValueError(_check.must(rule, caller="adjust", name="p_values", got=p))
     if correction == "none":
         return [float(value) for value in p]
     if correction == "bonferroni":
@@ -113,10 +118,12 @@ def _table(results: Any) -> dict[str, NDArray[np.float64]]:
             raise ValueError(msg)
         table = results.paired("detector")
     else:
-        table = {
-            str(name): np.asarray(values, dtype=float)
-            for name, values in results.items()
-        }
+        rule = "Results, or a mapping from method to its values"
+        remedy = "Say whose values they are: {'ours': [...], 'theirs': [...]}"
+        _check.instance(
+            "paired_t", "results", results, Mapping, rule=rule, remedy=remedy
+        )
+        table = {str(name): _values(name, values) for name, values in results.items()}
     if len(table) < 2:
         msg = _check.must(
             "at least two methods", caller="paired_t", name="results", got=len(table)
@@ -127,6 +134,16 @@ def _table(results: Any) -> dict[str, NDArray[np.float64]]:
         msg = f"paired_t: undefined for fewer than two runs, got {n}"
         raise UndefinedMetricError(msg)
     return table
+
+
+def _values(name: str, values: ArrayLike) -> NDArray[np.float64]:
+    array = np.asarray(values, dtype=float)
+    caller, what = "paired_t", f"values of {name!r}"
+    _check.vector(caller, what, array)
+    if not np.isfinite(array).all():
+        got = array[~np.isfinite(array)][0]
+        raise ValueError(_check.must("finite", caller=caller, name=what, got=got))
+    return array
 
 
 def _test(
@@ -140,9 +157,10 @@ def _test(
     n = spread.size
     mean = float(spread.mean())
     variance = float(spread.var(ddof=1)) * (1 / n + (test_share or 0.0))
-    # Equal spreads leave rounding behind: that is no variance.
-    if variance <= (1e-15 * max(abs(mean), 1e-300)) ** 2:
-        if mean == 0:
+    # Equal differences leave the rounding of both values behind: that is no variance.
+    rounding = 4 * np.spacing(max(np.abs(a).max(), np.abs(b).max()))
+    if np.ptp(spread) <= rounding:
+        if abs(mean) <= rounding:
             return 0.0, 0.0, 1.0
         msg = (
             f"paired_t: undefined for {name_a} and {name_b}: they differ by the same "

@@ -104,6 +104,8 @@ def ranks(
 def _matrix(table: Mapping[str, ArrayLike]) -> tuple[list[str], NDArray[Any]]:
     names = [str(name) for name in table]
     columns = [np.asarray(values, dtype=float) for values in table.values()]
+    for name, column in zip(names, columns, strict=True):
+        _check.vector("ranks", f"values of {name!r}", column)
     if len(names) < 2:
         msg = _check.must(
             "of at least two methods", caller="ranks", name="table", got=len(names)
@@ -111,7 +113,7 @@ def _matrix(table: Mapping[str, ArrayLike]) -> tuple[list[str], NDArray[Any]]:
         raise ValueError(msg)
     n = _check.same_length("ranks", dict(zip(names, map(len, columns), strict=True)))
     values = np.stack(columns, axis=1)
-    if n < 2 or values.ndim != 2:
+    if n < 2:
         msg = f"ranks: undefined for fewer than two problems, got {n}"
         raise UndefinedMetricError(msg)
     if np.isnan(values).any():

@@ -11,6 +11,7 @@ with _io.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 
+_SHOWN = 6  # layers in a message: a large network has hundreds
 _REMEDY = "Name the layer: head='fc' (see model.named_modules())"
 
 
@@ -30,6 +31,13 @@ class Head:
         if self.layer.bias is None:
             return self.weight().new_zeros(self.layer.out_features)
         return self.layer.bias.detach()
+
+
+def check_module(caller: str, model: Any) -> None:
+    """Refuse what is no network."""
+    if not isinstance(model, nn.Module):
+        rule, got = "an nn.Module", type(model).__name__
+        raise TypeError(_check.must(rule, caller=caller, name="model", got=got))
 
 
 def named(caller: str, model: nn.Module, head: str | nn.Module) -> Head:
@@ -120,13 +128,15 @@ def by_running(
         if any(is_same(output, final) for output in outputs)
     ]
     if len(fits) != 1:
-        heard = f" among {', '.join(made)}" if made else ": it has no linear layer"
+        last = ", ".join([*made][-_SHOWN:])
+        among = f" among {last}" if len(made) <= _SHOWN else f"; the last are {last}"
         msg = _check.must(
             "the linear layer whose output is the model's",
             caller=caller,
             name="the head",
-            got=f"{', '.join(fits) if fits else 'none'}{heard}",
-            remedy=remedy,
+            got=f"{', '.join(fits) or 'none'}{among if made else ': no nn.Linear ran'}",
+            # A layer that is not there cannot be named.
+            remedy=remedy if made or remedy != _REMEDY else "It must end in one",
         )
         raise ValueError(msg)
     return named(caller, model, fits[0])

@@ -4,7 +4,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from openset.train._rows import Files, Memory
 with _io.importing("openset.train.extract", "torch"):
     import torch
     from torch import Tensor, nn
+    from torch.nn.parallel import DataParallel, DistributedDataParallel
     from torch.utils.data import DataLoader
     from torch.utils.data.distributed import DistributedSampler
 
@@ -85,6 +86,7 @@ def extract(
     >>> outputs
     Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
     """
+    _head.check_module(_CALLER, model)
     _check_loader(loader)
     names = tuple(classes)
     given = None if head is None else _head.named(_CALLER, model, head)
@@ -138,7 +140,8 @@ def _run(
     """Send every batch through the model, into `rows`; return the last layer."""
     batches = bar(loader, "extracting", total=_length(loader), show=progress)
     seen = done = 0
-    with _head.evaluating(model):
+    heard: list[tuple[Tensor, Tensor]] | None = None
+    with _head.evaluating(model), ExitStack() as stack:
         for number, batch in enumerate(batches):
             arguments, keywords, labels = _parts(batch, place)
             if keywords:
@@ -153,8 +156,10 @@ def _run(
                     done = _same_labels(rows, done, labels)
                     seen += 1
                     continue
-            with _head.listening(head) as heard:
-                model(*arguments, **keywords)
+            if heard is None:  # once for all: a compiled network looks at its hooks
+                heard = stack.enter_context(_head.listening(head))
+            heard.clear()
+            model(*arguments, **keywords)
             features, logits = _head.check_heard(_CALLER, head, heard)
             arrays = {"logits": _numpy(logits), "features": _numpy(features)}
             if labels is not None:
@@ -219,9 +224,10 @@ def _parts(
 
 def _check_keywords(model: nn.Module, keywords: Mapping[str, Any]) -> None:
     """Refuse entries of a batch that the model does not take by these names."""
+    model = _unwrapped(model)
     try:
         signature = inspect.signature(model.forward)
-    except (TypeError, ValueError):  # of a compiled network: it will tell by itself
+    except (TypeError, ValueError):  # it will tell by itself
         return
     try:
         signature.bind(**keywords)
@@ -236,6 +242,14 @@ def _check_keywords(model: nn.Module, keywords: Mapping[str, Any]) -> None:
             remedy="Rename them in the loader, or let it give (inputs, labels)",
         )
         raise TypeError(msg) from error
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """Return the network inside of what takes any arguments and passes them on."""
+    if isinstance(model, DataParallel | DistributedDataParallel):
+        return _unwrapped(model.module)
+    inner = getattr(model, "_orig_mod", None)  # compiled
+    return model if inner is None else _unwrapped(inner)
 
 
 def _moved(value: Any, place: Any) -> Any:

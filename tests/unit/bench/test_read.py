@@ -31,7 +31,20 @@ def said(text, name="study.yaml"):
             "study.yaml: detectors[0].q must be a parameter of knn (k",
         ),
         ("detectors: [best]", "study.yaml: detectors[0].name must be one of 'msp'"),
-        ("detectors: []", "study.yaml: detectors must "),
+        ("detectors: []", "study.yaml: detectors must have an entry, got []"),
+        (
+            "detectors: [msp]\nseeds: 0",
+            "study.yaml: seeds must be a number >= 1 or a list of seeds, got 0",
+        ),
+        (
+            "detectors: [msp]\nseeds: [3, 0, 3]",
+            "study.yaml: seeds[2] must differ from the others, got 3 again",
+        ),
+        (
+            "detectors: [msp]\ncalibrate: {objective: osa}",
+            "study.yaml: calibrate.surrogate must be made up ('mixup', 'noise', "
+            "'left-out') or 'none' where protocols[0] has no surrogate classes",
+        ),
         ("seeds: 2", "study.yaml: detectors must be given, got nothing"),
         (
             "detectors: [msp]\nseeds: [-1]",
@@ -110,9 +123,29 @@ def test_a_study_may_import_nothing_but_classifiers_of_sklearn():
         assert "models[0].estimator must be a classifier" in said(head + text)
 
 
+def test_parameters_a_classifier_does_not_have_are_refused_before_anything_runs():
+    text = (
+        "protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]\n"
+        "models: [{kind: sklearn, estimator: sklearn.svm.SVC, params: {q: 1}}]\n"
+        "detectors: [msp]"
+    )
+    found = said(text)
+    assert found.startswith("study.yaml: models[0]: SVC")
+    assert "'q'" in found
+
+
+def test_a_training_method_that_does_not_exist_is_refused_before_anything_runs():
+    pytest.importorskip("torch", reason="names the training methods")
+    text = HEAD.replace("mlp", "network") + "detectors: [msp]\nmethods: [sofmax]"
+    found = said(text)
+    assert found.startswith("study.yaml: methods[0].name must be one of 'softmax'")
+    assert found.endswith("Did you mean 'softmax'?")
+
+
 def test_a_file_that_is_no_table_or_no_yaml_is_named():
+    where = "study.yaml: line 1, column 6: while parsing a flow sequence: expected"
+    assert said("a: [1").startswith(where)
     assert "study.yaml: the file must be a table of keys, got list" in said("[1, 2]")
-    assert said("a: [1").startswith("study.yaml: ")
     assert "could not determine a constructor" in said("a: !!python/object:os.x {}")
     assert said("a = ", "study.toml").startswith("study.toml: ")
 

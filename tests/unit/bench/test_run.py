@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 import time
 
 import numpy as np
 import pytest
+from sklearn.neural_network import MLPClassifier
 
 from openset import Outputs, Scores, bench, checks, evaluate, protocols, runs
 from openset.bench import parse, plan
@@ -84,6 +86,34 @@ def test_a_study_may_grow_but_not_change_in_its_folder(tmp_path):
     assert (done.n_cells, done.n_run) == (8, 2)
     with pytest.raises(ValueError, match="2 cells that are not in it"):
         bench.run(small(), tmp_path, backend="sequential")
+
+
+def test_an_interrupted_network_is_not_kept_as_if_it_were_trained(
+    tmp_path, monkeypatch
+):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MLPClassifier, "_backprop", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(small(), tmp_path, backend="sequential")
+    assert not list((tmp_path / "networks").iterdir())
+    assert not runs.finished(tmp_path)
+
+
+def test_a_damaged_network_says_that_it_can_be_trained_again(undisturbed, tmp_path):
+    out = tmp_path / "run"
+    shutil.copytree(undisturbed, out)
+    shutil.rmtree(out / "cells")
+    network = sorted((out / "networks").iterdir())[0]
+    (network / "test" / "logits.npy").write_bytes(b"x")
+    done = bench.run(small(), out, backend="sequential")
+    assert len(done.failed) == 3
+    remedy = f"Or delete {network}: the next run trains it again"
+    assert all(remedy in failure["error"] for failure in done.failed)
+    shutil.rmtree(network)
+    assert not bench.run(small(), out, backend="sequential").failed
+    assert contents(out) == contents(undisturbed)
 
 
 def test_a_failing_cell_is_reported_and_stops_nobody(tmp_path):

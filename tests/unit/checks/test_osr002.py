@@ -34,7 +34,8 @@ def test_several_draws_everywhere_pass():
     grid = protocols.grid(10, openness=[0.1, 0.3], repeats=4)
     finding = look("OSR002", protocols=grid)
     assert finding.status == "passed"
-    assert "at least 4 class draws" in finding.message
+    values = ", ".join(f"{v:.3f}" for v in sorted({p.openness for p in grid}))
+    assert finding.message == f"at least 4 class draws at openness {values}"
 
 
 def test_no_protocols_is_not_applicable():

@@ -46,6 +46,7 @@ def test_the_same_scores_under_two_names_are_a_finding():
     finding = look("OSR009", scores={"seed0": scores(), "seed1": scores()})
     assert finding.is_finding
     assert "'seed0' and 'seed1'" in finding.message
+    assert "a model that does not depend on its seed" in finding.remedy
 
 
 def test_other_scores_pass():

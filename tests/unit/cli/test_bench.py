@@ -41,7 +41,7 @@ def test_a_run_prints_the_table_and_saves_it(study, tmp_path):
     assert len(runs.results(out).where(metric="openauc")) == 6
     assert "knn(k=3)" in (tmp_path / "t.md").read_text()
     again = call(study, "--out", out, "--dry-run")
-    assert "6 finished. About 0 seconds" in again.stdout
+    assert "6 finished. Nothing is left to run." in again.stdout
 
 
 def test_a_failing_cell_makes_the_exit_code_one(study, tmp_path):
@@ -54,6 +54,32 @@ def test_a_failing_cell_makes_the_exit_code_one(study, tmp_path):
     assert done.exit_code == 1
     assert "2 failed" in done.stdout
     assert "outputs must have head" in done.stderr
+    assert "DecisionTreeClassifier, vim, repeat 0, seed 0: " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--save", "table.xls", "bench: the ending of table.xls must be one of '.md'"),
+        ("--jobs", 0, "bench: jobs must be an integer >= 1, got 0. -1 takes all cores"),
+        ("--backend", "cloud", "bench: backend must be one of 'loky'"),
+    ],
+)
+def test_a_wrong_option_is_said_before_anything_runs(
+    study, tmp_path, option, value, message
+):
+    out = tmp_path / "run"
+    for dry in ([], ["--dry-run"]):
+        done = call(study, "--out", out, option, value, *dry)
+        assert message in str(done.exception)
+        assert not out.exists()
+
+
+def test_a_dry_run_names_the_protocol_that_cannot_be_drawn(study, tmp_path):
+    study.write_bytes(SMALL.replace(b"unknown: 4", b"unknown: 5"))
+    done = call(study, "--out", tmp_path / "run", "--dry-run")
+    message = "bench: protocols[0]: holdout: n_known + n_unknown must be at most 10"
+    assert message in str(done.exception)
 
 
 def test_help_has_an_example_and_says_how_to_go_on():

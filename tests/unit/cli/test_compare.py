@@ -138,3 +138,12 @@ def test_names_are_not_markup(files, tmp_path):
     strange = tmp_path / "[bold]x.npz"
     Scores.load(files[0]).save(strange)
     assert "[bold]x" in printed(files[1], strange)
+
+
+def test_a_perfect_detector_hides_no_interval_of_the_others(files, tmp_path):
+    other = Scores.load(files[0])
+    perfect = other.with_known(np.where(other.is_unknown, -1.0, 1.0))
+    text = printed(perfect.save(tmp_path / "perfect.npz"), files[0])
+    span = evaluate(other).intervals["auroc"]
+    after = text[text.index("AUROC ") :]
+    assert f"±{(span.high - span.low) / 2:.3f}" in after.splitlines()[1]

@@ -73,6 +73,15 @@ def test_tables_name_their_source(tmp_path):
     assert "\nfrom KEEL, " in run("vowel", "--root", tmp_path)
 
 
+def test_one_data_set_can_be_json(tmp_path):
+    found = json.loads(run("cub", "--json", "--root", tmp_path))
+    assert (found["name"], found["n_classes"], found["here"]) == ("cub", 200, False)
+
+
+def test_a_folder_is_no_markup(tmp_path):
+    assert "[red]data/cub/" in run("cub", "--root", tmp_path / "[red]data")
+
+
 def test_an_unknown_name_lists_the_known_ones():
     result = RUNNER.invoke(app, ["datasets", "imagenot"])
     assert isinstance(result.exception, ValueError)

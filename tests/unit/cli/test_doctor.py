@@ -40,6 +40,7 @@ def test_the_table_fits_a_terminal_and_names_every_extra():
         assert extra.name in output
     assert "cores" in output
     assert "threads" in output
+    assert " :" not in output  # a library without a version
     assert "sets here" in output
 
 

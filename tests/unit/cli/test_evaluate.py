@@ -81,6 +81,41 @@ def test_latex_escapes_names_and_goes_to_a_file(path, tmp_path):
     assert text.count(r"\midrule") == 3
 
 
+def test_a_level_is_written_with_its_digits(path):
+    assert "99.9% interval" in run("evaluate", path, "--level", 0.999)
+    assert "99.5% interval" in run("evaluate", path, "--level", 0.995, "--groups")
+
+
+def test_a_group_called_all_is_not_taken_for_all(path, tmp_path):
+    scores = Scores.load(path)
+    groups = np.where(scores.groups == "far", "all", scores.groups)
+    named = Scores(
+        labels=scores.labels,
+        predicted=scores.predicted,
+        known=scores.known,
+        groups=groups,
+    ).save(tmp_path / "named.npz")
+    found = json.loads(run("evaluate", named, "--json", "--groups"))
+    counts = {name: document["n_unknown"] for name, document in found.items()}
+    assert counts == {"all": 100, "group all": 50, "near_by": 50}
+
+
+def test_groups_are_columns_or_clusters(path):
+    words = ["evaluate", str(path), "--bootstrap", "10", "--clusters"]
+    result = CliRunner().invoke(app, [*words, "--groups"])
+    assert result.exit_code == 2
+    assert "at most one of --groups and --clusters" in " ".join(result.output.split())
+    alone = CliRunner().invoke(app, words)
+    assert "got 1 group of knowns and 2 of unknowns" in str(alone.exception)
+
+
+def test_names_of_files_are_not_markup(path, tmp_path):
+    strange = tmp_path / "[bold]x.npz"
+    strange.write_bytes(path.read_bytes())
+    assert "[bold]x.npz: 100 known samples" in run("evaluate", strange)
+    assert "[bold]y" in run("evaluate", path, "--csv", "--out", tmp_path / "[bold]y")
+
+
 def test_bootstrap_adds_intervals(path):
     document = json.loads(run("evaluate", path, "--json", "--bootstrap", 50))
     assert "low" in document["metrics"]["fpr_at_tpr"]

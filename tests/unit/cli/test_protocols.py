@@ -36,6 +36,28 @@ def test_the_first_split_is_shown_if_none_is_named():
     assert "cub/Easy" in run("show", "cub")
 
 
+def test_one_protocol_of_a_file_is_shown_by_its_number(tmp_path):
+    draws = protocols.holdout(10, 6, 4, repeats=3)
+    path = draws.save(tmp_path / "draws.json")
+    assert f"hash {draws[2].hash}\n" in run("show", path, 2)
+    assert Protocol.from_json(run("show", path, 1, "--json")) == draws[1]
+    result = RUNNER.invoke(app, ["protocols", "show", str(path), "3"])
+    message = "protocols show: SPLIT must be one of '0', '1', '2', got '3'"
+    assert str(result.exception) == message
+
+
+def test_names_are_no_markup(tmp_path):
+    path = tmp_path / "[red]draws.json"
+    names = "[bold]cat,[red]dog,fox"
+    counts = ["--known", 1, "--unknown", 1]
+    one = run("holdout", names, *counts, "--out", path)
+    several = run("holdout", names, *counts, "--repeats", 3, "--out", path)
+    for text in (one, several):
+        assert "[bold]cat" in text
+        assert "[red]dog" in text
+        assert f"wrote {path}" in text
+
+
 def test_long_lists_are_shortened():
     text = run("show", "imagenet-21k-p", "hard")
     assert "… (991)" in " ".join(text.split())

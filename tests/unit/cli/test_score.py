@@ -67,11 +67,18 @@ def test_options_are_read_from_the_name():
     for text, words in {
         "pstmax": "name must be one of 'msp'",
         "knn:k": "must be name:option=value",
-        "knn:kk=3": "knn does not take these options",
+        "knn:kk=3": "knn does not take these options: kk=3. It takes k, bank",
+        "energy:x=3": "energy does not take these options: x=3. It takes ",
         "knn:k=0": "KNN: k must be an integer >= 1, got 0",
     }.items():
         with pytest.raises(ValueError, match=words):
             recipe(text)
+
+
+def test_names_of_files_are_printed_as_they_are(splits, tmp_path):
+    train, test = splits
+    out = tmp_path / "[bold]x.npz"
+    assert str(out) in run("score", "-d", "msp", "--train", train, test, "-o", out)
 
 
 def test_what_cannot_be_compared_is_refused(splits, tmp_path):

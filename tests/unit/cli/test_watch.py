@@ -47,7 +47,9 @@ def test_the_exit_code_says_whether_something_changed(files):
     reference = ["--reference", files / "calibration.npz"]
     quiet = run(files, *reference, files / "quiet.npz", files / "folder", code=0)
     assert quiet.count("ok") == 4
-    assert "At most 1.00% of windows give a false alarm" in quiet
+    assert "At most 1% of windows give a false alarm" in quiet
+    rare = run(files, "--false-alarms", "1e-6", files / "quiet.npz", code=0)
+    assert "At most 0.0001% of windows" in rare
     assert "alarm" in run(files, *reference, files / "strange.npz", code=1)
     both = run(files, *reference, files / "quiet.npz", files / "faint.npz", code=1)
     assert "quiet.npz" in both

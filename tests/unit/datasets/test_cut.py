@@ -162,6 +162,18 @@ def test_cuts_that_make_no_sense_are_explained(zoo, changes, message):
         cut(zoo, replace(PROTOCOL, **changes))
 
 
+@pytest.mark.parametrize("function", [cut, folds])
+def test_names_and_several_draws_are_no_data_set_and_no_protocol(zoo, function):
+    name = function.__name__
+    message = rf"{name}: dataset must be a Dataset, got str. Load it with datasets.load"
+    with pytest.raises(TypeError, match=message):
+        function("zoo", PROTOCOL)
+    draws = protocols.holdout(zoo, 3, 2, repeats=2)
+    message = rf"{name}: protocol must be a Protocol, got Draws. .* draws\[0\]"
+    with pytest.raises(TypeError, match=message):
+        function(zoo, draws)
+
+
 def test_a_data_set_too_many_is_refused(zoo, other):
     with pytest.raises(ValueError, match="unknown= must be left out"):
         cut(zoo, PROTOCOL, unknown=other)

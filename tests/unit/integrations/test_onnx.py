@@ -14,6 +14,7 @@ from torch import nn
 from openset import ArtefactError, Outputs, Rejector, detectors
 from openset.detectors.combined import knots_of
 from openset.integrations.onnx import OPSET, export, exportable
+from openset.integrations.torch import OpenSetModule
 from tests.unit.detectors.synthetic import N_CLASSES, WIDTH, split
 from tests.unit.integrations.rejectors import altered
 
@@ -345,11 +346,19 @@ def test_tensors_of_a_network_are_found_or_named(tmp_path):
     assert_array_equal(found, named)
 
 
-def test_a_network_that_ends_in_a_softmax_is_refused(tmp_path):
-    model, _ = onnx_network(18, softmax=True)
-    with pytest.raises(ValueError, match="none found: a Softmax makes 'logits'"):
-        export(calibrated(detectors.KNN(k=5)), tmp_path / "x.onnx", model)
+@pytest.mark.parametrize("recipe", [detectors.MSP(), detectors.KNN(k=5)])
+def test_a_network_that_ends_in_a_softmax_is_refused_or_cut(recipe, tmp_path):
+    model, arrays = onnx_network(18, softmax=True)
+    rejector, path = calibrated(recipe), tmp_path / "x.onnx"
+    with pytest.raises(ValueError, match=r"got 'logits', which a Softmax makes of 'z'"):
+        export(rejector, path, model)
     assert list(tmp_path.iterdir()) == []
+    export(rejector, path, model, logits="z")
+    x = np.random.default_rng(1).normal(size=(9, 6)).astype(np.float32)
+    features = np.maximum(x @ arrays["A"], 0)
+    outputs = Outputs(logits=features @ arrays["W"] + arrays["b"], features=features)
+    [classes] = session(path).run(["class"], {"x": x})
+    assert_array_equal(classes, rejector.predict(outputs))
 
 
 def test_a_network_with_our_names_is_refused(tmp_path):
@@ -357,6 +366,38 @@ def test_a_network_with_our_names_is_refused(tmp_path):
     model, _ = onnx_network(18, names=("logits", "class"))
     with pytest.raises(ValueError, match=r"free of tensors named class, .* got class"):
         export(rejector, tmp_path / "x.onnx", model)
+    model, _ = onnx_network(18)
+    model.graph.initializer.append(numpy_helper.from_array(np.ones(1), "threshold"))
+    with pytest.raises(ValueError, match=r"free of tensors .* got threshold"):
+        export(rejector, tmp_path / "x.onnx", model)
+
+
+def test_nodes_of_a_network_may_have_any_name(tmp_path):
+    model, _ = onnx_network(18)
+    model.graph.node[0].name = "class"
+    export(calibrated(detectors.MSP()), tmp_path / "x.onnx", model)
+    x = np.ones((2, 6), dtype=np.float32)
+    assert session(tmp_path / "x.onnx").run(["class"], {"x": x})[0].shape == (2,)
+
+
+def test_a_network_of_an_old_format_is_raised(tmp_path):
+    model, arrays = onnx_network(8)
+    model.ir_version = 3  # where constants are inputs too
+    model.graph.input.extend(
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape)
+        for name, array in arrays.items()
+    )
+    path = export(calibrated(detectors.KNN(k=5)), tmp_path / "x.onnx", model)
+    x = np.ones((2, 6), dtype=np.float32)
+    assert session(path).run(["class"], {"x": x})[0].shape == (2,)
+
+
+def test_logits_of_three_axes_are_refused(tmp_path):
+    model, _ = onnx_network(18)
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "one"))
+    model.graph.node.append(helper.make_node("Unsqueeze", ["logits", "one"], ["deep"]))
+    with pytest.raises(ValueError, match=r"'deep' must be of shape \(n, d\), got 3"):
+        export(calibrated(detectors.MSP()), tmp_path / "x.onnx", model, logits="deep")
 
 
 def test_bad_requests_are_named(tmp_path):
@@ -371,6 +412,18 @@ def test_bad_requests_are_named(tmp_path):
         export(rejector, path, 3)
     with pytest.raises(ValueError, match="example must be an input of the module"):
         export(rejector, path, network())
+    with pytest.raises(TypeError, match=r"example must be a tensor.*got ndarray"):
+        export(rejector, path, network(), example=np.ones((2, 6)))
+    for name in ("example", "logits", "features"):
+        with pytest.raises(ValueError, match=f"{name} must be left out without a mod"):
+            export(rejector, path, **{name: "z"})
+    with pytest.raises(ValueError, match="features must be the name of"):
+        export(rejector, path, onnx_network(18)[0], features="c")
+    with pytest.raises(TypeError, match="rejector must be a Rejector, got Fitted"):
+        export(rejector.fitted, path)
+    wrapped = OpenSetModule(network(), rejector, head="2")
+    with pytest.raises(TypeError, match="model must be the plain network"):
+        export(rejector, path, wrapped, example=torch.ones(2, 6))
     fitted = detectors.Fitted(
         detector=detectors.KNN(k=2, backend="faiss"), state={}, widths={}
     )

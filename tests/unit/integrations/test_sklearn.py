@@ -9,7 +9,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_blobs
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression, Perceptron
+from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -164,8 +164,28 @@ def test_labels_and_the_unknown_label_must_be_of_one_kind():
     with pytest.raises(ValueError, match="must be a number where classes are int64"):
         model.fit(X, y)
     model = OpenSetClassifier(LogisticRegression())
-    with pytest.raises(ValueError, match=r"must be of their kind .* bool"):
+    with pytest.raises(ValueError, match=r"y must be numbers or texts, got dtype bool"):
         model.fit(X, y == 0)
+    mixed = NAMES[y].astype(object)
+    mixed[:9] = -1
+    with pytest.raises(TypeError, match="y must be all texts or all numbers, got int "):
+        model.fit(X, mixed)
+    with pytest.raises(ValueError, match=r"unknown_label must be a label.*got \[-1\]"):
+        model.set_params(unknown_label=[-1]).fit(X, y)
+
+
+@pytest.mark.parametrize("unknowns", [False, True])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("tpr", 2.0), ("surrogate", "class"), ("cv", "3"), ("cv", 1), ("cv", [0])],
+)
+def test_wrong_options_are_refused_with_unknowns_and_without(option, value, unknowns):
+    X, y = blobs()
+    if unknowns:
+        X, y = np.r_[X, elsewhere()], np.r_[y, [-1] * len(elsewhere())]
+    model = OpenSetClassifier(LogisticRegression(), **{option: value})
+    with pytest.raises(ValueError, match=f"OpenSetClassifier: {option} must be"):
+        model.fit(X, y)
 
 
 def test_labels_that_are_all_unknown_are_refused():
@@ -233,8 +253,24 @@ def test_a_linear_classifier_is_a_head():
             model = OpenSetClassifier(LogisticRegression(), detector=kind)
             model.fit(X[rows], y[rows])
             assert np.isfinite(model.knownness(X)).all()
-    with pytest.raises(ValueError, match=r"ReAct\.fit: outputs must have head"):
+    with pytest.raises(TypeError, match=r"estimator must be linear.*got GaussianNB"):
         OpenSetClassifier(GaussianNB(), detector="react").fit(X, y)
+
+
+def test_weights_of_pairs_of_classes_are_no_head():
+    X, y = blobs()
+    machine = SVC(kernel="linear")  # three classes have three pairs
+    assert machine.fit(X, y).coef_.shape == (3, X.shape[1])
+    with pytest.raises(TypeError, match=r"for detector 'react', got SVC"):
+        OpenSetClassifier(machine, detector="react").fit(X, y)
+    OpenSetClassifier(machine, detector="react").fit(X[y < 2], y[y < 2])
+
+
+def test_predictions_are_those_of_the_detector_fitted():
+    X, y = blobs()
+    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis").fit(X, y)
+    before = model.predict(elsewhere())
+    assert_array_equal(model.set_params(detector="msp").predict(elsewhere()), before)
 
 
 def test_text_and_sparse_inputs_are_passed_through():
@@ -313,7 +349,7 @@ def test_a_splitter_may_be_given():
 
     with pytest.raises(ValueError, match=r"samples of every class .* with 2 of 3"):
         OpenSetClassifier(LogisticRegression(), cv=ByClass()).fit(X, y)
-    with pytest.raises(ValueError, match="cv must be at least 2 folds"):
+    with pytest.raises(ValueError, match="cv must be an integer >= 2, got 1"):
         OpenSetClassifier(LogisticRegression(), cv=1).fit(X, y)
 
 
@@ -322,4 +358,6 @@ def test_a_classifier_without_scores_is_named():
     one_against_one = SVC(decision_function_shape="ovo")
     with pytest.raises(TypeError, match="must be a classifier with predict_proba"):
         OpenSetClassifier(one_against_one).fit(X, y)
+    with pytest.raises(TypeError, match="must be a classifier, got LinearRegression"):
+        OpenSetClassifier(LinearRegression()).fit(X, y)
     assert OpenSetClassifier(Perceptron()).fit(X, y).knownness(X).shape == (90,)

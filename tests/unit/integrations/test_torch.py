@@ -1,6 +1,7 @@
 """A network and its rejector as one module."""
 
 import copy
+import gc
 import shutil
 import threading
 import warnings
@@ -86,7 +87,7 @@ def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):
         result = compiled(inputs)
         assert_allclose(result.known, plain.known, rtol=1e-5)
         assert_array_equal(result.classes, plain.classes)
-    assert not module._heard
+    assert not module._ear.heard
 
 
 @pytest.mark.skipif(
@@ -178,7 +179,7 @@ def test_networks_are_wrapped_and_run(name, rng):
     clear = np.abs(rejector.known(outputs) - rejector.threshold.value) > 1e-3
     assert_array_equal(result.classes[clear], rejector.predict(outputs)[clear])
     model(images)  # on its own: nobody listens, nothing is kept
-    assert not module._heard
+    assert not module._ear.heard
 
 
 def test_a_compiled_network_is_listened_to(rng):
@@ -191,6 +192,40 @@ def test_a_compiled_network_is_listened_to(rng):
     torch._dynamo.reset()
     result = torch.compile(module, backend="eager")(images)
     assert_allclose(result.known, module(images).known, atol=1e-5)
+
+
+def test_a_network_compiled_by_itself_is_listened_to(test, inputs):
+    torch._dynamo.reset()
+    network = torch.compile(linear_model(test), backend="eager")
+    network(inputs)  # before anybody listens
+    module = OpenSetModule(network, rejector_of("knn"))
+    plain = OpenSetModule(linear_model(test), rejector_of("knn"))
+    assert torch.equal(module(inputs).classes, plain(inputs).classes)
+
+
+def test_a_module_that_is_gone_leaves_no_hook(test, inputs):
+    network = linear_model(test)
+    hooks = network[1]._forward_hooks
+    for _ in range(3):
+        OpenSetModule(network, rejector_of("knn"))
+    gc.collect()
+    assert not hooks
+    module = OpenSetModule(network, rejector_of("knn"))
+    twin = copy.deepcopy(module)
+    del module
+    gc.collect()
+    assert not hooks
+    assert twin(inputs).classes.shape == (len(inputs),)
+
+
+def test_the_detector_is_not_run_in_half_precision(test, inputs):
+    module = OpenSetModule(linear_model(test), rejector_of("knn"))
+    plain = module.score(module(inputs).logits.bfloat16(), inputs.bfloat16())[1]
+    with torch.autocast("cpu", torch.bfloat16):
+        known = module(inputs).known
+        same = module.score(module(inputs).logits.bfloat16(), inputs.bfloat16())[1]
+    assert known.dtype == torch.float32
+    assert torch.equal(same, plain)
 
 
 def test_thresholds_per_class_are_applied(test, inputs):
@@ -280,6 +315,14 @@ def _wide(rejector):
         detector=rejector.fitted.detector, state={}, widths={"n_classes": N_CLASSES}
     )
     return altered(rejector, fitted=fitted)
+
+
+def test_what_is_no_network_or_no_rejector_is_named(test):
+    rejector = rejector_of("msp")
+    with pytest.raises(TypeError, match=r"model must be an nn.Module, got func"):
+        OpenSetModule(lambda x: x, rejector)
+    with pytest.raises(TypeError, match="rejector must be a Rejector, got Outputs"):
+        OpenSetModule(linear_model(test), test)
 
 
 def test_a_wrong_head_is_named():

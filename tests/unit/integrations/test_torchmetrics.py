@@ -146,6 +146,13 @@ def test_bad_batches_are_named():
         OpenAUC().update(known, predicted, labels[:3])
     with pytest.raises(ValueError, match="ids must be at most"):
         OpenAUC().update(known, predicted, labels, torch.arange(N) + (1 << 60))
+    least = torch.full((N,), torch.iinfo(torch.int64).min)
+    with pytest.raises(ValueError, match="ids must be at most"):
+        OpenAUC().update(known, predicted, labels, least)
+    with pytest.raises(TypeError, match="labels must be integers, got dtype bool"):
+        OpenAUC().update(known, predicted, labels > 0)
+    with pytest.raises(TypeError, match="known must be a tensor, got ndarray"):
+        OpenAUC().update(known.numpy(), predicted, labels)
     with pytest.raises(ValueError, match="ties must be one of"):
         OpenAUC(ties="coin")
     with pytest.raises(ValueError, match="threshold must be a number"):

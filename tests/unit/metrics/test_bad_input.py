@@ -161,3 +161,48 @@ def test_samples_that_arrive_twice_count_once():
     padded.update(GOOD, ids=["a", "b", "c", "d"])
     padded.update(GOOD.take([0, 3]), ids=["a", "d"])
     assert dict(padded.compute()) == dict(evaluate(GOOD))
+
+
+@pytest.mark.parametrize("name", [*metrics.names(), "sweep", "osa_optimum", "by_group"])
+def test_every_metric_asks_for_scores(name):
+    function = getattr(metrics, name)
+    options = {"calibration": GOOD} if name == "oosa" else {}
+    if "threshold" in inspect.signature(function).parameters:
+        options["threshold"] = 0.2
+    with pytest.raises(TypeError, match=f"^{name}: scores must be Scores, got ndarray"):
+        function(np.ones(3), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("fpr_at_tpr", {"positive": "Known"}, "positive must be one of 'known'"),
+        ("fpr_at_tpr", {"tpr": 2}, "tpr must be a number in"),
+        ("aupr", {"rule": "x"}, "rule must be one of"),
+        ("openauc", {"ties": "x"}, "ties must be one of"),
+        ("osa", {"alpha": 3, "threshold": 0.2}, "alpha must be a number in"),
+    ],
+)
+def test_the_bootstrap_checks_the_options_of_the_metric(name, options, words):
+    with pytest.raises(ValueError, match=f"^{name}: {words}"):
+        metrics.bootstrap(GOOD, name, resamples=10, **options)
+
+
+def test_an_accumulator_keeps_what_it_was_given():
+    collected, known = Accumulator(), np.array([4.0, 3, 2, 1])
+    ids = np.arange(4)
+    collected.update(GOOD.with_known(known), ids=ids)
+    known[:], ids[:] = 0, 9  # the loop fills its arrays again
+    assert dict(collected.compute()) == dict(evaluate(GOOD))
+    collected.merge(collected)
+    assert len(collected.scores()) == 4
+    with pytest.raises(TypeError, match=r"Accumulator\.update: scores must be Scores"):
+        collected.update(known)
+
+
+def test_rare_ties_are_not_called_none():
+    rng = np.random.default_rng(0)
+    known = np.r_[rng.normal(size=1000), 0.5, rng.normal(size=1000), 0.5]
+    labels = np.repeat([0, -1], 1001)
+    scores = Scores(labels=labels, predicted=np.zeros(2002, int), known=known)
+    assert evaluate(scores).notes[0].startswith("9.98e-05% of the known-unknown pairs")

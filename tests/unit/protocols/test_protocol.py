@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from openset import ArtefactError
+from openset import ArtefactError, protocols
 from openset.protocols import Draws, Protocol, duplicates
 
 PETS = {"known": ["cat", "dog"], "unknown": ["fox"]}
@@ -152,6 +152,11 @@ def test_missing_and_binary_files_say_so(tmp_path):
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ArtefactError, match="not a JSON file"):
         Protocol.load(tmp_path / "binary.json")
+    (tmp_path / "cut.json").write_text('{"kind": ')
+    with pytest.raises(
+        ArtefactError, match=r"protocols.load\('.*cut.json'\): not JSON"
+    ):
+        protocols.load(tmp_path / "cut.json")
 
 
 def test_a_protocol_file_must_be_named_json(tmp_path):

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import pickle
 import shutil
 
 import numpy as np
@@ -111,6 +112,15 @@ def test_arrays_are_read_when_they_are_needed(folder):
     assert rejector.threshold.method == "osa"
     with pytest.raises(FileNotFoundError, match=r"state\.npz"):
         rejector.predict(drawn(3))
+
+
+def test_a_loaded_rejector_goes_to_other_processes(saved, folder):
+    sent = pickle.dumps(Rejector.load(folder))
+    shutil.rmtree(folder)  # the other process may not see it
+    again = pickle.loads(sent)  # noqa: S301  # our own
+    new = drawn(100, seed=4, labelled=False)
+    np.testing.assert_array_equal(again.predict(new), saved[0].predict(new))
+    np.testing.assert_array_equal(again.reference["known"], saved[0].reference["known"])
 
 
 def test_saving_again_replaces_and_leaves_nothing_behind(saved, folder):

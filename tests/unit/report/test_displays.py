@@ -1,6 +1,7 @@
 """Displays: their numbers are the metrics', and three pens can draw them."""
 
 import importlib.util
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -137,6 +138,16 @@ def test_histograms_add_up_to_one_whatever_the_scores():
     assert set(frame["group"]) == {"known", "unknown: near", "unknown: far"}
 
 
+@pytest.mark.parametrize(
+    "show", [report.histogram, report.per_class_rejection, report.confusion_regions]
+)
+def test_several_sets_are_refused_where_one_is_shown(show):
+    more = () if show is report.histogram else (1.0,)
+    rule = f"report.{show.__name__}: scores must be one Scores, got dict. Show several"
+    with pytest.raises(TypeError, match=rule):
+        show(TWO, *more)
+
+
 def test_rejection_counts_what_a_loop_counts():
     one = scores(7)
     shown = report.per_class_rejection(one, 0.9, classes=["cat", "dog", "eel"])
@@ -148,6 +159,13 @@ def test_rejection_counts_what_a_loop_counts():
         name = groups[i] if label < 0 else ("cat", "dog", "eel")[label]
         slow[name] = slow.get(name, 0) + int(one.known[i] < 0.9)
     assert found == slow
+
+
+@pytest.mark.parametrize("name", ["wwwwwww", "wide" * 9])
+def test_names_of_bars_are_not_cut_off_in_a_wide_font(name):
+    drawn = report.per_class_rejection(scores(7), 0.9, classes=[name, "b", "c"]).svg()
+    place, shown = re.search(r'<text x="([\d.]+)"[^>]*>(w[^<]+)</text>', drawn).groups()
+    assert float(place) >= 7.5 * len(shown)
 
 
 def test_the_dot_of_a_metric_is_its_best_threshold():

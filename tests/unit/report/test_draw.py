@@ -2,6 +2,7 @@
 
 import importlib.util
 
+import numpy as np
 import pytest
 
 from openset import MissingExtraError, Scores, thresholds
@@ -40,6 +41,29 @@ def test_figure_two_draws_one_panel_per_configuration():
 def test_the_matrices_show_their_scores():
     titles = [axes.get_title() for axes in draw(regions()).axes]
     assert titles == ["inner 1.000", "outer 1.000", "halfpoint 1.000", "overall 1.000"]
+
+
+@needs_matplotlib
+def test_names_under_a_matrix_do_not_run_into_each_other():
+    labels = np.arange(-1, 6)
+    scores = Scores(labels=labels, predicted=np.maximum(labels, 0), known=labels)
+    names = [f"$class {c}" for c in range(6)]  # no mathematics: one $ would be wrong
+    figure = draw(confusion_regions(scores, 0, classes=names))
+    figure.canvas.draw()
+    for axes in figure.axes:
+        boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+        is_slanted = [label.get_rotation() > 0 for label in axes.get_xticklabels()]
+        pairs = zip(boxes, boxes[1:], is_slanted[1:], strict=False)
+        assert all(slanted or a.x1 < b.x0 for a, b, slanted in pairs)
+
+
+@needs_matplotlib
+def test_many_classes_are_drawn_without_letters():
+    labels = np.arange(-1, 60)
+    scores = Scores(labels=labels, predicted=np.maximum(labels, 0), known=labels)
+    inner = draw(confusion_regions(scores, 0)).axes[0]
+    assert not inner.texts
+    assert not inner.get_xticklabels()
 
 
 def operations(alpha=0.5):

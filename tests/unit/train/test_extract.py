@@ -7,6 +7,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
+from torch._dynamo.testing import CompileCounter
 from torch.utils.data import DataLoader, TensorDataset
 from torch.utils.data.distributed import DistributedSampler
 
@@ -239,6 +240,39 @@ def test_keys_the_model_does_not_take_are_named(batch):
         f"targets, target, got {', '.join(map(repr, strange))} .*Rename them",
     ):
         extract(network(), [batch])
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [nn.DataParallel, lambda model: torch.compile(model, backend="eager")],
+    ids=["parallel", "compiled"],
+)
+def test_a_wrapper_hides_no_names(wrap):
+    batch = {"image": torch.ones(2, 6)}
+    with pytest.raises(TypeError, match=r"arguments of Sequential.forward \(input\)"):
+        extract(wrap(network()), [batch])
+    check(extract(wrap(network()), loader()), network())
+
+
+def test_a_compiled_network_is_not_compiled_for_every_batch():
+    torch._dynamo.reset()
+    compiled = CompileCounter()
+    outputs = extract(torch.compile(network(), backend=compiled), loader())
+    check(outputs, network())
+    assert compiled.frame_count <= 3  # to find the head; for batches; for the last
+
+
+def test_a_network_without_a_linear_layer_is_named():
+    with pytest.raises(ValueError, match=r"got none: no nn\.Linear ran\. It must end"):
+        extract(nn.Flatten(), [torch.ones(2, 6)])
+    with pytest.raises(TypeError, match=r"model must be an nn.Module, got func"):
+        extract(lambda x: x, [torch.ones(2, 6)])
+
+
+def test_of_many_layers_the_last_are_named():
+    deep = nn.Sequential(*(nn.Linear(6, 6) for _ in range(30)), nn.Softmax(dim=1))
+    with pytest.raises(ValueError, match=r"none; the last are 24, 25, .*, 29\. Name"):
+        extract(deep, [torch.ones(2, 6)])
 
 
 def test_a_layer_used_twice_is_refused():

@@ -313,7 +313,7 @@ class Wrapped(nn.Module):
             ValueError,
             "none among head. Return the logits",
         ),
-        (lambda x, h: x[:, :3] * 2, ValueError, "none: it has no linear layer. Return"),
+        (lambda x, h: x[:, :3] * 2, ValueError, "none: no nn.Linear ran. Return"),
         (lambda x, h: (h(x), x), TypeError, "returns logits .*in place of the feat"),
         (lambda x, h: {"logits": h(x)}, TypeError, "returns logits .*got .*dict"),
         (lambda x, h: h(x[:, None]), TypeError, r"got shape \(2, 1, 4\) in place"),

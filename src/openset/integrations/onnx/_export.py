@@ -88,6 +88,14 @@ def export(
     [0, 1]
     """
     path = Path(path)
+    _check.instance(
+        _CALLER,
+        "rejector",
+        rejector,
+        Rejector,
+        rule="a Rejector",
+        remedy="Calibrate one first: Rejector.calibrate(fitted, known=...)",
+    )
     detector = rejector.fitted.detector
     for part in _scores.parts_of(detector):
         _check.one_of(_CALLER, "detector", part.name, exportable())
@@ -97,6 +105,13 @@ def export(
             raise ValueError(msg)
     needs_features = "features" in detector.score_needs
     if model is None:
+        given = {"example": example, "logits": logits, "features": features}
+        for name, value in given.items():
+            if value is not None:
+                rule = "left out without a model"
+                got = repr(value) if isinstance(value, str) else type(value).__name__
+                msg = _check.must(rule, caller=_CALLER, name=name, got=got)
+                raise ValueError(msg)
         built = _alone(rejector, needs_features=needs_features)
     else:
         network = _network.load(model, example)
@@ -147,6 +162,8 @@ def _behind(
     needs_features: bool,
 ) -> ModelProto:
     network = _network.at_least(network, OPSET)
+    # Older files list every constant among the inputs too.
+    network.ir_version = max(network.ir_version, _IR_VERSION)
     found = _network.tensors(
         network,
         logits,
@@ -183,10 +200,9 @@ def _write(graph: Graph, rejector: Rejector, logits: Var, features: Var | None) 
     accepted = known >= limits.entries(place)
     decided = where(accepted, sample.top_class, graph.constant(UNKNOWN, np.int64))
     for value, name in ((decided, _CLASS), (known, _KNOWN)):
-        axes = graph.constant([1], np.int64)
-        graph.nodes.append(
-            helper.make_node("Squeeze", [value.name, axes.name], [name], name=name)
-        )
+        inputs = [value.name, graph.constant([1], np.int64).name]
+        node = graph.name("node_Squeeze")
+        graph.nodes.append(helper.make_node("Squeeze", inputs, [name], name=node))
 
 
 def _default(rejector: Rejector) -> TensorProto:

@@ -18,6 +18,7 @@ with _io.importing("openset.integrations.onnx", "onnx"):
 
 # What a network may do to the output of its last layer without changing its numbers.
 _SAME = ("Identity", "Cast", "Flatten", "Reshape", "Squeeze", "Dropout")
+_PROBABILITIES = ("Softmax", "LogSoftmax", "Sigmoid")
 
 
 def load(model: Any, example: Any) -> ModelProto:
@@ -51,11 +52,27 @@ def _from_torch(model: Any, example: Any) -> ModelProto:
             got=type(model).__name__,
         )
         raise TypeError(msg)
+    # Here, not above: an ONNX file needs no torch.
+    from openset.integrations.torch import OpenSetModule  # noqa: PLC0415
+
+    if isinstance(model, OpenSetModule):
+        msg = _check.must(
+            "the plain network",
+            caller=CALLER,
+            name="model",
+            got="an OpenSetModule",
+            remedy="Give what it wraps: module.model",
+        )
+        raise TypeError(msg)
     if example is None:
         rule = "an input of the module, to trace it with"
         msg = _check.must(rule, caller=CALLER, name="example", got="none")
         raise ValueError(msg)
     inputs = example if isinstance(example, tuple) else (example,)
+    if not all(isinstance(one, torch.Tensor) for one in inputs):
+        got = ", ".join(type(one).__name__ for one in inputs)
+        rule = "a tensor, or a tuple of them"
+        raise TypeError(_check.must(rule, caller=CALLER, name="example", got=got))
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -110,22 +127,41 @@ def tensors(
     outputs = [output.name for output in model.graph.output]
     makers = {name: node for node in model.graph.node for name in node.output}
     if logits is None:
-        if len(outputs) == 1:
-            [logits] = outputs
-        elif "logits" in outputs:
-            logits = "logits"
-        else:
+        if len(outputs) != 1 and "logits" not in outputs:
             _refuse_name("logits", None, outputs)
+        logits = outputs[0] if len(outputs) == 1 else "logits"
+        _refuse_probabilities(logits, makers)
     elif logits not in makers:
         _refuse_name("logits", logits, outputs)
-    assert logits is not None  # noqa: S101  # for the type checker: set, or refused
+    if features is not None and features not in {*makers, *_inputs(model)}:
+        _refuse_name("features", features, list(makers))
     if not needs_features:
         return logits, None
     if features is None:
         features = _input_of_head(logits, makers, model)
-    elif features not in makers and features not in _inputs(model):
-        _refuse_name("features", features, list(makers))
     return logits, features
+
+
+def _refuse_probabilities(logits: str, makers: dict[str, NodeProto]) -> None:
+    """Refuse an output that is known to be no logits, unless it is asked for."""
+    node = _before_same(makers.get(logits), makers)
+    if node is not None and node.op_type in _PROBABILITIES:
+        msg = _check.must(
+            "the output of the last linear layer",
+            caller=CALLER,
+            name="logits",
+            got=f"{logits!r}, which a {node.op_type} makes of {node.input[0]!r}",
+            remedy="Name the tensor the rejector was calibrated on: logits=...",
+        )
+        raise ValueError(msg)
+
+
+def _before_same(
+    node: NodeProto | None, makers: dict[str, NodeProto]
+) -> NodeProto | None:
+    while node is not None and node.op_type in _SAME:
+        node = makers.get(node.input[0])
+    return node
 
 
 def _inputs(model: ModelProto) -> list[str]:
@@ -141,10 +177,8 @@ def _refuse_name(what: str, got: str | None, names: Sequence[str]) -> None:
 
 def _input_of_head(logits: str, makers: dict[str, NodeProto], model: ModelProto) -> str:
     """Walk back from the logits to the last linear layer; return what enters it."""
-    node = makers.get(logits)
+    node = _before_same(makers.get(logits), makers)
     weights = {entry.name for entry in model.graph.initializer}
-    while node is not None and node.op_type in _SAME:
-        node = makers.get(node.input[0])
     if node is not None and node.op_type == "Add":
         # x W + b, the bias on either side.
         before = [makers.get(name) for name in node.input if name not in weights]
@@ -166,7 +200,7 @@ def check_names(model: ModelProto, names: Sequence[str]) -> None:
     """Refuse a network that uses our names already."""
     graph = model.graph
     used = {name for node in graph.node for name in (*node.input, *node.output)}
-    used |= {entry.name for entry in (*graph.input, *graph.output)}
+    used |= {entry.name for entry in (*graph.input, *graph.output, *graph.initializer)}
     taken = [name for name in used if name in names or name.startswith("openset_")]
     if taken:
         msg = _check.must(
@@ -180,10 +214,19 @@ def check_names(model: ModelProto, names: Sequence[str]) -> None:
 
 
 def width(model: ModelProto, name: str | None) -> int | None:
-    """Return how wide a tensor is, if the graph says it."""
+    """Return how wide a table is, if the graph says it."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     for entry in (*graph.value_info, *graph.output, *graph.input):
         sizes = entry.type.tensor_type.shape.dim
         if entry.name == name and len(sizes):
+            if len(sizes) != 2:
+                msg = _check.must(
+                    "of shape (n, d)",
+                    caller=CALLER,
+                    name=repr(name),
+                    got=f"{len(sizes)} axes",
+                    remedy="Name another tensor: logits=..., features=...",
+                )
+                raise ValueError(msg)
             return sizes[-1].dim_value or None
     return None

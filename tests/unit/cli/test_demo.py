@@ -1,0 +1,40 @@
+"""`openset demo`: what it says about folders and missing extras."""
+
+import pytest
+from typer.testing import CliRunner
+
+import openset
+from openset import MissingExtraError
+from openset.cli import app, demo
+
+
+def run(out):
+    return CliRunner().invoke(app, ["demo", "--out", str(out)])
+
+
+def test_a_folder_is_no_markup_and_the_command_can_be_pasted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = " ".join(run("[red] d").output.split())
+    assert "The rejector is in [red] d/rejector," in said
+    assert "openset predict '[red] d/rejector' '[red] d/unseen.npz'" in said
+    assert "The report is [red] d/report.html:" in said
+
+
+def test_a_missing_extra_is_named_in_full(tmp_path, monkeypatch):
+    def missing(*_):
+        msg = "report: needs jinja2; install it with: pip install 'openset[report]'"
+        raise MissingExtraError(msg)
+
+    monkeypatch.setattr(openset.report, "write", missing)
+    said = " ".join(run(tmp_path).output.split())
+    assert "pip install 'openset[report]'" in said
+
+
+def test_a_folder_that_cannot_be_is_said_before_anything_is_trained(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        demo, "outputs_of_a_network", lambda *_: pytest.fail("was trained")
+    )
+    (tmp_path / "file").write_text("")
+    assert isinstance(run(tmp_path / "file").exception, FileExistsError)

@@ -50,6 +50,22 @@ CASES = {
         lambda: thresholds.leave_classes_out("msp", OUTPUTS, OUTPUTS),
         "detector must be a detector that is not fitted yet, got str",
     ),
+    "number for a threshold": (
+        lambda: thresholds.cost(REJECTOR.fitted.score(OUTPUTS), 0.5),
+        "thresholds.cost: threshold must be a Threshold, got float. Choose it on",
+    ),
+    "number to report on": (
+        lambda: thresholds.report(REJECTOR.fitted.score(OUTPUTS), 0.5),
+        "thresholds.report: threshold must be a Threshold, got float",
+    ),
+    "outputs to operate on": (
+        lambda: thresholds.operate(REJECTOR.threshold, OUTPUTS),
+        "thresholds.operate: scores must be Scores, got Outputs",
+    ),
+    "bare array to make unknowns from": (
+        lambda: thresholds.synthetic(np.eye(4)),
+        "thresholds.synthetic: known must be Outputs, got ndarray",
+    ),
     "outputs to watch": (
         lambda: Watch.of(REJECTOR).check(OUTPUTS),
         "Watch.check: new must be Scores, got Outputs",

@@ -2,7 +2,6 @@
 
 import tomllib
 from collections.abc import Iterable
-from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -224,7 +223,7 @@ def _check_problem(name: str, path: str, problem: Problem) -> None:
 
 def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> None:
     _check.one_of(name, f"{path}.name", kind, detectors.names())
-    known = [field.name for field in fields(detectors.REGISTRY[kind])]
+    known = detectors.options(kind)
     for key, value in params.items():
         if key not in known:
             have = ", ".join(known) or "none"

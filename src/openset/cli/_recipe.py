@@ -1,7 +1,5 @@
 """Detectors as they are written on the command line."""
 
-from dataclasses import fields
-
 from openset import _check, detectors
 from openset.detectors import Detector
 
@@ -21,7 +19,7 @@ def recipe(text: str) -> Detector:
     try:
         return detectors.make(name, **params)
     except TypeError as error:
-        taken = [field.name for field in fields(detectors.REGISTRY[name])]
+        taken = detectors.options(name)
         if set(params) <= set(taken):
             raise
         msg = (

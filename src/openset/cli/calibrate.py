@@ -10,7 +10,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from openset import thresholds
+from openset import _check, thresholds
 from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.cli._recipe import recipe
@@ -18,7 +18,8 @@ from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.rejector import Rejector
-from openset.thresholds import Choice, Operation
+from openset.rejector._artefact import check_free
+from openset.thresholds import HEDGED, Choice, Operation
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -108,8 +109,8 @@ def command(
         bool,
         typer.Option(
             "--hedge",
-            help="When detectors are chosen: mixtures of known samples are one more "
-            "kind of unknowns.",
+            help="When detectors are chosen by osa or worst_group: mixtures of known "
+            "samples are one more kind of unknowns.",
         ),
     ] = False,
     test: Annotated[
@@ -118,8 +119,19 @@ def command(
     ] = None,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
+    # What is wrong is said before the work that would be lost.
+    check_free(out, caller="openset calibrate", name="--out")
+    if hedge and (len({*(detector or ())}) < 2 or objective not in {None, *HEDGED}):
+        msg = (
+            "openset calibrate: --hedge goes with several --detector, and with "
+            f"--objective {' or '.join(HEDGED)}"
+        )
+        raise typer.BadParameter(msg)
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
+    thresholds.check_options("openset calibrate", objective or "osa", options)
+    if alpha is not None:
+        _check.rate("openset calibrate", "--alpha", alpha)
     tested = None if test is None else _labelled(test)
     training = Outputs.load(train)
     validation, sets = _split(known, surrogate or [])
@@ -141,9 +153,6 @@ def command(
             progress=True,
         )
         _print_choice(source, aims=objective not in {None, *_COMPARED, "by_cost"})
-    elif hedge:
-        msg = "openset calibrate: --hedge goes with several --detector"
-        raise typer.BadParameter(msg)
     elif (objective or "osa") not in thresholds.KNOWNS_ALONE:
         _need_surrogate(sets, f"for --objective {objective or 'osa'}")
     rejector = Rejector.calibrate(

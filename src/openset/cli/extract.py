@@ -9,7 +9,7 @@ import typer
 from numpy.typing import NDArray
 
 from openset import _check, datasets
-from openset._types import UNKNOWN
+from openset._types import UNKNOWN, ArtefactError
 from openset.cli._tables import OUT
 from openset.datasets import Dataset, ImageFiles, _inputs
 from openset.datasets._inputs import image_paths
@@ -92,13 +92,33 @@ def _check_part(part: str, parts: Mapping[str, Any]) -> None:
 def _bare(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
     """Return inputs without labels, and their groups; None if there are labels."""
     if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False), None
-    if not path.is_dir() or any(one.is_dir() for one in path.iterdir()):
+        return _array(path), None
+    if not path.is_dir():
         return None
-    files = image_paths(path)
+    files = [one for one in image_paths(path) if Path(one).parent == path]
+    folders = [one for one in path.iterdir() if one.is_dir() and one.name[0] != "."]
+    if files and folders:
+        msg = _check.must(
+            "a folder of images, or one of folders by class",
+            caller=_CALLER,
+            name="DATA",
+            got=f"{path} with both ({Path(files[0]).name}, {folders[0].name}/)",
+            remedy="Those outside of the folders would be left out",
+        )
+        raise ValueError(msg)
     if not files:
         return None
     return ImageFiles(tuple(files)), np.full(len(files), path.resolve().name)
+
+
+def _array(path: Path) -> NDArray[Any]:
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        rule = "numbers as np.save writes them"
+        got = "a damaged file, or pickled objects, which are never loaded"
+        msg = _check.must(rule, caller=_CALLER, name=str(path), got=got)
+        raise ArtefactError(msg) from error
 
 
 def _file_names(images: ImageFiles, folder: Path) -> list[str]:

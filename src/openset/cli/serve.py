@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openset import serve
+from openset import _check, serve
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ curl localhost:8000/predict -H 'Content-Type: application/json' \\
 
 curl localhost:8000/predict -H 'Content-Type: application/x-npy' \\
     --data-binary @logits.npy"""
+
+_MOST = 2**20  # MiB, a terabyte
 
 
 def command(
@@ -60,7 +62,12 @@ def command(
         ),
     ] = serve.MAX_IN_FLIGHT / 2**20,
     stop_seconds: Annotated[
-        float, typer.Option(min=1, help="Longest wait for requests when stopping.")
+        float,
+        typer.Option(
+            min=1,
+            max=serve.LONGEST_STOP,
+            help="Longest wait for requests when stopping.",
+        ),
     ] = 30.0,
     workers: Annotated[
         int,
@@ -82,10 +89,15 @@ def command(
         folder,
         _digest(folder) if workers > 1 else None,
         model=model,
-        max_bytes=round(max_megabytes * 2**20),
-        max_in_flight=round(max_megabytes_in_flight * 2**20),
+        max_bytes=_bytes("--max-megabytes", max_megabytes),
+        max_in_flight=_bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
     )
     serve.run(make, host=host, port=port, stop_seconds=stop_seconds, workers=workers)
+
+
+def _bytes(name: str, megabytes: float) -> int:
+    limit = _check.number("openset serve", name, megabytes, low=0, high=_MOST)
+    return round(limit * 2**20)
 
 
 def _application(folder: Path, digest: str | None, **options: Any) -> "FastAPI":

@@ -14,7 +14,7 @@ from rich.table import Table
 from openset import _check, protocols
 from openset._types import MissingExtraError
 from openset.cli._lists import plain_table
-from openset.cli._tables import OUT
+from openset.cli._tables import ERRORS, OUT
 from openset.protocols import Protocol
 
 EPILOG = """[bold]Examples[/bold]
@@ -54,7 +54,7 @@ def command(
         bool, typer.Option("--all-splits", help="All of them, at once on one device.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
-    seeds: Annotated[int, typer.Option(help="How many seeds, one after another.")] = 1,
+    seeds: Annotated[int, typer.Option(help="How many seeds, from that one on.")] = 1,
     recipe: Annotated[str, typer.Option(help="A, B or T.")] = "B",
     epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
     batch: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
@@ -145,6 +145,7 @@ def command(
         "recipe": recipe,
         "network": network,
         "precision": fabric.asked_precision,
+        "accumulate": accumulate,
         **changes,
     }
     loaded = train.load_data(data, root)
@@ -157,7 +158,6 @@ def command(
             root=root,
             validation=validation,
             options=options,
-            accumulate=accumulate,
             **common,
         )
         if grid:
@@ -171,13 +171,22 @@ def command(
                 out=folders[name, number],
                 title=f"{method}, {title}",
             )
-    done = train.fit_jobs(
-        jobs.values(),
-        fabric,
-        compiled=compiled,
-        curves=curves,
-        tensorboard=tensorboard,
-    )
+    try:
+        done = train.fit_jobs(
+            jobs.values(),
+            fabric,
+            compiled=compiled,
+            curves=curves,
+            tensorboard=tensorboard,
+        )
+    except KeyboardInterrupt:
+        if fabric.global_rank == 0:
+            ERRORS.print(
+                "Interrupted. The same command goes on from the last checkpoint: there "
+                "is one every half minute.",
+                soft_wrap=True,
+            )
+        raise
     if fabric.global_rank == 0:
         title = train.methods.find(method).title
         OUT.print(_results(title, dict(zip(jobs, done, strict=True))))
@@ -266,6 +275,9 @@ def _protocols(
     name: str, data: str, split: str, *, all_splits: bool
 ) -> dict[str, Protocol]:
     """Return the protocols to train, by the name of their split."""
+    if split and all_splits:
+        rule, got = "left out with --all-splits", repr(split)
+        raise ValueError(_check.must(rule, caller=_CALLER, name="--split", got=got))
     if name.endswith(".json"):
         found = protocols.load(name)
         listed = [found] if isinstance(found, Protocol) else list(found)

@@ -3,7 +3,7 @@
 from openset.detectors import evt
 from openset.detectors._base import Detector, Fitted, score_all
 from openset.detectors._batch import Batch
-from openset.detectors._registry import REGISTRY, make, names
+from openset.detectors._registry import REGISTRY, make, names, options
 from openset.detectors.ash import ASH
 from openset.detectors.combined import Combined, combine
 from openset.detectors.energy import Energy
@@ -58,5 +58,6 @@ __all__ = [
     "evt",
     "make",
     "names",
+    "options",
     "score_all",
 ]

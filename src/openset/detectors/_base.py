@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from openset import _check, _io, _xp
 from openset._types import UNKNOWN, Array, ArtefactError
 from openset.detectors._batch import Batch, State, batches, first, working_dtype
-from openset.outputs import Outputs
+from openset.outputs import Outputs, need_outputs
 from openset.scores import Scores
 
 
@@ -34,6 +34,13 @@ class Detector(ABC):
     fit_cost: ClassVar[str] = "-"
     score_cost: ClassVar[str]
     paper: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Keep numbers as Python's own; a method checks its own after this."""
+        # NumPy's would lift float32 scores to float64, and JSON has none of them.
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.generic):
+                object.__setattr__(self, name, value.item())
 
     def _fit(self, train: Outputs) -> State:
         """Learn named arrays; by default nothing."""
@@ -69,6 +76,7 @@ class Detector(ABC):
     def fit(self, outputs: Outputs) -> "Fitted":
         """Learn from the outputs of the *training* split (known samples only)."""
         caller = type(self).__name__
+        need_outputs(f"{caller}.fit", "outputs", outputs)
         _need(caller, "fit", self.fit_needs, outputs)
         if outputs.labels is not None and outputs.labels.min() == UNKNOWN:
             n_unknown = int(np.count_nonzero(outputs.labels == UNKNOWN))
@@ -85,7 +93,14 @@ class Detector(ABC):
             "n_classes": outputs.n_classes,
             "n_features": _width(outputs.features),
         }
-        return Fitted(detector=self, state=dict(self._fit(outputs)), widths=widths)
+        try:
+            state = dict(self._fit(outputs))
+        except ValueError:
+            _need_finite(caller, outputs)  # infinite numbers have odd consequences
+            raise
+        if not all(_is_finite(array) for array in state.values()):
+            _need_finite(caller, outputs)
+        return Fitted(detector=self, state=state, widths=widths)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +202,7 @@ class Fitted:
 
     def _check(self, outputs: Outputs) -> None:
         caller = type(self.detector).__name__
+        need_outputs(f"{caller}.score", "outputs", outputs)
         _need(caller, "score", self.detector.score_needs, outputs)
         got = {
             "n_classes": outputs.n_classes,
@@ -213,6 +229,15 @@ class Fitted:
 
     def to(self, like: Array) -> "Fitted":
         """Move the state to the library and device of an array (e.g. your logits)."""
+        if not _xp.is_array_api_obj(like):
+            msg = _check.must(
+                "an array",
+                caller="Fitted.to",
+                name="like",
+                got=type(like).__name__,
+                remedy="Give one that lies where you want to score: your logits",
+            )
+            raise TypeError(msg)
         state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
         return Fitted(detector=self.detector, state=state, widths=self.widths)
 
@@ -253,11 +278,16 @@ class Fitted:
             )
             raise ArtefactError(msg)
         state = {name.removeprefix("state."): array for name, array in arrays.items()}
-        return cls(
-            detector=make(recipe["detector"], **recipe["params"]),
-            state=state,
-            widths=recipe["widths"],
-        )
+        try:
+            detector = make(recipe["detector"], **recipe["params"])
+            widths = dict(recipe["widths"])
+        except (KeyError, ValueError, TypeError) as error:
+            msg = (
+                f"Fitted.load: {path} holds a detector this version of openset cannot "
+                f"make ({error})"
+            )
+            raise ArtefactError(msg) from error
+        return cls(detector=detector, state=state, widths=widths)
 
 
 def score_all(
@@ -284,7 +314,7 @@ def score_all(
         Show a progress bar.
     """
     if not isinstance(fitted, Mapping):
-        listed = list(fitted)
+        listed = need_fitted("score_all", fitted)
         fitted = {one.detector.name: one for one in listed}
         if len(fitted) != len(listed):
             msg = (
@@ -292,6 +322,9 @@ def score_all(
                 "Pass a mapping from your own names to them"
             )
             raise ValueError(msg)
+    else:
+        need_fitted("score_all", fitted.values())
+    need_outputs("score_all", "outputs", outputs)
     if outputs.labels is None:
         msg = (
             "score: outputs must have labels, got none. Use fitted.known(outputs) for "
@@ -326,6 +359,22 @@ def score_all(
     }
 
 
+def need_fitted(caller: str, values: Any) -> list[Fitted]:
+    """Return fitted detectors as a list, or say what is not one."""
+    listed = list(values) if isinstance(values, Iterable) else []
+    odd = [v for v in listed if not isinstance(v, Fitted)]
+    if odd or not isinstance(values, Iterable):
+        msg = _check.must(
+            "several fitted detectors",
+            caller=caller,
+            name="fitted",
+            got=type(odd[0] if odd else values).__name__,
+            remedy="Put them in a list, each after detector.fit(train)",
+        )
+        raise TypeError(msg)
+    return listed
+
+
 def _column(parts: list[Array], dtype: type) -> NDArray[Any]:
     """Put the batches' parts together, then bring them to NumPy at once."""
     whole = parts[0] if len(parts) == 1 else _xp.array_namespace(*parts).concat(parts)
@@ -354,6 +403,31 @@ _REMEDY = {
     "head": "Give Outputs(weight=..., bias=...), the last linear layer with a bias "
     "of zeros if it has none",
 }
+
+
+def _is_finite(array: Array) -> bool:
+    xp = _xp.array_namespace(array)
+    is_real = xp.isdtype(array.dtype, "real floating")
+    return not is_real or bool(xp.all(xp.isfinite(array)))
+
+
+def _need_finite(caller: str, outputs: Outputs) -> None:
+    """Name the first infinite number, for a state that came out infinite or NaN."""
+    for rows, batch in batches(outputs, None, progress=False):
+        for name in ("logits", "features"):
+            array = None if getattr(outputs, name) is None else getattr(batch, name)
+            if array is None or _is_finite(array):
+                continue
+            is_bad = ~np.isfinite(_xp.to_numpy(array)).all(axis=1)
+            msg = _check.must(
+                "finite",
+                caller=f"{caller}.fit",
+                name=name,
+                got=f"an infinite number in row {rows.start + int(is_bad.argmax())}",
+                remedy="Leave such samples out; a network run in half precision "
+                "overflows above 65504",
+            )
+            raise ValueError(msg)
 
 
 def _need(caller: str, verb: str, needs: Iterable[str], outputs: Outputs) -> None:

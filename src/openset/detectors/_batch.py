@@ -138,10 +138,15 @@ class Batch:
 
 
 def working_dtype(outputs: Outputs) -> Any:
-    """Return float64 if logits or features are, else float32."""
+    """Return float64 if logits or features are that or wider, else float32."""
     arrays = [a for a in (outputs.logits, outputs.features) if a is not None]
     xp = _xp.array_namespace(*arrays)
-    return xp.float64 if any(a.dtype == xp.float64 for a in arrays) else xp.float32
+
+    def is_wide(dtype: Any) -> bool:
+        # By their size: NumPy's long double and swapped bytes equal no float64.
+        return dtype == xp.float64 or getattr(dtype, "itemsize", 0) > 4
+
+    return xp.float64 if any(is_wide(a.dtype) for a in arrays) else xp.float32
 
 
 def in_dtype(state: State, dtype: Any) -> State:

@@ -31,7 +31,8 @@ def squared_distances(rows: Array, bank: Array) -> Array:
     xp = _xp.array_namespace(rows)
     lengths = xp.sum(rows * rows, axis=1)[:, None]
     squared = lengths + xp.sum(bank * bank, axis=1)[None, :] - 2 * (rows @ bank.T)
-    return xp.where(squared > 0, squared, xp.zeros_like(squared))
+    # Asked this way, infinite features stay NaN: no distance, instead of none at all.
+    return xp.where(squared < 0, xp.zeros_like(squared), squared)
 
 
 def distances_between(rows: Array, others: Array) -> Array:

@@ -24,9 +24,12 @@ _PRODUCT_BYTES_DEVICE = 1 << 30
 _SELECT_BYTES = 2 << 20
 
 
-def check_params(caller: str, *, k: Any, bank: Any, backend: Any, index: Any) -> None:
+def check_params(
+    caller: str, *, k: Any, bank: Any, seed: Any, backend: Any, index: Any
+) -> None:
     """Check the parameters neighbour methods share."""
     _check.positive_int(caller, "k", k)
+    _check.integer(caller, "seed", seed, low=0)
     _check.one_of(caller, "backend", backend, BACKENDS)
     if isinstance(bank, float):
         _check.number(caller, "bank", bank, low=0, high=1, open_low=True)

@@ -1,5 +1,6 @@
 """All detectors by name."""
 
+import inspect
 from typing import Any
 
 from openset import _check
@@ -61,6 +62,18 @@ _MADE_OF_OTHERS: dict[str, type[Detector]] = {Combined.name: Combined}
 def names() -> list[str]:
     """Return the names of all detectors."""
     return list(REGISTRY)
+
+
+def options(name: str) -> list[str]:
+    """Return the names of what a detector can be told.
+
+    Examples
+    --------
+    >>> options("postmax")
+    ['norm', 'fit', 'only_correct']
+    """
+    _check.one_of("detectors.options", "name", name, names())
+    return list(inspect.signature(REGISTRY[name]).parameters)
 
 
 def make(name: str, **params: Any) -> Detector:

@@ -145,7 +145,9 @@ def fit_weibull(
     if tail is not None:
         _check.positive_int("fit_weibull", "tail", tail)
     if translate is not None:
-        _check.number("fit_weibull", "translate", translate, low=0, open_low=True)
+        _check.number(
+            "fit_weibull", "translate", translate, low=0, open_low=True, open_high=True
+        )
     values = np.asarray(_xp.to_numpy(x), dtype=np.float64)
     _check.vector("fit_weibull", "x", values)
     if not np.isfinite(values).all():

@@ -70,10 +70,12 @@ class ASH(Detector):
     relu: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check.one_of("ASH", "variant", self.variant, _VARIANTS)
         _check.number(
             "ASH", "percentile", self.percentile, low=0, high=100, open_high=True
         )
+        _check.boolean("ASH", "relu", self.relu)
 
     def _fit(self, train: Outputs) -> State:
         return _shaping.head("ASH", train)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector, Fitted
+from openset.detectors._base import Detector, Fitted, need_fitted
 from openset.detectors._batch import Batch, State
 from openset.outputs import Outputs
 
@@ -66,7 +66,7 @@ class Combined(Detector):
         method: str = "rank",
     ) -> None:
         _check.one_of("Combined", "method", method, ("rank", "stacking"))
-        if isinstance(parts, str) or len(parts) == 0:
+        if isinstance(parts, (str, Mapping)) or len(parts) == 0:
             msg = _check.must(
                 "a non-empty list of detector names or (name, parameters) pairs",
                 caller="Combined",
@@ -74,10 +74,7 @@ class Combined(Detector):
                 got=repr(parts),
             )
             raise ValueError(msg)
-        pairs = tuple(
-            (part, {}) if isinstance(part, str) else (str(part[0]), dict(part[1]))
-            for part in parts
-        )
+        pairs = tuple(_pair(part) for part in parts)
         object.__setattr__(self, "parts", pairs)
         object.__setattr__(self, "method", method)
         from openset.detectors._registry import make  # noqa: PLC0415  # it imports us
@@ -104,6 +101,13 @@ class Combined(Detector):
         made = combine(fitted, reference=scores)
         like = train.logits if train.logits is not None else train.features
         return {n: _xp.moved(_xp.to_numpy(a), like) for n, a in made.state.items()}
+
+    def _ready(self, state: State, dtype: Any) -> State:
+        ready = {name: state[name] for name in ("knots", "weights")}
+        for i, recipe in enumerate(self.recipes):
+            part = recipe._ready(_part(state, i), dtype)
+            ready |= {f"{i}.{name}": array for name, array in part.items()}
+        return ready
 
     def _score(self, state: State, batch: Batch) -> Array:
         total = None
@@ -150,6 +154,7 @@ def combine(
     >>> both.known(outputs)
     array([0.75 , 0.   , 0.375])
     """
+    fitted = need_fitted("combine", fitted)
     if not fitted:
         msg = _check.must("non-empty", caller="combine", name="fitted", got="[]")
         raise ValueError(msg)
@@ -157,12 +162,19 @@ def combine(
         if reference is None:
             msg = "combine: reference or knots must be given, got neither"
             raise ValueError(msg)
-        knots = np.stack([knots_of(one) for one in reference])
+        each = [knots_of(one) for one in reference]
+        _check_alike(each)
+        knots = np.stack(each)
     n = len(fitted)
     share = np.full(n, 1 / n) if weights is None else np.asarray(weights, dtype=float)
     _check.same_length(
         "combine", {"fitted": n, "knots": len(knots), "weights": share.size}
     )
+    if not np.isfinite(share).all():
+        got = share.tolist()
+        raise ValueError(
+            _check.must("finite", caller="combine", name="weights", got=got)
+        )
     state: dict[str, Any] = {"knots": knots, "weights": share}
     widths: dict[str, int | None] = {}
     for i, one in enumerate(fitted):
@@ -182,6 +194,11 @@ def knots_of(*sides: ArrayLike) -> NDArray[np.float64]:
     grids = []
     for side in sides:
         values = np.asarray(side, dtype=np.float64)
+        if np.isnan(values).any():
+            got = f"{np.count_nonzero(np.isnan(values))} of {values.size} NaN"
+            raise ValueError(
+                _check.must("free of NaN", caller="combine", name="scores", got=got)
+            )
         finite = values[np.isfinite(values)]
         if finite.size == 0:
             msg = _check.must(
@@ -193,6 +210,19 @@ def knots_of(*sides: ArrayLike) -> NDArray[np.float64]:
         size = min(values.size, _KNOTS) if len(sides) == 1 else _KNOTS
         grids.append(np.quantile(values, np.linspace(0, 1, size)))
     return np.sort(np.concatenate(grids))
+
+
+def _check_alike(knots: Sequence[NDArray[np.float64]]) -> None:
+    sizes = [one.size for one in knots]
+    if len(set(sizes)) > 1:
+        msg = _check.must(
+            f"of one length, or of {_KNOTS} scores or more each",
+            caller="combine",
+            name="reference",
+            got=", ".join(map(str, sizes)),
+            remedy="Score all detectors on the same samples",
+        )
+        raise ValueError(msg)
 
 
 def rank(scores: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[Any]:
@@ -219,6 +249,29 @@ def _rank(scores: Array, knots: Array) -> Array:
     place = xp.where(left > last, xp.full_like(place, last), place)
     place = xp.where(right == 0, xp.zeros_like(place), place)
     return place / max(last, 1)
+
+
+def _pair(part: Any) -> tuple[str, dict[str, Any]]:
+    """Read one part: a name, or a name with parameters."""
+    if isinstance(part, str):
+        return part, {}
+    try:
+        name, params = part
+        # NumPy's numbers as Python's own: JSON has none of them.
+        plain = {
+            key: value.item() if isinstance(value, np.generic) else value
+            for key, value in params.items()
+        }
+    except (TypeError, ValueError, AttributeError) as error:
+        msg = _check.must(
+            "detector names or (name, parameters) pairs",
+            caller="Combined",
+            name="parts",
+            got=repr(part),
+            remedy="Of detectors fitted already, combine(...) makes one",
+        )
+        raise TypeError(msg) from error
+    return str(name), plain
 
 
 def _part(state: Mapping[str, Array], i: int) -> dict[str, Array]:

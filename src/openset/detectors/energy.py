@@ -16,6 +16,11 @@ class Energy(Detector):
 
     The paper's energy is -s. With one class, s is the logit.
 
+    Parameters
+    ----------
+    temperature
+        T, which the logits are divided by. The smaller, the nearer the maximum.
+
     References
     ----------
     Liu et al., "Energy-based out-of-distribution detection", NeurIPS 2020.
@@ -38,7 +43,15 @@ class Energy(Detector):
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        _check.number("Energy", "temperature", self.temperature, low=0, open_low=True)
+        super().__post_init__()
+        _check.number(
+            "Energy",
+            "temperature",
+            self.temperature,
+            low=0,
+            open_low=True,
+            open_high=True,
+        )
 
     def _score(self, state: State, batch: Batch) -> Array:
         return self.temperature * batch.tempered(self.temperature).energy

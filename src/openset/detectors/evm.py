@@ -81,8 +81,11 @@ class EVM(Detector):
     cover: float = 0.5
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check.positive_int("EVM", "tail", self.tail)
-        _check.number("EVM", "margin", self.margin, low=0, open_low=True)
+        _check.number(
+            "EVM", "margin", self.margin, low=0, open_low=True, open_high=True
+        )
         _check.number("EVM", "cover", self.cover, low=0, high=1, open_low=True)
 
     def _fit(self, train: Outputs) -> State:

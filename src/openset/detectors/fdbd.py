@@ -61,6 +61,7 @@ class FDBD(Detector):
     origin: str = "mean"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check.one_of("FDBD", "origin", self.origin, _ORIGINS)
 
     def _fit(self, train: Outputs) -> State:

@@ -50,7 +50,8 @@ class GEN(Detector):
     top: int = 100
 
     def __post_init__(self) -> None:
-        _check.number("GEN", "gamma", self.gamma, low=0, open_low=True)
+        super().__post_init__()
+        _check.number("GEN", "gamma", self.gamma, low=0, open_low=True, open_high=True)
         _check.positive_int("GEN", "top", self.top)
 
     def _score(self, state: State, batch: Batch) -> Array:

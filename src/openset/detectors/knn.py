@@ -66,8 +66,14 @@ class KNN(Detector):
     index: str = "Flat"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _neighbours.check_params(
-            "KNN", k=self.k, bank=self.bank, backend=self.backend, index=self.index
+            "KNN",
+            k=self.k,
+            bank=self.bank,
+            seed=self.seed,
+            backend=self.backend,
+            index=self.index,
         )
 
     def _fit(self, train: Outputs) -> State:

@@ -59,7 +59,11 @@ class Mahalanobis(Detector):
     cutoff: float = 1e-12
 
     def __post_init__(self) -> None:
-        _check.number("Mahalanobis", "cutoff", self.cutoff, low=0, high=1)
+        super().__post_init__()
+        _check.boolean("Mahalanobis", "normalize", self.normalize)
+        _check.number(
+            "Mahalanobis", "cutoff", self.cutoff, low=0, high=1, open_high=True
+        )
 
     def _fit(self, train: Outputs) -> State:
         found = moments(train, self._rows)
@@ -89,15 +93,16 @@ class Mahalanobis(Detector):
 
 def nearest(state: State, batch: Batch, rows: Array) -> tuple[Array, Array]:
     """Return the index of the nearest mean and its squared distance, once per batch."""
+    means = state["means"]
 
-    def make() -> tuple[Array, Array]:
+    def make() -> tuple[Array, Array, Array]:
         xp = _xp.array_namespace(rows)
-        means = state["means"]
         white = (rows - state["origin"]) @ state["whiten"]
         # |y - m|^2 = |y|^2 + |m|^2 - 2 y m finds the nearest in one product; its
         # distance is then taken from the difference, which cancels nothing.
         index = xp.argmin(xp.sum(means**2, axis=1) - 2 * (white @ means.T), axis=1)
         away = white - xp.take(means, index, axis=0)
-        return index, xp.sum(away**2, axis=1)
+        # The means go along: while they are held, nothing else has their id.
+        return index, xp.sum(away**2, axis=1), means
 
-    return batch.once((id(state), "nearest"), make)
+    return batch.once((id(means), "nearest"), make)[:2]

@@ -19,6 +19,12 @@ class MSP(Detector):
     The log-odds order samples as the probability does, but never saturate: in float32
     all probabilities above 1 - 6e-8 are the number 1. With one class, s = inf.
 
+    Parameters
+    ----------
+    temperature
+        T, which the logits are divided by. (ODIN's is 1000; its step of the input is
+        not for a method that sees outputs only.)
+
     References
     ----------
     Hendrycks and Gimpel, "A baseline for detecting misclassified and
@@ -40,7 +46,10 @@ class MSP(Detector):
     temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        _check.number("MSP", "temperature", self.temperature, low=0, open_low=True)
+        super().__post_init__()
+        _check.number(
+            "MSP", "temperature", self.temperature, low=0, open_low=True, open_high=True
+        )
 
     def _score(self, state: State, batch: Batch) -> Array:
         return -batch.tempered(self.temperature).log_other_mass

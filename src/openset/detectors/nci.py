@@ -53,7 +53,8 @@ class NCI(Detector):
     alpha: float = 1e-3
 
     def __post_init__(self) -> None:
-        _check.number("NCI", "alpha", self.alpha, low=0)
+        super().__post_init__()
+        _check.number("NCI", "alpha", self.alpha, low=0, open_high=True)
 
     def _fit(self, train: Outputs) -> State:
         weight = _shaping.head("NCI", train)["weight"]

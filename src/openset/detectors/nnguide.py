@@ -66,8 +66,14 @@ class NNGuide(Detector):
     index: str = "Flat"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _neighbours.check_params(
-            "NNGuide", k=self.k, bank=self.bank, backend=self.backend, index=self.index
+            "NNGuide",
+            k=self.k,
+            bank=self.bank,
+            seed=self.seed,
+            backend=self.backend,
+            index=self.index,
         )
 
     def _fit(self, train: Outputs) -> State:
@@ -84,7 +90,7 @@ class NNGuide(Detector):
                 f"bank that are not. Logits that are negative throughout "
                 f"(log-probabilities?) make the guidance meaningless"
             )
-            warnings.warn(msg, stacklevel=4)
+            warnings.warn(msg, stacklevel=3)  # the call of fit
         return {"bank": xp.concat(rows, axis=0)}
 
     def _ready(self, state: State, dtype: Any) -> State:

@@ -60,8 +60,9 @@ class NNO(Detector):
     quantile: float = 0.95
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.tau is not None:
-            _check.number("NNO", "tau", self.tau, low=0, open_low=True)
+            _check.number("NNO", "tau", self.tau, low=0, open_low=True, open_high=True)
         _check.number("NNO", "quantile", self.quantile, low=0, high=1, open_low=True)
 
     def _fit(self, train: Outputs) -> State:

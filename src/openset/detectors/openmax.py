@@ -95,14 +95,22 @@ class OpenMax(Detector):
     translate: float | None = 10_000.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check.positive_int("OpenMax", "tail", self.tail)
         _check.positive_int("OpenMax", "alpha", self.alpha)
         _check.one_of(
             "OpenMax", "distance", self.distance, ("eucos", "euclidean", "cosine")
         )
-        _check.number("OpenMax", "weight", self.weight, low=0)
+        _check.number("OpenMax", "weight", self.weight, low=0, open_high=True)
         if self.translate is not None:
-            _check.number("OpenMax", "translate", self.translate, low=0, open_low=True)
+            _check.number(
+                "OpenMax",
+                "translate",
+                self.translate,
+                low=0,
+                open_low=True,
+                open_high=True,
+            )
 
     def _fit(self, train: Outputs) -> State:
         means, counts = _class_means(train)

@@ -74,12 +74,17 @@ class PISVM(Detector):
     translate: float = 1.0
 
     def __post_init__(self) -> None:
-        _check.number("PISVM", "cost", self.cost, low=0, open_low=True)
+        super().__post_init__()
+        _check.number("PISVM", "cost", self.cost, low=0, open_low=True, open_high=True)
         if self.gamma is not None:
-            _check.number("PISVM", "gamma", self.gamma, low=0, open_low=True)
+            _check.number(
+                "PISVM", "gamma", self.gamma, low=0, open_low=True, open_high=True
+            )
         if self.tail is not None:
             _check.positive_int("PISVM", "tail", self.tail)
-        _check.number("PISVM", "translate", self.translate, low=0, open_low=True)
+        _check.number(
+            "PISVM", "translate", self.translate, low=0, open_low=True, open_high=True
+        )
 
     def _fit(self, train: Outputs) -> State:
         machines = fit_machines(

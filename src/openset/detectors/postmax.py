@@ -85,10 +85,7 @@ class PostMax(Detector):
     ) -> None:
         _check.one_of("PostMax", "norm", norm, (*_NORMS, "none"))
         _check.one_of("PostMax", "fit", fit, ("profile", "scipy"))
-        if not isinstance(only_correct, bool):
-            rule, got = "True or False", repr(only_correct)
-            msg = _check.must(rule, caller="PostMax", name="only_correct", got=got)
-            raise TypeError(msg)
+        _check.boolean("PostMax", "only_correct", only_correct)
         fields: dict[str, Any] = {
             "norm": norm,
             "fit_method": fit,

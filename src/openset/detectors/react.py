@@ -60,8 +60,10 @@ class ReAct(Detector):
     seed: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check.number("ReAct", "percentile", self.percentile, low=0, high=100)
         _check.positive_int("ReAct", "max_values", self.max_values)
+        _check.integer("ReAct", "seed", self.seed, low=0)
 
     def _fit(self, train: Outputs) -> State:
         n, width = train.features.shape  # type: ignore[union-attr]

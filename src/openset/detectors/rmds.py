@@ -62,7 +62,9 @@ class RMDS(Detector):
     cutoff: float = 1e-12
 
     def __post_init__(self) -> None:
-        _check.number("RMDS", "cutoff", self.cutoff, low=0, high=1)
+        super().__post_init__()
+        _check.boolean("RMDS", "normalize", self.normalize)
+        _check.number("RMDS", "cutoff", self.cutoff, low=0, high=1, open_high=True)
 
     def _fit(self, train: Outputs) -> State:
         if np.unique(train.labels).size == 1:  # type: ignore[arg-type]

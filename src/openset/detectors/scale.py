@@ -10,6 +10,9 @@ from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype
 from openset.outputs import Outputs
 
+# Biases further apart than this have exponentials that float32 cannot hold at once.
+_MAX_BIAS_RANGE = 80.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class SCALE(Detector):
@@ -60,9 +63,11 @@ class SCALE(Detector):
     relu: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check.number(
             "SCALE", "percentile", self.percentile, low=0, high=100, open_high=True
         )
+        _check.boolean("SCALE", "relu", self.relu)
 
     def _fit(self, train: Outputs) -> State:
         return {"bias": _shaping.head("SCALE", train)["bias"]}
@@ -78,9 +83,16 @@ class SCALE(Detector):
         k = _shaping.n_kept(features.shape[1], self.percentile)
         scale = _shaping.expansion("SCALE", features, k)
 
+        bias, highest = state["bias"], xp.max(state["bias"])
+        if float(highest - xp.min(bias)) > _MAX_BIAS_RANGE:
+
+            def stretched(logits: Array, scale: Array) -> Array:
+                return _xp.logsumexp((logits - bias) * scale[:, None] + bias)
+
+            return _xp.by_rows(stretched, batch.logits, scale)
+
         # exp(r (z - b) + b) summed is a product with exp(b): one pass less over the
         # logits. Both exponents are kept at or below 0.
-        bias, highest = state["bias"], xp.max(state["bias"])
         mass = xp.exp(bias - highest)
 
         def energy(logits: Array, scale: Array) -> Array:

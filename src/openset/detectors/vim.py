@@ -61,6 +61,7 @@ class ViM(Detector):
     dim: int | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.dim is not None:
             _check.positive_int("ViM", "dim", self.dim)
 

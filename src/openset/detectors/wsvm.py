@@ -88,14 +88,19 @@ class WSVM(Detector):
     translate: float = 1.0
 
     def __post_init__(self) -> None:
-        _check.number("WSVM", "cost", self.cost, low=0, open_low=True)
+        super().__post_init__()
+        _check.number("WSVM", "cost", self.cost, low=0, open_low=True, open_high=True)
         _check.number("WSVM", "nu", self.nu, low=0, high=1, open_low=True)
         if self.gamma is not None:
-            _check.number("WSVM", "gamma", self.gamma, low=0, open_low=True)
+            _check.number(
+                "WSVM", "gamma", self.gamma, low=0, open_low=True, open_high=True
+            )
         _check.number("WSVM", "gate", self.gate, low=0, high=1, open_high=True)
         if self.tail is not None:
             _check.positive_int("WSVM", "tail", self.tail)
-        _check.number("WSVM", "translate", self.translate, low=0, open_low=True)
+        _check.number(
+            "WSVM", "translate", self.translate, low=0, open_low=True, open_high=True
+        )
 
     def _fit(self, train: Outputs) -> State:
         machines = fit_machines(

@@ -168,7 +168,7 @@ class _Score(nn.Module):
         state = rejector.fitted.to(torch.empty(0, device=like.device)).state
         self._names = list(state)
         for name, array in detector._ready(state, dtype).items():
-            self.register_buffer(f"state_{name}", array)
+            self.register_buffer(_buffer(name), array)
         limits = [*rejector.threshold.per_class, rejector.threshold.value]
         self.register_buffer(
             "threshold", torch.tensor(limits, dtype=torch.float64, device=like.device)
@@ -189,7 +189,7 @@ class _Score(nn.Module):
         batch = Batch(outputs)
         if logits.shape[0] == 0:  # some detectors ask for the largest of all
             return batch.top_class, batch.logits[:, 0]
-        held = {name: getattr(self, f"state_{name}") for name in self._names}
+        held = {name: getattr(self, _buffer(name)) for name in self._names}
         state = self._detector._ready(held, batch.logits.dtype)
         # Not in half precision, even where the network runs so.
         with torch.autocast(logits.device.type, enabled=False):
@@ -207,6 +207,11 @@ class _Score(nn.Module):
             if buffer is not None:
                 self._buffers[name] = buffer.to(fn(buffer).device)
         return self
+
+
+def _buffer(name: str) -> str:
+    """Name of the buffer for an array of the state: torch allows no dots in it."""
+    return f"state_{name.replace('.', '_')}"
 
 
 def _who() -> int:

@@ -53,14 +53,7 @@ def write(
     report: Report,
 ) -> Path:
     """Write the folder at once: it is complete, or it is what it was before."""
-    if folder.exists() and not (folder / MANIFEST).exists():
-        msg = _check.must(
-            f"new, or a folder with {MANIFEST}",
-            caller="Rejector.save",
-            name="folder",
-            got=f"{folder}, which holds something else",
-        )
-        raise ValueError(msg)
+    check_free(folder, caller="Rejector.save", name="folder")
     arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in fitted.state.items()}
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
     with _io.replacing_folder(folder) as temporary:
@@ -95,10 +88,25 @@ def write(
     return folder
 
 
+def check_free(folder: Path, *, caller: str, name: str) -> None:
+    """Refuse a place that holds something else than a rejector."""
+    if not folder.exists() or (folder / MANIFEST).exists():
+        return
+    if not folder.is_dir() or any(folder.iterdir()):
+        msg = _check.must(
+            f"new, or a folder with {MANIFEST}",
+            caller=caller,
+            name=name,
+            got=f"{folder}, which holds something else",
+        )
+        raise ValueError(msg)
+
+
 def read(folder: Path) -> Opened:
     """Check an artefact and open it; arrays are read when they are asked for."""
     manifest = _manifest(folder)
     state = folder / STATE
+    checked = _stamp(state)
     try:
         _check_file(state, manifest["files"][STATE])
         detector = {n: manifest["detector"][n] for n in ("name", "params", "widths")}
@@ -107,12 +115,18 @@ def read(folder: Path) -> Opened:
         classes = tuple(str(name) for name in manifest["classes"])
     except ArtefactError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         msg = f"{_CALLER}: {folder / MANIFEST} is damaged: {error!r}"
         raise ArtefactError(msg) from error
 
     def arrays(prefix: str) -> dict[str, NDArray[Any]]:
         found = _io.read_npz(_CALLER, state)
+        if _stamp(state) != checked:  # the threshold is not for these arrays
+            msg = (
+                f"{_CALLER}: {state} was replaced after the rejector was opened, and "
+                f"before its arrays were read. Load it again"
+            )
+            raise ArtefactError(msg)
         return {
             name.removeprefix(prefix): array
             for name, array in found.items()
@@ -151,7 +165,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise ArtefactError(msg)
     try:
         manifest = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         msg = f"{_CALLER}: {path} is damaged or truncated: not JSON ({error})"
         raise ArtefactError(msg) from error
     kind = manifest.get("kind") if isinstance(manifest, dict) else None
@@ -184,6 +198,15 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """Return what tells a file from one that took its name; None without a file."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
 def _check_file(path: Path, written: Mapping[str, Any]) -> None:
     if not path.exists():
         msg = f"{_CALLER}: {path} is missing. Restore it, or calibrate again"
@@ -207,5 +230,6 @@ def _check_file(path: Path, written: Mapping[str, Any]) -> None:
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    # NaN, which we never write, has a hash as well: that of a changed file.
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -22,6 +22,9 @@ MAX_BYTES = 32 << 20
 MAX_IN_FLIGHT = 256 << 20
 """Most bytes of bodies held at once, unless told otherwise."""
 
+LONGEST_STOP = 24 * 3600
+"""Most seconds a stop may be told to wait."""
+
 
 def app(
     rejector: Rejector,
@@ -105,6 +108,7 @@ def run(
     from openset.serve._run import run as serve  # noqa: PLC0415  # as above
 
     n = _check.positive_int(caller, "workers", workers)
+    _check.number(caller, "stop_seconds", stop_seconds, low=0, high=LONGEST_STOP)
     serve(application, host=host, port=port, stop_seconds=stop_seconds, workers=n)
 
 

@@ -28,9 +28,9 @@ class Question:
 
 
 def accepted(header: str) -> str:
-    """Return the kind of answer an Accept header asks for: JSON, unless told."""
+    """Return the kind of answer an Accept header asks for first: JSON, unless told."""
     kinds = [part.partition(";")[0].strip().lower() for part in header.split(",")]
-    return next((kind for kind in kinds if kind in (NPY, NPZ)), JSON)
+    return next((kind for kind in kinds if kind in (JSON, NPY, NPZ)), JSON)
 
 
 def parse(

@@ -7,9 +7,11 @@ are made.
 """
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import (
     HttpToolsProtocol,
     RequestResponseCycle,
@@ -18,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from openset.serve._errors import RequestError
 from openset.serve._intake import UPLOAD, Hold, Intake, Upload
 
+_LONGEST_HEAD = 128 << 10  # bytes, or one read more
 _MOST_IGNORED = 16 << 20  # bytes read, and dropped, after an answer that came early
 
 
@@ -29,6 +32,12 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
         self._intake: Intake = self.config.app.state.intake  # type: ignore[union-attr]
         self._upload: Upload | None = None
         self._ignored = 0
+        self._of_head = 0  # bytes of headers (or trailers) that have not ended
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin; requests that are sent ahead are not read without end."""
+        super().connection_made(transport)  # type: ignore[arg-type]
+        self.flow = _Flow(self.transport, self.pipeline)
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
         """Give the place the socket writes to."""
@@ -37,7 +46,11 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
     def buffer_updated(self, nbytes: int) -> None:
         """Take what the socket wrote."""
         if self._upload is None:
+            self._of_head += nbytes
             self.data_received(bytes(self._intake.scratch[:nbytes]))
+            is_long = self._of_head > _LONGEST_HEAD  # the parser would keep all of it
+            if is_long and not self.transport.is_closing():
+                self.send_400_response(f"Headers of more than {_LONGEST_HEAD} bytes.")
             return
         self._upload.grow(nbytes)
         if self._upload.is_complete:
@@ -45,7 +58,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
 
     def on_headers_complete(self) -> None:
         """Begin a request; a large body of it comes the short way."""
-        self._ignored = 0
+        self._ignored = self._of_head = 0
         self._upload = self._begun()
         if self._upload is not None:
             self.scope[UPLOAD] = self._upload  # type: ignore[literal-required]
@@ -57,6 +70,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of a body."""
+        self._of_head = 0
         if self._upload is not None:  # what came together with the headers
             self._upload.rest[: len(body)] = body
             self._upload.grow(len(body))
@@ -111,6 +125,22 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
         # The parser still waits for this body; the next request gets a new one.
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+
+class _Flow(FlowControl):
+    """Reads no further while requests wait that were sent ahead.
+
+    Each answer would let more of them in than it takes away. All of the request that
+    is being answered has come by then, so nobody waits for the rest of it.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: Collection[Any]) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
 
 class _OneWrite:

@@ -135,11 +135,12 @@ def choose(
         Also try the combinations.
     min_gain
         What a combination must gain over choosing a single detector (of costs: in
-        shares of the highest price); -1 takes one whatever it gains.
+        shares of what it costs to decide wrongly throughout); -1 takes one whatever it
+        gains.
     hedge
         Which kind to make, ``"mixup"`` say (see :func:`synthetic`), as many as the
-        median kind of the surrogate has. Objectives that promise a rate of your
-        unknowns (``"at_fpr"``, say) go without.
+        median kind of the surrogate has. For ``"osa"`` and ``"worst_group"``; with any
+        other objective (a rate or a price is one of *your* unknowns) none is made.
     folds
         Parts of the knowns.
     batch_size

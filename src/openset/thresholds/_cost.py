@@ -14,7 +14,18 @@ from openset.metrics._osa import Ties, best_level
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT
-from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+from openset.thresholds._threshold import (
+    At,
+    Count,
+    Rate,
+    Span,
+    Threshold,
+    inside,
+    need_threshold,
+)
+
+_DEAREST = 1e100
+"""The highest price: sums and squares of more would be beyond all floats."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +55,7 @@ class Prices:
         }
         if cost_matrix is None:
             for name, one in costs.items():
-                _check.number(caller, name, one, low=0, high=np.finfo(float).max)
+                _check.number(caller, name, one, low=0, high=_DEAREST)
             return cls(**costs, matrix=None)
         if set(costs.values()) != {1.0}:
             msg = _check.must(
@@ -54,37 +65,46 @@ class Prices:
                 got="both",
             )
             raise ValueError(msg)
-        matrix = np.asarray(cost_matrix, dtype=np.float64)
+        matrix = _numbers(caller, cost_matrix)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
             raise ValueError(_not_square(caller, 2, matrix))
-        if not np.isfinite(matrix).all():
+        is_price = np.abs(matrix) <= _DEAREST  # NaN is none
+        if not is_price.all():
             msg = _check.must(
-                "finite",
+                f"finite, from {-_DEAREST:g} to {_DEAREST:g}",
                 caller=caller,
                 name="cost_matrix",
-                got=f"{np.count_nonzero(~np.isfinite(matrix))} entries that are not",
+                got=f"{np.count_nonzero(~is_price)} entries that are not",
             )
             raise ValueError(msg)
+        # What a mistake costs more than the right decision does.
+        beyond = matrix - np.diag(matrix)[:, None]
         return cls(
-            missed_unknown=float(matrix[-1, :-1].mean()),
-            false_unknown=float(matrix[:-1, -1].mean()),
-            confusion=float(matrix[:-1, :-1].mean()),
+            missed_unknown=float(beyond[-1, :-1].mean()),
+            false_unknown=float(beyond[:-1, -1].mean()),
+            confusion=float(beyond[:-1, :-1].mean()),
             matrix=matrix,
         )
 
-    @property
-    def largest(self) -> float:
-        """The largest price; 1 if everything is free."""
-        costs = [self.missed_unknown, self.false_unknown, self.confusion]
-        return float(np.abs(costs if self.matrix is None else self.matrix).max()) or 1.0
+    def worst(self, alpha: float) -> float:
+        """Return what it costs to reject all knowns and accept all unknowns.
+
+        In shares of it costs are what one less accuracy is; 1 if all is free.
+        """
+        return sum(self._sides(alpha)) or 1.0
 
     def known_side(self, alpha: float) -> float:
         """Return the weight of the knowns at which accuracy tells what cost would.
 
         It does so exactly where a wrong class costs what a false unknown does.
         """
-        known, unknown = alpha * self.false_unknown, (1 - alpha) * self.missed_unknown
+        known, unknown = self._sides(alpha)
         return known / (known + unknown) if known + unknown > 0 else alpha
+
+    def _sides(self, alpha: float) -> tuple[float, float]:
+        # In a matrix a mistake may be a gain; then its side has no weight.
+        known = alpha * max(self.false_unknown, 0.0)
+        return known, (1 - alpha) * max(self.missed_unknown, 0.0)
 
     def of_samples(
         self, caller: str, scores: Scores
@@ -103,6 +123,19 @@ class Prices:
             self.matrix[scores.labels, scores.predicted],
             self.matrix[scores.labels, -1],
         )
+
+
+def _numbers(caller: str, cost_matrix: ArrayLike) -> NDArray[np.float64]:
+    try:
+        return np.asarray(cost_matrix, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        msg = _check.must(
+            "rows of numbers, equally long",
+            caller=caller,
+            name="cost_matrix",
+            got=f"something else ({error})",
+        )
+        raise ValueError(msg) from error
 
 
 def _not_square(caller: str, least: int, matrix: NDArray[np.float64]) -> str:
@@ -145,6 +178,7 @@ def cost(
     """
     caller = "thresholds.cost"
     need_scores(caller, scores)
+    need_threshold(caller, threshold)
     prices = Prices.of(
         caller,
         cost_matrix,

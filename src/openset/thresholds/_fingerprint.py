@@ -96,7 +96,8 @@ class Fingerprint:
 
 def _row_hashes(scores: Scores) -> NDArray[np.uint64]:
     mantissa, exponent = np.frexp(scores.known)  # ±inf keep themselves as mantissa
-    coarse = np.ldexp(np.rint(np.ldexp(mantissa, 20)), exponent - 20)
+    with np.errstate(over="ignore"):  # the largest numbers round up to inf
+        coarse = np.ldexp(np.rint(np.ldexp(mantissa, 20)), exponent - 20)
     coarse = np.where(np.isfinite(scores.known), coarse, scores.known) + 0.0  # no -0
     hashed = _mixed(coarse.view(np.uint64))
     hashed = _mixed(hashed ^ scores.labels.astype(np.uint64))

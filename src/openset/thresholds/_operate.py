@@ -8,13 +8,16 @@ import numpy as np
 
 from openset import _check
 from openset.metrics import Interval, OSACurve, osa_curve, osa_optimum
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds._groups import group_of_unknowns
 from openset.thresholds._objectives import Objective, choose_by
 from openset.thresholds._report import ALPHAS
 from openset.thresholds._shares import of_sum
 from openset.thresholds._table import Table
 from openset.thresholds._threshold import Threshold
+
+TOGETHER = "together"
+"""The row of :func:`sweep_surrogate` about all surrogates at once."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,7 @@ def operate(
             "metrics.osa_optimum",
         )
         raise ValueError(msg)
+    need_scores(caller, test)
     _check.both_sides(caller, test.n_known, test.n_unknown)
     threshold = (
         calibration
@@ -295,8 +299,16 @@ def sweep_surrogate(
         unknowns = surrogates.take(surrogates.is_unknown)
         surrogates = {n: unknowns.take(place == i) for i, n in enumerate(names)}
     sets = {name: _grouped(part, name) for name, part in surrogates.items()}
+    if len(sets) > 1 and TOGETHER in sets:
+        msg = _check.must(
+            f"other than {TOGETHER!r}, the row of all of them",
+            caller="thresholds.sweep_surrogate",
+            name="names of surrogates",
+            got=", ".join(map(str, sets)),
+        )
+        raise ValueError(msg)
     if len(sets) > 1:
-        sets["together"] = Scores.concat(list(sets.values()))
+        sets[TOGETHER] = Scores.concat(list(sets.values()))
     rows = []
     for name, unknown in sets.items():
         calibration = Scores.concat([_grouped(known, ""), unknown])

@@ -10,7 +10,7 @@ from openset.metrics import osa_optimum
 from openset.scores import Scores, need_scores
 from openset.thresholds._groups import ByGroup, by_group, group_of_unknowns
 from openset.thresholds._table import Table
-from openset.thresholds._threshold import Span, Threshold
+from openset.thresholds._threshold import Span, Threshold, need_threshold
 
 ALPHAS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Weights of the known side over which a threshold's movement is reported."""
@@ -31,11 +31,11 @@ _CHANCE = 0.1  # share of what the commonest class leaves that a network should 
 class Caution:
     """Something to look at before a threshold is trusted; `code` never changes.
 
-    CAL001 the threshold sits at the edge of the scores; CAL002 almost all of one side
-    is accepted or rejected; CAL003 the groups of unknowns want different thresholds;
-    CAL004 few samples; CAL005 the surrogate is synthetic; CAL006 one or two kinds of
-    unknowns only, which say little about a third; CAL007 the knowns are hardly ever
-    given the class they are labelled with.
+    CAL001 the threshold sits at the edge of the scores; CAL002 almost all unknowns are
+    accepted, or almost all knowns rejected; CAL003 the groups of unknowns want
+    different thresholds; CAL004 few samples; CAL005 the surrogate is synthetic; CAL006
+    one or two kinds of unknowns only, which say little about a third; CAL007 the knowns
+    are hardly ever given the class they are labelled with.
     """
 
     code: str
@@ -105,8 +105,9 @@ class Report:
             )
         if self.flat is not None and self.flat_share:
             found.append(
-                f"within a point of the best: thresholds from {self.flat.low:.4g} to "
-                f"{self.flat.high:.4g}, {self.flat_share:.1%} of the samples"
+                "within a point of the best open-set accuracy: thresholds from "
+                f"{self.flat.low:.4g} to {self.flat.high:.4g}, {self.flat_share:.1%} "
+                "of the samples"
             )
         if len(self.alphas) and self.threshold.method == "osa":
             first, last = self.alphas[0], self.alphas[-1]
@@ -189,6 +190,7 @@ def report(scores: Scores, threshold: Threshold) -> Report:
     (1.0, 'far', ('CAL006',))
     """
     need_scores("thresholds.report", scores)
+    need_threshold("thresholds.report", threshold)
     _check.some_known("thresholds.report", scores.n_known)
     accepted = threshold.accepts(scores)
     is_known = ~scores.is_unknown

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UNKNOWN
-from openset.outputs import Outputs
+from openset.outputs import Outputs, need_outputs
 from openset.scores import Scores
 from openset.thresholds._report import SYNTHETIC
 
@@ -158,6 +158,7 @@ def leave_classes_out(
 
 
 def _known_part(caller: str, outputs: Outputs) -> Outputs:
+    need_outputs(caller, "known", outputs)
     if outputs.labels is None or not (outputs.labels != UNKNOWN).any():
         msg = _check.must(
             "labelled, with samples of known classes",

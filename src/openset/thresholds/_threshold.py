@@ -141,7 +141,8 @@ class Threshold:
         if not self.per_class:
             return scores, self.value
         accepted = self.accepts(scores)
-        with np.errstate(invalid="ignore"):  # inf - inf: at the threshold
+        # inf - inf: at the threshold; beyond all floats: ±inf
+        with np.errstate(invalid="ignore", over="ignore"):
             margin = np.nan_to_num(
                 scores.known - self.of(scores.predicted),
                 nan=0.0,
@@ -218,7 +219,7 @@ class Threshold:
                 per_class=tuple(float(value) for value in document["per_class"]),
                 fingerprint=None if mark is None else Fingerprint.from_dict(mark),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             msg = f"Threshold.from_dict: not a threshold ({error!r})"
             raise ArtefactError(msg) from error
 
@@ -235,6 +236,18 @@ class Threshold:
             msg = f"Threshold.from_json: not JSON ({error})"
             raise ArtefactError(msg) from error
         return cls.from_dict(document)
+
+
+def need_threshold(caller: str, threshold: object) -> None:
+    """Refuse anything but a threshold that knows where it comes from."""
+    _check.instance(
+        caller,
+        "threshold",
+        threshold,
+        Threshold,
+        rule="a Threshold",
+        remedy="Choose it on calibration scores: thresholds.osa(calibration)",
+    )
 
 
 def inside(span: Span, score: float, at: At) -> float:

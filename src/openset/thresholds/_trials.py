@@ -133,8 +133,8 @@ def ranked(
     alpha = data.alpha
     if prices is None:
         mean, interval, unit = _osa, _interval_of_osa, 1.0
-    else:  # in shares of the largest price, as accuracies are of 1; less is better
-        mean, interval, unit = _cost, _interval_of_cost, -prices.largest
+    else:  # less is better
+        mean, interval, unit = _cost, _interval_of_cost, -prices.worst(alpha)
     by_pair: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
         by_pair.setdefault((trial.detector, trial.objective), []).append(trial)

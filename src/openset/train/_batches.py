@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from openset import _check
@@ -33,7 +34,7 @@ def as_tensor(
         )
         raise TypeError(msg)
     if kind == "table":
-        rows = np.ascontiguousarray(inputs, dtype=np.float32)
+        rows = _rows(inputs, caller)
         if not np.isfinite(rows).all():
             rule, got = "finite numbers", "NaN or infinity"
             remedy = "Fill in or leave out what is missing"
@@ -48,6 +49,19 @@ def as_tensor(
         raise TypeError(_check.must(_IMAGES, caller=caller, name="data", got=got))
     images = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
     return images.expand(-1, 3, -1, -1).contiguous()
+
+
+def _rows(inputs: Any, caller: str) -> NDArray[np.float32]:
+    try:
+        return np.ascontiguousarray(inputs, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        msg = _check.must(
+            "rows of numbers, all of one length",
+            caller=caller,
+            name="data",
+            got=f"{type(inputs).__name__} ({error})",
+        )
+        raise TypeError(msg) from error
 
 
 def _pixels(inputs: Any, side: int | None, caller: str) -> Any:

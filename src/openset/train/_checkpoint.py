@@ -47,7 +47,10 @@ def save(
         "crc32": _sum(held),
     }
     with _io.replacing(path) as temporary:
-        save_file(held, str(temporary), metadata=meta)
+        try:
+            save_file(held, str(temporary), metadata=meta)
+        except SafetensorError as error:  # what a full disk comes as
+            raise OSError(str(error)) from error
 
 
 def read_spec(path: Path) -> tuple[int, dict[str, Any]]:

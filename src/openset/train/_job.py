@@ -148,7 +148,7 @@ def _cut(
     loaded = load_data(data, root)
     name = loaded.label_set or loaded.name
     if protocol is None:
-        protocol = name
+        protocol = _published(name)
     if isinstance(protocol, str):
         name = protocol
         first = protocols.splits(protocol)[0]
@@ -167,6 +167,19 @@ def _cut(
     return datasets.cut(loaded, protocol, **others), name
 
 
+def _published(name: str) -> str:
+    if name not in protocols.names():
+        msg = _check.must(
+            "given for data without a published one",
+            caller=_CALLER,
+            name="protocol",
+            got=f"None for {name!r}",
+            remedy="Draw one: protocols.holdout(data, n_known, n_unknown, rng=0)",
+        )
+        raise ValueError(msg)
+    return name
+
+
 def _sided(recipe: Recipe, cut: Cut) -> Recipe:
     """Keep the size of images in files, where all are squares of one size.
 
@@ -183,6 +196,15 @@ def _sided(recipe: Recipe, cut: Cut) -> Recipe:
 
 def load_data(data: str | Path | Dataset, root: str | Path | None = None) -> Dataset:
     """Load a data set by name, or take it as it is; draw parts if it has none."""
+    if not isinstance(data, str | Path | Dataset):
+        msg = _check.must(
+            "the name of a data set, a path, a Dataset or a Cut",
+            caller=_CALLER,
+            name="data",
+            got=type(data).__name__,
+            remedy="datasets.from_arrays makes a Dataset of arrays",
+        )
+        raise TypeError(msg)
     found = data if isinstance(data, Dataset) else datasets.load(str(data), root)
     if "test" in found.parts and "train" in found.parts:
         return found

@@ -67,7 +67,7 @@ def make_learner(spec: Spec, network: str | nn.Module, example: Tensor) -> Learn
         "smoothing": spec.recipe.smoothing,
         "mean": pipeline.mean,
         "std": pipeline.std,
-        "side": pipeline.side or 32,
+        "side": example.shape[-1],
     }
     options = {k: v for k, v in offered.items() if k in kind.options()} | spec.options
     method = make(spec.method, n_classes=n_classes, network=made, **options)

@@ -66,6 +66,9 @@ class Model(nn.Module):
         kind = "image" if is_image else "table"
         # Files are brought to the size the training images had, then go their way.
         tensor = as_tensor(inputs, kind, self.shape[-1], caller=caller)
+        if len(tensor) == 0:
+            rule, got = "at least one sample", "none"
+            raise ValueError(_check.must(rule, caller=caller, name="inputs", got=got))
         # Images that are brought to size have any.
         is_sized = is_image and self.pipeline.side is not None
         if tuple(tensor.shape[1:]) != self.shape and not is_sized:

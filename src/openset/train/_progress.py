@@ -26,12 +26,10 @@ class Progress:
             console=console,
             disable=not (shown and console.is_terminal),
         )
-        self._tasks = {
-            id(run): self._bars.add_task(
-                title, total=run.n_updates, epoch="0", loss="–", speed=""
-            )
+        self._tasks = [
+            (run, self._bars.add_task(title, total=run.n_updates, **_fields(run)))
             for title, run in runs[:_SHOWN]
-        }
+        ]
         self._counts = {id(run): 0 for _, run in runs}
         self._drawn = 0.0
 
@@ -40,6 +38,7 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._draw()
         self._bars.stop()
 
     def start_at(self, run: Run) -> None:
@@ -53,14 +52,17 @@ class Progress:
         if self._bars.disable or now - self._drawn < 0.2:
             return
         self._drawn = now
-        for number, task in self._tasks.items():
-            self._bars.update(task, completed=self._counts[number])
-        if id(run) in self._tasks:
-            self._bars.update(self._tasks[id(run)], **_fields(run))
+        self._draw()
+
+    def _draw(self) -> None:
+        for run, task in self._tasks:
+            counted = self._counts[id(run)]
+            self._bars.update(task, completed=counted, **_fields(run))
 
 
 def _fields(run: Run) -> dict[str, Any]:
-    fields: dict[str, Any] = {"epoch": f"{run.done}/{run.spec.recipe.epochs}"}
+    epoch = f"{run.done}/{run.spec.recipe.epochs}"
+    fields: dict[str, Any] = {"epoch": epoch, "loss": "–", "speed": ""}
     if run.log.lines:
         last = run.log.lines[-1]
         fields["loss"] = f"{last['loss']:.3f}"

@@ -20,6 +20,9 @@ from openset.train._learner import Learner
 from openset.train.augment import Pipeline
 
 _BATCH = 2048
+GENTLER = (
+    "Try a lower rate (lr=), or more warm-up (warmup=, which schedule='cosine' reads)"
+)
 
 
 class Answer(NamedTuple):
@@ -53,7 +56,7 @@ def answer(
                 caller="train.fit",
                 name=f"the {what} of the trained network",
                 got="NaN or infinity",
-                remedy="Try a lower rate (lr=) or more warm-up (warmup=)",
+                remedy=GENTLER,
             )
             raise FloatingPointError(msg)
     outputs = Outputs(

@@ -18,7 +18,7 @@ from openset.train import _checkpoint
 from openset.train._batches import Batches, as_tensor
 from openset.train._learner import Learner, make_learner
 from openset.train._log import Log
-from openset.train._respond import answer, from_all, known_scores
+from openset.train._respond import GENTLER, answer, from_all, known_scores
 from openset.train._seeds import derived, start_step
 from openset.train._spec import Spec
 from openset.train._updates import Updates
@@ -110,9 +110,20 @@ class Run:
         }
         moved = {id(p) for o in optimisers.values() for g in o.param_groups
                  for p in g["params"]}  # fmt: skip
-        optimisers["classifier"] = self._optimiser(
-            [p for p in learner.parameters() if p.requires_grad and id(p) not in moved]
-        )
+        own_parameters = [
+            p for p in learner.parameters() if p.requires_grad and id(p) not in moved
+        ]
+        if not own_parameters:
+            msg = _check.must(
+                "a model with parameters to train",
+                caller=_CALLER,
+                name="network",
+                got="one with all of them frozen",
+                remedy="model.requires_grad_() thaws them; a trained model needs none: "
+                "train.extract takes its outputs",
+            )
+            raise ValueError(msg)
+        optimisers["classifier"] = self._optimiser(own_parameters)
         wrapped, *ready = fabric.setup(learner, *optimisers.values())
         self.optimisers = dict(zip(optimisers, ready, strict=True))
         self.batches = Batches(
@@ -304,12 +315,14 @@ class Run:
 
     def _exploded(self, what: str, got: object, epoch: int | None = None) -> str:
         last = self.done - 1 if epoch is None else epoch
+        spec = self.spec
+        chosen = ", ".join(f"{name}={value}" for name, value in spec.options.items())
         return _check.must(
             "finite to the end",
             caller=_CALLER,
-            name=f"the {what} of {self.spec.title}",
+            name=f"the {what} of {spec.title}{f' ({chosen})' if chosen else ''}",
             got=f"{got} in epoch {last}",
-            remedy="Try a lower rate (lr=) or more warm-up (warmup=)",
+            remedy=GENTLER,
         )
 
     def _curves(self) -> dict[str, float]:

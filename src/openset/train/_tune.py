@@ -104,6 +104,7 @@ def tune(
     network: Any = None,
     options: Mapping[str, Any] | None = None,
     precision: str = "32-true",
+    accumulate: int = 1,
     fabric: Any = None,
     progress: bool = True,
     **changes: Any,
@@ -121,8 +122,9 @@ def tune(
         The problem; only its training part is used.
     n_out, draws, seed
         See :func:`inner_problems`.
-    recipe, network, options, precision, **changes
-        See :func:`openset.train.fit`.
+    recipe, network, options, precision, accumulate, **changes
+        See :func:`openset.train.fit`. A model of your own has an output for each class
+        that stays known.
     fabric, progress
         See :func:`openset.train.fit_jobs`.
 
@@ -142,15 +144,23 @@ def tune(
     >>> [row["options"] for row in tuned.table]
     [{'weight': 0.0}, {'weight': 0.1}]
     """
-    is_list = [
-        isinstance(v, Sequence) and not isinstance(v, str) for v in grid.values()
-    ]
-    if not grid or not all(is_list) or not all(map(len, grid.values())):
-        rule = "options with a list of values each"
-        raise ValueError(_check.must(rule, caller=_CALLER, name="grid", got=dict(grid)))
+    lists = grid.values() if isinstance(grid, Mapping) else [None]
+    is_list = [isinstance(v, Sequence) and not isinstance(v, str) for v in lists]
+    if not lists or not all(is_list) or not all(map(len, lists)):
+        rule, remedy = "options with a list of values each", "{'weight': [0.1, 0.2]}"
+        msg = _check.must(rule, caller=_CALLER, name="grid", got=grid, remedy=remedy)
+        raise ValueError(msg)
+    _check.instance(
+        _CALLER,
+        "cut",
+        cut,
+        Cut,
+        rule="a Cut",
+        remedy="datasets.cut(data, protocol) makes one",
+    )
     fixed = dict(options or {})
     if isinstance(recipe, str):
-        recipe = named_recipe(recipe, cut.protocol.source, **changes)
+        recipe, changes = named_recipe(recipe, cut.protocol.source, **changes), {}
     choices = [
         dict(zip(grid, values, strict=True))
         for values in itertools.product(*grid.values())
@@ -165,6 +175,8 @@ def tune(
             recipe=recipe,
             network=network,
             precision=precision,
+            accumulate=accumulate,
+            **changes,
         )
         for choice in choices
         for one in problems

@@ -30,7 +30,8 @@ class Updates:
     batch
         The usual batch size; only this one runs compiled, if the learner is.
     parts
-        A batch is cut into so many parts, whose gradients add up (accumulation).
+        A batch is cut into so many parts, whose gradients add up (accumulation); the
+        last of an epoch into fewer, if so many would be single samples.
     compiled
         Whether the learner is compiled.
     record
@@ -90,7 +91,11 @@ class Updates:
         for optimiser in self.optimisers.values():
             optimiser.zero_grad(set_to_none=True)
         n = labels.shape[0]
-        cut = [t.tensor_split(self.parts) for t in (inputs, labels)]
+        # Batch norm has no spread of a single sample: a small last batch is cut into
+        # fewer parts, unless the usual one is cut as small.
+        is_fine = self.batch < 2 * self.parts
+        parts = self.parts if is_fine else min(self.parts, max(n // 2, 1))
+        cut = [t.tensor_split(parts) for t in (inputs, labels)]
         pieces = [(x, y) for x, y in zip(*cut, strict=True) if y.shape[0]]
         for i, (x, y) in enumerate(pieces):
             is_last = i == len(pieces) - 1

@@ -1,6 +1,7 @@
 """Recipes: optimiser, schedule, augmentation and length of training, as data."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,6 +20,10 @@ _CALLER = "train.recipe"
 SCHEDULES = ("constant", "steps", "cosine")
 OPTIMISERS = ("sgd", "adam")
 _OF_PIPELINE = ("n_ops", "magnitude", "side", "padding", "flip")
+_OF_SCHEDULE = {
+    "steps": ("milestones", "factor"),
+    "cosine": ("cycle", "warmup", "floor"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,16 +72,29 @@ class Recipe:
         _check.number(_CALLER, "lr", self.lr, low=0, open_low=True, open_high=True)
         self._check_milestones()
         for name in ("momentum", "weight_decay", "factor"):
-            _check.number(_CALLER, name, getattr(self, name), low=0)
+            value = getattr(self, name)
+            _check.number(_CALLER, name, value, low=0, open_high=True)
         _check.number(_CALLER, "floor", self.floor, low=0, high=1)
-        _check.number(_CALLER, "warmup", self.warmup, low=0, high=self.cycle)
+        self._check_warmup()
         smoothing = self.smoothing
         _check.number(_CALLER, "smoothing", smoothing, low=0, high=1, open_high=True)
+
+    def _check_warmup(self) -> None:
+        warmup = _check.number(_CALLER, "warmup", self.warmup, low=0)
+        if warmup > self.cycle:
+            msg = _check.must(
+                f"at most cycle, {self.cycle} epochs",
+                caller=_CALLER,
+                name="warmup",
+                got=self.warmup,
+                remedy="Change both: cycle and warmup",
+            )
+            raise ValueError(msg)
 
     def _check_milestones(self) -> None:
         listed = self.milestones
         is_list = isinstance(listed, tuple | list)
-        if not is_list or not all(isinstance(one, int) for one in listed):
+        if not is_list or not all(type(one) is int and one >= 0 for one in listed):
             msg = _check.must(
                 "a list of epochs",
                 caller=_CALLER,
@@ -155,7 +173,31 @@ def recipe(name: str = "B", data: str = "", **changes: Any) -> Recipe:
     epochs = own.get("epochs", made.epochs)
     _check.positive_int(_CALLER, "epochs", epochs)
     schedule = own.get("schedule", made.schedule)
-    return replace(made, **(_shortened(made, schedule, epochs) | own))
+    changed = replace(made, **(_shortened(made, schedule, epochs) | own))
+    _check_read(changed, changes)
+    return changed
+
+
+def _check_read(made: Recipe, changes: Mapping[str, Any]) -> None:
+    """Refuse a change that nothing reads: it would look as if it had been made."""
+    read: dict[str, tuple[str, Any, Any]] = {
+        name: ("schedule", made.schedule, kind)
+        for kind, names in _OF_SCHEDULE.items()
+        for name in names
+    }
+    if "n_ops" not in changes and made.pipeline.n_ops == 0:
+        read["magnitude"] = ("n_ops", 0, 1)
+    for name in changes:
+        field, now, wanted = read.get(name, ("", "", ""))
+        if now != wanted:
+            msg = _check.must(
+                f"left out with {field}={now!r}, which does not read it",
+                caller=_CALLER,
+                name=name,
+                got=repr(changes[name]),
+                remedy=f"It goes with {field}={wanted!r}",
+            )
+            raise ValueError(msg)
 
 
 def changeable() -> list[str]:

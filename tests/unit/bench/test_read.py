@@ -30,6 +30,10 @@ def said(text, name="study.yaml"):
             "detectors: [{name: knn, q: 0}]",
             "study.yaml: detectors[0].q must be a parameter of knn (k",
         ),
+        (
+            "detectors: [{name: postmax, fit: x}]",  # an option, not a field
+            "study.yaml: detectors[0].fit must be one of",
+        ),
         ("detectors: [best]", "study.yaml: detectors[0].name must be one of 'msp'"),
         ("detectors: []", "study.yaml: detectors must have an entry, got []"),
         (

@@ -229,6 +229,17 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
     assert "Are --known and --surrogate swapped?" in fails(*swapped)
     one = (*base, "--surrogate", "near.npz")
     assert "--hedge goes with several" in fails(*one, "--hedge")
+    two = (*one, "-d", "msp", "-d", "postmax")
+    assert "--objective osa or worst_group" in fails(
+        *two, "--hedge", "--objective", "by_cost"
+    )
+    # before anything is fitted
+    monkeypatch.setattr("openset.cli.calibrate.recipe", None)
+    assert "--alpha must be a number in [0, 1], got 2.0" in fails(*one, "--alpha", "2")
+    assert "objective must be one of" in fails(*one, "--objective", "oza")
+    assert "--out must be new" in fails(*one, "--out", ".")
+    monkeypatch.undo()
+    monkeypatch.chdir(data)
     assert "knn does not take these options" in fails(*one, "-d", "knn:m=5")
     assert "--target goes with" in fails(*base, "--target", "0.1")
     assert "costs go with --objective by_cost" in fails(*one, "--confusion", "2")

@@ -5,6 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from openset import Outputs, Rejector, datasets, detectors, protocols
+from openset._types import ArtefactError
 from openset.cli import app
 from openset.train import Trained
 from tests.unit.train.tiny import fit_tiny, image_data
@@ -119,6 +120,25 @@ def test_images_in_folders_have_these_for_groups(tmp_path):
     assert outputs.groups.tolist() == ["class 1", "else", "else"]
     assert outputs.ids.tolist() == ["class 1/0.png", "else/1.png", "else/2.png"]
     assert outputs.labels.tolist() == [1, -1, -1]
+
+
+def test_images_beside_folders_are_not_left_out_unsaid(trained, tmp_path):
+    (tmp_path / "new" / "class").mkdir(parents=True)
+    (tmp_path / "new" / ".hidden").mkdir()
+    (tmp_path / "new" / "one.png").touch()
+    with pytest.raises(ValueError, match=r"DATA must be .*both \(one.png, class/\)"):
+        run("extract", trained / "run", tmp_path / "new", "--out", tmp_path / "o.npz")
+    (tmp_path / "new" / "class").rmdir()
+    with pytest.raises(TypeError, match=r"could not convert|rows of numbers"):
+        run("extract", trained / "run", tmp_path / "new", "--out", tmp_path / "o.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"no array", b"\x93NUMPY\x01\x00"])
+def test_a_file_that_holds_no_array_is_named(trained, tmp_path, content):
+    path = tmp_path / "bad.npy"
+    path.write_bytes(content)
+    with pytest.raises(ArtefactError, match=r"bad.npy must be numbers as np.save"):
+        run("extract", trained / "run", path, "--out", tmp_path / "o.npz")
 
 
 def test_an_unknown_part_is_named(trained, tmp_path):

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from openset import Outputs, Scores, datasets, evaluate, protocols
+from openset import Outputs, Scores, datasets, evaluate, protocols, train
 from openset.cli import app, main
 from openset.cli.train import _settings
 from openset.train import Trained, methods
@@ -166,6 +166,20 @@ def test_a_training_that_diverges_is_said_in_a_line(
     assert "error: train.fit: " in capsys.readouterr().err
 
 
+def test_an_interruption_says_how_to_go_on(draws, tmp_path, monkeypatch, capsys):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(train, "fit_jobs", interrupted)
+    words = ("train", "-m", "softmax", *QUICK, "--protocol", draws)
+    words += ("--out", tmp_path / "run")
+    monkeypatch.setattr("sys.argv", ["openset", *map(str, words)])
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 130
+    assert "The same command goes on from the last" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -174,6 +188,10 @@ def test_a_training_that_diverges_is_said_in_a_line(
         (
             ["-m", "softmax", *QUICK, "--split", "7"],
             "--split must be one of 0, 1, ",
+        ),
+        (
+            ["-m", "softmax", *QUICK, "--split", "0", "--all-splits"],
+            "--split must be left out with --all-splits, got '0'",
         ),
         (["-m", "softmax"], "--data must be given"),
         (["-m", "best", *QUICK], "method must be one of 'softmax'"),

@@ -73,6 +73,13 @@ def test_logits_and_features_are_computed_in_the_wider_dtype():
     assert Batch(half).logits.dtype == np.float32
 
 
+@pytest.mark.parametrize("dtype", [">f8", np.longdouble])
+def test_wide_numbers_of_any_kind_are_computed_in_float64(dtype, outputs):
+    wide = Outputs(logits=outputs.logits.astype(dtype), labels=outputs.labels)
+    assert working_dtype(wide) == np.float64
+    assert_array_equal(MSP().fit(wide).known(wide), MSP().fit(outputs).known(outputs))
+
+
 def test_float32_is_scored_in_float32_without_a_copy():
     logits = np.ones((2, 3), dtype=np.float32)
     assert np.shares_memory(Batch(Outputs(logits=logits)).logits, logits)
@@ -200,6 +207,85 @@ def test_a_file_that_is_no_fit_is_refused(outputs, tmp_path):
         Fitted.load(path)
     with pytest.raises(ValueError, match=r"must be one of '\.npz'"):
         MSP().fit(outputs).save(tmp_path / "fitted.pkl")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"detector": "magic"}, "cannot make .*name must be one of"),
+        ({"params": {"magic": 1}}, "cannot make .*unexpected keyword argument"),
+        ({"params": {"k": 0}}, "cannot make .*k must be an integer >= 1"),
+        ({"params": [1]}, "cannot make"),
+        ({"widths": None}, "cannot make"),
+    ],
+)
+def test_a_file_of_another_version_is_refused(change, message, outputs, tmp_path):
+    path = KNN(k=3).fit(outputs).save(tmp_path / "knn.npz")
+    arrays = dict(np.load(path))
+    recipe = json.loads(str(arrays["recipe"])) | change
+    np.savez(path, **arrays | {"recipe": np.array(json.dumps(recipe))})
+    with pytest.raises(ArtefactError, match=message):
+        Fitted.load(path)
+
+
+def test_numbers_of_numpy_are_kept_as_pythons(outputs, tmp_path):
+    recipe = KNN(k=np.int64(3), seed=np.int32(1))
+    assert repr(recipe) == repr(KNN(k=3, seed=1))
+    single = split(50, dtype=np.float32)
+    fitted = MSP(temperature=np.float64(1.5)).fit(single)  # once it lifted the dtype
+    again = Fitted.load(fitted.save(tmp_path / "msp.npz"))
+    assert_array_equal(again.known(single), fitted.known(single))
+    assert_array_equal(
+        MSP(temperature=1.5).fit(single).known(single), again.known(single)
+    )
+
+
+@pytest.mark.parametrize("value", [np.ones((3, 4)), "train.npz", None])
+def test_what_is_no_outputs_is_named(value, outputs):
+    fitted = MSP().fit(outputs)
+    for call in (MSP().fit, fitted.known, fitted.score, fitted.probability):
+        with pytest.raises(TypeError, match=r"outputs must be Outputs, got"):
+            call(value)
+
+
+@pytest.mark.parametrize("value", [[MSP()], {"a": MSP()}, MSP(), None])
+def test_what_is_not_fitted_is_named(value, outputs):
+    with pytest.raises(TypeError, match="score_all: fitted must be several fitted"):
+        score_all(value, outputs)
+
+
+@pytest.mark.parametrize("place", ["numpy", "cpu", None, split(3)])
+def test_a_place_is_told_by_an_array(place, outputs):
+    with pytest.raises(TypeError, match=r"Fitted\.to: like must be an array, got"):
+        MSP().fit(outputs).to(place)
+
+
+@pytest.mark.parametrize(
+    "name", ["fdbd", "osnn", "knn", "nnguide", "mahalanobis", "vim", "nci", "pisvm"]
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_an_infinite_training_feature_is_named_in_fitting(name, outputs):
+    features = np.array(outputs.features)
+    features[3, 2] = np.inf
+    head = {"weight": outputs.weight, "bias": outputs.bias}
+    train = Outputs(
+        logits=outputs.logits, features=features, labels=outputs.labels, **head
+    )
+    params = {"k": 5} if name == "knn" else {}
+    with pytest.raises(ValueError, match=r"\.fit: features must be finite.* row 3\."):
+        make(name, **params).fit(train)
+
+
+def test_a_masked_class_is_no_fault_of_the_training_set():
+    outputs = split(60)
+    logits = np.concatenate([outputs.logits, np.full((60, 1), -np.inf)], axis=1)
+    train = Outputs(logits=logits, features=outputs.features, labels=outputs.labels)
+    with (
+        pytest.raises(ValueError, match="logits must be finite"),
+        np.errstate(all="ignore"),
+    ):
+        make("openmax").fit(train)  # measures distances between logits
+    assert np.isfinite(make("postmax").fit(train).known(train)).all()
 
 
 def test_a_fit_shows_its_recipe_and_arrays(outputs):

@@ -105,6 +105,7 @@ def test_it_runs_on_other_array_libraries(asarray):
     [
         (lambda: Combined(parts=[]), "parts must be a non-empty list"),
         (lambda: Combined(parts="msp"), "parts must be a non-empty list"),
+        (lambda: Combined(parts={"knn": {"k": 5}}), "parts must be a non-empty list"),
         (lambda: Combined(parts=["magic"]), "name must be one of"),
         (lambda: Combined(method="vote"), "method must be one of"),
         (lambda: combine([]), "fitted must be non-empty"),
@@ -113,8 +114,102 @@ def test_it_runs_on_other_array_libraries(asarray):
             lambda: combine([detectors.MSP().fit(drawn(9))], reference=[[np.inf]]),
             "scores must be partly finite",
         ),
+        (
+            lambda: combine([detectors.MSP().fit(drawn(9))], reference=[[1, np.nan]]),
+            "scores must be free of NaN, got 1 of 2",
+        ),
+        (
+            lambda: combine(
+                [detectors.MSP().fit(drawn(9))], reference=[[1]], weights=[np.nan]
+            ),
+            "weights must be finite",
+        ),
+        (
+            lambda: combine(
+                [detectors.MSP().fit(drawn(9))] * 2, reference=[[1, 2], [1, 2, 3]]
+            ),
+            "reference must be of one length, or of 257 scores or more each, got 2, 3",
+        ),
     ],
 )
 def test_bad_parts_are_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def dtypes(outputs, dtype):
+    return Outputs(
+        logits=torch.asarray(np.array(outputs.logits), dtype=dtype),
+        features=torch.asarray(np.array(outputs.features), dtype=dtype),
+        labels=outputs.labels,
+    )
+
+
+def test_parts_of_one_kind_do_not_take_each_others_distances():
+    train, new = drawn(300, seed=1), drawn(50, seed=2)
+    recipes = [
+        ("mahalanobis", {}),
+        ("mahalanobis", {"normalize": True}),
+        ("rmds", {"normalize": True}),
+        ("rmds", {}),
+    ]
+    parts = [detectors.make(name, **params).fit(train) for name, params in recipes]
+    expected = np.mean(
+        [rank(one.known(new), knots_of(one.known(train))) for one in parts], axis=0
+    )
+    fitted = Combined(parts=recipes).fit(train)
+    np.testing.assert_allclose(fitted.known(new), expected)
+    np.testing.assert_allclose(fitted.known(new, batch_size=7), expected)
+
+
+@pytest.mark.parametrize("fitted_in", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scored_in", [torch.float32, torch.float64])
+def test_it_scores_in_another_dtype_than_it_was_fitted_in(fitted_in, scored_in):
+    train, new = drawn(200, seed=1), drawn(50, seed=2)
+    both = Combined(parts=["knn", "mahalanobis"])
+    fitted = both.fit(dtypes(train, fitted_in))
+    expected = both.fit(train).known(new)
+    np.testing.assert_allclose(
+        fitted.known(dtypes(new, scored_in)), expected, atol=1e-3
+    )
+
+
+def test_a_part_is_made_ready_as_it_is_alone(monkeypatch):
+    train, made = drawn(100, seed=1), []
+
+    def ready(self, state, dtype):
+        made.append(dtype)
+        return state
+
+    monkeypatch.setattr(detectors.KNN, "_ready", ready)
+    fitted = combine([detectors.KNN(k=3).fit(train)], reference=[[-1.0, 0.0]])
+    fitted.known(train, batch_size=10)
+    assert made == [np.float64]  # once, not for every batch
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Combined(parts=[detectors.MSP()]), r"pairs, got MSP\(.*combine\("),
+        (lambda: Combined(parts=[("msp",)]), r"pairs, got \('msp',\)"),
+        (lambda: Combined(parts=[None]), "pairs, got None"),
+        (
+            lambda: combine([detectors.MSP()], reference=[[1.0]]),
+            "fitted must be several fitted detectors, got MSP",
+        ),
+        (
+            lambda: combine(detectors.MSP().fit(drawn(9)), reference=[[1.0]]),
+            "fitted must be several fitted detectors, got Fitted. Put them in a list",
+        ),
+    ],
+)
+def test_parts_of_another_kind_are_named(call, message):
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_numpy_numbers_in_parts_are_saved(tmp_path):
+    train = drawn(60, seed=1)
+    fitted = Combined(parts=[("knn", {"k": np.int64(3)})]).fit(train)
+    again = Fitted.load(fitted.save(tmp_path / "one.npz"))
+    np.testing.assert_array_equal(again.known(train), fitted.known(train))

@@ -150,7 +150,13 @@ def test_moments_do_not_depend_on_how_the_data_is_cut_up(train, xp, monkeypatch)
 
 
 def test_bad_parameters_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"Mahalanobis: cutoff must be .* \[0, 1\]"):
-        Mahalanobis(cutoff=2)
-    with pytest.raises(ValueError, match=r"RMDS: cutoff must be .* \[0, 1\]"):
+    with pytest.raises(ValueError, match=r"Mahalanobis: cutoff must be .* \[0, 1\)"):
+        Mahalanobis(cutoff=1)
+    with pytest.raises(ValueError, match=r"RMDS: cutoff must be .* \[0, 1\)"):
         RMDS(cutoff=-1)
+
+
+@pytest.mark.parametrize("kind", [Mahalanobis, RMDS])
+def test_a_word_is_no_switch(kind):
+    with pytest.raises(TypeError, match="normalize must be True or False, got 'no'"):
+        kind(normalize="no")

@@ -121,9 +121,9 @@ def test_gen_agrees_with_pytorch_ood_times_the_number_of_classes(logits, pytorch
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: MSP(temperature=0), "MSP: temperature must be a number in (0, inf]"),
+        (lambda: MSP(temperature=0), "MSP: temperature must be a number in (0, inf)"),
         (lambda: Energy(temperature=-1), "Energy: temperature must be"),
-        (lambda: GEN(gamma=0), "GEN: gamma must be a number in (0, inf]"),
+        (lambda: GEN(gamma=0), "GEN: gamma must be a number in (0, inf)"),
         (lambda: GEN(top=0), "GEN: top must be an integer >= 1, got 0"),
     ],
 )

@@ -75,8 +75,11 @@ def test_nnguide_agrees_with_pytorch_ood(pytorch_ood):
 def test_nnguide_warns_of_negative_energies():
     outputs = split(20)
     negative = Outputs(logits=outputs.logits - 50, features=outputs.features)
-    with pytest.warns(UserWarning, match="energies should be positive, got 20 in the"):
+    with pytest.warns(
+        UserWarning, match="energies should be positive, got 20 in the"
+    ) as w:
         NNGuide().fit(negative)
+    assert w[0].filename == __file__  # it points at the call of fit
 
 
 @pytest.mark.parametrize("kind", [KNN, NNGuide])
@@ -221,3 +224,10 @@ def test_without_faiss_the_error_names_the_extra(monkeypatch):
     train = split(60)
     with pytest.raises(MissingExtraError, match=r"pip install 'openset\[faiss\]'"):
         KNN(backend="faiss").fit(train).score(train)
+
+
+@pytest.mark.parametrize("kind", [KNN, NNGuide])
+@pytest.mark.parametrize("seed", [-1, None, "a"])
+def test_a_seed_that_is_none_is_refused_at_once(kind, seed):
+    with pytest.raises(ValueError, match="seed must be an integer >= 0"):
+        kind(seed=seed)

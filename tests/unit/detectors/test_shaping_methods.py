@@ -209,3 +209,27 @@ def test_a_fit_keeps_its_own_copy_of_the_head():
     before = fitted.score(mine).known
     weight[:] = 0
     assert_array_equal(fitted.score(mine).known, before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scale_bears_biases_that_are_far_apart(dtype):
+    outputs = split(20)
+    bias = np.array([0.0, -900.0, 300.0, -200.0])
+    logits = outputs.logits - outputs.bias + bias + [0.0, 1000.0, 0.0, 0.0]
+    far = Outputs(
+        logits=logits.astype(dtype),
+        features=outputs.features.astype(dtype),
+        weight=outputs.weight.astype(dtype),
+        bias=bias.astype(dtype),
+        labels=outputs.labels,
+    )
+    k = n_kept(outputs.features.shape[1], 85)
+    r = np.exp(outputs.features.sum(1) / np.sort(outputs.features)[:, -k:].sum(1))
+    expected = logsumexp(r[:, None] * (logits - bias) + bias, axis=1)
+    assert_allclose(SCALE().fit(far).known(far), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [SCALE, ASH])
+def test_a_word_is_no_switch(kind):
+    with pytest.raises(TypeError, match="relu must be True or False, got 'no'"):
+        kind(relu="no")

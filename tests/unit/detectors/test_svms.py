@@ -196,3 +196,11 @@ def test_log_cdf_keeps_its_digits_at_both_ends():
     expected = [-800, -30, math.log(-math.expm1(-math.exp(-1))), -6.18e-4, 0, 0]
     np.testing.assert_allclose(log_cdf(exponents), expected, rtol=1e-3, atol=1e-12)
     assert log_cdf(np.array([-math.inf]))[0] == -math.inf
+
+
+@pytest.mark.parametrize("detector", [PISVM(), WSVM()])
+@pytest.mark.parametrize("far", [np.inf, -np.inf])
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_infinite_features_are_unknown_not_at_home(detector, far):
+    new = Outputs(features=[[far, 0.0], [0.0, far]], labels=[-1, -1])
+    assert detector.fit(TRAIN).known(new).tolist() == [-math.inf, -math.inf]

@@ -154,7 +154,7 @@ def test_the_cdf_keeps_the_array_library():
         ({"x": [[1.0]]}, "x must be one-dimensional"),
         ({"x": [1.0], "side": "both"}, "side must be one of 'high', 'low'"),
         ({"x": [1.0], "tail": 0}, "tail must be an integer >= 1"),
-        ({"x": [1.0], "translate": 0.0}, r"translate must be a number in \(0, inf\]"),
+        ({"x": [1.0], "translate": 0.0}, r"translate must be a number in \(0, inf\)"),
     ],
 )
 def test_bad_input_is_refused(options, message):

@@ -19,7 +19,10 @@ from tests.unit.detectors.synthetic import N_CLASSES, WIDTH, split
 from tests.unit.integrations.rejectors import altered
 
 # Small parameters for those whose defaults ask for more samples than a test has.
-PARAMS = {"knn": {"k": 5}}
+PARAMS = {
+    "knn": {"k": 5},
+    "combined": {"parts": ["mahalanobis", ("knn", {"k": 5})]},
+}
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
@@ -53,7 +56,7 @@ def inputs(test):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", detectors.names())
+@pytest.mark.parametrize("name", [*detectors.names(), "combined"])
 def test_the_module_decides_as_the_rejector_does(name, device, test, inputs):
     rejector = rejector_of(name)
     module = OpenSetModule(linear_model(test), rejector).to(device)

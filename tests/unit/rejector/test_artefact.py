@@ -114,6 +114,19 @@ def test_arrays_are_read_when_they_are_needed(folder):
         rejector.predict(drawn(3))
 
 
+def test_arrays_of_a_later_rejector_are_not_cut_at_the_old_threshold(saved, folder):
+    rejector, used = Rejector.load(folder), Rejector.load(folder)
+    expected = used.predict(drawn(50, seed=4))
+    fitted = detectors.PostMax().fit(drawn(300, seed=9))
+    Rejector.calibrate(fitted, known=drawn(200, seed=2), objective="at_tpr").save(
+        folder
+    )
+    for read in (rejector.predict, rejector.typical):
+        with pytest.raises(ArtefactError, match=r"replaced after .*Load it again"):
+            read(drawn(50, seed=4))
+    np.testing.assert_array_equal(used.predict(drawn(50, seed=4)), expected)
+
+
 def test_a_loaded_rejector_goes_to_other_processes(saved, folder):
     sent = pickle.dumps(Rejector.load(folder))
     shutil.rmtree(folder)  # the other process may not see it
@@ -140,6 +153,12 @@ def test_a_failed_save_leaves_the_old_one(saved, folder, monkeypatch):
         saved[0].save(folder)
     assert (folder / "manifest.json").read_text() == before
     assert [p.name for p in folder.parent.iterdir()] == ["rejector"]
+
+
+def test_an_empty_folder_is_taken(saved, tmp_path):
+    (tmp_path / "new").mkdir()
+    saved[0].save(tmp_path / "new")
+    assert Rejector.load(tmp_path / "new").threshold == saved[0].threshold
 
 
 def test_a_folder_of_something_else_is_not_overwritten(saved, tmp_path):
@@ -185,6 +204,25 @@ def test_a_manifest_that_is_no_text_is_said(folder):
         Rejector.load(folder)
 
 
+def test_a_manifest_nested_without_end_is_said(folder):
+    (folder / "manifest.json").write_text("[" * 200_000)
+    with pytest.raises(ArtefactError, match="damaged or truncated"):
+        Rejector.load(folder)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_number_that_json_has_not_is_a_change(folder, value):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["threshold"]["n"]["known"] = value
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ArtefactError, match="changed after it was written"):
+        Rejector.load(folder)
+    rewritten(folder, lambda _: None)
+    with pytest.raises(ArtefactError, match="not a threshold"):
+        Rejector.load(folder)
+
+
 def test_a_changed_threshold_is_noticed(folder):
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -212,6 +250,7 @@ def test_a_newer_schema_asks_for_an_upgrade(folder):
         (lambda m: m.pop("threshold"), "lacks threshold"),
         (lambda m: m["threshold"].pop("value"), "not a threshold"),
         (lambda m: m["report"].pop("ccr"), "manifest.json is damaged"),
+        (lambda m: m["report"].update(flat=["1"]), "manifest.json is damaged"),
         (lambda m: m["files"].clear(), "manifest.json is damaged"),
     ],
 )

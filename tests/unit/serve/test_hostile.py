@@ -11,6 +11,7 @@ import zipfile
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
@@ -341,6 +342,61 @@ def test_a_body_that_does_not_come_is_given_up(by_logits):
     asyncio.run(application(scope, stalls, send))
     assert sent[0]["status"] == 408
     assert b"must arrive within 0.05 seconds, got 1 bytes" in sent[1]["body"]
+
+
+CHUNKED = b"POST /predict HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "line"),
+    [
+        (b"GET / HTTP/1.1\r\n", b"X: %b\r\n"),
+        (b"GET / HTTP/1.1\r\nX: ", b"%b"),
+        (CHUNKED + b"0\r\n", b"X: %b\r\n"),
+    ],
+    ids=["many", "one long", "trailers"],
+)
+def test_headers_without_end_are_cut_off(live, start, line):
+    before, sent = resident(live), 0
+    with socket.create_connection(("127.0.0.1", live.port), timeout=20) as connection:
+        connection.sendall(start)
+        with suppress(ConnectionError):  # reset: there is no other way to say stop
+            while sent < 100:
+                connection.sendall(line % (b"a" * (1 << 20)))
+                sent += 1
+        assert sent < 50
+        with suppress(ConnectionError):
+            assert connection.recv(1000).startswith(b"HTTP/1.1 400 Bad Request")
+    assert resident(live) - before < 30 << 20
+    assert live.get("/healthz").status_code == 200
+
+
+def test_headers_of_some_length_are_fine(live):
+    many = {f"X-{i}": "a" * 1000 for i in range(60)}
+    for _ in range(5):  # on connections of their own, and on one
+        assert live.get("/healthz", headers=many).status_code == 200
+    with httpx.Client(base_url=live.url, headers=many) as client:
+        assert {client.get("/healthz").status_code for _ in range(5)} == {200}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /predict HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+    ids=["GET", "POST"],
+)
+def test_who_asks_on_and_does_not_listen_is_not_kept_in_memory(live, words):
+    before = resident(live)
+    many = words * 10_000
+    with socket.create_connection(("127.0.0.1", live.port)) as connection:
+        connection.settimeout(0.5)  # soon the server does not listen either
+        with suppress(TimeoutError):
+            for _ in range(100):
+                connection.sendall(many)
+        assert resident(live) - before < 30 << 20
+    assert live.get("/healthz").status_code == 200
 
 
 def test_clients_that_leave_or_talk_nonsense_do_no_harm(live):

@@ -67,6 +67,9 @@ def test_answers_come_as_npy_or_npz_if_asked_for(by_msp, by_logits, logits, tmp_
     answer = by_msp.post(content=npy(logits), headers=accept)
     assert answer.headers["Content-Type"] == "application/x-npy"
     assert answer.content == npy(decisions)
+    accept = {**NPY, "Accept": "application/json, application/x-npy;q=0.1"}
+    answer = by_msp.post(content=npy(logits), headers=accept)
+    assert answer.headers["Content-Type"] == "application/json"
     accept = {**NPY, "Accept": "application/x-npz"}
     answer = by_msp.post("/predict?threshold=2", content=npy(logits), headers=accept)
     (tmp_path / "answer.npz").write_bytes(answer.content)

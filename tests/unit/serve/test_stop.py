@@ -160,6 +160,8 @@ def test_a_taken_port_and_a_bad_folder_are_errors_in_one_line(folder, tmp_path):
             ([str(folder), "--port", str(live.port)], "Address already in use"),
             ([str(tmp_path)], "is not a rejector"),
             ([str(folder), "--model", "no.onnx"], "no such file: no.onnx"),
+            ([str(folder), "--max-megabytes", "inf"], "--max-megabytes must be"),
+            ([str(folder), "--stop-seconds", "inf"], "'--stop-seconds': Input"),
         ):
             done = subprocess.run(  # noqa: S603  # our own command
                 [

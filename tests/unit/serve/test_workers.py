@@ -288,3 +288,5 @@ def test_several_processes_need_a_function(folder):
     make = partial(serve.app, Rejector.load(folder))
     with pytest.raises(ValueError, match="workers must be"):
         serve.run(make, port=0, workers=0)
+    with pytest.raises(ValueError, match="stop_seconds must be a number in"):
+        serve.run(make, port=0, stop_seconds=float("inf"))

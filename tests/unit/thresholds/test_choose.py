@@ -140,6 +140,34 @@ def test_prices_of_one_choose_as_accuracy_does(column):
         assert by_cost[name]["value"] == pytest.approx(row["value"] - 1)
 
 
+def test_prices_may_be_gains_and_rows_may_have_a_floor(column):
+    known, surrogate = drawn({"a": (0.4, 2), "b": (6, 2), "c": (6, 1)})
+    fitted = {"sharp": column(0), "steady": column(1)}
+
+    def best(matrix):
+        return thresholds.choose(
+            fitted,
+            known=known,
+            surrogate=surrogate,
+            objectives="by_cost",
+            options={"cost_matrix": matrix},
+        )
+
+    plain = 1.0 - np.eye(4)
+    # What every decision costs alike makes no difference.
+    floor = np.array([[1.0], [3.0], [0.5], [-2.0]])
+    one, other = best(plain), best(plain + floor)
+    assert other.name == one.name
+    by_name = {row["detector"]: row["mean"] for row in one.ranking}
+    paid = (floor[:3, 0][known.labels].mean() + floor[3, 0]) / 2
+    for row in other.ranking:
+        assert row["mean"] == pytest.approx(by_name[row["detector"]] + paid)
+    # To reject a known is a gain: all are rejected, whoever scores them.
+    gain = plain.copy()
+    gain[:3, 3] = -0.5
+    assert best(gain).ranking[0]["mean"] == pytest.approx(-0.25, abs=0.01)
+
+
 def test_by_mean_and_by_worst_can_differ(column):
     shifts = {"a": (0.4, 2), "b": (6, 2), "c": (6, 2)}
     known, surrogate = drawn(shifts)

@@ -1,6 +1,7 @@
 """OOSA end to end, its sweeps, and the report of a calibration."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,6 +81,17 @@ def test_thresholds_per_class_operate_as_they_decide():
     assert done.gap >= 0
 
 
+def test_margins_beyond_all_floats_are_infinite():
+    scores = Scores(
+        labels=[0, 0, -1], predicted=[0, 0, 0], known=[1.5e308, -1.5e308, 1]
+    )
+    for end in (-1.5e308, 1.5e308):
+        chosen = thresholds.per_class(scores, 0.5)
+        chosen = replace(chosen, per_class=(end,), fingerprint=None)
+        cut, value = chosen.cut(scores)
+        assert ((cut.known >= value) == chosen.accepts(scores)).all()
+
+
 def test_calibration_and_test_must_differ():
     scores = drawn(0)
     with pytest.raises(ValueError, match="calibration must be other samples"):
@@ -139,6 +151,8 @@ def test_the_surrogate_sweep_shows_what_an_easy_surrogate_does():
     named = {"a": unknown.take(unknown.groups == "near")}
     (row,) = thresholds.sweep_surrogate(known, named, test, alpha=0.5)
     assert row["threshold"] == rows["near"]["threshold"]
+    with pytest.raises(ValueError, match="must be other than 'together'"):
+        thresholds.sweep_surrogate(known, {"a": unknown, "together": unknown}, test)
 
 
 def test_a_sound_calibration_raises_no_caution():

@@ -131,6 +131,10 @@ def test_large_sets_are_sketched_and_still_found():
         (lambda s: thresholds.conformal(s, confidence=1), "confidence must be"),
         (lambda s: thresholds.by_cost(s, [[0, 1]]), "cost_matrix must be square"),
         (lambda s: thresholds.by_cost(s, np.full((6, 6), np.nan)), "must be finite"),
+        (lambda s: thresholds.by_cost(s, np.full((6, 6), 1e300)), "must be finite, fr"),
+        (lambda s: thresholds.by_cost(s, [[0, 1], [1]]), "must be rows of numbers, eq"),
+        (lambda s: thresholds.by_cost(s, [["a"]]), "cost_matrix must be rows of numb"),
+        (lambda s: thresholds.by_cost(s, missed_unknown=1e300), "missed_unknown must"),
         (
             lambda s: thresholds.by_cost(s, np.ones((6, 6)), missed_unknown=5),
             "cost_matrix must be left out where the three costs are given",
@@ -160,6 +164,13 @@ def test_a_missing_side_is_said():
         assert method(known).n == (2, 0)
         with pytest.raises(UndefinedMetricError, match="undefined without known"):
             method(unknown)
+
+
+def test_the_largest_numbers_have_a_fingerprint():
+    most = np.finfo(float).max
+    scores = Scores(labels=[0, -1], predicted=[0, 0], known=[most, -most])
+    assert thresholds.osa(scores).value == most
+    assert len(Fingerprint.of(scores).hashes) == 2
 
 
 def test_the_fingerprint_does_not_flood_the_screen():

@@ -24,7 +24,9 @@ from openset.train import (
 )
 from openset.train import _fit as fit_module
 from openset.train import _progress as progress_module
+from openset.train import _tune as tune_module
 from openset.train._batches import Batches
+from openset.train._learner import make_learner
 from openset.train._seeds import derived
 from openset.train.augment import PLAIN
 from openset.train.methods import arpl_cs as arpl_cs_module
@@ -134,6 +136,18 @@ def test_confusing_samples_train_through_all_their_updates(small_gan):
     moved, still = weights(trained), weights(fresh)
     for part in ("method.generator.2.weight", "method.discriminator.0.weight"):
         assert not torch.equal(moved[part], still[part])
+
+
+def test_images_are_generated_in_the_size_of_the_real_ones():
+    for side, pipeline in ((64, {}), (32, {"side": 32})):
+        one = described(image_data(side=64), method="arpl_cs", recipe="T", **pipeline)
+        example = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+        made = make_learner(one.spec, "classifier32", example)
+        assert made.method.side == side
+    with pytest.raises(
+        ValueError, match=r"arpl_cs: side must be 32 or 64, got 28\. .*--set side=32"
+    ):
+        fit_tiny(image_data(side=28), method="arpl_cs")
 
 
 def test_labels_follow_the_order_of_the_known_classes():
@@ -419,6 +433,15 @@ def test_accumulated_parts_add_up_to_the_batch():
             torch.testing.assert_close(value, whole[name], rtol=1e-4, atol=1e-6)
 
 
+def test_a_small_last_batch_is_not_cut_into_single_samples():
+    # 45 samples: two batches of 16, cut into pairs, and one of 13.
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())
+    model.append(nn.Linear(8, 3))
+    trained = fit_tiny(network=model, accumulate=8, validation=0, epochs=2)
+    assert len(trained.outputs["train"]) % 16 == 13
+    assert all(math.isfinite(line["loss"]) for line in trained.log)
+
+
 def test_no_two_places_draw_from_one_seed():
     places = [(), (1,)] + [(2, epoch, rank) for epoch in range(9) for rank in range(4)]
     seeds = [derived(seed, *place) for seed in range(5) for place in places]
@@ -576,6 +599,26 @@ def test_bars_show_epochs_loss_and_speed_in_a_terminal(capsys, monkeypatch):
     assert "loss 1." in shown or "loss 0." in shown
 
 
+def test_bars_of_several_runs_end_complete(capsys, monkeypatch):
+    console = progress_module.Console
+
+    def terminal(**options):
+        return console(force_terminal=True, width=120, **options)
+
+    monkeypatch.setattr(progress_module, "Console", terminal)
+    data = rows_data()
+    jobs = [
+        described(data, method="softmax", seed=seed, title=f"seed {seed}")
+        for seed in range(3)
+    ]
+    fit_jobs(jobs, progress=True)
+    shown = capsys.readouterr().err
+    n = jobs[0].spec.recipe.epochs
+    last = shown[shown.rindex("seed 0") :]
+    assert last.count(f"epoch {n}/{n}") == 3
+    assert last.count("loss –") == 0
+
+
 # Refused.
 
 
@@ -622,6 +665,50 @@ def test_bars_show_epochs_loss_and_speed_in_a_terminal(capsys, monkeypatch):
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         fit_tiny(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("method", "option"),
+    [
+        ("arpl", "weight"),
+        ("openauc", "weight"),
+        ("objectosphere", "weight"),
+        ("objectosphere", "length"),
+        ("proser", "second"),
+        ("proser", "mixed"),
+    ],
+)
+def test_infinite_options_are_refused_before_the_training(method, option):
+    with pytest.raises(ValueError, match=rf"{option} must be .*\[0, inf\), got inf"):
+        fit_tiny(method=method, options={option: math.inf})
+
+
+def test_an_empty_option_is_not_taken_for_none():
+    with pytest.raises(ValueError, match=r"pairing must be one of .*got ''"):
+        fit_tiny(method="openauc", options={"pairing": ""})
+
+
+def test_data_that_are_no_data_set_are_named():
+    with pytest.raises(TypeError, match=r"data must be .*got ndarray.*from_arrays"):
+        train.fit(method="softmax", data=np.zeros((3, 4)))
+
+
+def test_data_without_a_published_protocol_ask_for_one():
+    with pytest.raises(
+        ValueError, match=r"train.fit: protocol must be given .*'digits'.*holdout"
+    ):
+        train.fit(method="softmax", data="digits")
+
+
+def test_a_frozen_network_is_refused():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(ValueError, match=r"network must be .*frozen.*requires_grad_"):
+        fit_tiny(network=model.requires_grad_(requires_grad=False))
+
+
+def test_a_class_in_place_of_a_network_says_so():
+    with pytest.raises(ValueError, match=r"Make one of the class: Bilinear\(\.\.\.\)"):
+        fit_tiny(network=nn.Bilinear)
 
 
 def test_an_odd_batch_is_fine_without_halves():
@@ -734,6 +821,14 @@ def test_a_loss_that_explodes_stops_the_run_and_leaves_no_result(tmp_path):
     ):
         fit_tiny(lr=1e38, out=tmp_path, checkpoint_seconds=0)
     assert not (tmp_path / "trained.json").exists()
+
+
+def test_a_loss_that_explodes_names_the_options():
+    with pytest.raises(
+        FloatingPointError,
+        match=r"of arpl rows seed 0 \(weight=1e\+30\) must .*schedule='cosine'",
+    ):
+        fit_tiny(method="arpl", options={"weight": 1e30})
 
 
 def test_weights_that_explode_in_the_last_update_are_not_kept(tmp_path, monkeypatch):
@@ -858,3 +953,31 @@ def test_nothing_can_be_tuned_with_two_known_classes():
         train.tune(method="openauc", cut=cut, grid={"weight": [0.1]})
     with pytest.raises(ValueError, match="grid must be options with a list of values"):
         train.tune(method="openauc", cut=cut, grid={"weight": 0.1})
+
+
+def test_tuning_takes_a_cut_and_options_by_name():
+    data = rows_data()
+    cut = datasets.cut(data, last_unknown(data))
+    with pytest.raises(ValueError, match=r"tune: grid must be .*got \['weight'\]"):
+        train.tune(method="arpl", cut=cut, grid=["weight"])
+    with pytest.raises(TypeError, match=r"cut must be a Cut, got str\. datasets.cut"):
+        train.tune(method="arpl", cut="mnist", grid={"weight": [0.1]})
+    with pytest.raises(ValueError, match="epochs must be given only with a recipe by"):
+        train.tune(
+            method="arpl", cut=cut, grid={"weight": [0.1]}, recipe=recipe("T"), epochs=1
+        )
+
+
+def test_tuning_cuts_batches_as_the_training_does(monkeypatch):
+    seen = []
+
+    def caught(jobs, *_, **__):
+        seen.extend(one.spec.parts for one in jobs)
+        raise InterruptedError
+
+    monkeypatch.setattr(tune_module, "fit_jobs", caught)
+    data = rows_data()
+    cut = datasets.cut(data, last_unknown(data))
+    with pytest.raises(InterruptedError):
+        train.tune(method="arpl", cut=cut, grid={"weight": [0.1]}, accumulate=4)
+    assert set(seen) == {4}

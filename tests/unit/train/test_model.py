@@ -159,6 +159,12 @@ def test_a_spec_survives_json(recipe):
         (rows_data, np.zeros((2, 3)), r"rows of 4 numbers, as in training.*\(2, 3\)"),
         (rows_data, np.full((2, 4), np.nan), r"^Trained.apply: data must be finite"),
         (
+            rows_data,
+            [["a", "b"]],
+            r"^Trained.apply: data must be rows of .*'a'",
+        ),
+        (rows_data, np.zeros((0, 4)), r"^Trained.apply: inputs must be at least one"),
+        (
             image_data,
             np.zeros((2, 20, 20), np.uint8),
             r"images of 16 × 16, as in training, got shape \(2, 20, 20\)",

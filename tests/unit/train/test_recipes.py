@@ -156,7 +156,10 @@ def test_changes_reach_the_pipeline():
         ({"lr": math.nan}, r"lr must be a number in .*got nan"),
         ({"momentum": -0.1}, "momentum must be a number in .*got -0.1"),
         ({"weight_decay": "no"}, "weight_decay must be a number in .*got 'no'"),
-        ({"warmup": 201}, r"warmup must be a number in \[0, 200\], got 201"),
+        ({"warmup": 201}, "warmup must be at most cycle, 200 epochs, got 201"),
+        ({"cycle": 5}, "warmup must be at most cycle, 5 epochs, got 10. Change both"),
+        ({"warmup": -1}, "warmup must be a number in .*got -1"),
+        ({"momentum": math.inf}, r"momentum must be a number in \[0, inf\), got inf"),
         ({"floor": 2}, r"floor must be a number in \[0, 1\], got 2"),
         ({"smoothing": 1}, r"smoothing must be a number in \[0, 1\), got 1"),
         ({"optimiser": "lion"}, "optimiser must be one of 'sgd', 'adam', got 'lion'"),
@@ -176,12 +179,35 @@ def test_bad_changes_are_refused(changes, message):
         ({"milestones": "30,60"}, r"milestones must be a list of epochs, got '30,60'"),
         ({"milestones": 1}, r"milestones must be .*--set milestones=\[30,60\]"),
         ({"milestones": ["a"]}, "milestones must be a list of epochs"),
+        ({"milestones": [-5]}, r"milestones must be a list of epochs, got \[-5\]"),
+        ({"milestones": [True]}, "milestones must be a list of epochs"),
         ({"flip": "no"}, "flip must be True or False, got 'no'"),
     ],
 )
 def test_changes_of_another_type_are_refused(changes, message):
     with pytest.raises(TypeError, match=message):
         recipe("A", "cifar10", **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("A", {"warmup": 5}, "warmup must be left out with schedule='steps', .*got 5"),
+        ("T", {"cycle": 5}, "cycle must be left out.*It goes with schedule='cosine'"),
+        ("B", {"milestones": [3]}, "milestones must be left out with schedule='cosi"),
+        ("A", {"schedule": "cosine", "factor": 0.5}, "factor must be left out"),
+        ("A", {"magnitude": 9}, "magnitude must be left out with n_ops=0, .*n_ops=1"),
+    ],
+)
+def test_changes_that_nothing_reads_are_refused(name, changes, message):
+    with pytest.raises(ValueError, match=message):
+        recipe(name, "cifar10", **changes)
+
+
+def test_changes_that_go_together_are_made():
+    made = recipe("A", schedule="cosine", warmup=5, n_ops=1, magnitude=9)
+    assert (made.warmup, made.pipeline.magnitude) == (5, 9)
+    assert recipe("B", n_ops=0, magnitude=3).pipeline.n_ops == 0
 
 
 def test_an_unknown_recipe_is_refused():

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 from numpy.testing import assert_array_equal
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -283,6 +283,17 @@ def test_a_longer_wait_between_checkpoints_writes_one_at_the_end(tmp_path, monke
     assert saved == [3]
     fit_tiny(out=tmp_path / "b", epochs=3, checkpoint_seconds=0)
     assert saved == [3, 1, 2, 3]
+
+
+def test_a_full_disk_names_the_checkpoint_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_, **__):
+        msg = "I/O error: No space left on device"
+        raise SafetensorError(msg)
+
+    monkeypatch.setattr(_run._checkpoint, "save_file", full)
+    with pytest.raises(OSError, match=rf"{CHECKPOINT}: .*disk full\? .*No space left"):
+        fit_tiny(out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
 
 
 # Damage.

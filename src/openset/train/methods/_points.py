@@ -34,7 +34,8 @@ class PointMethod(Method):
         weight: float = 0.1,
     ) -> None:
         super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
-        self.weight = _check.number(f"method {self.name}", "weight", weight, low=0)
+        caller = f"method {self.name}"
+        self.weight = _check.number(caller, "weight", weight, low=0, open_high=True)
         self.points = nn.Parameter(0.1 * torch.randn(n_classes, network.n_features))
         network.head.requires_grad_(requires_grad=False)
 

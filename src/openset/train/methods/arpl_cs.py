@@ -14,6 +14,8 @@ from openset.train.methods.arpl import ARPL
 from openset.train.networks import Network
 from openset.train.networks.classifier32 import use_norms
 
+_BRING = "Bring images to a side it can generate: side=32, or --set side=32"
+
 
 class ARPLCS(ARPL):
     r"""ARPL and a generator of confusing samples G, against a discriminator D.
@@ -89,10 +91,13 @@ class ARPLCS(ARPL):
             n_classes=n_classes, network=network, smoothing=smoothing, weight=weight
         )
         caller = f"method {self.name}"
-        self.confusion = _check.number(caller, "confusion", confusion, low=0)
+        self.confusion = _check.number(
+            caller, "confusion", confusion, low=0, open_high=True
+        )
         if side not in SIDES:
             rule = "32 or 64"
-            raise ValueError(_check.must(rule, caller=caller, name="side", got=side))
+            msg = _check.must(rule, caller=caller, name="side", got=side, remedy=_BRING)
+            raise ValueError(msg)
         self.side = side
         self.register_buffer("mean", _channels(caller, "mean", mean, 0.0))
         self.register_buffer("std", _channels(caller, "std", std, 1.0))
@@ -109,7 +114,7 @@ class ARPLCS(ARPL):
                 caller=f"method {self.name}",
                 name="images",
                 got="×".join(map(str, inputs.shape[1:])),
-                remedy="It generates images of side 32 or 64: set side",
+                remedy=_BRING,
             )
             raise ValueError(msg)
         if phase == "classify":

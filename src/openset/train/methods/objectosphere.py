@@ -68,8 +68,8 @@ class Objectosphere(Method):
     ) -> None:
         super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
         caller = f"method {self.name}"
-        self.weight = _check.number(caller, "weight", weight, low=0)
-        self.length = _check.number(caller, "length", length, low=0)
+        self.weight = _check.number(caller, "weight", weight, low=0, open_high=True)
+        self.length = _check.number(caller, "length", length, low=0, open_high=True)
         self.negatives = _check.one_of(caller, "negatives", negatives, NEGATIVES)
         exact = _check.rate(caller, "ratio", ratio, open_low=True)
         self.part, self.whole = exact.as_integer_ratio()

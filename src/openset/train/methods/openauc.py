@@ -96,16 +96,13 @@ class OpenAUC(Method):
     ) -> None:
         super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
         caller = f"method {self.name}"
-        defaults = PRESETS[_check.one_of(caller, "preset", preset, tuple(PRESETS))]
-        chosen = {
-            "pairing": pairing or defaults["pairing"],
-            "normaliser": normaliser or defaults["normaliser"],
-            "ranking": ranking or defaults["ranking"],
-            "share": share,
-        }
+        chosen = PRESETS[_check.one_of(caller, "preset", preset, tuple(PRESETS))]
+        given = {"pairing": pairing, "normaliser": normaliser, "ranking": ranking}
+        chosen = chosen | {k: v for k, v in given.items() if v is not None}
+        chosen["share"] = share
         for option, value in chosen.items():
             _check.one_of(caller, option, value, _CHOICES[option])
-        self.weight = _check.number(caller, "weight", weight, low=0)
+        self.weight = _check.number(caller, "weight", weight, low=0, open_high=True)
         self.alpha = _check.positive_int(caller, "alpha", alpha)
         self.place = network.check_place(caller, place)
         self.pairing, self.normaliser = chosen["pairing"], chosen["normaliser"]

@@ -78,8 +78,8 @@ class PROSER(Method):
     ) -> None:
         super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
         caller = f"method {self.name}"
-        self.second = _check.number(caller, "second", second, low=0)
-        self.mixed = _check.number(caller, "mixed", mixed, low=0)
+        self.second = _check.number(caller, "second", second, low=0, open_high=True)
+        self.mixed = _check.number(caller, "mixed", mixed, low=0, open_high=True)
         n_dummies = _check.positive_int(caller, "dummies", dummies)
         self.alpha = _check.positive_int(caller, "alpha", alpha)
         place = two_thirds(network.places) if place is None else place

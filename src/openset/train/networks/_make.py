@@ -91,7 +91,14 @@ def make(
         return _split(_foreign(source, name, n_outputs), example)
     ours = f"one of {', '.join(names())}, torchvision:NAME, timm:NAME, or an nn.Module"
     rule = ours if is_image else "'mlp' or an nn.Module for rows of numbers"
-    msg = _check.must(rule, caller=_CALLER, name="network", got=repr(network))
+    kind = network.__name__ if isinstance(network, type) else ""
+    msg = _check.must(
+        rule,
+        caller=_CALLER,
+        name="network",
+        got=repr(network),
+        remedy=f"Make one of the class: {kind}(...)" if kind else "",
+    )
     raise ValueError(msg)
 
 

@@ -9,8 +9,10 @@ import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from openset import _check, _io, metrics, stats
+from openset._types import UndefinedMetricError
 from openset.cli._lists import percent, plain_table
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.scores import Scores
@@ -62,8 +64,8 @@ def command(
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"
     # Both before the first is printed: what is wrong with either is said alone.
-    tables = show(evaluations, title=title), _pairwise(found, metric, level)
-    OUT.print(*tables, sep="\n")
+    table, tests = show(evaluations, title=title), _tests(found, metric, level)
+    OUT.print(table, tests, sep="\n")
 
 
 def _load(paths: Sequence[Path]) -> dict[str, Scores]:
@@ -119,6 +121,13 @@ def _names(paths: Sequence[Path]) -> list[str]:
         while all(len(one) > 1 for one in parts) and len({o[end] for o in parts}) == 1:
             parts = [one[1:] if end == 0 else one[:-1] for one in parts]
     return ["/".join(one) for one in parts]
+
+
+def _tests(found: dict[str, Scores], metric: str, level: float) -> Table | Text:
+    try:
+        return _pairwise(found, metric, level)
+    except UndefinedMetricError as error:
+        return Text(f"No pairwise tests. {error}", style="dim")
 
 
 def _pairwise(found: dict[str, Scores], metric: str, level: float) -> Table:

@@ -132,10 +132,7 @@ def _content(material: Material) -> dict[str, Any]:
         "title": material.title,
         "headline": headline,
         "counts": _summary.counts(material, boards),
-        "sentences": _summary.sentences(material, boards, headline, views)
-        + _summary.lead(
-            material, loaded, _summary.leader_of(boards, headline), headline
-        ),
+        "sentences": _summary.sentences(material, loaded, boards, headline, views),
         "findings": _sorted(found),
         "tally": _tally(found),
         "overview": _leaderboard.overview(boards, headline)

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from statistics import fmean
 from typing import Any
 
+from openset._types import UndefinedMetricError
 from openset.report import _leaderboard
 from openset.report._figures import View, has_both
 from openset.report._leaderboard import Board, label
@@ -39,6 +41,7 @@ def _plural(n: int, noun: str) -> str:
 
 def sentences(
     material: Material,
+    loaded: Mapping[str, Sequence[tuple[Run, Scores]]],
     boards: Mapping[str, Board],
     headline: str,
     views: Sequence[View],
@@ -48,7 +51,7 @@ def sentences(
     name = label(headline)
     if len(boards) > 1:
         whole = _leaderboard.overview(boards, headline)
-        best = leader_of(boards, headline)
+        best = whole.methods[0]
         rank = whole.mean_rank[best]
         place = "" if rank is None else f", mean rank {rank:.2f}"
         said.append(
@@ -70,6 +73,9 @@ def sentences(
             behind = one.scores[second].get(headline)
             if behind is not None:
                 said.append(("Next is ", second, f" with {_with_spread(behind)}."))
+    # Of one run each, of differences that are all the same, no test can be made.
+    with suppress(UndefinedMetricError):
+        said += _lead(material, loaded, best, headline)
     done = [
         run.operation
         for run in material.runs
@@ -93,13 +99,6 @@ def sentences(
     if not any(view.figures for view in views):
         said.append(("No test scores were kept, so there are no figures.", "", ""))
     return said
-
-
-def leader_of(boards: Mapping[str, Board], headline: str) -> str:
-    """Return the method that leads: on the one problem, or over all of them."""
-    if len(boards) == 1:
-        return next(iter(boards.values())).methods[0]
-    return _leaderboard.overview(boards, headline).methods[0]
 
 
 def _lead_over_runs(
@@ -131,7 +130,7 @@ def _lead_over_runs(
     return [("The lead over ", f"{names}{more}", f" may be chance {how}.")]
 
 
-def lead(
+def _lead(
     material: Material,
     loaded: Mapping[str, Sequence[tuple[Run, Scores]]],
     leader: str,

@@ -147,3 +147,15 @@ def test_a_perfect_detector_hides_no_interval_of_the_others(files, tmp_path):
     span = evaluate(other).intervals["auroc"]
     after = text[text.index("AUROC ") :]
     assert f"±{(span.high - span.low) / 2:.3f}" in after.splitlines()[1]
+
+
+def test_of_one_unknown_there_is_a_table_and_no_test(tmp_path):
+    for name in ("a", "b"):
+        Scores(labels=[0, 1, -1], predicted=[0, 1, 0], known=[3, 1, 2]).save(
+            tmp_path / f"{name}.npz"
+        )
+    done = run(str(tmp_path / "a.npz"), str(tmp_path / "b.npz"))
+    assert done.exit_code == 0
+    said = " ".join(done.stdout.split())
+    assert "OpenAUC" in said
+    assert "No pairwise tests. compare: an interval is undefined for one sample" in said

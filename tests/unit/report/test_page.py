@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -130,6 +131,19 @@ def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
         made.save(tmp_path / "pair", scores=test)
     shown = "".join(Reader(report.render(tmp_path / "pair")).texts)
     assert "On the same samples the lead is" in shown
+    assert shown.index("the lead is") < shown.index("In operation the threshold")
+
+
+def test_a_lead_that_cannot_be_tested_is_not_spoken_of(tmp_path):
+    """Models that do not depend on their seed: all differences are the same."""
+    for seed in range(3):
+        for name, gap in (("a", 1.0), ("b", 2.0)):
+            made, test, _ = cell(1, name, "digits", gap=gap)
+            made = replace(made, key=made.key | {"seed": seed})
+            made.save(tmp_path / "study", scores=test)
+    shown = "".join(Reader(report.render(tmp_path / "study")).texts)
+    assert "leads with" in shown
+    assert "chance" not in shown
 
 
 def test_runs_are_counted_per_method_and_problem(tmp_path):

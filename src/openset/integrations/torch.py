@@ -10,6 +10,7 @@ from openset._types import UNKNOWN
 from openset.detectors import Batch, Detector
 from openset.outputs import Outputs
 from openset.rejector import Rejector
+from openset.rejector._rejector import need_rejector
 from openset.train import _head
 
 with _io.importing("openset.integrations.torch", "torch"):
@@ -79,14 +80,7 @@ class OpenSetModule(nn.Module):
     ) -> None:
         super().__init__()
         _head.check_module(_CALLER, model)
-        _check.instance(
-            _CALLER,
-            "rejector",
-            rejector,
-            Rejector,
-            rule="a Rejector",
-            remedy="Calibrate one first: Rejector.calibrate(fitted, known=...)",
-        )
+        need_rejector(_CALLER, rejector)
         detector = rejector.fitted.detector
         if getattr(detector, "backend", None) == "faiss":
             rule, got = "one that runs on torch", "a detector with backend='faiss'"

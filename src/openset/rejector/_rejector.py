@@ -359,6 +359,18 @@ class Rejector:
         return np.searchsorted(grid, known, side="right") / grid.size
 
 
+def need_rejector(caller: str, value: object) -> None:
+    """Refuse anything but a rejector."""
+    _check.instance(
+        caller,
+        "rejector",
+        value,
+        Rejector,
+        rule="a Rejector",
+        remedy="Calibrate one first: Rejector.calibrate(fitted, known=...)",
+    )
+
+
 def _sets(
     surrogate: Outputs | str | Sequence[Outputs | str] | None,
 ) -> Sequence[Outputs | str]:

@@ -13,6 +13,7 @@ from openset._version import __version__
 from openset.integrations.onnx import _network, _scores
 from openset.integrations.onnx._graph import Graph, Var, where
 from openset.rejector import Rejector
+from openset.rejector._rejector import need_rejector
 
 with _io.importing("openset.integrations.onnx", "onnx"):
     import onnx
@@ -88,14 +89,7 @@ def export(
     [0, 1]
     """
     path = Path(path)
-    _check.instance(
-        _CALLER,
-        "rejector",
-        rejector,
-        Rejector,
-        rule="a Rejector",
-        remedy="Calibrate one first: Rejector.calibrate(fitted, known=...)",
-    )
+    need_rejector(_CALLER, rejector)
     detector = rejector.fitted.detector
     for part in _scores.parts_of(detector):
         _check.one_of(_CALLER, "detector", part.name, exportable())

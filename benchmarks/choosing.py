@@ -27,9 +27,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import StandardScaler
 
-from openset import Outputs, Scores, detectors, metrics, thresholds
+from openset import Outputs, Scores, detectors, metrics, selection, thresholds
 from openset.detectors import Fitted, combine, score_all
-from openset.thresholds._candidates import ONE, RANK, STACKING, Data
+from openset.selection._candidates import ONE, RANK, STACKING, Data
 
 OBJECTIVES = ("osa", "worst_group")
 TABLES = ("letter", "penbased", "optdigits", "satimage", "texture", "segment")
@@ -41,9 +41,8 @@ INTRODUCTION = (
     "`python benchmarks/choosing.py`: problems of which none is one of "
     "`operating.py`'s (tables, CLINC150, MNIST, CIFAR-10 and SVHN with other known "
     f"classes); a kind of unknowns is left out in turn. 18 detectors, two objectives, "
-    f"α = {ALPHA}, one seed. *Hedge*: mixtures of known samples join the kinds to "
-    "calibrate on. The last rows are those of the first rule by the number of kinds. "
-    "*More OOSA*: against the best single detector (second rule) without a hedge, case "
+    f"α = {ALPHA}, one seed. The last rows are those of the first rule by the number "
+    "of kinds. *More OOSA*: against the best single detector (second rule), case "
     "by case. Mean ± standard error over cases (those of one problem are not "
     "independent)."
 )
@@ -199,15 +198,13 @@ def cases(name: str, parts: Parts) -> Iterator[dict[str, Any]]:
         kinds = np.unique(others.groups)
         for few in (kinds, kinds[:1]):
             surrogate = others.take(np.isin(others.groups, few))
-            for hedge in (None, "mixup"):
-                yield {
-                    "problem": name,
-                    "left_out": str(left_out),
-                    "kinds": "all others" if len(few) > 1 else "one",
-                    "n_kinds": len(few),
-                    "hedge": hedge or "none",
-                    "candidates": _all(fitted, parts["known"], surrogate, test, hedge),
-                }
+            yield {
+                "problem": name,
+                "left_out": str(left_out),
+                "kinds": "all others" if len(few) > 1 else "one",
+                "n_kinds": len(few),
+                "candidates": _all(fitted, parts["known"], surrogate, test),
+            }
 
 
 def _all(
@@ -215,22 +212,16 @@ def _all(
     known: Outputs,
     surrogate: Outputs,
     test: Outputs,
-    hedge: str | None,
 ) -> list[dict[str, Any]]:
-    choice = thresholds.choose(
+    choice = selection.choose(
         fitted,
         known=known,
         surrogate=surrogate,
         objectives=OBJECTIVES,
         alpha=ALPHA,
-        hedge=hedge,
     )
-    unknown = (
-        surrogate if choice.hedge is None else Outputs.concat([surrogate, choice.hedge])
-    )
-    fitted = fitted | _combined(fitted, known, unknown)
-    sets = [known, surrogate, *([] if choice.hedge is None else [choice.hedge])]
-    scored = [score_all(fitted, one) for one in sets]
+    fitted = fitted | _combined(fitted, known, surrogate)
+    scored = [score_all(fitted, one) for one in (known, surrogate)]
     calibration = {n: Scores.concat([one[n] for one in scored]) for n in fitted}
     tested = score_all(fitted, test)
     first = calibration[next(iter(fitted))]
@@ -307,36 +298,28 @@ def main() -> None:
 
 
 def compared(lines: list[dict[str, Any]]) -> str:
-    """Return a table: rules, with and without a hedge, and by the number of kinds."""
-    rows = []
+    """Return a table: rules, and the usual one by the number of kinds."""
     every = [line for line in lines if line["kinds"] == "all others"]
-    single = RULES["one detector: mean and worst"]
-    for hedge in ("none", "mixup"):
-        mine = [line for line in every if line["hedge"] == hedge]
-        plain = [line for line in every if line["hedge"] == "none"]
-        base = [single(line["candidates"])["oosa"] for line in plain]
-        rows += [_row(rule, hedge, "all others", mine, base) for rule in RULES]
+    rows = [_row(rule, "all others", every) for rule in RULES]
     usual = next(iter(RULES))
     for n_kinds in sorted({line["n_kinds"] for line in lines}):
         same = [line for line in lines if line["n_kinds"] == n_kinds]
-        plain = [line for line in same if line["hedge"] == "none"]
-        base = [single(line["candidates"])["oosa"] for line in plain]
-        for hedge in ("none", "mixup"):
-            mine = [line for line in same if line["hedge"] == hedge]
-            rows.append(_row(usual, hedge, str(n_kinds), mine, base))
+        rows.append(_row(usual, str(n_kinds), same))
     head = (
-        "| rule | hedge | kinds to calibrate on | within two points | mean gap | OOSA "
+        "| rule | kinds to calibrate on | within two points | mean gap | OOSA "
         "| more OOSA |"
     )
-    return "\n".join([head, "|---|---|---|---|---|---|---|", *rows])
+    return "\n".join([head, "|---|---|---|---|---|---|", *rows])
 
 
-def _row(rule: str, hedge: str, kinds: str, lines: list[Any], base: list[float]) -> str:
+def _row(rule: str, kinds: str, lines: list[Any]) -> str:
+    single = RULES["one detector: mean and worst"]
+    base = [single(line["candidates"])["oosa"] for line in lines]
     picked = [RULES[rule](line["candidates"]) for line in lines]
     oosa = np.array([one["oosa"] for one in picked])
     gaps = np.array([one["oracle"] for one in picked]) - oosa
     return (
-        f"| {rule} | {hedge} | {kinds} | {(gaps <= WITHIN).sum()} of {gaps.size} "
+        f"| {rule} | {kinds} | {(gaps <= WITHIN).sum()} of {gaps.size} "
         f"| {_mean(gaps)} | {oosa.mean():.3f} | {_mean(oosa - base, sign='+')} |"
     )
 

@@ -27,7 +27,7 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from train_networks import SEEDS
 
-from openset import Outputs, Rejector, detectors, thresholds
+from openset import Outputs, Rejector, detectors, selection
 from openset.detectors import Fitted
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -135,9 +135,7 @@ def clinc(data: Any) -> dict[str, Outputs]:
     }
 
 
-def cases(
-    network: str, parts: dict[str, Outputs], hedge: str | None
-) -> list[dict[str, Any]]:
+def cases(network: str, parts: dict[str, Outputs]) -> list[dict[str, Any]]:
     """Leave out every kind of unknowns of the test set in turn."""
     train, known = parts["train"], parts["known"]
     fitted = offered(network, train)
@@ -148,15 +146,11 @@ def cases(
         strange = parts["test_unknown"]
         strange = strange.take(strange.groups == left_out)
         test = Outputs.concat([parts["test_known"], strange])
-        choice = thresholds.choose(
-            fitted, known=known, surrogate=surrogate, alpha=ALPHA, hedge=hedge
-        )
+        choice = selection.choose(fitted, known=known, surrogate=surrogate, alpha=ALPHA)
         rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
         done = rejector.operate(test, alpha=ALPHA)
         counts = len(known) / (len(known) + len(surrogate))
-        other = thresholds.choose(
-            fitted, known=known, surrogate=surrogate, alpha=counts, hedge=hedge
-        )
+        other = selection.choose(fitted, known=known, surrogate=surrogate, alpha=counts)
         by_counts = Rejector.calibrate(other, known=known, surrogate=surrogate)
         rows.append(
             {
@@ -179,7 +173,7 @@ def cases(
 
 
 def with_it(
-    choice: thresholds.Choice, known: Outputs, surrogate: Outputs, test: Outputs
+    choice: selection.Choice, known: Outputs, surrogate: Outputs, test: Outputs
 ) -> float:
     """Give the gap if nothing is left out: what one threshold for all kinds costs."""
     rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
@@ -278,22 +272,21 @@ def main() -> None:
     """Run every case, print and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", type=Path, required=True)
-    parser.add_argument("--hedge", help="mixup; the tables are then printed only")
     args = parser.parse_args()
-    data, hedge = data_module(), args.hedge
-    rows = cases("EfficientNet-Lite0, ImageNet", imagenet(data), hedge)
-    rows += cases("MiniLM + linear head, CLINC150", clinc(data), hedge)
+    data = data_module()
+    rows = cases("EfficientNet-Lite0, ImageNet", imagenet(data))
+    rows += cases("MiniLM + linear head, CLINC150", clinc(data))
     for name, (folder, make) in RUNS.items():
         for seed in SEEDS:
             parts = _networks.of_run(make(data), args.networks / f"{folder}-{seed}")
             title = f"{name}, seed {seed}"
             accuracy(title, parts)
-            rows += cases(title, parts, hedge)
+            rows += cases(title, parts)
     weak = []
     for name, (make, epochs) in SMALL.items():
         parts = _networks.of_small(make(data), epochs=epochs)
         accuracy(name, parts)
-        weak += cases(name, parts, hedge)
+        weak += cases(name, parts)
     available = [name for name in CANDIDATES if name in detectors.names()]
     text = f"""{introduction(available)}
 
@@ -312,8 +305,7 @@ The same for small networks, trained for some epochs on ten thousand images:
         mine = [row for row in rows + weak if row["codes"] == code]
         good = sum(row["gap"] <= WITHIN for row in mine)
         print(f"calibration said {code or 'nothing'}: {good} of {len(mine)}")
-    if hedge is None:
-        put(text)
+    put(text)
 
 
 if __name__ == "__main__":

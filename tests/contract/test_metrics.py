@@ -7,9 +7,9 @@ import pytest
 from pytest import approx  # noqa: PT013
 
 from openset import Scores, evaluate, metrics
+from openset.metrics._class_counts import class_counts
 from openset.metrics._intervals import replicates
-from openset.metrics._levels import levels
-from openset.metrics._tally import tally
+from openset.metrics._ranking_counts import ranking_counts
 
 # The public names of the design, in its order.
 NAMES = [
@@ -112,9 +112,9 @@ def test_the_kernel_is_the_metric(name):
     scores = draw()
     metric = metrics.get(name)
     if metric.kind == "ranking":
-        shared = levels(scores)
+        shared = ranking_counts(scores)
     else:
-        shared = tally(scores, THRESHOLD, caller="test")
+        shared = class_counts(scores, THRESHOLD, caller="test")
     assert float(metric.kernel(shared)) == approx(value(name, scores), abs=1e-12)
 
 

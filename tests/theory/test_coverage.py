@@ -11,7 +11,7 @@ from pytest import approx  # noqa: PT013
 from scipy.stats import binomtest, norm
 
 from openset import Scores, evaluate, metrics, stats
-from openset.metrics._levels import levels, moments
+from openset.metrics._ranking_counts import moments, ranking_counts
 from openset.metrics._variance import pair_variance, partial_variance
 
 REPEATS = 1500
@@ -52,7 +52,7 @@ def test_the_pair_variance_is_unbiased(side, decimals):
     rng = np.random.default_rng(2)
     values, estimates = [], []
     for _ in range(4 * REPEATS):
-        table = levels(draw(rng, 60, 40, decimals=decimals))
+        table = ranking_counts(draw(rng, 60, 40, decimals=decimals))
         pairs = getattr(moments(table), side)
         values.append(float(pairs.won + pairs.tied / 2) / (60 * 40))
         estimates.append(pair_variance(pairs, 60, 40))
@@ -68,7 +68,7 @@ def test_the_partial_variance_is_right_for_large_samples(n, bound, decimals):
     kernel = metrics.get("partial_openauc").kernel
     values, estimates = [], []
     for _ in range(REPEATS):
-        table = levels(draw(rng, n, n, decimals=decimals))
+        table = ranking_counts(draw(rng, n, n, decimals=decimals))
         values.append(float(kernel(table, max_fpr=bound)))
         estimates.append(partial_variance(table, bound)[0])
     assert np.mean(estimates) == approx(np.var(values), rel=0.12)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset import Outputs, Rejector, detectors, evaluate, thresholds
+from openset import Outputs, Rejector, detectors, evaluate, selection, thresholds
 from openset.watch import Watch
 
 OUTPUTS = Outputs(logits=np.eye(4) * 5, labels=[0, 1, 2, 3])
@@ -17,10 +17,10 @@ CASES = {
         "Fit it first",
     ),
     "unfitted detectors": (
-        lambda: thresholds.choose(
+        lambda: selection.choose(
             [detectors.MSP(), detectors.MaxLogit()], known=OUTPUTS, surrogate=OUTPUTS
         ),
-        "thresholds.choose: fitted must be fitted detectors, got MSP",
+        "selection.choose: fitted must be fitted detectors, got MSP",
     ),
     "bare array": (
         lambda: REJECTOR.predict(np.eye(4)),
@@ -41,13 +41,13 @@ CASES = {
         "Rejector.calibrate: surrogate must be Outputs, got ndarray",
     ),
     "several surrogates to choose by": (
-        lambda: thresholds.choose(
+        lambda: selection.choose(
             REJECTOR.fitted, known=OUTPUTS, surrogate=[OUTPUTS, OUTPUTS]
         ),
-        "thresholds.choose: surrogate must be Outputs, got list. Join several with",
+        "selection.choose: surrogate must be Outputs, got list. Join several with",
     ),
     "name of a detector": (
-        lambda: thresholds.leave_classes_out("msp", OUTPUTS, OUTPUTS),
+        lambda: selection.leave_classes_out("msp", OUTPUTS, OUTPUTS),
         "detector must be a detector that is not fitted yet, got str",
     ),
     "number for a threshold": (
@@ -63,8 +63,8 @@ CASES = {
         "thresholds.operate: scores must be Scores, got Outputs",
     ),
     "bare array to make unknowns from": (
-        lambda: thresholds.synthetic(np.eye(4)),
-        "thresholds.synthetic: known must be Outputs, got ndarray",
+        lambda: selection.synthetic(np.eye(4)),
+        "selection.synthetic: known must be Outputs, got ndarray",
     ),
     "outputs to watch": (
         lambda: Watch.of(REJECTOR).check(OUTPUTS),

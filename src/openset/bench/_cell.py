@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, detectors, thresholds
+from openset import _check, detectors, selection, thresholds
 from openset._types import UNKNOWN
 from openset.bench import _network
-from openset.bench._birth import Birth
 from openset.bench._plan import Task, folder_of
+from openset.bench._provenance import Birth
 from openset.bench._study import OWN, Calibration
 from openset.detectors import Fitted
 from openset.metrics import evaluate
@@ -86,7 +86,7 @@ class _Scorer:
             msg = f"bench: {OWN!r} cannot score made-up features, got {kind!r}"
             raise ValueError(msg)
         known = _network.need(self.folder, "validation")
-        return self.fitted.score(thresholds.synthetic(known, kind))
+        return self.fitted.score(selection.synthetic(known, kind))
 
 
 def _calibration(scorer: _Scorer, wanted: Calibration) -> Scores:

@@ -13,8 +13,8 @@ from openset.bench import _backends, _network, _problems
 from openset.bench._plan import Plan, Source, Task, folder_of
 from openset.bench._run import protocols_of
 from openset.bench._study import MLP, Network, Problem
-from openset.bench._work import Place
-from openset.datasets._place import default_root
+from openset.bench._worker import Place
+from openset.datasets._locations import default_root
 from openset.protocols import Protocol
 
 # Multiplications a second of one thread of a common machine, and what a cell costs

@@ -10,8 +10,8 @@ from typing import Any
 from openset import _check, _io
 from openset._types import ArtefactError
 from openset.bench import _models, _problems
-from openset.bench._birth import Birth
 from openset.bench._plan import Source, folder_of
+from openset.bench._provenance import Birth
 from openset.bench._study import Network
 from openset.datasets import Cut
 from openset.outputs import Outputs

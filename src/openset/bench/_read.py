@@ -22,7 +22,8 @@ from openset.bench._study import (
     Study,
 )
 from openset.checks._study import ORIGINS
-from openset.thresholds import KINDS, OBJECTIVES
+from openset.selection import KINDS
+from openset.thresholds import OBJECTIVES
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types

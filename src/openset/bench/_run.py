@@ -11,12 +11,12 @@ from typing import Any, Generic, TypeVar
 import yaml
 
 from openset import runs
-from openset.bench import _backends, _folder, _problems, _work
+from openset.bench import _backends, _folder, _problems, _worker
 from openset.bench._plan import Plan, Source, Task, folder_of, plan
 from openset.bench._read import check, read
 from openset.bench._study import Study
-from openset.bench._work import Place
-from openset.datasets._place import default_root
+from openset.bench._worker import Place
+from openset.datasets._locations import default_root
 from openset.protocols import Protocol
 
 T = TypeVar("T", Source, Task)
@@ -188,9 +188,9 @@ def _train(
 
     def give_up(source: Source, why: str) -> None:
         for task in waiting[source.id]:
-            _work.fail(place.run, task, f"its network failed: {why}")
+            _worker.fail(place.run, task, f"its network failed: {why}")
 
-    job = _Job(_work.network, call, is_settled, give_up)
+    job = _Job(_worker.network, call, is_settled, give_up)
     # Networks that want a GPU get a pool of workers that have one.
     for gpus in sorted({source.gpus for source in missing}):
         mine = [source for source in missing if source.gpus == gpus]
@@ -214,10 +214,10 @@ def _score(
         return is_there or _has_failed(place.run, task)
 
     def give_up(task: Task, why: str) -> None:
-        _work.fail(place.run, task, f"the cell failed: {why}")
+        _worker.fail(place.run, task, f"the cell failed: {why}")
 
     if ready:
-        job = _Job(_work.cell, call, is_settled, give_up)
+        job = _Job(_worker.cell, call, is_settled, give_up)
         _settle(partial(pool, 0), job, ready, place.run)
 
 
@@ -241,10 +241,10 @@ def _settle(
             return
         # Workers catch what cells raise; this is a process that died, or a cluster that
         # went away. Who was running is suspect: again, one at a time.
-        suspects = _work.marks(run)
+        suspects = _worker.marks(run)
         for item in [item for item in left if item.id in suspects]:
             again = _attempt(pool.alone, job.function, job.call(item))
-            if again is not None and item.id in _work.marks(run):
+            if again is not None and item.id in _worker.marks(run):
                 why = f"its process died twice ({type(again).__name__}: {again})"
                 job.give_up(item, why)
         left = [item for item in left if not job.is_settled(item)]

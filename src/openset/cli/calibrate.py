@@ -10,16 +10,17 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from openset import _check, thresholds
+from openset import _check, selection, thresholds
 from openset._progress import bar
 from openset._types import UNKNOWN
-from openset.cli._recipe import recipe
+from openset.cli._detector_option import recipe
 from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.rejector._artefact import check_free
-from openset.thresholds import HEDGED, Choice, Operation
+from openset.selection import Choice
+from openset.thresholds import Operation
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -105,14 +106,6 @@ def command(
             "deciding column where row is true, unknown last.",
         ),
     ] = None,
-    hedge: Annotated[
-        bool,
-        typer.Option(
-            "--hedge",
-            help="When detectors are chosen by osa or worst_group: mixtures of known "
-            "samples are one more kind of unknowns.",
-        ),
-    ] = False,
     test: Annotated[
         Path | None,
         typer.Option(help="Labelled test outputs: print what is reached on them."),
@@ -121,12 +114,6 @@ def command(
     """Choose a threshold on validation and surrogate data, and save a rejector."""
     # What is wrong is said before the work that would be lost.
     check_free(out, caller="openset calibrate", name="--out")
-    if hedge and (len({*(detector or ())}) < 2 or objective not in {None, *HEDGED}):
-        msg = (
-            "openset calibrate: --hedge goes with several --detector, and with "
-            f"--objective {' or '.join(HEDGED)}"
-        )
-        raise typer.BadParameter(msg)
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
     thresholds.check_options("openset calibrate", objective or "osa", options)
@@ -142,14 +129,13 @@ def command(
     if len(fitted) > 1:
         alpha = 0.5 if alpha is None else alpha
         _need_surrogate(sets, "to choose among detectors")
-        source = thresholds.choose(
+        source = selection.choose(
             fitted,
             known=validation,
             surrogate=Outputs.concat(sets),
             objectives=_COMPARED if objective is None else (objective,),
             options=options,
             alpha=alpha,
-            hedge="mixup" if hedge else None,
             progress=True,
         )
         _print_choice(source, aims=objective not in {None, *_COMPARED, "by_cost"})
@@ -258,14 +244,14 @@ def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:
         sets.append(_grouped(validation.take(labels == UNKNOWN), known.stem))
         validation = validation.take(labels != UNKNOWN)
     for name in surrogates:
-        if name in thresholds.KINDS:
-            sets.append(thresholds.synthetic(validation, name))
+        if name in selection.KINDS:
+            sets.append(selection.synthetic(validation, name))
         elif Path(name).exists():
             sets.append(_grouped(Outputs.load(name), Path(name).stem))
         else:
             msg = (
                 f"openset calibrate: --surrogate must be a file, a folder or one of "
-                f"{', '.join(thresholds.KINDS)}, got {name}, which does not exist"
+                f"{', '.join(selection.KINDS)}, got {name}, which does not exist"
             )
             raise FileNotFoundError(msg)
     return validation, sets

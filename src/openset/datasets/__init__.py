@@ -6,8 +6,8 @@ from openset.datasets._dataset import Dataset
 from openset.datasets._folders import image_folder
 from openset.datasets._hub import from_hub
 from openset.datasets._inputs import ImageFiles
-from openset.datasets._parts import Cut, Samples
 from openset.datasets._registry import available, describe, load, names, resized
+from openset.datasets._samples import Cut, Samples
 from openset.datasets._sources import REGISTRY
 
 __all__ = [

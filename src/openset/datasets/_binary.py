@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from openset._types import ArtefactError
 from openset.datasets._dataset import Dataset, stacked
 from openset.datasets._fetch import File
-from openset.datasets._place import Place, reading
+from openset.datasets._locations import Place, reading
 
 _MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 # The first address is the one everybody cites; it forwards to the second.

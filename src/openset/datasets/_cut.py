@@ -10,9 +10,9 @@ from openset import _check
 from openset._types import UNKNOWN
 from openset.datasets import _inputs
 from openset.datasets._dataset import Dataset
-from openset.datasets._parts import Cut, Rows, Samples
-from openset.protocols._draw import Stream
+from openset.datasets._samples import Cut, Rows, Samples
 from openset.protocols._protocol import UNKNOWNS, Protocol
+from openset.protocols._random import Stream
 from openset.protocols._samples import deal, take_share
 
 _ALL = ""  # no part has this name: all samples

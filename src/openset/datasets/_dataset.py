@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from openset import _check, _io
 from openset._types import UNKNOWN
 from openset.datasets import _inputs
-from openset.protocols._draw import Stream
 from openset.protocols._protocol import Class, class_list
+from openset.protocols._random import Stream
 from openset.protocols._samples import take_share
 
 PART_NAMES = ("train", "validation", "test")

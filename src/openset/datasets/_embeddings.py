@@ -6,8 +6,8 @@ import numpy as np
 
 from openset._types import UNKNOWN
 from openset.datasets._dataset import Dataset, consecutive
+from openset.datasets._locations import reading
 from openset.datasets._packaged import arrays_of
-from openset.datasets._place import reading
 from openset.datasets._text import packaged_clinc150
 
 _TEXTS = "clinc150.json.xz"

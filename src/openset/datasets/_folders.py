@@ -9,7 +9,7 @@ from openset._types import ArtefactError
 from openset.datasets._dataset import Dataset
 from openset.datasets._fetch import File
 from openset.datasets._inputs import ImageFiles, image_paths
-from openset.datasets._place import Place, reading
+from openset.datasets._locations import Place, reading
 
 Listing = list[tuple[str, str]]  # (image file, class name)
 

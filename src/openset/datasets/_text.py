@@ -9,8 +9,8 @@ import numpy as np
 
 from openset._types import UNKNOWN
 from openset.datasets._dataset import Dataset, consecutive
+from openset.datasets._locations import Place, reading
 from openset.datasets._packaged import content
-from openset.datasets._place import Place, reading
 
 Pairs = list[tuple[str, str]]  # (text, class name)
 

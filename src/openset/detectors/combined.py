@@ -29,7 +29,7 @@ class Combined(Detector):
     :meth:`fit` fits every part on the training split and takes its own scores there as
     reference, all parts weighing the same. :func:`combine` makes one from detectors
     that are fitted already, with reference and weights of your own; so does
-    :func:`openset.thresholds.choose`, from calibration data.
+    :func:`openset.selection.choose`, from calibration data.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
-from openset.detectors._machines import (
+from openset.detectors._svm import (
     best_or_nearest,
     decisions,
     fit_machines,

@@ -1,7 +1,7 @@
 """Accuracy and AUROC in one number, kept for comparison with published tables."""
 
 from openset.metrics import _auroc
-from openset.metrics._levels import Floats, Levels, both_sides
+from openset.metrics._ranking_counts import Floats, RankingCounts, both_sides
 from openset.scores import Scores
 
 
@@ -32,11 +32,11 @@ def acc_plus_auroc(scores: Scores) -> float:
     return float(plus_kernel(both_sides("acc_plus_auroc", scores)))
 
 
-def times_kernel(table: Levels) -> Floats:
+def times_kernel(table: RankingCounts) -> Floats:
     """Compute it for every replicate."""
     return table.accuracy * _auroc.kernel(table)
 
 
-def plus_kernel(table: Levels) -> Floats:
+def plus_kernel(table: RankingCounts) -> Floats:
     """Compute it for every replicate."""
     return table.accuracy + _auroc.kernel(table)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics._levels import Floats, Levels, both_sides
+from openset.metrics._ranking_counts import Floats, RankingCounts, both_sides
 from openset.scores import Scores
 
 Positive = Literal["known", "unknown"]
@@ -68,7 +68,7 @@ def error_at_tpr(
 
 
 def fpr_kernel(
-    table: Levels, *, tpr: float = 0.95, positive: Positive = "known"
+    table: RankingCounts, *, tpr: float = 0.95, positive: Positive = "known"
 ) -> Floats:
     """Compute it for every replicate."""
     _, false, _, n_negative = _counts(table, tpr, positive)
@@ -76,7 +76,7 @@ def fpr_kernel(
 
 
 def error_kernel(
-    table: Levels,
+    table: RankingCounts,
     *,
     tpr: float = 0.95,
     positive: Positive = "known",
@@ -90,7 +90,7 @@ def error_kernel(
 
 
 def _counts(
-    table: Levels, tpr: float, positive: Positive
+    table: RankingCounts, tpr: float, positive: Positive
 ) -> tuple[Floats, Floats, int, int]:
     """Count true and false positives at the threshold."""
     n_known, n_unknown = table.n_known, table.n_unknown

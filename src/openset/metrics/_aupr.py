@@ -5,10 +5,10 @@ from typing import Literal
 import numpy as np
 
 from openset import _check
-from openset.metrics._levels import (
+from openset.metrics._ranking_counts import (
     Floats,
-    Levels,
     Moments,
+    RankingCounts,
     blocks,
     both_sides,
     dot,
@@ -42,7 +42,7 @@ def aupr(scores: Scores, *, positive: Positive = "known", rule: Rule = "step") -
 
 
 def from_moments(
-    table: Levels, sums: Moments, *, positive: Positive = "known"
+    table: RankingCounts, sums: Moments, *, positive: Positive = "known"
 ) -> Floats:
     """Compute the step rule from the sums."""
     if positive == "known":
@@ -51,7 +51,7 @@ def from_moments(
 
 
 def kernel(
-    table: Levels, *, positive: Positive = "known", rule: Rule = "step"
+    table: RankingCounts, *, positive: Positive = "known", rule: Rule = "step"
 ) -> Floats:
     """Compute it for every replicate."""
     if rule == "step":
@@ -68,11 +68,11 @@ def kernel(
     return area / table.n_known
 
 
-def _swapped(table: Levels) -> Levels:
+def _swapped(table: RankingCounts) -> RankingCounts:
     """Exchange the sides: unknowns are looked for, from the lowest score up."""
     reverse = slice(None, None, -1)
     known = table.n_known - table.known[..., reverse]
     unknown = table.n_unknown - table.unknown[..., reverse]
-    return Levels(
+    return RankingCounts(
         values=-table.values[reverse], known=unknown, correct=unknown, unknown=known
     )

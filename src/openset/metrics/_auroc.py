@@ -1,6 +1,12 @@
 """Area under the ROC curve, known against unknown."""
 
-from openset.metrics._levels import Floats, Levels, Moments, both_sides, moments
+from openset.metrics._ranking_counts import (
+    Floats,
+    Moments,
+    RankingCounts,
+    both_sides,
+    moments,
+)
 from openset.scores import Scores
 
 
@@ -22,12 +28,12 @@ def auroc(scores: Scores) -> float:
     return float(from_moments(table, moments(table)))
 
 
-def from_moments(table: Levels, sums: Moments) -> Floats:
+def from_moments(table: RankingCounts, sums: Moments) -> Floats:
     """Compute it from the pair counts."""
     pairs = table.n_known * table.n_unknown
     return (sums.known.won + sums.known.tied / 2) / pairs
 
 
-def kernel(table: Levels) -> Floats:
+def kernel(table: RankingCounts) -> Floats:
     """Compute it for every replicate."""
     return from_moments(table, moments(table))

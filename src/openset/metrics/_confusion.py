@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io
-from openset.metrics._tally import positions
+from openset.metrics._class_counts import positions
 from openset.scores import Scores, need_scores
 
 

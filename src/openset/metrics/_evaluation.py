@@ -22,6 +22,7 @@ from openset.metrics import (
     _oscr,
     _youden,
 )
+from openset.metrics._class_counts import ClassCounts, class_counts
 from openset.metrics._confusion import Confusion, confusion
 from openset.metrics._intervals import (
     Interval,
@@ -31,11 +32,15 @@ from openset.metrics._intervals import (
     replicates,
 )
 from openset.metrics._intervals import wilson as _wilson
-from openset.metrics._levels import Levels, Moments, levels, moments
 from openset.metrics._osa import OSACurve, osa_curve
 from openset.metrics._oscr import OSCRCurve
+from openset.metrics._ranking_counts import (
+    Moments,
+    RankingCounts,
+    moments,
+    ranking_counts,
+)
 from openset.metrics._sweep import Sweep, sweep
-from openset.metrics._tally import Tally, tally
 from openset.metrics._variance import pair_variance, partial_variance
 from openset.scores import Scores, need_both_sides
 
@@ -47,7 +52,7 @@ PARTIAL = 0.1
 
 # Best over all thresholds: oracles, computed when first asked for (they need the
 # samples in score order, several times the price of everything else together).
-_SWEPT: dict[str, tuple[str, Callable[[Tally], Any]]] = {
+_SWEPT: dict[str, tuple[str, Callable[[ClassCounts], Any]]] = {
     "f_score_best": ("f_macro", _fscore.kernel),
     "f_score_micro_best": ("f_micro", partial(_fscore.kernel, average="micro")),
     "youden_best": ("youden", _youden.kernel),
@@ -99,14 +104,16 @@ class Evaluation(Mapping[str, float]):
     n_known: int
     n_unknown: int
     notes: tuple[str, ...]
-    levels_: Levels = field(repr=False)
+    ranking_counts_: RankingCounts = field(repr=False)
 
     def __getitem__(self, name: str) -> float:
         if name in _SWEPT:
             column, kernel = _SWEPT[name]
             # The sweep adds up; counting anew at its threshold gives the exact value.
             threshold = self.sweep.best(column).threshold
-            return float(kernel(tally(self.scores, threshold, caller="evaluate")))
+            return float(
+                kernel(class_counts(self.scores, threshold, caller="evaluate"))
+            )
         try:
             return self.values_[name]
         except KeyError:
@@ -131,7 +138,7 @@ class Evaluation(Mapping[str, float]):
     @cached_property
     def oscr_curve(self) -> OSCRCurve:
         """Correct classification rate over false positive rate."""
-        return _oscr.from_levels(self.levels_)
+        return _oscr.from_counts(self.ranking_counts_)
 
     @cached_property
     def osa_curve(self) -> OSACurve:
@@ -141,7 +148,7 @@ class Evaluation(Mapping[str, float]):
     @cached_property
     def osa_optimum(self) -> _osa.Optimum:
         """The oracle threshold of open-set accuracy."""
-        return _osa.optimum(self.levels_)
+        return _osa.optimum(self.ranking_counts_)
 
     @cached_property
     def sweep(self) -> Sweep:
@@ -262,7 +269,7 @@ def evaluate(
         remedy = "It is a number of resampled data sets; 0 is for no resampling"
         _check.integer("evaluate", "bootstrap", bootstrap, low=2, remedy=remedy)
     inner = _imbalance.inner_score(scores)
-    table = levels(scores)
+    table = ranking_counts(scores)
     sums = moments(table)
     values = {"accuracy": float(table.accuracy), "inner_score": inner}
     values |= _ranking_values(table, sums)
@@ -301,7 +308,7 @@ def evaluate(
         n_known=table.n_known,
         n_unknown=table.n_unknown,
         notes=_notes(table, sums),
-        levels_=table,
+        ranking_counts_=table,
     )
 
 
@@ -360,7 +367,7 @@ def by_group(
     }
 
 
-def _ranking_values(table: Levels, sums: Moments) -> dict[str, float]:
+def _ranking_values(table: RankingCounts, sums: Moments) -> dict[str, float]:
     accuracy, auroc = float(table.accuracy), float(_auroc.from_moments(table, sums))
     return {
         "accuracy": accuracy,
@@ -388,7 +395,7 @@ def _ranking_values(table: Levels, sums: Moments) -> dict[str, float]:
 
 
 def _ranking_intervals(
-    values: Mapping[str, float], table: Levels, sums: Moments, level: float
+    values: Mapping[str, float], table: RankingCounts, sums: Moments, level: float
 ) -> dict[str, Interval | None]:
     n_known, n_unknown = table.n_known, table.n_unknown
     variances = {
@@ -410,7 +417,7 @@ def _ranking_intervals(
 def _at_threshold(
     scores: Scores, threshold: float, level: float
 ) -> tuple[dict[str, float], dict[str, Interval | None]]:
-    counts = tally(scores, threshold, caller="evaluate")
+    counts = class_counts(scores, threshold, caller="evaluate")
     hits, rejected = counts.hits.sum(), counts.rejected_unknown
     n_known, n_unknown = scores.n_known, scores.n_unknown
     values = {
@@ -448,7 +455,7 @@ def _wanted(
     return wanted
 
 
-def _notes(table: Levels, sums: Moments) -> tuple[str, ...]:
+def _notes(table: RankingCounts, sums: Moments) -> tuple[str, ...]:
     notes = []
     pairs = table.n_known * table.n_unknown
     tied = float(sums.known.tied)

@@ -5,8 +5,8 @@ from typing import Literal
 import numpy as np
 
 from openset import _check
+from openset.metrics._class_counts import ClassCounts, Floats, class_counts, ratio
 from openset.metrics._sweep import sweep
-from openset.metrics._tally import Floats, Tally, ratio, tally
 from openset.scores import Scores, need_both_sides
 
 Average = Literal["macro", "macro_f", "micro"]
@@ -47,10 +47,12 @@ def f_score(
         _check.one_of("f_score", "threshold", threshold, ["best"])
         need_both_sides("f_score", scores)
         threshold = sweep(scores).best(f"f_{average}").threshold
-    return float(kernel(tally(scores, threshold, caller="f_score"), average=average))
+    return float(
+        kernel(class_counts(scores, threshold, caller="f_score"), average=average)
+    )
 
 
-def kernel(counts: Tally, *, average: Average = "macro") -> Floats:
+def kernel(counts: ClassCounts, *, average: Average = "macro") -> Floats:
     """Compute it for every replicate."""
     named = counts.hits + counts.false
     if average == "macro_f":

@@ -5,7 +5,13 @@ from typing import Literal
 import numpy as np
 
 from openset import _check
-from openset.metrics._tally import Floats, Tally, closed_recall, ratio, tally
+from openset.metrics._class_counts import (
+    ClassCounts,
+    Floats,
+    class_counts,
+    closed_recall,
+    ratio,
+)
 from openset.scores import Scores, need_both_sides, need_known
 
 Base = Literal["balanced_accuracy", "accuracy", "f1"]
@@ -41,7 +47,7 @@ def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
     if base == "balanced_accuracy":  # two counts will do
         support, hits = closed_recall(scores)
         return float(_mean(base, hits, hits, support))
-    counts = tally(scores, -np.inf, caller="inner_score", unknowns=False)
+    counts = class_counts(scores, -np.inf, caller="inner_score", unknowns=False)
     return float(inner_kernel(counts, base=base))
 
 
@@ -61,7 +67,7 @@ def outer_score(
     0.3333333333333333
     """
     _check.one_of("outer_score", "base", base, BASES)
-    counts = tally(scores, threshold, caller="outer_score")
+    counts = class_counts(scores, threshold, caller="outer_score")
     return float(outer_kernel(counts, base=base))
 
 
@@ -97,7 +103,7 @@ def halfpoint_score(
     """
     _check.one_of("halfpoint_score", "base", base, BASES)
     _check.one_of("halfpoint_score", "absent", absent, ["skip", "zero"])
-    counts = tally(scores, threshold, caller="halfpoint_score", unknowns=False)
+    counts = class_counts(scores, threshold, caller="halfpoint_score", unknowns=False)
     return float(halfpoint_kernel(counts, base=base, absent=absent))
 
 
@@ -116,7 +122,7 @@ def overall_score(
     0.8333333333333334
     """
     _check.one_of("overall_score", "base", base, BASES)
-    counts = tally(scores, threshold, caller="overall_score", unknowns=False)
+    counts = class_counts(scores, threshold, caller="overall_score", unknowns=False)
     return float(overall_kernel(counts, base=base))
 
 
@@ -134,14 +140,14 @@ def imbalance_ratio(scores: Scores) -> float:
     return scores.n_known / scores.n_unknown
 
 
-def inner_kernel(counts: Tally, *, base: Base = "balanced_accuracy") -> Floats:
+def inner_kernel(counts: ClassCounts, *, base: Base = "balanced_accuracy") -> Floats:
     """Compute it for every replicate."""
     if base == "accuracy":
         return ratio(counts.closed_hits.sum(axis=-1), counts.n_known)
     return _mean(base, counts.closed_hits, counts.closed_false, counts.support)
 
 
-def outer_kernel(counts: Tally, *, base: Base = "balanced_accuracy") -> Floats:
+def outer_kernel(counts: ClassCounts, *, base: Base = "balanced_accuracy") -> Floats:
     """Compute it for every replicate."""
     accepted, rejected = counts.accepted_known, counts.rejected_unknown
     if base == "accuracy":
@@ -153,7 +159,7 @@ def outer_kernel(counts: Tally, *, base: Base = "balanced_accuracy") -> Floats:
 
 
 def halfpoint_kernel(
-    counts: Tally, *, base: Base = "balanced_accuracy", absent: Absent = "skip"
+    counts: ClassCounts, *, base: Base = "balanced_accuracy", absent: Absent = "skip"
 ) -> Floats:
     """Compute it for every replicate."""
     if base == "accuracy":
@@ -166,7 +172,7 @@ def halfpoint_kernel(
     return _mean(base, hits, false, support, only_true=False)
 
 
-def overall_kernel(counts: Tally, *, base: Base = "balanced_accuracy") -> Floats:
+def overall_kernel(counts: ClassCounts, *, base: Base = "balanced_accuracy") -> Floats:
     """Compute it for every replicate."""
     if base == "accuracy":
         right = counts.hits.sum(axis=-1) + counts.rejected_unknown

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics import _registry
-from openset.metrics._levels import Levels
-from openset.metrics._tally import Count, Floats, tally
+from openset.metrics._class_counts import Count, Floats, class_counts
+from openset.metrics._ranking_counts import RankingCounts
 from openset.scores import Scores, need_both_sides
 
 _LEVELS_AT_A_TIME = 1 << 22  # replicates x samples held in memory together
@@ -169,9 +169,9 @@ def replicates(
         for key, (kernel, kind, params) in plan.items():
             if kind not in of_kind:
                 of_kind[kind] = (
-                    in_order.levels(weights)
+                    in_order.ranking_counts(weights)
                     if kind == "ranking"
-                    else tally(scores, at, caller="bootstrap", count=weigh)
+                    else class_counts(scores, at, caller="bootstrap", count=weigh)
                 )
             values[key].append(kernel(of_kind[kind], **params))
     return {key: np.concatenate(parts) for key, parts in values.items()}
@@ -258,14 +258,14 @@ class _Sorted:
         self.is_correct = scores.is_correct[self.order]
         self.is_unknown = scores.is_unknown[self.order]
 
-    def levels(self, weights: NDArray[np.int32]) -> Levels:
+    def ranking_counts(self, weights: NDArray[np.int32]) -> RankingCounts:
         ordered = weights[:, self.order]
 
         def counts(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
             total = np.cumsum(ordered * mask, axis=1)[:, self.ends]
             return np.concatenate([np.zeros((len(total), 1), np.int64), total], axis=1)
 
-        return Levels(
+        return RankingCounts(
             values=self.values,
             known=counts(~self.is_unknown),
             correct=counts(self.is_correct),

@@ -5,8 +5,8 @@ from typing import Literal
 import numpy as np
 
 from openset import _check
+from openset.metrics._class_counts import ClassCounts, Floats, class_counts, ratio
 from openset.metrics._sweep import sweep
-from openset.metrics._tally import Floats, Tally, ratio, tally
 from openset.scores import Scores, need_both_sides
 
 AUS = Literal["precision", "recall"]
@@ -50,11 +50,13 @@ def normalized_accuracy(
         need_both_sides("normalized_accuracy", scores)
         found = sweep(scores, balance=balance).best(f"nacc_{aus}")
         threshold = found.threshold
-    counts = tally(scores, threshold, caller="normalized_accuracy")
+    counts = class_counts(scores, threshold, caller="normalized_accuracy")
     return float(kernel(counts, balance=balance, aus=aus))
 
 
-def kernel(counts: Tally, *, balance: float = 0.5, aus: AUS = "precision") -> Floats:
+def kernel(
+    counts: ClassCounts, *, balance: float = 0.5, aus: AUS = "precision"
+) -> Floats:
     """Compute it for every replicate."""
     n_classes = counts.support.shape[-1]
     missed = counts.n_known - counts.hits.sum(axis=-1)

@@ -6,10 +6,10 @@ import numpy as np
 
 from openset import _check
 from openset._types import UndefinedMetricError
-from openset.metrics._levels import (
+from openset.metrics._ranking_counts import (
     Floats,
-    Levels,
     Moments,
+    RankingCounts,
     blocks,
     both_sides,
     dot,
@@ -58,13 +58,13 @@ def openauc(scores: Scores, *, ties: Ties = "half") -> float:
     return float(from_moments(table, moments(table), ties=ties))
 
 
-def from_moments(table: Levels, sums: Moments, *, ties: Ties = "half") -> Floats:
+def from_moments(table: RankingCounts, sums: Moments, *, ties: Ties = "half") -> Floats:
     """Compute it from the pair counts."""
     pairs = table.n_known * table.n_unknown
     return (sums.correct.won + TIE_CREDIT[ties] * sums.correct.tied) / pairs
 
 
-def kernel(table: Levels, *, ties: Ties = "half") -> Floats:
+def kernel(table: RankingCounts, *, ties: Ties = "half") -> Floats:
     """Compute it for every replicate."""
     return from_moments(table, moments(table), ties=ties)
 
@@ -112,7 +112,7 @@ def partial_openauc(
 
 
 def partial_kernel(
-    table: Levels,
+    table: RankingCounts,
     *,
     max_fpr: float = 0.1,
     ties: Ties = "half",

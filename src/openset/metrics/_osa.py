@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UndefinedMetricError
-from openset.metrics._levels import Levels, both_sides
+from openset.metrics._ranking_counts import RankingCounts, both_sides
 from openset.scores import Scores, need_both_sides, need_known, need_scores
 
 Ties = Literal["smallest", "highest", "widest"]
@@ -169,7 +169,7 @@ def osa_optimum(
 
 
 def optimum(
-    table: Levels, *, alpha: float | None = None, ties: Ties = "smallest"
+    table: RankingCounts, *, alpha: float | None = None, ties: Ties = "smallest"
 ) -> Optimum:
     """Find the best level."""
     weight = _alpha("osa_optimum", alpha, table.n_known, table.n_unknown)
@@ -237,7 +237,7 @@ def _alpha(caller: str, alpha: float | None, n_known: int, n_unknown: int) -> Fr
     return _check.rate(caller, "alpha", alpha)
 
 
-def _gain(table: Levels, weight: Fraction) -> NDArray[Any]:
+def _gain(table: RankingCounts, weight: Fraction) -> NDArray[Any]:
     """OSA at each level up to a constant, in integers where they are wide enough.
 
     Whole numbers make equal accuracies compare equal; rounded ones would not.

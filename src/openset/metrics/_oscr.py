@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics._at_rate import last_within, pick
-from openset.metrics._levels import Floats, Levels, both_sides
+from openset.metrics._ranking_counts import Floats, RankingCounts, both_sides
 from openset.scores import Scores
 
 
@@ -50,10 +50,10 @@ def oscr_curve(scores: Scores) -> OSCRCurve:
     >>> curve.fpr, curve.ccr
     (array([0., 0., 1., 1.]), array([0. , 0.5, 0.5, 1. ]))
     """
-    return from_levels(both_sides("oscr_curve", scores))
+    return from_counts(both_sides("oscr_curve", scores))
 
 
-def from_levels(table: Levels) -> OSCRCurve:
+def from_counts(table: RankingCounts) -> OSCRCurve:
     """Divide the counts."""
     return OSCRCurve(
         fpr=table.unknown / table.n_unknown,
@@ -80,7 +80,7 @@ def ccr_at_fpr(scores: Scores, fpr: float = 0.1) -> float:
     return float(ccr_kernel(both_sides("ccr_at_fpr", scores), fpr=fpr))
 
 
-def ccr_kernel(table: Levels, *, fpr: float = 0.1) -> Floats:
+def ccr_kernel(table: RankingCounts, *, fpr: float = 0.1) -> Floats:
     """Compute it for every replicate."""
     allowed = floor(_check.fraction(fpr) * table.n_unknown)
     at = last_within(table.unknown, allowed)

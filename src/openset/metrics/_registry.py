@@ -19,8 +19,8 @@ from openset.metrics import (
     _youden,
 )
 from openset.metrics._accuracy import accuracy
+from openset.metrics._class_counts import ClassCounts
 from openset.metrics._confusion import confusion
-from openset.metrics._tally import Tally
 
 Kind = Literal["closed", "ranking", "threshold", "curve", "operational", "data"]
 
@@ -52,19 +52,19 @@ class Metric:
         return self.function.__name__
 
 
-def _accuracy_kernel(counts: Tally) -> Any:
+def _accuracy_kernel(counts: ClassCounts) -> Any:
     return counts.closed_hits.sum(axis=-1) / counts.n_known
 
 
-def _ccr_kernel(counts: Tally) -> Any:
+def _ccr_kernel(counts: ClassCounts) -> Any:
     return counts.hits.sum(axis=-1) / counts.n_known
 
 
-def _urr_kernel(counts: Tally) -> Any:
+def _urr_kernel(counts: ClassCounts) -> Any:
     return counts.rejected_unknown / counts.n_unknown
 
 
-def _osa_kernel(counts: Tally, *, alpha: float | None = None) -> Any:
+def _osa_kernel(counts: ClassCounts, *, alpha: float | None = None) -> Any:
     weight = counts.n_known / counts.n if alpha is None else alpha
     return weight * _ccr_kernel(counts) + (1 - weight) * _urr_kernel(counts)
 

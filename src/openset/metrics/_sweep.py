@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io
-from openset.metrics._tally import Floats, positions, ratio
+from openset.metrics._class_counts import Floats, positions, ratio
 from openset.scores import Scores, need_both_sides
 
 

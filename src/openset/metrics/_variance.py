@@ -17,7 +17,7 @@ estimate unbiased.
 import numpy as np
 
 from openset import _check
-from openset.metrics._levels import Levels, Pairs, blocks, dot
+from openset.metrics._ranking_counts import Pairs, RankingCounts, blocks, dot
 
 
 def pair_variance(pairs: Pairs, n_known: int, n_unknown: int) -> float:
@@ -37,7 +37,7 @@ def pair_variance(pairs: Pairs, n_known: int, n_unknown: int) -> float:
     return max(delong - zeta / n_pairs, 0.0)
 
 
-def partial_variance(table: Levels, max_fpr: float) -> tuple[float, float]:
+def partial_variance(table: RankingCounts, max_fpr: float) -> tuple[float, float]:
     r"""Variance of P(β)/β, by its influence function.
 
     A known sample contributes :math:`c_i (\beta - \mathrm{FPR}(k_i))_+`; an unknown one

@@ -5,8 +5,8 @@ from typing import Literal
 import numpy as np
 
 from openset import _check
+from openset.metrics._class_counts import ClassCounts, Floats, class_counts, ratio
 from openset.metrics._sweep import sweep
-from openset.metrics._tally import Floats, Tally, ratio, tally
 from openset.scores import Scores, need_both_sides
 
 Kind = Literal["classes", "binary"]
@@ -43,10 +43,10 @@ def youden(
         need_both_sides("youden", scores)
         name = "youden" if kind == "classes" else "youden_binary"
         threshold = sweep(scores).best(name).threshold
-    return float(kernel(tally(scores, threshold, caller="youden"), kind=kind))
+    return float(kernel(class_counts(scores, threshold, caller="youden"), kind=kind))
 
 
-def kernel(counts: Tally, *, kind: Kind = "classes") -> Floats:
+def kernel(counts: ClassCounts, *, kind: Kind = "classes") -> Floats:
     """Compute it for every replicate."""
     if kind == "binary":
         tpr = ratio(counts.accepted_known, counts.n_known)

@@ -1,7 +1,7 @@
 """Protocols: who is known, who is unknown, drawn once and written down."""
 
+from openset.protocols._drawing import holdout, operational, outlier
 from openset.protocols._draws import Draws, duplicates, load
-from openset.protocols._make import holdout, operational, outlier
 from openset.protocols._openness import openness, pairs
 from openset.protocols._protocol import Class, Protocol
 from openset.protocols._published import (

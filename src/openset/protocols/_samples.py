@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
-from openset.protocols._draw import Stream
 from openset.protocols._protocol import PARTS, UNKNOWNS, Protocol
+from openset.protocols._random import Stream
 
 Rows = NDArray[np.int64]
 

@@ -15,12 +15,10 @@ from openset.detectors import Fitted
 from openset.outputs import Outputs, need_outputs
 from openset.rejector import _artefact
 from openset.scores import Scores
+from openset.selection import KINDS, Choice, synthetic_like
 from openset.thresholds import (
-    HEDGED,
-    KINDS,
     KNOWNS_ALONE,
     OBJECTIVES,
-    Choice,
     Objective,
     Operation,
     Report,
@@ -28,7 +26,6 @@ from openset.thresholds import (
     choose_by,
     operate,
     report,
-    synthetic_like,
 )
 
 Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
@@ -132,14 +129,14 @@ class Rejector:
         Parameters
         ----------
         fitted
-            A fitted detector, or what :func:`openset.thresholds.choose` chose.
+            A fitted detector, or what :func:`openset.selection.choose` chose.
         known
             Labelled outputs the detector was not fitted on. Samples labelled -1 among
             them count as surrogate.
         surrogate
             Outputs of unknowns (labels -1, or none), one set or several; ``"mixup"``,
             ``"noise"`` or ``"left-out"`` makes them from `known`
-            (:func:`openset.thresholds.synthetic`), and the report says so. Left out
+            (:func:`openset.selection.synthetic`), and the report says so. Left out
             for objectives that need knowns only.
         objective
             Name of a function of :mod:`openset.thresholds` (``"osa"``,
@@ -159,8 +156,6 @@ class Rejector:
             alpha = fitted.alpha if alpha is None else alpha
             if objective == fitted.objective:
                 options = {**fitted.options, **options}
-            if fitted.hedge is not None and objective in HEDGED:
-                surrogate = [*_sets(surrogate), fitted.hedge]
             fitted = fitted.fitted
         _check.instance(
             "Rejector.calibrate",

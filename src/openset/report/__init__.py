@@ -6,11 +6,11 @@ Every display has `frame()` (its numbers), `plot()` (matplotlib: PNG, SVG, PDF),
 
 from openset.report._curves import oscr, roc
 from openset.report._display import Brief, Display
-from openset.report._draw import draw
 from openset.report._histogram import histogram
 from openset.report._inconsistency import metric_against_unknown_tpr
-from openset.report._learning import learning_curves, sensitivity
-from openset.report._operation import (
+from openset.report._learning_curves import learning_curves, sensitivity
+from openset.report._matplotlib import draw
+from openset.report._operating_curves import (
     OperatingCurve,
     OperatingCurves,
     operating_curves,

@@ -58,7 +58,7 @@ class Display:
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw with matplotlib; also write ``.pdf``, ``.svg`` or ``.png`` to `path`."""
         # Here, not at the top: the drawer knows all displays, this among them.
-        from openset.report._draw import draw  # noqa: PLC0415
+        from openset.report._matplotlib import draw  # noqa: PLC0415
 
         return draw(self, path)
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset.metrics._levels import levels
+from openset.metrics._class_counts import positions
 from openset.metrics._osa import optimum
-from openset.metrics._tally import positions
-from openset.report._material import Run
+from openset.metrics._ranking_counts import ranking_counts
 from openset.report._rejection import class_name
+from openset.report._report_data import Run
 from openset.report._svg import readable
 from openset.scores import Scores
 from openset.thresholds import Threshold
@@ -107,7 +107,7 @@ class Pack:
 
     def _optima(self, scores: Scores) -> int:
         """Best thresholds for α = 0, 0.01, ..., 1; exact, as `thresholds.osa` is."""
-        table = levels(scores)  # one sort for all
+        table = ranking_counts(scores)  # one sort for all
         found = [optimum(table, alpha=float(a)).threshold for a in ALPHAS.round(2)]
         return self._array(np.array(found), "f8")
 

@@ -9,17 +9,17 @@ import numpy as np
 from openset._types import UndefinedMetricError
 from openset.metrics import osa_optimum
 from openset.report import _explorer
+from openset.report._confusion_matrix import draw_matrix, pooled
 from openset.report._curves import oscr, roc
 from openset.report._display import Brief, Display
 from openset.report._histogram import histogram
 from openset.report._inconsistency import metric_against_unknown_tpr
 from openset.report._leaderboard import Board, label
-from openset.report._learning import learning_curves, sensitivity
-from openset.report._material import Material, Run
-from openset.report._matrix import draw_matrix, pooled
-from openset.report._operation import osa_over_urr
+from openset.report._learning_curves import learning_curves, sensitivity
+from openset.report._operating_curves import osa_over_urr
 from openset.report._regions import REGIONS, Regions, confusion_regions
 from openset.report._rejection import per_class_rejection
+from openset.report._report_data import Material, Run
 from openset.report._svg import draw_svg, readable
 from openset.report._sweeps import alpha_sweep
 from openset.scores import Scores

@@ -6,7 +6,7 @@ from statistics import fmean, stdev
 
 from openset._types import ArtefactError
 from openset.metrics import REGISTRY
-from openset.report._material import Run
+from openset.report._report_data import Run
 
 LABELS = {
     "openauc": "OpenAUC",

@@ -9,7 +9,7 @@ from typing import Any
 from openset import _check, _io
 from openset._version import __version__
 from openset.checks import Finding
-from openset.report import _explorer, _leaderboard, _material, _summary
+from openset.report import _explorer, _leaderboard, _report_data, _summary
 from openset.report._figures import (
     MOST_METHODS,
     has_both,
@@ -18,7 +18,7 @@ from openset.report._figures import (
     view,
 )
 from openset.report._leaderboard import Board, label
-from openset.report._material import Material, Run
+from openset.report._report_data import Material, Run
 from openset.report._svg import STYLE, readable
 
 MOST_VIEWS = 6
@@ -67,7 +67,7 @@ def render(source: str | Path, *, threshold: float | None = None) -> str:
     jinja2 = _io.optional("report", "jinja2", name="report")
     if threshold is not None:
         threshold = _check.threshold("report", threshold)
-    material = _material.read(source, threshold=threshold)
+    material = _report_data.read(source, threshold=threshold)
     content = _content(material)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
@@ -119,7 +119,7 @@ def _content(material: Material) -> dict[str, Any]:
         view(protocol, one, loaded.get(protocol, []), by_protocol[protocol])
         for protocol, one in boards.items()
     ]
-    found = _material.findings(material)
+    found = _report_data.findings(material)
     # Best of every protocol first, then the runners-up, as long as there is room.
     turns = [
         pairs[place]

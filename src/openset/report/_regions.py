@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.metrics import confusion
+from openset.report._confusion_matrix import draw_matrix, pooled
 from openset.report._display import one_set
-from openset.report._matrix import draw_matrix, pooled
 from openset.report._rejection import class_name
 from openset.scores import Scores
 
@@ -62,7 +62,7 @@ class Regions:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw with matplotlib; also write ``.pdf``, ``.svg`` or ``.png`` to `path`."""
-        from openset.report._draw import draw  # noqa: PLC0415  # it knows this class
+        from openset.report._matplotlib import draw  # noqa: PLC0415  # it knows this class
 
         return draw(self, path)
 

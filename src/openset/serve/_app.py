@@ -14,10 +14,10 @@ from openset import _check
 from openset._version import __version__
 from openset.rejector import Rejector
 from openset.serve import _model, _schema
-from openset.serve._answer import Judge, plain
-from openset.serve._intake import Intake
+from openset.serve._body_limits import Intake
 from openset.serve._metrics import Metrics
 from openset.serve._predict import Predict
+from openset.serve._responses import Judge, plain
 
 # The page is one file and talks to nobody but us.
 _PAGE_HEADERS = {

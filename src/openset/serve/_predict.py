@@ -4,12 +4,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from openset.serve import _body
-from openset.serve._answer import Answer, Judge
-from openset.serve._desk import Desk
+from openset.serve._body_limits import UPLOAD, Hold, Intake
 from openset.serve._errors import RequestError
-from openset.serve._intake import UPLOAD, Hold, Intake
+from openset.serve._executor import Desk
 from openset.serve._metrics import Metrics
 from openset.serve._npy import Buffer
+from openset.serve._responses import Answer, Judge
 
 
 class Predict:

@@ -17,8 +17,8 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from openset.serve._body_limits import UPLOAD, Hold, Intake, Upload
 from openset.serve._errors import RequestError
-from openset.serve._intake import UPLOAD, Hold, Intake, Upload
 
 _LONGEST_HEAD = 128 << 10  # bytes, or one read more
 _MOST_IGNORED = 16 << 20  # bytes read, and dropped, after an answer that came early

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from openset.serve._answer import Judge
 from openset.serve._body import BINARY, JSON, NPY, NPZ
+from openset.serve._responses import Judge
 
 _THRESHOLD = {
     "description": 'Cut here instead of at the calibrated threshold; "inf" and "-inf" '

@@ -9,7 +9,7 @@ from openset import _check
 from openset.metrics import Interval
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._shares import LEVEL
+from openset.thresholds._share_intervals import LEVEL
 from openset.thresholds._threshold import Count, Rate, Span, Threshold
 
 

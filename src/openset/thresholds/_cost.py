@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
-from openset.metrics._levels import levels
 from openset.metrics._osa import Ties, best_level
+from openset.metrics._ranking_counts import ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT
@@ -259,7 +259,7 @@ def by_cost(
     )
     accepted, rejected = prices.of_samples(caller, scores)
     weight = _weights(caller, scores, alpha)
-    table = levels(scores)
+    table = ranking_counts(scores)
     gain, everything, unit = _gain(scores, table.values, accepted, rejected, weight)
     level, start, stop, _ = best_level(table.values, gain, ties=ties)
     values = np.append(table.values, -np.inf)

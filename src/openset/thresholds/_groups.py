@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics._levels import levels
+from openset.metrics._ranking_counts import ranking_counts
 from openset.scores import Scores
 
 EVERYONE = "all"
@@ -47,7 +47,7 @@ def by_group(caller: str, scores: Scores, alpha: float | None) -> ByGroup:
         if alpha is None
         else _check.rate(caller, "alpha", alpha)
     )
-    table = levels(scores)
+    table = ranking_counts(scores)
     # With a score of +inf no threshold rejects all.
     first = 1 if table.values[1] == np.inf else 0
     values = table.values[first:]

@@ -7,7 +7,7 @@ from openset.metrics import osa_optimum
 from openset.metrics._osa import Ties
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._shares import of_sum
+from openset.thresholds._share_intervals import of_sum
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
 
 AT = ("score", "middle")

@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics._levels import levels
 from openset.metrics._osa import best_level
+from openset.metrics._ranking_counts import ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import osa
-from openset.thresholds._shares import of_sum
+from openset.thresholds._share_intervals import of_sum
 from openset.thresholds._threshold import Count, Rate, Threshold
 
 
@@ -67,7 +67,7 @@ def per_class(
     n_classes = int(scores.classes.max()) + 1
     thresholds = np.full(n_classes, overall.value)
     if not np.isinf(strength):
-        table = levels(scores)
+        table = ranking_counts(scores)
         hit = float(share / scores.n_known)
         miss = float((1 - share) / scores.n_unknown)
         whole = strength / len(scores) * (hit * table.correct - miss * table.unknown)

@@ -6,11 +6,11 @@ import numpy as np
 
 from openset import _check
 from openset._types import UndefinedMetricError
-from openset.metrics._levels import Levels, levels
+from openset.metrics._ranking_counts import RankingCounts, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT
-from openset.thresholds._shares import of_share
+from openset.thresholds._share_intervals import of_share
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
 
 
@@ -36,7 +36,7 @@ def at_fpr(scores: Scores, fpr: float = 0.05, *, at: At = "score") -> Threshold:
     if scores.n_unknown == 0:
         msg = f"{caller}: undefined without unknown samples, got 0 unknown (label -1)"
         raise UndefinedMetricError(msg)
-    table = levels(scores)
+    table = ranking_counts(scores)
     most = floor(rate * scores.n_unknown)
     level = int(np.searchsorted(table.unknown, most, side="right")) - 1
     if level == 0 and table.values[1] == np.inf:
@@ -73,14 +73,14 @@ def at_tpr(scores: Scores, tpr: float = 0.95, *, at: At = "score") -> Threshold:
     _check.one_of(caller, "at", at, AT)
     rate = _check.rate(caller, "tpr", tpr, open_low=True)
     _check.some_known(caller, scores.n_known)
-    table = levels(scores)
+    table = ranking_counts(scores)
     level = int(np.searchsorted(table.known, ceil(rate * scores.n_known)))
     return _made(scores, table, level, at=at, rate="tpr", target=float(tpr))
 
 
 def _made(
     scores: Scores,
-    table: Levels,
+    table: RankingCounts,
     level: int,
     *,
     at: At,

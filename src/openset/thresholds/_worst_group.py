@@ -10,7 +10,7 @@ from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._groups import by_group
 from openset.thresholds._osa import AT
-from openset.thresholds._shares import of_sum
+from openset.thresholds._share_intervals import of_sum
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
 
 

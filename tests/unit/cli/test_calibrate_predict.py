@@ -108,21 +108,6 @@ def test_unknowns_in_the_validation_file_are_the_surrogate(data, tmp_path):
     assert Rejector.load(tmp_path / "r").threshold.n == (80, 80)
 
 
-def test_mixtures_are_one_more_kind_if_they_are_wanted(data, tmp_path):
-    words = (
-        "calibrate", "--train", "train.npz", "--known", "val.npz", "-d", "msp", "-d",
-        "postmax", "--surrogate", "near.npz", "--surrogate", "far.npz", "--out",
-    )  # fmt: skip
-    found = []
-    for i, more in enumerate(([], ["--hedge"])):
-        folder = tmp_path / str(i)
-        done = run(data, *words, str(folder), *more)
-        assert done.exit_code == 0
-        assert ("synthetic:mixup" in done.stdout) == bool(more)
-        found.append(Rejector.load(folder).threshold.n.unknown)
-    assert found[1] > found[0]
-
-
 def test_prices_may_be_given_one_by_one_or_as_a_matrix(data, tmp_path):
     base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--surrogate")
     base += ("far.npz", "--objective", "by_cost", "--out")
@@ -228,11 +213,6 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
     swapped += ("--surrogate", "val.npz", "--out", "r")
     assert "Are --known and --surrogate swapped?" in fails(*swapped)
     one = (*base, "--surrogate", "near.npz")
-    assert "--hedge goes with several" in fails(*one, "--hedge")
-    two = (*one, "-d", "msp", "-d", "postmax")
-    assert "--objective osa or worst_group" in fails(
-        *two, "--hedge", "--objective", "by_cost"
-    )
     # before anything is fitted
     monkeypatch.setattr("openset.cli.calibrate.recipe", None)
     assert "--alpha must be a number in [0, 1], got 2.0" in fails(*one, "--alpha", "2")

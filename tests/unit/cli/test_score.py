@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from openset import Outputs, Scores, detectors
 from openset.cli import app
-from openset.cli._recipe import recipe
+from openset.cli._detector_option import recipe
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from openset import ArtefactError
 from openset.datasets import _fetch
 from openset.datasets._fetch import File, download, is_offline
-from openset.datasets._place import Place
+from openset.datasets._locations import Place
 
 BODY = os.urandom(1 << 16)  # large enough for several reads
 DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"

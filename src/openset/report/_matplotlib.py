@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from openset import _check, _io
 from openset.report._chart import Bars, Chart, limits
 from openset.report._display import Display
-from openset.report._operation import OperatingCurves
+from openset.report._operating_curves import OperatingCurves
 from openset.report._regions import REGIONS, Regions
 from openset.report._svg import LIGHT, readable
 from openset.report.imbalance import METRICS, RandomScores, SampleCounts

@@ -11,7 +11,7 @@ from sklearn.svm import SVC, OneClassSVM
 
 from openset import Outputs
 from openset.detectors import PISVM, WSVM, Batch, Fitted, _distances
-from openset.detectors._machines import (
+from openset.detectors._svm import (
     decisions,
     fit_tails,
     log_cdf,

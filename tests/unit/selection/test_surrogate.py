@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from openset import Outputs, Rejector, detectors, metrics, thresholds
+from openset import Outputs, Rejector, detectors, metrics, selection, thresholds
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(6, 12))
@@ -25,26 +25,26 @@ def drawn(n=240, *, seed=1, head=True):
     )
 
 
-@pytest.mark.parametrize("kind", thresholds.KINDS)
+@pytest.mark.parametrize("kind", selection.KINDS)
 def test_they_are_unknown_and_say_that_they_are_synthetic(kind):
     known = drawn()
-    made = thresholds.synthetic(known, kind, n=100, rng=3)
+    made = selection.synthetic(known, kind, n=100, rng=3)
     assert len(made) == 100
     assert set(made.labels) == {-1}
     assert set(made.groups) == {f"synthetic:{kind}"}
-    again = thresholds.synthetic(known, kind, n=100, rng=3)
+    again = selection.synthetic(known, kind, n=100, rng=3)
     np.testing.assert_array_equal(made.logits, again.logits)
 
 
 @pytest.mark.parametrize("kind", ["mixup", "noise"])
 def test_their_logits_are_what_the_head_says(kind):
-    made = thresholds.synthetic(drawn(), kind)
+    made = selection.synthetic(drawn(), kind)
     np.testing.assert_allclose(made.logits, made.features @ WEIGHT.T + BIAS, atol=1e-9)
 
 
 def test_mixup_lies_between_samples_of_different_classes():
     logits = np.diag([10.0, 20.0, 30.0])
-    made = thresholds.synthetic(Outputs(logits=logits, labels=[0, 1, 2]), n=500)
+    made = selection.synthetic(Outputs(logits=logits, labels=[0, 1, 2]), n=500)
     assert ((made.logits > 0).sum(axis=1) == 2).all()  # never a class with itself
     share = made.logits / [10, 20, 30]
     assert share.max() <= 0.7
@@ -57,7 +57,7 @@ def test_mixup_lies_between_samples_of_different_classes():
 
 def test_noise_keeps_the_spread_of_every_feature():
     known = drawn(600)
-    made = thresholds.synthetic(known, "noise", n=4000)
+    made = selection.synthetic(known, "noise", n=4000)
     np.testing.assert_allclose(
         made.features.mean(axis=0), known.features.mean(axis=0), atol=0.2
     )
@@ -66,13 +66,13 @@ def test_noise_keeps_the_spread_of_every_feature():
 
 def test_the_own_class_of_a_left_out_sample_cannot_win():
     known = drawn()
-    made = thresholds.synthetic(known, "left-out")
+    made = selection.synthetic(known, "left-out")
     assert (made.logits.argmax(axis=1) != known.labels).all()
 
 
 def test_classes_left_out_for_good_are_harder_to_see_for_the_detector():
     train, known = drawn(seed=2), drawn(seed=3)
-    scores = thresholds.leave_classes_out(detectors.PostMax(), train, known, folds=3)
+    scores = selection.leave_classes_out(detectors.PostMax(), train, known, folds=3)
     assert scores.n_unknown == scores.n_known == len(known)
     assert set(scores.groups[scores.is_unknown]) == {"synthetic:left-out"}
     assert metrics.accuracy(scores) > 0.8  # classes have their old numbers
@@ -119,21 +119,21 @@ def test_torch_outputs_get_torch_surrogates():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: thresholds.synthetic(drawn(), "magic"), "kind must be one of"),
-        (lambda: thresholds.synthetic(drawn(head=False), "noise"), "weight and bias"),
-        (lambda: thresholds.synthetic(Outputs(logits=[[1.0, 2]])), "must be labelled"),
+        (lambda: selection.synthetic(drawn(), "magic"), "kind must be one of"),
+        (lambda: selection.synthetic(drawn(head=False), "noise"), "weight and bias"),
+        (lambda: selection.synthetic(Outputs(logits=[[1.0, 2]])), "must be labelled"),
         (
-            lambda: thresholds.synthetic(Outputs(logits=[[1.0, 2]], labels=[0])),
+            lambda: selection.synthetic(Outputs(logits=[[1.0, 2]], labels=[0])),
             "at least two classes",
         ),
         (
-            lambda: thresholds.synthetic(
+            lambda: selection.synthetic(
                 Outputs(logits=[[1.0]], labels=[0]), "left-out"
             ),
             "two or more classes",
         ),
         (
-            lambda: thresholds.leave_classes_out(
+            lambda: selection.leave_classes_out(
                 detectors.MSP(), drawn(), drawn(), folds=1
             ),
             "folds must be between 2",

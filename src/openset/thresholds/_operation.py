@@ -12,7 +12,7 @@ from openset.scores import Scores, need_scores
 from openset.thresholds._groups import group_of_unknowns
 from openset.thresholds._objectives import Objective, choose_by
 from openset.thresholds._report import ALPHAS
-from openset.thresholds._shares import of_sum
+from openset.thresholds._share_intervals import of_sum
 from openset.thresholds._table import Table
 from openset.thresholds._threshold import Threshold
 

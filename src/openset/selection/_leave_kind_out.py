@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics import Interval
-from openset.thresholds._candidates import Data, worth
+from openset.selection._candidates import Data, worth
 from openset.thresholds._cost import Prices
 from openset.thresholds._objectives import choose_by
-from openset.thresholds._shares import LEVEL, of_sum
+from openset.thresholds._share_intervals import LEVEL, of_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +87,7 @@ def trials_of(
     prices: Prices | None,
 ) -> list[Trial]:
     """Try one candidate under every objective on every left-out group."""
-    caller = "thresholds.choose"
+    caller = "selection.choose"
     trials: list[Trial] = []
     for g, name in enumerate(turns.names):
         out = np.flatnonzero(turns.place == g)

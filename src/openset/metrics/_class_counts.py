@@ -1,6 +1,6 @@
 """Per-class counts at a threshold: all that thresholded metrics need.
 
-The counts may carry leading axes (bootstrap replicates), as in `_levels`.
+The counts may carry leading axes (bootstrap replicates), as in `_ranking_counts`.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Count: TypeAlias = Callable[[NDArray[np.bool_], NDArray[np.intp]], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class ClassCounts:
     """Counts per known class, shape (..., C), and of the unknowns, shape (...)."""
 
     support: Floats  # known samples of the class
@@ -65,14 +65,14 @@ class Tally:
         return self.false_known + self.false_unknown
 
 
-def tally(
+def class_counts(
     scores: Scores,
     threshold: float,
     *,
     caller: str,
     unknowns: bool = True,
     count: Count | None = None,
-) -> Tally:
+) -> ClassCounts:
     """Count, per class; `count` may weigh samples (bootstrap)."""
     threshold = _check.threshold(caller, threshold)
     if unknowns:
@@ -87,7 +87,7 @@ def tally(
     closed_hits = count(is_correct, label)
     false_unknown = count(scores.is_unknown & accepted, predicted)
     everyone = np.zeros(len(scores), dtype=np.intp)
-    return Tally(
+    return ClassCounts(
         support=count(is_known, label),
         closed_hits=closed_hits,
         closed_false=count(is_known, predicted) - closed_hits,

@@ -61,7 +61,7 @@ def synthetic(
     >>> made.logits.tolist(), made.groups[0].item()
     ([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], 'synthetic:left-out')
     """
-    caller = "thresholds.synthetic"
+    caller = "selection.synthetic"
     _check.one_of(caller, "kind", kind, KINDS)
     known = _known_part(caller, known)
     size = len(known) if n is None else _check.positive_int(caller, "n", n)
@@ -111,7 +111,7 @@ def leave_classes_out(
     rng
         Seed or generator: cuts the classes.
     """
-    caller = "thresholds.leave_classes_out"
+    caller = "selection.leave_classes_out"
     if not hasattr(detector, "fit"):
         msg = _check.must(
             "a detector that is not fitted yet",
@@ -180,7 +180,7 @@ def _mixup(
     if np.unique(labels).size < 2:
         msg = _check.must(
             "of at least two classes",
-            caller="thresholds.synthetic",
+            caller="selection.synthetic",
             name="known",
             got="one class",
         )
@@ -213,7 +213,7 @@ def _noise(
     if known.features is None or known.weight is None or known.bias is None:
         msg = _check.must(
             "given for kind='noise'",
-            caller="thresholds.synthetic",
+            caller="selection.synthetic",
             name="features, weight and bias",
             got="not all of them",
             remedy="The logits of made-up features come from the last layer",
@@ -230,7 +230,7 @@ def _left_out(
     if known.logits is None or known.logits.shape[1] < 2:
         msg = _check.must(
             "given for two or more classes for kind='left-out'",
-            caller="thresholds.synthetic",
+            caller="selection.synthetic",
             name="logits",
             got="none" if known.logits is None else "one class",
         )

@@ -3,9 +3,9 @@
 from typing import Any, overload
 
 from openset import _check
-from openset.protocols._draw import Stream
 from openset.protocols._draws import Draws
 from openset.protocols._protocol import Class, Protocol, class_list
+from openset.protocols._random import Stream
 
 
 @overload

@@ -60,7 +60,7 @@ class OperatingCurves:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw with matplotlib; also write ``.pdf``, ``.svg`` or ``.png`` to `path`."""
-        from openset.report._draw import draw  # noqa: PLC0415  # it knows this class
+        from openset.report._matplotlib import draw  # noqa: PLC0415  # it knows this class
 
         return draw(self, path)
 

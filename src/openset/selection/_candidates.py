@@ -1,7 +1,7 @@
 """What is chosen from: detectors by their scores, and combinations of them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -116,22 +116,6 @@ class Data:
             known_side=alpha,
         )
 
-    def joined_by(
-        self, named: Mapping[str, Fitted], made: Outputs, batch_size: int | None
-    ) -> "Data":
-        """Add unknowns of one more kind."""
-        scored = list(score_all(named, made, batch_size=batch_size).values())
-        of_made = np.column_stack([one.known for one in scored])
-        predicted = np.column_stack([one.predicted for one in scored])
-        n, kind = len(made), str(made.groups[0])  # type: ignore[index]
-        return replace(
-            self,
-            unknown=np.concatenate([self.unknown, of_made]),
-            predicted_unknown=np.concatenate([self.predicted_unknown, predicted]),
-            groups=(*self.groups, kind),
-            place=np.concatenate([self.place, np.full(n, len(self.groups))]),
-        )
-
     @property
     def has_ranks(self) -> bool:
         """Whether any detector can be part of a combination."""
@@ -215,7 +199,7 @@ class Data:
         for d in among:
             columns = self.known[:, d], self.unknown[:, d], int(d)
             scores = self.scores(columns, known, unknown)
-            table = by_group("thresholds.choose", scores, self.known_side)
+            table = by_group("selection.choose", scores, self.known_side)
             found.append(worth(table.osa.max(axis=1), self.by))
         best = among[np.argsort(-np.array(found), kind="stable")[:n]]
         return np.sort(best)  # the first named one says the class

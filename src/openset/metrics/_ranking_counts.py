@@ -22,7 +22,7 @@ _BLOCK = 1 << 15
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class RankingCounts:
     """Accepted samples (``known >= value``) at each distinct score, best first.
 
     Entry 0 is "reject all": value +inf, all counts 0. The last entry accepts all.
@@ -54,7 +54,7 @@ class Levels:
         return self.n_correct / self.n_known
 
 
-def levels(scores: Scores) -> Levels:
+def ranking_counts(scores: Scores) -> RankingCounts:
     """Sort correct, wrong and unknown samples apart, then merge the three runs.
 
     Sorting values and merging sorted runs is several times cheaper than one argsort,
@@ -83,10 +83,10 @@ def levels(scores: Scores) -> Levels:
     return _distinct(values, correct, unknown)
 
 
-def both_sides(caller: str, scores: Scores) -> Levels:
+def both_sides(caller: str, scores: Scores) -> RankingCounts:
     """Return the levels of data that have knowns and unknowns, or raise."""
     need_both_sides(caller, scores)
-    return levels(scores)
+    return ranking_counts(scores)
 
 
 def _accumulated(flags: NDArray[np.bool_], count: type) -> NDArray[Any]:
@@ -97,7 +97,7 @@ def _accumulated(flags: NDArray[np.bool_], count: type) -> NDArray[Any]:
 
 def _distinct(
     values: NDArray[np.float64], correct: NDArray[Any], unknown: NDArray[Any]
-) -> Levels:
+) -> RankingCounts:
     """Keep the last entry of each run of equal scores, where all of them are in."""
     is_last = np.empty(values.size, dtype=bool)
     np.not_equal(values[1:], values[:-1], out=is_last[:-1])
@@ -108,7 +108,7 @@ def _distinct(
         rank, values = rank[is_last], values[is_last]
         correct, unknown = correct[is_last], unknown[is_last]
     rank -= unknown
-    return Levels(values=values, known=rank, correct=correct, unknown=unknown)
+    return RankingCounts(values=values, known=rank, correct=correct, unknown=unknown)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ class Block:
     d_unknown: Floats
 
 
-def blocks(table: Levels) -> Iterator[Block]:
+def blocks(table: RankingCounts) -> Iterator[Block]:
     """Walk over the levels in stretches that stay in cache, origin excluded."""
     for start in range(1, table.values.size, _BLOCK):
         reach = slice(start - 1, start + _BLOCK)
@@ -174,7 +174,7 @@ class Moments:
     precision_unknown: Floats
 
 
-def moments(table: Levels) -> Moments:
+def moments(table: RankingCounts) -> Moments:
     """Add up everything in one pass over memory."""
     n_known, n_unknown = table.n_known, table.n_unknown
     shape = table.unknown.shape[:-1]

@@ -10,25 +10,20 @@ from openset import _check
 from openset._progress import bar
 from openset.detectors import Fitted, combine
 from openset.outputs import Outputs, need_outputs
-from openset.thresholds._candidates import (
+from openset.selection._candidates import (
     ONE,
     RANK,
     STACKING,
     Criterion,
     Data,
 )
+from openset.selection._leave_kind_out import ranked, trials_of, turns_of
 from openset.thresholds._cost import Prices
 from openset.thresholds._objectives import OBJECTIVES, check_options
-from openset.thresholds._report import SYNTHETIC
-from openset.thresholds._surrogate import KINDS, synthetic_like
 from openset.thresholds._table import Table
-from openset.thresholds._trials import ranked, trials_of, turns_of
 
 _NO_LUCK = 0.15
 """A combination so far below the best single detector is not taken."""
-
-HEDGED = ("osa", "worst_group")
-"""Objectives that unknowns of one more kind, made up, may join."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +36,7 @@ class Choice:
     what a combination is made of. `measure` says what mean and worst are of: open-set
     accuracy (``"oosa"``), or ``"cost"`` if that is the objective. `left_out` says what
     was left out in turn: ``"groups"``, or ``"samples"`` if the surrogate has one kind
-    and nothing can be learnt about others. `hedge` are the unknowns that were made
-    from the known samples; :meth:`openset.Rejector.calibrate` takes them, too.
+    and nothing can be learnt about others.
     """
 
     name: str
@@ -54,7 +48,6 @@ class Choice:
     measure: str
     left_out: str
     weights: Mapping[str, float]
-    hedge: Outputs | None = field(repr=False)
     ranking: Table = field(repr=False)
     cells: Table = field(repr=False)
 
@@ -87,7 +80,6 @@ def choose(
     by: Criterion = "both",
     combined: bool = True,
     min_gain: float = 0.005,
-    hedge: str | None = None,
     folds: int = 5,
     batch_size: int | None = None,
     progress: bool = False,
@@ -105,12 +97,6 @@ def choose(
     In a hundred cases this gained 2.4 points of open-set accuracy over always taking a
     single detector (``docs/operating.md``). A combination that is 0.15 below the best
     single one is not taken.
-
-    The kinds you have may all be far from what is known. One more can be made from the
-    knowns (`hedge`): mixtures of two classes, which never are. Whether it helps depends
-    on the network: in a hundred small cases it brought the thresholds of single
-    detectors nearer to the oracle, and on an ImageNet network it misled the choice
-    (``docs/operating.md``). A surrogate of one kind is left as it is.
 
     Parameters
     ----------
@@ -137,10 +123,6 @@ def choose(
         What a combination must gain over choosing a single detector (of costs: in
         shares of what it costs to decide wrongly throughout); -1 takes one whatever it
         gains.
-    hedge
-        Which kind to make, ``"mixup"`` say (see :func:`synthetic`), as many as the
-        median kind of the surrogate has. For ``"osa"`` and ``"worst_group"``; with any
-        other objective (a rate or a price is one of *your* unknowns) none is made.
     folds
         Parts of the knowns.
     batch_size
@@ -155,7 +137,7 @@ def choose(
     Intervals cover the drawing of samples, not of kinds of unknowns: with three groups
     the fourth may still surprise.
     """
-    caller = "thresholds.choose"
+    caller = "selection.choose"
     named = _named(caller, fitted)
     share = float(_check.rate(caller, "alpha", alpha))
     _check.one_of(caller, "by", by, ["both", "mean", "worst"])
@@ -168,23 +150,18 @@ def choose(
     for objective in objectives:
         _check.one_of(caller, "objectives", objective, list(OBJECTIVES))
     _check.number(caller, "min_gain", min_gain)
-    if hedge is not None:
-        _check.one_of(caller, "hedge", hedge, KINDS)
     need_outputs(caller, "known", known)
     need_outputs(
         caller,
         "surrogate",
         surrogate,
-        "Join several with Outputs.concat; make some with thresholds.synthetic",
+        "Join several with Outputs.concat; make some with selection.synthetic",
     )
     data = Data.of(caller, named, known, surrogate, batch_size, alpha=share, by=by)
     is_cost = objectives == ("by_cost",)
     prices = _prices(caller, options) if is_cost else None
     if prices is not None:
         data = replace(data, known_side=prices.known_side(share))
-    made = _made(known, data, hedge) if set(objectives) <= set(HEDGED) else None
-    if made is not None:
-        data = data.joined_by(named, made, batch_size)
     generator = np.random.default_rng(rng)
     turns = turns_of(caller, data, folds, generator)
     candidates = list(named)
@@ -229,7 +206,6 @@ def choose(
         measure="cost" if is_cost else "oosa",
         left_out="groups" if turns.by_groups else "samples",
         weights=weights,
-        hedge=made,
         ranking=Table((best, *others)),
         cells=Table(tuple(one.cell(share, is_cost=is_cost) for one in trials)),
     )
@@ -241,16 +217,6 @@ def _prices(caller: str, options: Mapping[str, Any] | None) -> Prices:
     told = {name: x for name, x in dict(options or {}).items() if name not in others}
     check_options(caller, "by_cost", told)
     return Prices.of(caller, **told)
-
-
-def _made(known: Outputs, data: Data, kind: str | None) -> Outputs | None:
-    """Make one more kind of unknowns, unless there is one or it cannot be made."""
-    is_there = f"{SYNTHETIC}{kind}" in data.groups
-    is_mixed = np.unique(data.labels).size > 1
-    # A single kind of unknowns is probably the one that is expected.
-    if kind is None or is_there or not is_mixed or len(data.groups) < 2:
-        return None
-    return synthetic_like(known, kind, int(np.median(np.bincount(data.place))))
 
 
 def _winner(

@@ -1,0 +1,1 @@
+"""Tests of choosing a detector, and of made-up unknowns."""

@@ -1,0 +1,272 @@
+"""Names users type and what they stand for: built in, registered, or installed.
+
+Something from outside the package can be named in three ways, wherever a name is taken:
+
+- by its name, once it is registered in this process (see each package's `register`);
+- by its name, if an installed package offers it as an entry point;
+- as ``package.module:Name``, which is imported.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from openset import _check
+from openset._types import ArtefactError
+
+T = TypeVar("T")
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """What can be named: a mapping from names to values, in order of registration.
+
+    Parameters
+    ----------
+    group
+        The entry-point group through which installed packages offer more.
+    what
+        What a value is, for messages: "a detector".
+    accept
+        Turns what an import or an entry point gave into a value, or raises TypeError.
+    """
+
+    def __init__(
+        self, group: str, what: str, accept: Callable[[str, Any], T], *, package: str
+    ) -> None:
+        self.group = group
+        self._what, self._accept, self._package = what, accept, package
+        self._values: dict[str, T] = {}
+        self._offered: dict[str, EntryPoint] | None = None
+
+    def register(self, name: str, value: T) -> None:
+        """Make `value` known under `name` in this process.
+
+        The same thing may be registered again (a module that is reloaded); another
+        one under a name that is taken is refused.
+        """
+        is_plain = isinstance(name, str) and name.replace("_", "").isalnum()
+        if not is_plain or name != name.lower():
+            msg = _check.must(
+                "lower-case letters, digits and underscores",
+                caller=f"{self._package}.register",
+                name="name",
+                got=repr(name),
+            )
+            raise ValueError(msg)
+        there = self._values.get(name)
+        if there is not None and reference(there) != reference(value):
+            msg = _check.must(
+                "a name that is not taken",
+                caller=f"{self._package}.register",
+                name="name",
+                got=f"{name!r}, which is {reference(there)}",
+            )
+            raise ValueError(msg)
+        self._values[name] = value
+
+    def built_in(self) -> list[str]:
+        """Return the names of those that come with openset."""
+        return [name for name in self._values if is_built_in(self._values[name])]
+
+    def names(self) -> list[str]:
+        """Return all names: built in, registered, and offered by installed packages."""
+        return list(dict.fromkeys([*self._values, *self._entry_points()]))
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._values:
+            self._values[name] = self._load(self._entry_points()[name])
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __len__(self) -> int:
+        return len(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values or name in self._entry_points()
+
+    def find(self, name: Any, *, caller: str, argument: str = "name") -> T:
+        """Return what a name, or ``package.module:Name``, stands for."""
+        if isinstance(name, str) and ":" in name:
+            return self._accept(caller, imported(name, caller=caller))
+        if name not in self:
+            names = self.names()
+            _, _, kind = self._what.partition(" ")
+            remedy = _check.near(name, names)
+            msg = _check.must(
+                f"one of {', '.join(map(repr, names))}",
+                caller=caller,
+                name=argument,
+                got=repr(name),
+                remedy=f"{remedy} " * bool(remedy)
+                + f"Name a {kind} of your own as 'package.module:Name'",
+            )
+            raise ValueError(msg)
+        return self[name]
+
+    def trusted(
+        self, name: str, written: str | None, *, caller: str, plugins: Sequence[str]
+    ) -> T:
+        """Return what a file names; the file does not decide what is imported.
+
+        Only what is built in, registered, offered by an installed entry point or named
+        in `plugins` is taken. `written` is the ``module:Name`` the file was made with.
+        """
+        for text in plugins:
+            value = self._accept(caller, imported(text, caller=caller))
+            if reference(value) == written or text == written:
+                return value
+        found = self.get(name)
+        if found is not None and (is_built_in(found) or reference(found) == written):
+            return found
+        instead = "" if found is None else f" ({name!r} is {reference(found)} here)"
+        msg = (
+            f"{caller}: the file needs {self._what} that is not registered here: "
+            f"{name!r}, saved as {written}{instead}. Install the package that offers "
+            f"it, import it first, or name it: plugins=[{written!r}]"
+        )
+        raise ArtefactError(msg)
+
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        if self._offered is None:  # a walk through all installed packages: once
+            self._offered = {one.name: one for one in entry_points(group=self.group)}
+        return self._offered
+
+    def _load(self, offered: EntryPoint) -> T:
+        try:
+            loaded = offered.load()
+        except Exception as error:
+            who = "" if offered.dist is None else f" of {offered.dist.name}"
+            msg = (
+                f"{self._package}: the entry point {offered.name} = {offered.value}"
+                f"{who} could not be loaded ({type(error).__name__}: {error})"
+            )
+            raise ImportError(msg) from error
+        return self._accept(self._package, loaded)
+
+
+def imported(text: str, *, caller: str) -> Any:
+    """Import ``package.module:Name``.
+
+    Examples
+    --------
+    >>> imported("collections.abc:Mapping", caller="example")
+    <class 'collections.abc.Mapping'>
+    """
+    module, _, path = text.partition(":")
+    rule = "'package.module:Name'"
+    if not module or not path:
+        raise ValueError(_check.must(rule, caller=caller, name="name", got=repr(text)))
+    try:
+        found = import_module(module)
+    except ImportError as error:
+        msg = (
+            f"{caller}: {module} of {text!r} could not be imported ({error}). Install "
+            "its package, or put its folder on PYTHONPATH"
+        )
+        raise ImportError(msg) from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            msg = f"{caller}: {text!r} must exist, got a module {module} without it"
+            raise ImportError(msg)
+        found = getattr(found, part)
+    return found
+
+
+def reference(value: Any) -> str:
+    """Return ``module:Name``, by which a class or function can be imported.
+
+    Examples
+    --------
+    >>> reference(Registry)
+    'openset._plugins:Registry'
+    """
+    named = getattr(value, "function", value)  # a metric is known by its function
+    named = named if hasattr(named, "__qualname__") else type(named)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def is_built_in(value: Any) -> bool:
+    """Say whether something comes with openset."""
+    return reference(value).startswith("openset.")
+
+
+def distribution(value: Any) -> str | None:
+    """Return name and version of the installed package a value comes from, if any."""
+    top, _, _ = reference(value).partition(":")[0].partition(".")
+    owners = packages_distributions().get(top)
+    return f"{owners[0]} {version(owners[0])}" if owners else None
+
+
+def need_importable(value: Any, *, caller: str) -> str:
+    """Return ``module:Name``; refuse what another process could not import."""
+    text = reference(value)
+    module, _, name = text.partition(":")
+    why = ""
+    if module == "__main__":
+        why = "it is defined in the script or notebook that runs"
+    elif "<" in name:
+        why = "it is defined inside a function"
+    else:
+        try:
+            same = imported(text, caller=caller)
+        except ImportError as error:
+            why = f"importing it fails: {error}"
+        else:
+            if reference(same) != text:
+                why = f"{text} is something else"
+    if why:
+        msg = (
+            f"{caller}: {text} could not be loaded again: {why}. Move it to a module "
+            "that can be imported"
+        )
+        raise ValueError(msg)
+    return text
+
+
+@contextmanager
+def searching(*folders: str | Path) -> Iterator[None]:
+    """Also find modules in these folders, after all others, for the time being."""
+    more = [str(folder) for folder in folders if str(folder) not in sys.path]
+    sys.path.extend(more)
+    try:
+        yield
+    finally:
+        for folder in more:
+            if folder in sys.path:
+                sys.path.remove(folder)
+
+
+def subclass_of(kind: type[Any], what: str) -> Callable[[str, Any], Any]:
+    """Return the check that something is a subclass of `kind`."""
+
+    def accept(caller: str, value: Any) -> Any:
+        if not (isinstance(value, type) and issubclass(value, kind)):
+            got = value if isinstance(value, type) else type(value)
+            msg = _check.must(
+                f"{what} (a subclass of {kind.__name__})",
+                caller=caller,
+                name="what is named",
+                got=got.__name__,
+            )
+            raise TypeError(msg)
+        return value
+
+    return accept
+
+
+def origins(values: Iterable[tuple[str, Any]], *, caller: str) -> list[dict[str, Any]]:
+    """Describe where named values come from, for a file; refuse unloadable ones."""
+    return [
+        {
+            "name": name,
+            "class": need_importable(value, caller=caller),
+            "distribution": distribution(value),
+        }
+        for name, value in values
+    ]

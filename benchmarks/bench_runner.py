@@ -4,7 +4,8 @@
 
 Runs examples/packaged.yaml (144 cells, 18 networks) with one and with two workers of
 this machine, on a Ray cluster of two nodes (one CPU each, on this machine), and there
-once more with a worker killed by SIGKILL in mid-run; then compares every cell, birth
+once more with a worker killed by SIGKILL in mid-run; then compares every cell,
+provenance
 left out, byte by byte. Also times the aggregation of 10,000 cells.
 """
 
@@ -33,7 +34,7 @@ ROUNDS = 2
 
 def digest(out: Path) -> str:
     """Hash all cells without their births."""
-    text = "".join(cell.to_json(birth=False) for cell in runs.read_cells(out))
+    text = "".join(cell.to_json(provenance=False) for cell in runs.read_cells(out))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

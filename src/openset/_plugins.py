@@ -10,8 +10,15 @@ Something from outside the package can be named in three ways, wherever a name i
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
+from importlib.metadata import (
+    EntryPoint,
+    PackageNotFoundError,
+    entry_points,
+    packages_distributions,
+    version,
+)
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +26,18 @@ from openset import _check
 from openset._types import ArtefactError
 
 T = TypeVar("T")
+
+_is_reading_a_file = ContextVar("_is_reading_a_file", default=False)
+
+
+@contextmanager
+def reading_a_file() -> Iterator[None]:
+    """Refuse ``package.module:Name`` meanwhile: names come from a file."""
+    token = _is_reading_a_file.set(True)
+    try:
+        yield
+    finally:
+        _is_reading_a_file.reset(token)
 
 
 class Registry(Mapping[str, T], Generic[T]):
@@ -40,13 +59,15 @@ class Registry(Mapping[str, T], Generic[T]):
         self.group = group
         self._what, self._accept, self._package = what, accept, package
         self._values: dict[str, T] = {}
+        self._unlisted: set[str] = set()
         self._offered: dict[str, EntryPoint] | None = None
 
-    def register(self, name: str, value: T) -> None:
+    def register(self, name: str, value: T, *, listed: bool = True) -> None:
         """Make `value` known under `name` in this process.
 
-        The same thing may be registered again (a module that is reloaded); another
-        one under a name that is taken is refused.
+        The same thing may be registered again (a module that is reloaded), and what
+        was tried in a notebook may move to a module; any other value under a name that
+        is taken is refused. What is not `listed` is found, but not among the names.
         """
         is_plain = isinstance(name, str) and name.replace("_", "").isalnum()
         if not is_plain or name != name.lower():
@@ -58,23 +79,29 @@ class Registry(Mapping[str, T], Generic[T]):
             )
             raise ValueError(msg)
         there = self._values.get(name)
-        if there is not None and reference(there) != reference(value):
+        taken = "" if there is None else reference(there)
+        if taken not in {"", reference(value)} and not taken.startswith("__main__:"):
             msg = _check.must(
                 "a name that is not taken",
                 caller=f"{self._package}.register",
                 name="name",
-                got=f"{name!r}, which is {reference(there)}",
+                got=f"{name!r}, which is {taken}",
             )
             raise ValueError(msg)
         self._values[name] = value
+        if not listed:
+            self._unlisted.add(name)
 
     def built_in(self) -> list[str]:
         """Return the names of those that come with openset."""
-        return [name for name in self._values if is_built_in(self._values[name])]
+        return [name for name in self._listed() if is_built_in(self._values[name])]
 
     def names(self) -> list[str]:
         """Return all names: built in, registered, and offered by installed packages."""
-        return list(dict.fromkeys([*self._values, *self._entry_points()]))
+        return list(dict.fromkeys([*self._listed(), *self._entry_points()]))
+
+    def _listed(self) -> list[str]:
+        return [name for name in self._values if name not in self._unlisted]
 
     def __getitem__(self, name: str) -> T:
         if name not in self._values:
@@ -93,6 +120,9 @@ class Registry(Mapping[str, T], Generic[T]):
     def find(self, name: Any, *, caller: str, argument: str = "name") -> T:
         """Return what a name, or ``package.module:Name``, stands for."""
         if isinstance(name, str) and ":" in name:
+            if _is_reading_a_file.get():
+                msg = f"{caller}: a file must not decide what is imported, got {name!r}"
+                raise ArtefactError(msg)
             return self._accept(caller, imported(name, caller=caller))
         if name not in self:
             names = self.names()
@@ -124,6 +154,9 @@ class Registry(Mapping[str, T], Generic[T]):
         found = self.get(name)
         if found is not None and (is_built_in(found) or reference(found) == written):
             return found
+        if written is None:
+            msg = f"{caller}: the file needs {self._what} this version lacks: {name!r}"
+            raise ArtefactError(msg)
         instead = "" if found is None else f" ({name!r} is {reference(found)} here)"
         msg = (
             f"{caller}: the file needs {self._what} that is not registered here: "
@@ -199,8 +232,12 @@ def is_built_in(value: Any) -> bool:
 def distribution(value: Any) -> str | None:
     """Return name and version of the installed package a value comes from, if any."""
     top, _, _ = reference(value).partition(":")[0].partition(".")
-    owners = packages_distributions().get(top)
-    return f"{owners[0]} {version(owners[0])}" if owners else None
+    # An editable install lists no modules: try the name itself.
+    owner = packages_distributions().get(top, [top])[0]
+    try:
+        return f"{owner} {version(owner)}"
+    except PackageNotFoundError:
+        return None
 
 
 def need_importable(value: Any, *, caller: str) -> str:

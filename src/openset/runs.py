@@ -60,7 +60,7 @@ class Cell:
         Names of the known classes.
     curve
         One record per epoch, where training recorded open-set metrics.
-    birth
+    provenance
         Version, commit, seed, protocol hash, machine, time. All the rest is equal
         whenever the same cell is run again; this is not.
 
@@ -83,7 +83,7 @@ class Cell:
     operation: Mapping[str, Any] | None = None
     classes: tuple[str, ...] = ()
     curve: Sequence[Mapping[str, Any]] | None = None
-    birth: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in _NAMES:
@@ -107,8 +107,8 @@ class Cell:
         """Return the rows as `Results`."""
         return Results(_rows(self.key, self.rows))
 
-    def to_json(self, *, birth: bool = True) -> str:
-        """Return the cell as JSON; without its birth, equal cells are equal texts."""
+    def to_json(self, *, provenance: bool = True) -> str:
+        """Return the cell as JSON; equal cells differ in their provenance only."""
         document = {
             "kind": _KIND,
             "schema": _SCHEMA,
@@ -120,8 +120,8 @@ class Cell:
             "classes": list(self.classes),
             "curve": None if self.curve is None else [dict(row) for row in self.curve],
         }
-        if birth:
-            document["birth"] = dict(self.birth)
+        if provenance:
+            document["provenance"] = dict(self.provenance)
         return json.dumps(document, indent=1, allow_nan=False)
 
     def save(

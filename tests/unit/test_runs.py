@@ -12,8 +12,10 @@ ROW = {"metric": "auroc", "value": 1 / 3, "low": 0.1, "high": None, "n": 7}
 
 
 def a_cell(**changes):
-    birth = {"version": "1", "started": "then"}
-    return Cell(key=KEY | changes, rows=[ROW], classes=["<b>", "ä"], birth=birth)
+    provenance = {"version": "1", "started": "then"}
+    return Cell(
+        key=KEY | changes, rows=[ROW], classes=["<b>", "ä"], provenance=provenance
+    )
 
 
 def test_a_cell_survives_the_disk_bit_for_bit(tmp_path):
@@ -27,8 +29,8 @@ def test_a_cell_survives_the_disk_bit_for_bit(tmp_path):
 
 def test_equal_cells_are_equal_texts_whatever_their_birth():
     one = a_cell()
-    other = Cell(key=one.key, rows=one.rows, classes=one.classes, birth={"a": 1})
-    assert one.to_json(birth=False) == other.to_json(birth=False)
+    other = Cell(key=one.key, rows=one.rows, classes=one.classes, provenance={"a": 1})
+    assert one.to_json(provenance=False) == other.to_json(provenance=False)
     assert one.to_json() != other.to_json()
     assert a_cell(seed=4).id != one.id
 

@@ -11,7 +11,7 @@ from openset import _check, detectors, selection, thresholds
 from openset._types import UNKNOWN
 from openset.bench import _network
 from openset.bench._plan import Task, folder_of
-from openset.bench._provenance import Birth
+from openset.bench._provenance import Provenance
 from openset.bench._study import OWN, Calibration
 from openset.detectors import Fitted
 from openset.metrics import evaluate
@@ -22,7 +22,7 @@ from openset.thresholds import Operation, Threshold
 
 def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
     """Run one cell and write its file."""
-    birth = Birth()
+    provenance = Provenance()
     folder = folder_of(task.source, run, base)
     scorer = _Scorer(task, folder)
     scores = scorer.need("test")
@@ -46,7 +46,9 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
         operation=None if operation is None else _summary(operation),
         classes=scorer.train.classes,
         curve=_network.note(folder).get("curve"),
-        birth=birth.record(seed=task.source.seed, protocol_hash=protocol_hash),
+        provenance=provenance.record(
+            seed=task.source.seed, protocol_hash=protocol_hash
+        ),
     )
     cell.save(run, scores=scores, calibration=calibration)
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from statistics import mean
 
 from openset import runs
-from openset.bench import _backends, _network, _problems
-from openset.bench._plan import Plan, Source, Task, folder_of
+from openset.bench import _backends, _network, _protocols
+from openset.bench._plan import OutputsSource, Plan, Task, folder_of
 from openset.bench._run import protocols_of
-from openset.bench._study import MLP, Network, Problem
-from openset.bench._worker import Place
+from openset.bench._study import MLPModel, NetworkModel, ProtocolEntry
+from openset.bench._worker import Locations
 from openset.datasets._locations import default_root
 from openset.protocols import Protocol
 
@@ -55,10 +55,12 @@ def estimate(made: Plan, out: str | Path | None = None) -> Estimate:
 
 def _measured(made: Plan, left: Sequence[Task], out: Path) -> Estimate:
     cells = runs.read_cells(out)
-    took = [(c.key["protocol"], c.key["detector"], c.birth["seconds"]) for c in cells]
+    took = [
+        (c.key["protocol"], c.key["detector"], c.provenance["seconds"]) for c in cells
+    ]
     of_cells = _means(took)
     trained = [
-        (s.key["protocol"], s.key["model"], note["birth"]["seconds"])
+        (s.key["protocol"], s.key["model"], note["provenance"]["seconds"])
         for s in made.networks()
         if (note := _network.note(folder_of(s, out, made.study.base)))
     ]
@@ -94,7 +96,7 @@ def _nearest(
 
 def _guessed(made: Plan, left: Sequence[Task]) -> Estimate:
     study = made.study
-    place = Place(Path(), study.base, default_root())
+    place = Locations(Path(), study.base, default_root())
     drawn = protocols_of(made, place)
     sizes = {p.title: _size(p, drawn[p.title][0], place) for p in study.protocols}
     seconds, n_unknown = 0.0, 0
@@ -118,10 +120,10 @@ def _guessed(made: Plan, left: Sequence[Task]) -> Estimate:
 
 
 def _size(
-    problem: Problem, protocol: Protocol, place: Place
+    entry: ProtocolEntry, protocol: Protocol, place: Locations
 ) -> tuple[int, int, int, int]:
     """Return training samples, test samples, numbers per sample, known classes."""
-    cut = _problems.cut(problem, protocol, place.base, place.root)
+    cut = _protocols.cut(entry, protocol, place.base, place.root)
     shape = getattr(cut.train.inputs, "shape", (len(cut.train), 1))
     width = 1
     for n in shape[1:]:
@@ -129,13 +131,17 @@ def _size(
     return len(cut.train), len(cut.test), width, len(cut.train.classes)
 
 
-def _training(source: Source, n_train: int, d: int, n_classes: int) -> float | None:
+def _training(
+    source: OutputsSource, n_train: int, d: int, n_classes: int
+) -> float | None:
     model = source.model
-    if isinstance(model, Network) or model is None:
+    if isinstance(model, NetworkModel) or model is None:
         return None
-    layers = [d, *model.hidden, n_classes] if isinstance(model, MLP) else [d, n_classes]
+    layers = (
+        [d, *model.hidden, n_classes] if isinstance(model, MLPModel) else [d, n_classes]
+    )
     products = sum(a * b for a, b in pairwise(layers))
-    passes = model.epochs if isinstance(model, MLP) else _ITERATIONS
+    passes = model.epochs if isinstance(model, MLPModel) else _ITERATIONS
     # Forwards, and twice as much backwards.
     return _OVERHEAD + 3 * n_train * products * passes / _SPEED
 

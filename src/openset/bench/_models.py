@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from openset import _check
 from openset.bench._read import classifier
-from openset.bench._study import MLP, Estimator, Logistic
+from openset.bench._study import LogisticModel, MLPModel, SklearnModel
 from openset.datasets import Cut, Samples
 from openset.integrations._outputs_of_sklearn import (
     features_of,
@@ -27,7 +27,9 @@ PARTS = ("train", "validation", "negative", "surrogate", "test")
 _INTERRUPTED = "Training interrupted by user"
 
 
-def fit(model: MLP | Logistic | Estimator, cut: Cut, seed: int) -> dict[str, Outputs]:
+def fit(
+    model: MLPModel | LogisticModel | SklearnModel, cut: Cut, seed: int
+) -> dict[str, Outputs]:
     """Train a model on the training part; return its outputs on every part."""
     inputs = _numbers(cut.train)
     # Never pixel by pixel: one at the border is nearly constant, and images of another
@@ -51,15 +53,15 @@ def fit(model: MLP | Logistic | Estimator, cut: Cut, seed: int) -> dict[str, Out
     }
 
 
-def _estimator(model: MLP | Logistic | Estimator, seed: int) -> Any:
-    if isinstance(model, MLP):
+def _estimator(model: MLPModel | LogisticModel | SklearnModel, seed: int) -> Any:
+    if isinstance(model, MLPModel):
         return MLPClassifier(
             tuple(model.hidden),
             max_iter=model.epochs,
             alpha=model.alpha,
             random_state=seed,
         )
-    if isinstance(model, Logistic):
+    if isinstance(model, LogisticModel):
         return LogisticRegression(C=model.C, max_iter=1000, random_state=seed)
     kind = classifier(model.estimator)
     made = kind(**model.params)

@@ -9,10 +9,10 @@ from typing import Any
 
 from openset import _check, _io
 from openset._types import ArtefactError
-from openset.bench import _models, _problems
-from openset.bench._plan import Source, folder_of
-from openset.bench._provenance import Birth
-from openset.bench._study import Network
+from openset.bench import _models, _protocols
+from openset.bench._plan import OutputsSource, folder_of
+from openset.bench._provenance import Provenance
+from openset.bench._study import NetworkModel
 from openset.datasets import Cut
 from openset.outputs import Outputs
 from openset.protocols import Protocol
@@ -21,7 +21,7 @@ _NOTE = "network.json"
 
 
 def make(
-    source: Source, protocol: Protocol, run: Path, *, base: Path, root: Path
+    source: OutputsSource, protocol: Protocol, run: Path, *, base: Path, root: Path
 ) -> None:
     """Train a network and write its outputs; nothing to do where they are.
 
@@ -33,12 +33,12 @@ def make(
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        birth = Birth()
+        provenance = Provenance()
         # Training goes on from its checkpoint there, whoever was killed in the middle.
         unfinished = run / "training" / path.name
         note = _fill(temporary, source, protocol, unfinished, base=base, root=root)
-        born = birth.record(seed=source.seed, protocol_hash=protocol.hash)
-        note |= {"key": source.key, "birth": born}
+        record = provenance.record(seed=source.seed, protocol_hash=protocol.hash)
+        note |= {"key": source.key, "provenance": record}
         (temporary / _NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
         temporary.chmod(0o755)  # mkdtemp folders are private
         try:
@@ -57,7 +57,7 @@ def make(
 
 def _fill(
     folder: Path,
-    source: Source,
+    source: OutputsSource,
     protocol: Protocol,
     unfinished: Path,
     *,
@@ -65,19 +65,21 @@ def _fill(
     root: Path,
 ) -> dict[str, Any]:
     """Write the outputs of every part; return what else is to be kept."""
-    problem, model = source.problem, source.model
-    if problem is None or model is None:
-        msg = f"bench: {source.key} must name a problem and a model"
+    entry, model = source.entry, source.model
+    if entry is None or model is None:
+        msg = f"bench: {source.key} must name an entry and a model"
         raise TypeError(msg)
-    cut = _problems.cut(problem, protocol, base, root)
-    if isinstance(model, Network):
+    cut = _protocols.cut(entry, protocol, base, root)
+    if isinstance(model, NetworkModel):
         return _train(folder, source, cut, unfinished)
     for part, outputs in _models.fit(model, cut, source.seed).items():
         outputs.save(folder / part)
     return {"curve": None}
 
 
-def _train(folder: Path, source: Source, cut: Cut, unfinished: Path) -> dict[str, Any]:
+def _train(
+    folder: Path, source: OutputsSource, cut: Cut, unfinished: Path
+) -> dict[str, Any]:
     """Train with `openset.train`; keep the curves of the test part, if recorded."""
     train: Any = _io.optional("bench", "openset.train", name="torch")
     method = source.method

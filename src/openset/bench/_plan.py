@@ -7,14 +7,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from openset.bench import _problems
+from openset.bench import _protocols
 from openset.bench._study import (
     OWN,
     Calibration,
+    Component,
     Model,
-    Network,
-    Problem,
-    Recipe,
+    NetworkModel,
+    ProtocolEntry,
     Saved,
     Study,
 )
@@ -22,15 +22,15 @@ from openset.runs import identity
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class OutputsSource:
     """Where the outputs of some cells come from: a network to train, or a folder."""
 
     key: dict[str, Any]
     seed: int
-    problem: Problem | None = None
+    entry: ProtocolEntry | None = None
     repeat: int = 0
     model: Model | None = None
-    method: Recipe | None = None
+    method: Component | None = None
     saved: Saved | None = None
 
     @property
@@ -48,8 +48,8 @@ class Source:
 class Task:
     """One cell to run: a detector on the outputs of a source."""
 
-    source: Source
-    detector: Recipe
+    source: OutputsSource
+    detector: Component
     calibrate: Calibration | None
     threads: int
     key: dict[str, Any]
@@ -71,7 +71,7 @@ class Plan:
         """Ids of all cells."""
         return {task.id for task in self.tasks}
 
-    def networks(self, tasks: Iterable[Task] | None = None) -> list[Source]:
+    def networks(self, tasks: Iterable[Task] | None = None) -> list[OutputsSource]:
         """Return the networks some tasks need, each once."""
         listed = self.tasks if tasks is None else tasks
         found = {id(t.source): t.source for t in listed if t.source.saved is None}
@@ -96,7 +96,7 @@ def plan(study: Study) -> Plan:
     tasks = []
     for source in [*_trained(study), *map(_saved, study.outputs)]:
         for detector in study.detectors:
-            if detector.name == OWN and not isinstance(source.model, Network):
+            if detector.name == OWN and not isinstance(source.model, NetworkModel):
                 continue  # only a training method has a score of its own
             recipe = {
                 "source": source.key["recipe"],
@@ -121,20 +121,20 @@ def plan(study: Study) -> Plan:
     return Plan(study=study, tasks=tuple(tasks))
 
 
-def _trained(study: Study) -> Iterable[Source]:
-    for problem, model in product(study.protocols, study.models):
+def _trained(study: Study) -> Iterable[OutputsSource]:
+    for entry, model in product(study.protocols, study.models):
         # Training methods are those of our own networks; other models have their own.
-        methods = study.methods if isinstance(model, Network) else [None]
-        repeats = range(_problems.n_repeats(problem, study.base))
+        methods = study.methods if isinstance(model, NetworkModel) else [None]
+        repeats = range(_protocols.n_repeats(entry, study.base))
         for repeat, method, seed in product(repeats, methods, study.seeds):
             recipe = {
-                "problem": problem.model_dump(exclude={"name"}),
+                "entry": entry.model_dump(exclude={"name"}),
                 "model": model.model_dump(exclude={"name", "gpus"}),
                 "method": method and method.model_dump(exclude={"label"}),
                 "threads": study.threads,
             }
             key = {
-                "protocol": problem.title,
+                "protocol": entry.title,
                 "repeat": repeat,
                 "model": model.title,
                 "method": "" if method is None else method.title,
@@ -142,17 +142,17 @@ def _trained(study: Study) -> Iterable[Source]:
                 "seed": seed,
                 "recipe": _digest(recipe),
             }
-            yield Source(
+            yield OutputsSource(
                 key=key,
                 seed=seed,
-                problem=problem,
+                entry=entry,
                 repeat=repeat,
                 model=model,
                 method=method,
             )
 
 
-def _saved(saved: Saved) -> Source:
+def _saved(saved: Saved) -> OutputsSource:
     key = {
         "protocol": saved.name,
         "repeat": saved.repeat,
@@ -162,7 +162,7 @@ def _saved(saved: Saved) -> Source:
         "seed": saved.seed,
         "recipe": _digest(saved.model_dump()),
     }
-    return Source(key=key, seed=saved.seed, repeat=saved.repeat, saved=saved)
+    return OutputsSource(key=key, seed=saved.seed, repeat=saved.repeat, saved=saved)
 
 
 def _digest(recipe: Any) -> str:
@@ -170,7 +170,7 @@ def _digest(recipe: Any) -> str:
     return identity({"recipe": json.loads(json.dumps(recipe, default=str))})
 
 
-def folder_of(source: Source, run: Path, base: Path) -> Path:
+def folder_of(source: OutputsSource, run: Path, base: Path) -> Path:
     """Return the folder of a source's outputs."""
     if source.saved is not None:
         return base / source.saved.path

@@ -1,4 +1,4 @@
-"""The birth of a result: which code, on which machine, when."""
+"""Where a result comes from: which code, on which machine, when."""
 
 import platform
 import subprocess
@@ -13,15 +13,15 @@ import numpy as np
 from openset._version import __version__
 
 
-class Birth:
-    """Starts a clock; `record` tells what is known at the end."""
+class Provenance:
+    """Started with the work; `record` says at its end what made the result."""
 
     def __init__(self) -> None:
         self._started = datetime.now(UTC)
         self._clock = time.perf_counter()
 
     def record(self, *, seed: int, protocol_hash: str) -> dict[str, Any]:
-        """Return the birth as plain values."""
+        """Return the provenance as plain values."""
         return {
             "version": __version__,
             "commit": commit(),

@@ -9,16 +9,16 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from openset import _check, datasets, detectors, protocols
+from openset import _check, _plugins, datasets, detectors, protocols
 from openset.bench._study import (
     OWN,
-    Estimator,
     Holdout,
-    Named,
-    Network,
+    NamedClasses,
+    NetworkModel,
     Outlier,
-    Problem,
-    Published,
+    ProtocolEntry,
+    PublishedSplits,
+    SklearnModel,
     Study,
 )
 from openset.checks._study import ORIGINS
@@ -53,11 +53,13 @@ def read(path: str | Path) -> Study:
     path = Path(path)
     endings = [".yaml", ".yml", ".toml"]
     _check.one_of("bench.read", f"the ending of {path.name}", path.suffix, endings)
-    return parse(path.read_bytes(), path.name).at(path.resolve().parent)
+    return parse(path.read_bytes(), path.name, base=path.resolve().parent)
 
 
-def parse(text: bytes, name: str) -> Study:
+def parse(text: bytes, name: str, *, base: Path | None = None) -> Study:
     """Read the content of a study file of this name.
+
+    Relative paths, and modules named in it, are looked for in `base`.
 
     Examples
     --------
@@ -84,6 +86,7 @@ def parse(text: bytes, name: str) -> Study:
         study = Study.model_validate(data)
     except ValidationError as error:
         raise ValueError(_said(name, data, error)) from error
+    study = study if base is None else study.at(base)
     check(study, name)
     return study
 
@@ -150,10 +153,15 @@ def _path(loc: Iterable[Any], data: Any) -> str:
 
 def check(study: Study, name: str) -> None:
     """Check what names in a study stand for, before anything runs."""
-    for i, problem in enumerate(study.protocols):
-        _check_problem(name, f"protocols[{i}]", problem)
+    with _plugins.searching(study.base):
+        _check_parts(study, name)
+
+
+def _check_parts(study: Study, name: str) -> None:
+    for i, entry in enumerate(study.protocols):
+        _check_protocol(name, f"protocols[{i}]", entry)
     for i, model in enumerate(study.models):
-        if isinstance(model, Estimator):
+        if isinstance(model, SklearnModel):
             with _pointing(name, f"models[{i}]"):
                 classifier(model.estimator)(**model.params)
     _check_methods(name, study)
@@ -198,17 +206,17 @@ METRICS = (
 )
 
 
-def _check_problem(name: str, path: str, problem: Problem) -> None:
-    if isinstance(problem, Published):
-        _check.one_of(name, f"{path}.split_of", problem.split_of, protocols.names())
-        if problem.splits != "all":
-            for i, split in enumerate(problem.splits):
+def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:
+    if isinstance(entry, PublishedSplits):
+        _check.one_of(name, f"{path}.split_of", entry.split_of, protocols.names())
+        if entry.splits != "all":
+            for i, split in enumerate(entry.splits):
                 with _pointing(name, f"{path}.splits[{i}]"):
-                    protocols.published(problem.split_of, split)
+                    protocols.published(entry.split_of, split)
     elif (
-        isinstance(problem, Named)
-        and problem.known == problem.unknown == "all"
-        and not problem.unknown_data
+        isinstance(entry, NamedClasses)
+        and entry.known == entry.unknown == "all"
+        and not entry.unknown_data
     ):
         msg = (
             f"{name}: {path}.unknown must be a list, or of another data set "
@@ -216,14 +224,15 @@ def _check_problem(name: str, path: str, problem: Problem) -> None:
         )
         raise ValueError(msg)
     for key in ("data", "unknown_data", "negative_data", "surrogate_data"):
-        value = getattr(problem, key, "")
+        value = getattr(entry, key, "")
         is_path = value.startswith("hf:") or "." in value or "/" in value
         if value and not is_path:
             _check.one_of(name, f"{path}.{key}", value, datasets.names())
 
 
 def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> None:
-    _check.one_of(name, f"{path}.name", kind, detectors.names())
+    with _pointing(name, path):
+        detectors.find(kind)
     known = detectors.options(kind)
     for key, value in params.items():
         if key not in known:
@@ -238,7 +247,7 @@ def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> 
 
 
 def _check_methods(name: str, study: Study) -> None:
-    if not any(isinstance(model, Network) for model in study.models):
+    if not any(isinstance(model, NetworkModel) for model in study.models):
         return
     try:
         train = import_module("openset.train")
@@ -249,7 +258,7 @@ def _check_methods(name: str, study: Study) -> None:
 
 
 def _check_own(name: str, path: str, study: Study) -> None:
-    if not any(isinstance(model, Network) for model in study.models):
+    if not any(isinstance(model, NetworkModel) for model in study.models):
         msg = (
             f"{name}: {path} may be {OWN!r}, the score of a training method, where "
             "there are models of kind network, got none"
@@ -281,9 +290,9 @@ def _check_calibrate(name: str, study: Study) -> None:
     _check.one_of(name, "calibrate.surrogate", surrogate, kinds)
     if surrogate != "protocol":
         return
-    for i, problem in enumerate(study.protocols):
-        if isinstance(problem, Holdout | Outlier | Published) or (
-            isinstance(problem, Named) and not problem.surrogate
+    for i, entry in enumerate(study.protocols):
+        if isinstance(entry, Holdout | Outlier | PublishedSplits) or (
+            isinstance(entry, NamedClasses) and not entry.surrogate
         ):
             made_up = ", ".join(map(repr, KINDS))
             msg = (
@@ -314,7 +323,7 @@ class _pointing:  # noqa: N801  # used as a statement: with _pointing(...)
         pass
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError | TypeError):
+        if isinstance(error, ValueError | TypeError | ImportError):
             caller, _, rest = str(error).partition(": ")
             rest = rest if rest and " " not in caller else str(error)
             is_key = rest.split(" ")[0].isidentifier() and " must be" in rest

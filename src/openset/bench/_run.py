@@ -11,15 +11,16 @@ from typing import Any, Generic, TypeVar
 import yaml
 
 from openset import runs
-from openset.bench import _backends, _folder, _problems, _worker
-from openset.bench._plan import Plan, Source, Task, folder_of, plan
+from openset.bench import _backends, _folder, _protocols, _worker
+from openset.bench._guests import guests
+from openset.bench._plan import OutputsSource, Plan, Task, folder_of, plan
 from openset.bench._read import check, read
 from openset.bench._study import Study
-from openset.bench._worker import Place
+from openset.bench._worker import Locations
 from openset.datasets._locations import default_root
 from openset.protocols import Protocol
 
-T = TypeVar("T", Source, Task)
+T = TypeVar("T", OutputsSource, Task)
 
 _FRUITLESS = 3  # failures of a pool in a row, without a cell done, before giving up
 
@@ -96,7 +97,13 @@ def run(
     _backends.check(backend, jobs)
     made, text, ending = _planned(study)
     out = Path(out).resolve()
-    place = Place(run=out, base=made.study.base, root=default_root().resolve())
+    place = Locations(
+        run=out,
+        base=made.study.base.resolve(),
+        root=default_root().resolve(),
+        search=(Path.cwd(),),
+        plugins=() if backend == "sequential" else guests(made.study),
+    )
     with _folder.locked(out), _backends.connected(backend, address) as connection:
         _folder.adopt(out, made, text, ending)
         _folder.tidy(out)
@@ -134,21 +141,23 @@ def _planned(study: Study | str | Path) -> tuple[Plan, bytes, str]:
     return plan(study), yaml.safe_dump(content, sort_keys=False).encode(), ".yaml"
 
 
-def protocols_of(made: Plan, place: Place) -> dict[str, list[Protocol]]:
-    """Draw the protocols of every problem; says which problem cannot be drawn."""
+def protocols_of(made: Plan, place: Locations) -> dict[str, list[Protocol]]:
+    """Draw the protocols of every entry; says which entry cannot be drawn."""
     drawn = {}
-    for i, problem in enumerate(made.study.protocols):
+    for i, entry in enumerate(made.study.protocols):
         try:
-            drawn[problem.title] = _problems.draw(problem, place.base, place.root)
+            drawn[entry.title] = _protocols.draw(entry, place.base, place.root)
         except (ValueError, TypeError) as error:
             msg = f"bench: protocols[{i}]: {error}"
             raise ValueError(msg) from error
     return drawn
 
 
-def _protocol(source: Source, drawn: dict[str, list[Protocol]]) -> Protocol | None:
+def _protocol(
+    source: OutputsSource, drawn: dict[str, list[Protocol]]
+) -> Protocol | None:
     return (
-        None if source.problem is None else drawn[source.key["protocol"]][source.repeat]
+        None if source.entry is None else drawn[source.key["protocol"]][source.repeat]
     )
 
 
@@ -166,7 +175,7 @@ def _train(
     made: Plan,
     tasks: Sequence[Task],
     drawn: dict[str, list[Protocol]],
-    place: Place,
+    place: Locations,
     pool: Callable[[float], _backends.Pool],
 ) -> None:
     missing = [
@@ -179,14 +188,14 @@ def _train(
         if task.source.id in waiting:
             waiting[task.source.id].append(task)
 
-    def call(source: Source) -> tuple[Any, ...]:
+    def call(source: OutputsSource) -> tuple[Any, ...]:
         return source, _protocol(source, drawn), waiting[source.id], place
 
-    def is_settled(source: Source) -> bool:
+    def is_settled(source: OutputsSource) -> bool:
         is_there = folder_of(source, place.run, place.base).exists()
         return is_there or _has_failed(place.run, waiting[source.id][0])
 
-    def give_up(source: Source, why: str) -> None:
+    def give_up(source: OutputsSource, why: str) -> None:
         for task in waiting[source.id]:
             _worker.fail(place.run, task, f"its network failed: {why}")
 
@@ -200,7 +209,7 @@ def _train(
 def _score(
     tasks: Sequence[Task],
     drawn: dict[str, list[Protocol]],
-    place: Place,
+    place: Locations,
     pool: Callable[[float], _backends.Pool],
 ) -> None:
     ready = [task for task in tasks if not _has_failed(place.run, task)]

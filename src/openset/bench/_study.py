@@ -23,7 +23,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Problem(_Part):
+class _ProtocolEntry(_Part):
     name: str = ""
     validation: Share = 0.0
     max_train: Count | None = None
@@ -38,7 +38,7 @@ class _Problem(_Part):
         raise NotImplementedError
 
 
-class Holdout(_Problem):
+class Holdout(_ProtocolEntry):
     """Known and unknown classes drawn from one data set, `repeats` times."""
 
     kind: Literal["holdout"]
@@ -52,7 +52,7 @@ class Holdout(_Problem):
         return f"{self.data} {self.known}/{self.unknown}"
 
 
-class Outlier(_Problem):
+class Outlier(_ProtocolEntry):
     """Known classes of one data set, unknown ones of another."""
 
     kind: Literal["outlier"]
@@ -67,7 +67,7 @@ class Outlier(_Problem):
         return f"{self.data} → {self.unknown_data}"
 
 
-class Operational(_Problem):
+class Operational(_ProtocolEntry):
     """A holdout with surrogate classes to choose the threshold on."""
 
     kind: Literal["operational"]
@@ -83,7 +83,7 @@ class Operational(_Problem):
         return f"{self.data} {self.known}/{self.surrogate}/{self.unknown}"
 
 
-class Published(_Problem):
+class PublishedSplits(_ProtocolEntry):
     """Splits of the literature; each is a repeat."""
 
     kind: Literal["published"]
@@ -96,7 +96,7 @@ class Published(_Problem):
         return self.split_of
 
 
-class Named(_Problem):
+class NamedClasses(_ProtocolEntry):
     """Classes by name or number, or "all" of them."""
 
     kind: Literal["classes"]
@@ -111,7 +111,7 @@ class Named(_Problem):
         return self.data
 
 
-class Filed(_Problem):
+class ProtocolFile(_ProtocolEntry):
     """A protocol, or several, in a JSON file."""
 
     kind: Literal["file"]
@@ -125,8 +125,8 @@ class Filed(_Problem):
         return Path(self.path).stem
 
 
-Problem = Annotated[
-    Holdout | Outlier | Operational | Published | Named | Filed,
+ProtocolEntry = Annotated[
+    Holdout | Outlier | Operational | PublishedSplits | NamedClasses | ProtocolFile,
     Field(discriminator="kind"),
 ]
 
@@ -145,7 +145,7 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, int) else value
 
 
-class MLP(_Model):
+class MLPModel(_Model):
     """A small network of scikit-learn; its last hidden layer gives the features.
 
     `scale` standardises the columns of tables; pixels are only divided by 255.
@@ -158,7 +158,7 @@ class MLP(_Model):
     scale: bool = True
 
 
-class Logistic(_Model):
+class LogisticModel(_Model):
     """Logistic regression: a linear head on the inputs, which are the features."""
 
     kind: Literal["logistic"]
@@ -166,7 +166,7 @@ class Logistic(_Model):
     scale: bool = True
 
 
-class Estimator(_Model):
+class SklearnModel(_Model):
     """Any classifier of scikit-learn by its full name."""
 
     kind: Literal["sklearn"]
@@ -180,14 +180,16 @@ class Estimator(_Model):
         return self.name or self.estimator.rpartition(".")[2]
 
 
-class Network(_Model):
+class NetworkModel(_Model):
     """A network trained by `openset.train` with each of the study's methods."""
 
     kind: Literal["network"]
     params: dict[str, Any] = {}
 
 
-Model = Annotated[MLP | Logistic | Estimator | Network, Field(discriminator="kind")]
+Model = Annotated[
+    MLPModel | LogisticModel | SklearnModel | NetworkModel, Field(discriminator="kind")
+]
 
 
 OWN = "own"
@@ -204,7 +206,7 @@ def _recipe(value: Any) -> Any:
     return value
 
 
-class Recipe(_Part):
+class Component(_Part):
     """A detector or training method with its parameters."""
 
     name: str
@@ -218,7 +220,7 @@ class Recipe(_Part):
         return self.label or (f"{self.name}({said})" if said else self.name)
 
 
-Given = Annotated[Recipe, BeforeValidator(_recipe)]
+Given = Annotated[Component, BeforeValidator(_recipe)]
 
 
 class Saved(_Part):
@@ -255,9 +257,9 @@ class Study(_Part):
     """
 
     name: str = ""
-    protocols: list[Problem] = []
+    protocols: list[ProtocolEntry] = []
     models: list[Model] = []
-    methods: Annotated[list[Given], Field(min_length=1)] = [Recipe(name="softmax")]
+    methods: Annotated[list[Given], Field(min_length=1)] = [Component(name="softmax")]
     outputs: list[Saved] = []
     detectors: Annotated[list[Given], Field(min_length=1)]
     seeds: Annotated[

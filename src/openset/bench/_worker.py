@@ -13,26 +13,32 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from openset import _io
+from openset import _io, _plugins
 from openset.bench import _cell, _network
-from openset.bench._plan import Source, Task
-from openset.bench._study import Network
+from openset.bench._plan import OutputsSource, Task
+from openset.bench._study import NetworkModel
 from openset.protocols import Protocol
 
 _MARKS = "running"
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a study lives: run folder, folder of the study file, data sets."""
+class Locations:
+    """Where a study lives, and what from outside the package it uses.
+
+    The run folder, the folder of the study file, that of the data sets; `search` are
+    more folders to find modules in, `plugins` what to import before anything is named.
+    """
 
     run: Path
     base: Path
     root: Path
+    search: tuple[Path, ...] = ()
+    plugins: tuple[str, ...] = ()
 
 
 def network(
-    source: Source, protocol: Protocol, tasks: Sequence[Task], place: Place
+    source: OutputsSource, protocol: Protocol, tasks: Sequence[Task], place: Locations
 ) -> None:
     """Train a network; if that fails, so have the cells that wait for it."""
 
@@ -43,28 +49,29 @@ def network(
         # Imported here, torch has its threads counted out below like the others.
         _io.optional("bench", "torch", name="torch")
 
-    before = with_torch if isinstance(source.model, Network) else None
-    _guarded(one, place.run, source.id, tasks, what="its network", before=before)
+    before = with_torch if isinstance(source.model, NetworkModel) else None
+    _guarded(one, place, source.id, tasks, what="its network", before=before)
 
 
-def cell(task: Task, protocol_hash: str, place: Place) -> None:
+def cell(task: Task, protocol_hash: str, place: Locations) -> None:
     """Run one cell."""
 
     def one() -> None:
         _cell.make(task, protocol_hash, place.run, base=place.base)
 
-    _guarded(one, place.run, task.id, [task], what="the cell")
+    _guarded(one, place, task.id, [task], what="the cell")
 
 
 def _guarded(
     one: Callable[[], None],
-    run: Path,
+    place: Locations,
     name: str,
     tasks: Sequence[Task],
     *,
     what: str,
     before: Callable[[], None] | None = None,
 ) -> None:
+    run = place.run
     if not run.is_dir():
         # Nowhere to write the reason to: this one has to travel.
         msg = (
@@ -75,7 +82,13 @@ def _guarded(
     try:
         if before is not None:
             before()
-        with _marked(run, name), _threads(tasks[0].threads):
+        with (
+            _marked(run, name),
+            _threads(tasks[0].threads),
+            _plugins.searching(place.base, *place.search),
+        ):
+            for text in place.plugins:
+                _plugins.imported(text, caller="bench")
             one()
     except Exception as error:  # any error of a cell is a result of it
         text = f"{type(error).__name__}: {error}"

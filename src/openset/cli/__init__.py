@@ -1,13 +1,15 @@
 """The command line: thin commands over the library."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 import openset
-from openset._types import ArtefactError, MissingExtraError
+from openset import _plugins
+from openset._types import ArtefactError
 from openset.cli import (
     bench,
     calibrate,
@@ -85,7 +87,12 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the f
 def _main(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Say which."),
+        typer.Option(
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Show the version and exit.",
+        ),
     ] = False,
 ) -> None:
     """Hold the options that belong to no command."""
@@ -103,16 +110,18 @@ _SAID = (
     ValueError,
     TypeError,
     OSError,
+    ImportError,
     FloatingPointError,  # of a training that diverged
     ArtefactError,
-    MissingExtraError,
 )
 
 
 def main() -> None:
     """Run a command; what users can mend is one line, not a traceback."""
     try:
-        app()
+        # Modules in the folder one stands in can be named: openset score -d my:Margin.
+        with _plugins.searching(Path.cwd()):
+            app()
     except _SAID as error:
         ERRORS.print(
             f"[bold red]error:[/bold red] {escape(_said(error))}",

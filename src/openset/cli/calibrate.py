@@ -13,7 +13,7 @@ from rich.table import Table
 from openset import _check, selection, thresholds
 from openset._progress import bar
 from openset._types import UNKNOWN
-from openset.cli._detector_option import recipe
+from openset.cli._detector_options import recipe
 from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Fitted
 from openset.outputs import Outputs

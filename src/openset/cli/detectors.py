@@ -28,7 +28,8 @@ def command() -> None:
     table.add_column("fit", no_wrap=True)
     table.add_column("score", no_wrap=True)
     table.add_column("paper")
-    for name, kind in detectors.REGISTRY.items():
+    for name in detectors.names():
+        kind = detectors.find(name)
         marks = (
             ("f" if need in kind.fit_needs else "")
             + ("s" if need in kind.score_needs else "")

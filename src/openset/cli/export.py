@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check
+from openset.cli._detector_options import Plugins
 from openset.cli._tables import OUT
 from openset.rejector import Rejector
 
@@ -40,6 +41,7 @@ def command(
         str | None,
         typer.Option(help="Name of the tensor that enters its last linear layer."),
     ] = None,
+    plugin: Plugins = None,
 ) -> None:
     """Write a rejector as a graph that other runtimes run.
 
@@ -58,7 +60,7 @@ def command(
     # Here, not above: the command line must start without the extra.
     from openset.integrations.onnx import export  # noqa: PLC0415
 
-    rejector = Rejector.load(folder)
+    rejector = Rejector.load(folder, plugins=plugin or ())
     network, example = _network(model)
     export(rejector, out, network, example=example, logits=logits, features=features)
     OUT.print(f"{rejector!r} → {out}", highlight=False, soft_wrap=True)

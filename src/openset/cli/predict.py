@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from openset import _check, _io
 from openset._types import UNKNOWN
+from openset.cli._detector_options import Plugins
 from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 from openset.outputs import Outputs
@@ -44,13 +45,14 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Write to this .csv or .npz file.")
     ] = None,
+    plugin: Plugins = None,
 ) -> None:
     """Give every sample a class, or -1 for unknown."""
     if out is not None:
         _check.one_of(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
         )
-    opened, outputs = Rejector.load(rejector), Outputs.load(new)
+    opened, outputs = Rejector.load(rejector, plugins=plugin or ()), Outputs.load(new)
     with _io.naming(new):
         decisions, scores = opened.decide(outputs)
     if out is not None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from openset import _check, _io, detectors
-from openset.cli._detector_option import recipe
+from openset.cli._detector_options import recipe
 from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openset import _check, serve
+from openset.cli._detector_options import Plugins
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def command(
             min=1, help="Server processes; each loads the rejector (and the network)."
         ),
     ] = 1,
+    plugin: Plugins = None,
 ) -> None:
     """Serve a rejector over HTTP, with a page to try it on at /.
 
@@ -83,11 +85,13 @@ def command(
     Ctrl-C answer what was accepted, then stop.
     """
     if workers > 1:
-        Rejector.load(folder)  # what is wrong with it is said once
+        # What is wrong with it is said once, not by every process.
+        Rejector.load(folder, plugins=plugin or ())
     make = partial(
         _application,
         folder,
         _digest(folder) if workers > 1 else None,
+        plugins=tuple(plugin or ()),
         model=model,
         max_bytes=_bytes("--max-megabytes", max_megabytes),
         max_in_flight=_bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
@@ -100,8 +104,10 @@ def _bytes(name: str, megabytes: float) -> int:
     return round(limit * 2**20)
 
 
-def _application(folder: Path, digest: str | None, **options: Any) -> "FastAPI":
-    rejector = Rejector.load(folder)
+def _application(
+    folder: Path, digest: str | None, *, plugins: tuple[str, ...], **options: Any
+) -> "FastAPI":
+    rejector = Rejector.load(folder, plugins=plugins)
     if digest is not None and _digest(folder) != digest:
         # Another process is to take the place of one that died.
         msg = (

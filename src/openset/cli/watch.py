@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, _io
+from openset.cli._detector_options import Plugins
 from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 from openset.outputs import Outputs
@@ -68,13 +69,14 @@ def command(
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
+    plugin: Plugins = None,
 ) -> None:
     """Compare new samples with calibration; exit code 1 if something changed.
 
     Two tests per window, of the share of rejected samples (Fisher, exact) and of the
     distribution of knownness (Kolmogorov-Smirnov), share the rate of false alarms.
     """
-    rejector = Rejector.load(folder)
+    rejector = Rejector.load(folder, plugins=plugin or ())
     watch = _watch(rejector, reference, whole=whole, false_alarms=false_alarms)
     parts = (_scores(rejector, path) for path in new)
     if window is None:

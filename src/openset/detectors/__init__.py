@@ -1,9 +1,9 @@
 """Post-hoc detectors: a trained network's outputs to one knownness per sample."""
 
-from openset.detectors import evt
-from openset.detectors._base import Detector, Fitted, score_all
+from openset.detectors import constraints, evt
+from openset.detectors._base import Detector, Fitted, remade, score_all
 from openset.detectors._batch import Batch
-from openset.detectors._registry import REGISTRY, make, names, options
+from openset.detectors._registry import find, make, names, options
 from openset.detectors.ash import ASH
 from openset.detectors.combined import Combined, combine
 from openset.detectors.energy import Energy
@@ -38,7 +38,6 @@ __all__ = [
     "NNO",
     "OSNN",
     "PISVM",
-    "REGISTRY",
     "RMDS",
     "SCALE",
     "WSVM",
@@ -55,9 +54,12 @@ __all__ = [
     "ReAct",
     "ViM",
     "combine",
+    "constraints",
     "evt",
+    "find",
     "make",
     "names",
     "options",
+    "remade",
     "score_all",
 ]

@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp
+from openset import _check, _io, _plugins, _xp
 from openset._types import UNKNOWN, Array, ArtefactError
 from openset.detectors._batch import Batch, State, batches, first, working_dtype
+from openset.detectors._registry import REGISTRY
+from openset.detectors.constraints import Constraint
 from openset.outputs import Outputs, need_outputs
 from openset.scores import Scores
 
@@ -25,22 +27,59 @@ class Detector(ABC):
     A method defines `_fit` (training outputs to named arrays) and `_score` (named
     arrays and a batch to one knownness per sample, larger = more known). Both are
     plain mathematics on the caller's array library; checks, batching, argmax and the
-    way to NumPy are done here.
+    conversion to NumPy are done here.
+
+    A subclass is registered under its `name` (by default its class name in lower case)
+    as soon as it is defined, so that :func:`make`, the command line and study files
+    find it; ``register=False`` in the class statement prevents that. Classes whose
+    name begins with an underscore are not registered.
+
+    Attributes
+    ----------
+    name
+        What users type.
+    fit_needs, score_needs
+        What outputs must have: ``"logits"``, ``"features"``; to fit also ``"labels"``
+        and ``"head"``.
+    fit_cost, score_cost
+        Arithmetic per sample, for people to read.
+    paper
+        Author and year.
+    constraints
+        What values the parameters may have (:mod:`openset.detectors.constraints`).
     """
 
     name: ClassVar[str]
     fit_needs: ClassVar[tuple[str, ...]] = ()
-    score_needs: ClassVar[tuple[str, ...]]
+    score_needs: ClassVar[tuple[str, ...]] = ("logits",)
     fit_cost: ClassVar[str] = "-"
-    score_cost: ClassVar[str]
-    paper: ClassVar[str]
+    score_cost: ClassVar[str] = "-"
+    paper: ClassVar[str] = "-"
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
+
+    def __init_subclass__(cls, *, register: bool = True, listed: bool = True) -> None:
+        super().__init_subclass__()
+        if "name" not in cls.__dict__:
+            cls.name = cls.__name__.lower()
+        if register and not cls.__name__.startswith("_"):
+            REGISTRY.register(cls.name, cls, listed=listed)
 
     def __post_init__(self) -> None:
-        """Keep numbers as Python's own; a method checks its own after this."""
+        """Keep numbers as Python's own, and check the constraints."""
         # NumPy's would lift float32 scores to float64, and JSON has none of them.
         for name, value in list(vars(self).items()):
             if isinstance(value, np.generic):
                 object.__setattr__(self, name, value.item())
+        self._check_params(vars(self))
+
+    def _check_params(self, values: Mapping[str, Any]) -> None:
+        for name, constraint in self.constraints.items():
+            constraint.check(type(self).__name__, name, values[name])
+
+    @property
+    def recipes(self) -> "tuple[Detector, ...]":
+        """The detectors this one is made of: none, except for combinations."""
+        return ()
 
     def _fit(self, train: Outputs) -> State:
         """Learn named arrays; by default nothing."""
@@ -69,9 +108,25 @@ class Detector(ABC):
         """Class of each sample, for methods that classify from features alone."""
         return None
 
+    def _onnx(self, sample: Any) -> Any:
+        """Write the knownness as an ONNX graph; None if the method has no graph.
+
+        `sample` is a :class:`openset.integrations.onnx.Sample`.
+        """
+        return None
+
     def params(self) -> dict[str, Any]:
         """Return the keyword arguments that build this recipe."""
         return asdict(self)
+
+    def origins(self, *, caller: str) -> list[dict[str, Any]]:
+        """Return which classes, of which packages, this recipe is made of.
+
+        A class that could not be imported again raises: nothing is saved that cannot
+        be loaded.
+        """
+        used = {type(one).name: type(one) for one in (self, *self.recipes)}
+        return _plugins.origins(used.items(), caller=caller)
 
     def fit(self, outputs: Outputs) -> "Fitted":
         """Learn from the outputs of the *training* split (known samples only)."""
@@ -251,6 +306,7 @@ class Fitted:
             "kind": "openset.Fitted",
             "schema": 1,
             "detector": self.detector.name,
+            "classes": self.detector.origins(caller="Fitted.save"),
             "params": self.detector.params(),
             "widths": dict(self.widths),
         }
@@ -259,10 +315,12 @@ class Fitted:
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> "Fitted":
-        """Read what :meth:`save` wrote; the arrays are NumPy (see :meth:`to`)."""
-        from openset.detectors._registry import make  # noqa: PLC0415  # it imports us
+    def load(cls, path: str | Path, *, plugins: Sequence[str] = ()) -> "Fitted":
+        """Read what :meth:`save` wrote; the arrays are NumPy (see :meth:`to`).
 
+        The file does not decide what is imported: a detector from outside the package
+        must be registered, installed, or named in `plugins` (``"package:Class"``).
+        """
         path = Path(path)
         arrays = _io.read_npz("Fitted.load", path)
         try:
@@ -279,15 +337,49 @@ class Fitted:
             raise ArtefactError(msg)
         state = {name.removeprefix("state."): array for name, array in arrays.items()}
         try:
-            detector = make(recipe["detector"], **recipe["params"])
-            widths = dict(recipe["widths"])
-        except (KeyError, ValueError, TypeError) as error:
-            msg = (
-                f"Fitted.load: {path} holds a detector this version of openset cannot "
-                f"make ({error})"
+            detector = remade(
+                recipe["detector"],
+                recipe["params"],
+                recipe.get("classes", []),
+                caller="Fitted.load",
+                path=path,
+                plugins=plugins,
             )
+            widths = dict(recipe["widths"])
+        except (KeyError, TypeError) as error:
+            msg = f"Fitted.load: {path} is damaged ({error!r})"
             raise ArtefactError(msg) from error
         return cls(detector=detector, state=state, widths=widths)
+
+
+def remade(
+    name: str,
+    params: Mapping[str, Any],
+    classes: Sequence[Mapping[str, Any]],
+    *,
+    caller: str,
+    path: Path,
+    plugins: Sequence[str],
+) -> Detector:
+    """Build the detector a file describes, from classes the caller trusts.
+
+    `classes` are the origins the file was written with; files without them name
+    detectors that come with openset.
+    """
+    written = {one["name"]: one["class"] for one in classes}
+    trusted = {
+        one: REGISTRY.trusted(one, written.get(one), caller=caller, plugins=plugins)
+        for one in {name, *written}
+    }
+    try:
+        with _plugins.reading_a_file():
+            return trusted[name](**params)
+    except (ValueError, TypeError) as error:
+        msg = (
+            f"{caller}: {path} holds a detector this version of openset cannot make "
+            f"({error})"
+        )
+        raise ArtefactError(msg) from error
 
 
 def score_all(

@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 from openset import _check, _io, _xp
 from openset._types import Array
 from openset.detectors._batch import Batch, draw, fit_batches
+from openset.detectors.constraints import (
+    Constraint,
+    CountOrShare,
+    Integer,
+    OneOf,
+    Optional,
+    Text,
+)
 from openset.outputs import Outputs
 
 BACKENDS = ("matmul", "faiss")
@@ -24,20 +32,14 @@ _PRODUCT_BYTES_DEVICE = 1 << 30
 _SELECT_BYTES = 2 << 20
 
 
-def check_params(
-    caller: str, *, k: Any, bank: Any, seed: Any, backend: Any, index: Any
-) -> None:
-    """Check the parameters neighbour methods share."""
-    _check.positive_int(caller, "k", k)
-    _check.integer(caller, "seed", seed, low=0)
-    _check.one_of(caller, "backend", backend, BACKENDS)
-    if isinstance(bank, float):
-        _check.number(caller, "bank", bank, low=0, high=1, open_low=True)
-    elif bank is not None:
-        _check.positive_int(caller, "bank", bank)
-    if not isinstance(index, str):
-        msg = _check.must("a string", caller=caller, name="index", got=repr(index))
-        raise TypeError(msg)
+CONSTRAINTS: dict[str, Constraint] = {
+    "k": Integer(low=1),
+    "bank": Optional(CountOrShare()),
+    "seed": Integer(),
+    "backend": OneOf(BACKENDS),
+    "index": Text(),
+}
+"""The parameters that neighbour methods share."""
 
 
 def bank_batches(

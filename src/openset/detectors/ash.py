@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors import _shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors.constraints import Boolean, Number, OneOf
 from openset.outputs import Outputs
 
 _VARIANTS = ("s", "p", "b")
@@ -64,18 +65,15 @@ class ASH(Detector):
     score_needs = ("features",)
     score_cost = "C d"
     paper = "Djurisic et al. 2023"
+    constraints = {
+        "variant": OneOf(_VARIANTS),
+        "percentile": Number(low=0, high=100, open_high=True),
+        "relu": Boolean(),
+    }
 
     variant: str = "s"
     percentile: float = 90.0
     relu: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.one_of("ASH", "variant", self.variant, _VARIANTS)
-        _check.number(
-            "ASH", "percentile", self.percentile, low=0, high=100, open_high=True
-        )
-        _check.boolean("ASH", "relu", self.relu)
 
     def _fit(self, train: Outputs) -> State:
         return _shaping.head("ASH", train)

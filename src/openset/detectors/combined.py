@@ -11,13 +11,15 @@ from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._base import Detector, Fitted, need_fitted
 from openset.detectors._batch import Batch, State
+from openset.detectors._registry import make
+from openset.detectors.constraints import OneOf
 from openset.outputs import Outputs
 
 _KNOTS = 257
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
-class Combined(Detector):
+class Combined(Detector, listed=False):
     r"""Weighed mean of the ranks that several detectors give a sample.
 
     .. math:: s(x) = \sum_d w_d\, R_d(s_d(x))
@@ -53,7 +55,7 @@ class Combined(Detector):
     score_needs = ("logits", "features")
     fit_cost = "sum of parts"
     score_cost = "sum of parts"
-    paper = "-"
+    constraints = {"method": OneOf(("rank", "stacking"))}
 
     parts: tuple[tuple[str, dict[str, Any]], ...]
     method: str
@@ -65,7 +67,7 @@ class Combined(Detector):
         parts: Sequence[Any] = ("msp", "postmax"),
         method: str = "rank",
     ) -> None:
-        _check.one_of("Combined", "method", method, ("rank", "stacking"))
+        self._check_params({"method": method})
         if isinstance(parts, (str, Mapping)) or len(parts) == 0:
             msg = _check.must(
                 "a non-empty list of detector names or (name, parameters) pairs",
@@ -77,8 +79,6 @@ class Combined(Detector):
         pairs = tuple(_pair(part) for part in parts)
         object.__setattr__(self, "parts", pairs)
         object.__setattr__(self, "method", method)
-        from openset.detectors._registry import make  # noqa: PLC0415  # it imports us
-
         recipes = tuple(make(name, **params) for name, params in pairs)
         object.__setattr__(self, "_recipes", recipes)
         for need in ("fit_needs", "score_needs"):

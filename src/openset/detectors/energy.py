@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from openset import _check
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors.constraints import POSITIVE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +39,9 @@ class Energy(Detector):
     score_needs = ("logits",)
     score_cost = "C"
     paper = "Liu et al. 2020"
+    constraints = {"temperature": POSITIVE}
 
     temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number(
-            "Energy",
-            "temperature",
-            self.temperature,
-            low=0,
-            open_low=True,
-            open_high=True,
-        )
 
     def _score(self, state: State, batch: Batch) -> Array:
         return self.temperature * batch.tempered(self.temperature).energy

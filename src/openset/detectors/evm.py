@@ -18,6 +18,7 @@ from openset.detectors._distances import (
     training_rows,
 )
 from openset.detectors._weibull import exp, fit_weibull_rows
+from openset.detectors.constraints import POSITIVE, Integer, Number
 from openset.outputs import Outputs
 
 Floats = NDArray[np.float64]
@@ -75,18 +76,15 @@ class EVM(Detector):
     fit_cost = "n^2 d"
     score_cost = "n_ev d"
     paper = "Rudd et al. 2018"
+    constraints = {
+        "tail": Integer(low=1),
+        "margin": POSITIVE,
+        "cover": Number(low=0, high=1, open_low=True),
+    }
 
     tail: int = 75
     margin: float = 0.5
     cover: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.positive_int("EVM", "tail", self.tail)
-        _check.number(
-            "EVM", "margin", self.margin, low=0, open_low=True, open_high=True
-        )
-        _check.number("EVM", "cover", self.cover, low=0, high=1, open_low=True)
 
     def _fit(self, train: Outputs) -> State:
         centre, rows, labels = training_rows(train)

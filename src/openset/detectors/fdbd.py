@@ -9,6 +9,7 @@ from openset.detectors import _shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
 from openset.detectors._moments import mean_feature
+from openset.detectors.constraints import OneOf
 from openset.outputs import Outputs
 
 _ORIGINS = ("mean", "zero")
@@ -57,12 +58,9 @@ class FDBD(Detector):
     fit_cost = "n d + C^2 d"
     score_cost = "C + d"
     paper = "Liu & Qin 2024"
+    constraints = {"origin": OneOf(_ORIGINS)}
 
     origin: str = "mean"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.one_of("FDBD", "origin", self.origin, _ORIGINS)
 
     def _fit(self, train: Outputs) -> State:
         weight = _shaping.head("FDBD", train)["weight"]

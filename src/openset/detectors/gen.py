@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors.constraints import POSITIVE, Integer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,14 +46,10 @@ class GEN(Detector):
     score_needs = ("logits",)
     score_cost = "C + M log M"
     paper = "Liu et al. 2023"
+    constraints = {"gamma": POSITIVE, "top": Integer(low=1)}
 
     gamma: float = 0.1
     top: int = 100
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number("GEN", "gamma", self.gamma, low=0, open_low=True, open_high=True)
-        _check.positive_int("GEN", "top", self.top)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)

@@ -58,23 +58,13 @@ class KNN(Detector):
     fit_cost = "n d"
     score_cost = "n d"
     paper = "Sun et al. 2022"
+    constraints = _neighbours.CONSTRAINTS
 
     k: int = 50
     bank: float | int | None = None
     seed: int = 0
     backend: str = "matmul"
     index: str = "Flat"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _neighbours.check_params(
-            "KNN",
-            k=self.k,
-            bank=self.bank,
-            seed=self.seed,
-            backend=self.backend,
-            index=self.index,
-        )
 
     def _fit(self, train: Outputs) -> State:
         batches = _neighbours.bank_batches(

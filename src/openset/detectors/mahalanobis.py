@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
 from openset.detectors._moments import moments, whitener
+from openset.detectors.constraints import Boolean, Number
 from openset.outputs import Outputs
 
 
@@ -54,16 +55,13 @@ class Mahalanobis(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "d^2 + C d"
     paper = "Lee et al. 2018; Mueller & Hein 2025"
+    constraints = {
+        "normalize": Boolean(),
+        "cutoff": Number(low=0, high=1, open_high=True),
+    }
 
     normalize: bool = False
     cutoff: float = 1e-12
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.boolean("Mahalanobis", "normalize", self.normalize)
-        _check.number(
-            "Mahalanobis", "cutoff", self.cutoff, low=0, high=1, open_high=True
-        )
 
     def _fit(self, train: Outputs) -> State:
         found = moments(train, self._rows)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from openset import _check
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors.constraints import POSITIVE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,14 +42,9 @@ class MSP(Detector):
     score_needs = ("logits",)
     score_cost = "C"
     paper = "Hendrycks & Gimpel 2017"
+    constraints = {"temperature": POSITIVE}
 
     temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number(
-            "MSP", "temperature", self.temperature, low=0, open_low=True, open_high=True
-        )
 
     def _score(self, state: State, batch: Batch) -> Array:
         return -batch.tempered(self.temperature).log_other_mass

@@ -3,12 +3,13 @@
 from dataclasses import dataclass
 from typing import Any
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors import _shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
 from openset.detectors._moments import mean_feature
+from openset.detectors.constraints import Number
 from openset.outputs import Outputs
 
 
@@ -49,12 +50,9 @@ class NCI(Detector):
     fit_cost = "n d"
     score_cost = "C + d"
     paper = "Liu & Qin 2025"
+    constraints = {"alpha": Number(low=0)}
 
     alpha: float = 1e-3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number("NCI", "alpha", self.alpha, low=0, open_high=True)
 
     def _fit(self, train: Outputs) -> State:
         weight = _shaping.head("NCI", train)["weight"]

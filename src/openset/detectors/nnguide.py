@@ -58,23 +58,13 @@ class NNGuide(Detector):
     fit_cost = "n (C + d)"
     score_cost = "C + n d"
     paper = "Park et al. 2023"
+    constraints = _neighbours.CONSTRAINTS
 
     k: int = 10
     bank: float | int | None = None
     seed: int = 0
     backend: str = "matmul"
     index: str = "Flat"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _neighbours.check_params(
-            "NNGuide",
-            k=self.k,
-            bank=self.bank,
-            seed=self.seed,
-            backend=self.backend,
-            index=self.index,
-        )
 
     def _fit(self, train: Outputs) -> State:
         rows, n_negative = [], 0

@@ -14,6 +14,7 @@ from openset.detectors._distances import (
     squared_distances,
     training_rows,
 )
+from openset.detectors.constraints import POSITIVE, Number, Optional
 from openset.outputs import Outputs
 
 
@@ -55,15 +56,13 @@ class NNO(Detector):
     fit_cost = "n d"
     score_cost = "C d"
     paper = "Bendale & Boult 2015"
+    constraints = {
+        "tau": Optional(POSITIVE),
+        "quantile": Number(low=0, high=1, open_low=True),
+    }
 
     tau: float | None = None
     quantile: float = 0.95
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.tau is not None:
-            _check.number("NNO", "tau", self.tau, low=0, open_low=True, open_high=True)
-        _check.number("NNO", "quantile", self.quantile, low=0, high=1, open_low=True)
 
     def _fit(self, train: Outputs) -> State:
         centre, rows, labels = training_rows(train)

@@ -13,6 +13,7 @@ from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
 from openset.detectors._weibull import fit_weibull_rows, log_exponent, weibull_cdf
+from openset.detectors.constraints import POSITIVE, Integer, Number, OneOf, Optional
 from openset.outputs import Outputs
 
 MIN_SAMPLES = 3
@@ -87,30 +88,19 @@ class OpenMax(Detector):
     fit_cost = "n C"
     score_cost = "alpha C"
     paper = "Bendale & Boult 2016"
+    constraints = {
+        "tail": Integer(low=1),
+        "alpha": Integer(low=1),
+        "distance": OneOf(("eucos", "euclidean", "cosine")),
+        "weight": Number(low=0),
+        "translate": Optional(POSITIVE),
+    }
 
     tail: int = 20
     alpha: int = 10
     distance: str = "eucos"
     weight: float = 1 / 200
     translate: float | None = 10_000.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.positive_int("OpenMax", "tail", self.tail)
-        _check.positive_int("OpenMax", "alpha", self.alpha)
-        _check.one_of(
-            "OpenMax", "distance", self.distance, ("eucos", "euclidean", "cosine")
-        )
-        _check.number("OpenMax", "weight", self.weight, low=0, open_high=True)
-        if self.translate is not None:
-            _check.number(
-                "OpenMax",
-                "translate",
-                self.translate,
-                low=0,
-                open_low=True,
-                open_high=True,
-            )
 
     def _fit(self, train: Outputs) -> State:
         means, counts = _class_means(train)

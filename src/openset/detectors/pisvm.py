@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
@@ -16,6 +16,7 @@ from openset.detectors._svm import (
     positive_tail,
 )
 from openset.detectors._weibull import log_exponent, weibull_cdf
+from openset.detectors.constraints import POSITIVE, Integer, Optional
 from openset.outputs import Outputs
 
 
@@ -67,24 +68,17 @@ class PISVM(Detector):
     fit_cost = "C n^2 d"
     score_cost = "n_sv (d + C)"
     paper = "Jain et al. 2014"
+    constraints = {
+        "cost": POSITIVE,
+        "gamma": Optional(POSITIVE),
+        "tail": Optional(Integer(low=1)),
+        "translate": POSITIVE,
+    }
 
     cost: float = 1.0
     gamma: float | None = None
     tail: int | None = None
     translate: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number("PISVM", "cost", self.cost, low=0, open_low=True, open_high=True)
-        if self.gamma is not None:
-            _check.number(
-                "PISVM", "gamma", self.gamma, low=0, open_low=True, open_high=True
-            )
-        if self.tail is not None:
-            _check.positive_int("PISVM", "tail", self.tail)
-        _check.number(
-            "PISVM", "translate", self.translate, low=0, open_low=True, open_high=True
-        )
 
     def _fit(self, train: Outputs) -> State:
         machines = fit_machines(

@@ -12,6 +12,7 @@ from openset._types import Array
 from openset.detectors._base import Detector, Fitted
 from openset.detectors._batch import Batch, State
 from openset.detectors._gpd import GPD, MIN_SAMPLES, fit_gpd
+from openset.detectors.constraints import Boolean, OneOf
 from openset.outputs import Outputs
 
 _NORMS = {"l2": 2, "l1": 1}
@@ -74,6 +75,11 @@ class PostMax(Detector):
     fit_cost = "n (C + d)"
     score_cost = "C + d"
     paper = "Cruz et al. 2024"
+    constraints = {
+        "norm": OneOf((*_NORMS, "none")),
+        "fit": OneOf(("profile", "scipy")),
+        "only_correct": Boolean(),
+    }
 
     norm: str
     fit_method: str
@@ -83,9 +89,7 @@ class PostMax(Detector):
     def __init__(
         self, *, norm: str = "l2", fit: str = "profile", only_correct: bool = True
     ) -> None:
-        _check.one_of("PostMax", "norm", norm, (*_NORMS, "none"))
-        _check.one_of("PostMax", "fit", fit, ("profile", "scipy"))
-        _check.boolean("PostMax", "only_correct", only_correct)
+        self._check_params({"norm": norm, "fit": fit, "only_correct": only_correct})
         fields: dict[str, Any] = {
             "norm": norm,
             "fit_method": fit,

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors import _shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
+from openset.detectors.constraints import Integer, Number
 from openset.outputs import Outputs
 
 
@@ -54,16 +55,15 @@ class ReAct(Detector):
     fit_cost = "n d"
     score_cost = "C d"
     paper = "Sun et al. 2021"
+    constraints = {
+        "percentile": Number(low=0, high=100),
+        "max_values": Integer(low=1),
+        "seed": Integer(),
+    }
 
     percentile: float = 90.0
     max_values: int = 1 << 24
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number("ReAct", "percentile", self.percentile, low=0, high=100)
-        _check.positive_int("ReAct", "max_values", self.max_values)
-        _check.integer("ReAct", "seed", self.seed, low=0)
 
     def _fit(self, train: Outputs) -> State:
         n, width = train.features.shape  # type: ignore[union-attr]

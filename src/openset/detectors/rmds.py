@@ -10,6 +10,7 @@ from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
 from openset.detectors._moments import moments, whitener
+from openset.detectors.constraints import Boolean, Number
 from openset.detectors.mahalanobis import nearest
 from openset.outputs import Outputs
 
@@ -57,14 +58,13 @@ class RMDS(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "2 d^2 + C d"
     paper = "Ren et al. 2021"
+    constraints = {
+        "normalize": Boolean(),
+        "cutoff": Number(low=0, high=1, open_high=True),
+    }
 
     normalize: bool = False
     cutoff: float = 1e-12
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.boolean("RMDS", "normalize", self.normalize)
-        _check.number("RMDS", "cutoff", self.cutoff, low=0, high=1, open_high=True)
 
     def _fit(self, train: Outputs) -> State:
         if np.unique(train.labels).size == 1:  # type: ignore[arg-type]

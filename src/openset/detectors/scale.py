@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors import _shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors.constraints import Boolean, Number
 from openset.outputs import Outputs
 
 # Biases further apart than this have exponentials that float32 cannot hold at once.
@@ -58,16 +59,13 @@ class SCALE(Detector):
     score_needs = ("logits", "features")
     score_cost = "C + d"
     paper = "Xu et al. 2024"
+    constraints = {
+        "percentile": Number(low=0, high=100, open_high=True),
+        "relu": Boolean(),
+    }
 
     percentile: float = 85.0
     relu: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number(
-            "SCALE", "percentile", self.percentile, low=0, high=100, open_high=True
-        )
-        _check.boolean("SCALE", "relu", self.relu)
 
     def _fit(self, train: Outputs) -> State:
         return {"bias": _shaping.head("SCALE", train)["bias"]}

@@ -8,6 +8,7 @@ from openset._types import Array
 from openset.detectors import _shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
+from openset.detectors.constraints import Integer, Optional
 from openset.outputs import Outputs
 
 # A residual below this share of the features' length is rounding (of float32 inputs).
@@ -57,13 +58,9 @@ class ViM(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "C + d (d - dim)"
     paper = "Wang et al. 2022"
+    constraints = {"dim": Optional(Integer(low=1))}
 
     dim: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.dim is not None:
-            _check.positive_int("ViM", "dim", self.dim)
 
     def _fit(self, train: Outputs) -> State:
         head = _shaping.head("ViM", train)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
@@ -19,6 +19,7 @@ from openset.detectors._svm import (
     positive_tail,
 )
 from openset.detectors._weibull import exp, log_exponent, weibull_cdf
+from openset.detectors.constraints import POSITIVE, Integer, Number, Optional
 from openset.outputs import Outputs
 
 
@@ -79,6 +80,14 @@ class WSVM(Detector):
     fit_cost = "C n^2 d"
     score_cost = "n_sv (d + C)"
     paper = "Scheirer et al. 2014"
+    constraints = {
+        "cost": POSITIVE,
+        "nu": Number(low=0, high=1, open_low=True),
+        "gamma": Optional(POSITIVE),
+        "gate": Number(low=0, high=1, open_high=True),
+        "tail": Optional(Integer(low=1)),
+        "translate": POSITIVE,
+    }
 
     cost: float = 1.0
     nu: float = 0.5
@@ -86,21 +95,6 @@ class WSVM(Detector):
     gate: float = 0.001
     tail: int | None = None
     translate: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number("WSVM", "cost", self.cost, low=0, open_low=True, open_high=True)
-        _check.number("WSVM", "nu", self.nu, low=0, high=1, open_low=True)
-        if self.gamma is not None:
-            _check.number(
-                "WSVM", "gamma", self.gamma, low=0, open_low=True, open_high=True
-            )
-        _check.number("WSVM", "gate", self.gate, low=0, high=1, open_high=True)
-        if self.tail is not None:
-            _check.positive_int("WSVM", "tail", self.tail)
-        _check.number(
-            "WSVM", "translate", self.translate, low=0, open_low=True, open_high=True
-        )
 
     def _fit(self, train: Outputs) -> State:
         machines = fit_machines(

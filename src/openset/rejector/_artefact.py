@@ -2,8 +2,9 @@
 
 Schema 1::
 
-    manifest.json   kind, schema, detector {name, params, widths}, threshold,
-                    classes, report, files {state.npz: {bytes, sha256}}, versions,
+    manifest.json   kind, schema, detector {name, params, widths, classes [{name,
+                    class, distribution}]}, threshold, classes, report,
+                    files {state.npz: {bytes, sha256}}, versions,
                     sha256 (of the manifest without this entry)
     state.npz       state.<name> (what the detector learnt), reference.<side>
                     (quantiles of the calibration scores)
@@ -12,7 +13,7 @@ Schema 1::
 import hashlib
 import json
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp, detectors
+from openset import _check, _io, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
-from openset.detectors import Fitted
+from openset.detectors import Fitted, remade
 from openset.thresholds import Report, Threshold
 
 KIND = "openset.Rejector"
@@ -54,6 +55,7 @@ def write(
 ) -> Path:
     """Write the folder at once: it is complete, or it is what it was before."""
     check_free(folder, caller="Rejector.save", name="folder")
+    origins = fitted.detector.origins(caller="Rejector.save")
     arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in fitted.state.items()}
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
     with _io.replacing_folder(folder) as temporary:
@@ -66,6 +68,7 @@ def write(
                 "name": fitted.detector.name,
                 "params": fitted.detector.params(),
                 "widths": dict(fitted.widths),
+                "classes": origins,
             },
             "threshold": threshold.to_dict(),
             "classes": list(classes),
@@ -102,14 +105,23 @@ def check_free(folder: Path, *, caller: str, name: str) -> None:
         raise ValueError(msg)
 
 
-def read(folder: Path) -> Opened:
+def read(folder: Path, *, plugins: Sequence[str] = ()) -> Opened:
     """Check an artefact and open it; arrays are read when they are asked for."""
     manifest = _manifest(folder)
     state = folder / STATE
     checked = _stamp(state)
     try:
         _check_file(state, manifest["files"][STATE])
-        detector = {n: manifest["detector"][n] for n in ("name", "params", "widths")}
+        written = manifest["detector"]
+        recipe = remade(
+            written["name"],
+            written["params"],
+            written.get("classes", []),
+            caller=_CALLER,
+            path=folder / MANIFEST,
+            plugins=plugins,
+        )
+        widths = dict(written["widths"])
         threshold = Threshold.from_dict(manifest["threshold"])
         opened = Report.from_dict(manifest["report"], threshold)
         classes = tuple(str(name) for name in manifest["classes"])
@@ -134,17 +146,7 @@ def read(folder: Path) -> Opened:
         }
 
     def fitted() -> Fitted:
-        try:
-            recipe = detectors.make(detector["name"], **detector["params"])
-        except (ValueError, TypeError) as error:
-            msg = (
-                f"{_CALLER}: {folder / MANIFEST} names a detector this version of "
-                f"openset cannot make ({error})"
-            )
-            raise ArtefactError(msg) from error
-        return Fitted(
-            detector=recipe, state=arrays("state."), widths=detector["widths"]
-        )
+        return Fitted(detector=recipe, state=arrays("state."), widths=widths)
 
     return Opened(
         fitted=fitted,

@@ -312,13 +312,23 @@ class Rejector:
         )
 
     @classmethod
-    def load(cls, folder: str | Path) -> Self:
+    def load(cls, folder: str | Path, *, plugins: Sequence[str] = ()) -> Self:
         """Open what :meth:`save` wrote; the arrays are read on first use.
 
         A folder that is damaged, truncated, changed since, or of a newer version
         raises `ArtefactError`, which says which.
+
+        Parameters
+        ----------
+        folder
+            What :meth:`save` wrote.
+        plugins
+            Detectors from outside the package that may be imported, each as
+            ``"package.module:Class"``. The file does not decide what is imported: only
+            detectors that come with openset, that are registered already, that an
+            installed package offers, or that are named here are used.
         """
-        opened = _artefact.read(Path(folder))
+        opened = _artefact.read(Path(folder), plugins=plugins)
         return cls(
             opened.fitted,
             opened.threshold,

@@ -19,4 +19,4 @@ def small(extra=b""):
 
 def contents(folder):
     """Return all cells of a folder without their births."""
-    return {cell.id: cell.to_json(birth=False) for cell in read_cells(folder)}
+    return {cell.id: cell.to_json(provenance=False) for cell in read_cells(folder)}

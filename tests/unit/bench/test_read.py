@@ -34,7 +34,7 @@ def said(text, name="study.yaml"):
             "detectors: [{name: postmax, fit: x}]",  # an option, not a field
             "study.yaml: detectors[0].fit must be one of",
         ),
-        ("detectors: [best]", "study.yaml: detectors[0].name must be one of 'msp'"),
+        ("detectors: [best]", "study.yaml: detectors[0].name must be one of 'ash'"),
         ("detectors: []", "study.yaml: detectors must have an entry, got []"),
         (
             "detectors: [msp]\nseeds: 0",

@@ -15,7 +15,7 @@ from openset import Outputs, Scores, bench, checks, evaluate, protocols, runs
 from openset.bench import parse, plan
 from openset.bench._models import fit
 from openset.bench._progress import Watcher
-from openset.bench._study import Logistic
+from openset.bench._study import LogisticModel
 from openset.datasets import Dataset, cut
 from tests.unit.bench.studies import SMALL, contents, small
 
@@ -44,8 +44,10 @@ def test_a_cell_is_what_the_library_gives_by_hand(undisturbed):
 def test_a_cell_carries_its_birth(undisturbed):
     drawn = {p.hash for p in protocols.load(undisturbed / "protocols.json")}
     for cell in runs.read_cells(undisturbed):
-        assert cell.birth["protocol_hash"] in drawn
-        assert {"version", "commit", "seed", "machine", "seconds"} <= set(cell.birth)
+        assert cell.provenance["protocol_hash"] in drawn
+        assert {"version", "commit", "seed", "machine", "seconds"} <= set(
+            cell.provenance
+        )
 
 
 def test_results_are_the_same_with_workers_and_without(undisturbed, tmp_path):
@@ -70,11 +72,15 @@ def test_only_what_is_missing_is_run_and_networks_are_shared(undisturbed, tmp_pa
     networks = sorted((tmp_path / "networks").iterdir())
     assert len(networks) == 2
     lost = sorted((tmp_path / "cells").iterdir())[:2]
-    born = [json.loads((n / "network.json").read_text())["birth"] for n in networks]
+    born = [
+        json.loads((n / "network.json").read_text())["provenance"] for n in networks
+    ]
     for path in lost:
         path.unlink()
     assert bench.run(small(), tmp_path, backend="sequential").n_run == 2
-    again = [json.loads((n / "network.json").read_text())["birth"] for n in networks]
+    again = [
+        json.loads((n / "network.json").read_text())["provenance"] for n in networks
+    ]
     assert again == born
     assert contents(tmp_path) == contents(undisturbed)
 
@@ -177,7 +183,7 @@ def kill_a_worker(folder):
 def test_a_cell_that_kills_its_process_is_given_up(tmp_path, monkeypatch):
     study = small()
     victim = plan(study).tasks[1]
-    work = bench._run._work
+    work = bench._run._worker
 
     class Pool:
         """Stands for a backend: the victim's process dies, whoever is beside it."""
@@ -313,7 +319,7 @@ def test_an_estimate_comes_from_cells_that_have_run(undisturbed, tmp_path):
     assert "a guess" in guess.source
     grown = plan(parse(SMALL.replace(b"[msp,", b"[msp, gen,"), "study.yaml"))
     found = bench.estimate(grown, undisturbed)
-    cells = [cell.birth["seconds"] for cell in runs.read_cells(undisturbed)]
+    cells = [cell.provenance["seconds"] for cell in runs.read_cells(undisturbed)]
     assert found.seconds == pytest.approx(2 * np.mean(cells), abs=1e-9)
     assert "from the 6 cells" in found.source
 
@@ -330,7 +336,7 @@ def test_pixels_are_not_standardised_one_by_one(rng):
         kind="image",
     ).with_parts(test=0.3)
     made = cut(data, protocols.Protocol(known=["a", "b"], unknown=["c"]))
-    outputs = fit(Logistic(kind="logistic"), made, seed=0)
+    outputs = fit(LogisticModel(kind="logistic"), made, seed=0)
     assert np.asarray(outputs["test"].features).min() >= 0
     assert np.asarray(outputs["test"].features).max() <= 1
 

@@ -1,4 +1,4 @@
-"""Study folders: thresholds with their birth, run folders, too many scores to read."""
+"""Study folders: thresholds and where they come from, run folders, too many scores."""
 
 import json
 from types import SimpleNamespace

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from openset import Rejector, detectors
 from openset.cli import app
-from tests.unit.detectors.synthetic import split
+from openset.testing import example_outputs as split
 
 
 @pytest.fixture

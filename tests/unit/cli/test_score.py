@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from openset import Outputs, Scores, detectors
 from openset.cli import app
-from openset.cli._detector_option import recipe
+from openset.cli._detector_options import recipe
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_options_are_read_from_the_name():
     )
     assert recipe("msp:temperature=2.5") == detectors.MSP(temperature=2.5)
     for text, words in {
-        "pstmax": "name must be one of 'msp'",
+        "pstmax": "--detector must be one of 'ash'",
         "knn:k": "must be name:option=value",
         "knn:kk=3": "knn does not take these options: kk=3. It takes k, bank",
         "energy:x=3": "energy does not take these options: x=3. It takes ",

@@ -8,7 +8,8 @@ from sklearn.covariance import EmpiricalCovariance
 
 from openset import Outputs, _xp
 from openset.detectors import RMDS, Mahalanobis, _moments
-from tests.unit.detectors.synthetic import in_library, split
+from openset.testing import example_outputs as split
+from openset.testing import in_library
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from openset import Outputs
 from openset.detectors import FDBD, NCI, ViM
-from tests.unit.detectors.synthetic import split
+from openset.testing import example_outputs as split
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from sklearn.neighbors import NearestNeighbors
 
 from openset import MissingExtraError, Outputs, _xp
 from openset.detectors import KNN, NNGuide, _neighbours
-from tests.unit.detectors.synthetic import in_library, split
+from openset.testing import example_outputs as split
+from openset.testing import in_library
 
 
 def unit(features):

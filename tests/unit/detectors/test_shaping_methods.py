@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from openset import Outputs
 from openset.detectors import ASH, SCALE, ReAct
 from openset.detectors._shaping import n_kept
-from tests.unit.detectors.synthetic import split
+from openset.testing import example_outputs as split
 
 
 def head(outputs):

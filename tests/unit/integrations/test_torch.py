@@ -14,8 +14,9 @@ from torch import nn
 
 from openset import Outputs, Rejector, detectors
 from openset.integrations.torch import OpenSetModule
+from openset.testing import example_outputs as split
+from openset.testing._example import N_CLASSES, WIDTH
 from openset.train import extract
-from tests.unit.detectors.synthetic import N_CLASSES, WIDTH, split
 from tests.unit.integrations.rejectors import altered
 
 # Small parameters for those whose defaults ask for more samples than a test has.

@@ -262,7 +262,7 @@ def test_a_wrong_manifest_is_said_even_with_a_right_hash(folder, change, message
 
 def test_a_detector_nobody_knows_is_said(folder):
     rewritten(folder, lambda m: m["detector"].update(name="newest"))
-    with pytest.raises(ArtefactError, match="names a detector this version"):
+    with pytest.raises(ArtefactError, match="a detector this version lacks: 'newest'"):
         Rejector.load(folder).predict(drawn(3))
 
 

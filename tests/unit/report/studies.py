@@ -61,7 +61,7 @@ def cell(seed, detector, protocol, *, gap, method="", params=None, classes=CLASS
         operation=done.to_dict(),
         classes=classes,
         curve=[{"epoch": i, "outer_score": 0.5 + 0.1 * i} for i in (1, 2, 3)],
-        birth={"machine": "here", "started": 1.0},
+        provenance={"machine": "here", "started": 1.0},
     )
     return made, test, calibration
 

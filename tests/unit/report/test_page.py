@@ -42,9 +42,9 @@ class Reader(HTMLParser):
 def test_the_same_results_give_the_same_bytes(tmp_path):
     one = write_study(tmp_path / "a" / "study")
     other = write_study(tmp_path / "b" / "study")
-    for path in (other / "cells").iterdir():  # another birth, the same results
+    for path in (other / "cells").iterdir():  # another provenance, the same results
         document = json.loads(path.read_text())
-        document["birth"] = {"machine": "there", "started": 2.0}
+        document["provenance"] = {"machine": "there", "started": 2.0}
         path.write_text(json.dumps(document))
     first = report.write(one, tmp_path / "a.html").read_bytes()
     assert report.write(other, tmp_path / "b.html").read_bytes() == first

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from openset import Outputs, Rejector, detectors, selection
+from openset import Outputs, Rejector, selection
 from openset.detectors import Detector, Fitted
 from openset.selection._candidates import ONE, RANK, STACKING, Data
 from openset.selection._choose import _winner
@@ -32,8 +32,7 @@ class Column(Detector):
 
 
 @pytest.fixture
-def column(monkeypatch):
-    monkeypatch.setitem(detectors.REGISTRY, "column", Column)
+def column():
     return lambda place: Fitted(detector=Column(place=place), state={})
 
 

@@ -1,5 +1,7 @@
 """A rejector as an ONNX graph, alone or behind a network. Needs the extra `onnx`."""
 
 from openset.integrations.onnx._export import OPSET, export, exportable
+from openset.integrations.onnx._graph import Var
+from openset.integrations.onnx._scores import Sample
 
-__all__ = ["OPSET", "export", "exportable"]
+__all__ = ["OPSET", "Sample", "Var", "export", "exportable"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _io, detectors
 from openset._types import UNKNOWN
 from openset._version import __version__
 from openset.integrations.onnx import _network, _scores
@@ -29,7 +29,7 @@ _CLASS, _KNOWN, _THRESHOLD = "class", "knownness", "threshold"
 
 def exportable() -> list[str]:
     """Return the names of the detectors that can be written as a graph."""
-    return list(_scores.WRITERS)
+    return [n for n in detectors.names() if _scores.has_graph(detectors.find(n))]
 
 
 def export(
@@ -92,7 +92,16 @@ def export(
     need_rejector(_CALLER, rejector)
     detector = rejector.fitted.detector
     for part in _scores.parts_of(detector):
-        _check.one_of(_CALLER, "detector", part.name, exportable())
+        if not _scores.has_graph(type(part)):
+            msg = _check.must(
+                f"one of {', '.join(exportable())}",
+                caller=_CALLER,
+                name="detector",
+                got=part.name,
+                remedy=f"Give {type(part).__name__} a method _onnx(sample) that writes "
+                "its graph",
+            )
+            raise ValueError(msg)
         if getattr(part, "backend", None) == "faiss":
             rule, got = "'matmul' (the same numbers)", "'faiss'"
             msg = _check.must(rule, caller=_CALLER, name="backend", got=got)

@@ -443,9 +443,14 @@ WRITERS: dict[str, Writer] = {
 }
 
 
+def has_graph(kind: type[Detector]) -> bool:
+    """Say whether a detector can be written: by a function here, or by its own."""
+    return kind.name in WRITERS or kind._onnx is not Detector._onnx
+
+
 def parts_of(detector: Detector) -> tuple[Detector, ...]:
     """Return the detectors a graph is written of: itself, or those it combines."""
-    return detector.recipes if isinstance(detector, Combined) else (detector,)
+    return detector.recipes or (detector,)
 
 
 def _combined(detector: Combined, x: Sample) -> Var:
@@ -458,6 +463,8 @@ def _combined(detector: Combined, x: Sample) -> Var:
 def _value(detector: Detector, sample: Sample) -> Var:
     if isinstance(detector, Combined):
         return _combined(detector, sample)
+    if type(detector)._onnx is not Detector._onnx:
+        return detector._onnx(sample)
     return WRITERS[detector.name](detector, sample)
 
 

@@ -1,12 +1,29 @@
 """Detectors as they are written on the command line."""
 
+from typing import Annotated, TypeAlias
+
+import typer
+
 from openset import _check, detectors
 from openset.detectors import Detector
 
+Plugins: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        metavar="PACKAGE.MODULE:CLASS",
+        help="A detector from outside openset that the rejector may use. Needed only "
+        "if no installed package offers it. May be repeated.",
+    ),
+]
+
 
 def recipe(text: str) -> Detector:
-    """Read ``name`` or ``name:option=value,option=value``."""
+    """Read ``name`` or ``package.module:Class``, and ``:option=value,...`` after it."""
     name, _, rest = text.partition(":")
+    word, _, more = rest.partition(":")
+    if word and "=" not in word and name not in detectors.names():
+        name, rest = f"{name}:{word}", more
     params: dict[str, object] = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
@@ -16,8 +33,9 @@ def recipe(text: str) -> Detector:
             )
             raise ValueError(msg)
         params[key.strip()] = _value(value.strip())
+    kind = detectors.find(name, caller="openset", argument="--detector")
     try:
-        return detectors.make(name, **params)
+        return kind(**params)
     except TypeError as error:
         taken = detectors.options(name)
         if set(params) <= set(taken):

@@ -10,76 +10,76 @@ import numpy as np
 
 from openset import datasets, protocols
 from openset.bench._study import (
-    Filed,
     Holdout,
-    Named,
+    NamedClasses,
     Outlier,
-    Problem,
-    Published,
+    ProtocolEntry,
+    ProtocolFile,
+    PublishedSplits,
 )
 from openset.datasets import Cut, Dataset, Samples
 from openset.protocols import Protocol
 
 
-def n_repeats(problem: Problem, base: Path) -> int:
-    """Return how many protocols a problem stands for, without looking at data."""
-    if isinstance(problem, Published):
-        every = problem.splits == "all"
-        return len(protocols.splits(problem.split_of) if every else problem.splits)
-    if isinstance(problem, Filed):
-        return len(_filed(problem, base))
-    return 1 if isinstance(problem, Named) else problem.repeats
+def n_repeats(entry: ProtocolEntry, base: Path) -> int:
+    """Return how many protocols an entry stands for, without looking at data."""
+    if isinstance(entry, PublishedSplits):
+        every = entry.splits == "all"
+        return len(protocols.splits(entry.split_of) if every else entry.splits)
+    if isinstance(entry, ProtocolFile):
+        return len(_filed(entry, base))
+    return 1 if isinstance(entry, NamedClasses) else entry.repeats
 
 
-def draw(problem: Problem, base: Path, root: Path) -> list[Protocol]:
-    """Return the protocols of a problem, one per repeat, named after it."""
+def draw(entry: ProtocolEntry, base: Path, root: Path) -> list[Protocol]:
+    """Return the protocols of an entry, one per repeat, named after it."""
     found = [
         replace(
             protocol,
-            name=f"{problem.title}/{i}",
-            validation=problem.validation or protocol.validation,
+            name=f"{entry.title}/{i}",
+            validation=entry.validation or protocol.validation,
         )
-        for i, protocol in enumerate(_drawn(problem, base, root))
+        for i, protocol in enumerate(_drawn(entry, base, root))
     ]
-    if isinstance(problem, Named):
-        return [replace(found[0], name=problem.title)]
+    if isinstance(entry, NamedClasses):
+        return [replace(found[0], name=entry.title)]
     return found
 
 
-def _drawn(problem: Problem, base: Path, root: Path) -> list[Protocol]:
-    if isinstance(problem, Published):
-        every = problem.splits == "all"
-        splits = protocols.splits(problem.split_of) if every else problem.splits
-        return [protocols.published(problem.split_of, split) for split in splits]
-    if isinstance(problem, Filed):
-        return _filed(problem, base)
-    data = _load(problem.data, base, root)
-    if isinstance(problem, Named):
-        return [_named(problem, data, base, root)]
-    if isinstance(problem, Holdout):
-        sizes = (problem.known, problem.unknown)
-        drawn = protocols.holdout(data, *sizes, problem.repeats, problem.rng)
-    elif isinstance(problem, Outlier):
-        other = _load(problem.unknown_data, base, root)
+def _drawn(entry: ProtocolEntry, base: Path, root: Path) -> list[Protocol]:
+    if isinstance(entry, PublishedSplits):
+        every = entry.splits == "all"
+        splits = protocols.splits(entry.split_of) if every else entry.splits
+        return [protocols.published(entry.split_of, split) for split in splits]
+    if isinstance(entry, ProtocolFile):
+        return _filed(entry, base)
+    data = _load(entry.data, base, root)
+    if isinstance(entry, NamedClasses):
+        return [_named(entry, data, base, root)]
+    if isinstance(entry, Holdout):
+        sizes = (entry.known, entry.unknown)
+        drawn = protocols.holdout(data, *sizes, entry.repeats, entry.rng)
+    elif isinstance(entry, Outlier):
+        other = _load(entry.unknown_data, base, root)
         # Omniglot's test classes are not its training classes: draw what can be tested.
         pool = SimpleNamespace(classes=_tested(other), label_set=other.label_set)
         drawn = protocols.outlier(
             data,
             pool,
-            problem.known,
-            problem.unknown,
-            repeats=problem.repeats,
-            rng=problem.rng,
+            entry.known,
+            entry.unknown,
+            repeats=entry.repeats,
+            rng=entry.rng,
         )
     else:
         drawn = protocols.operational(
             data,
-            problem.known,
-            problem.surrogate,
-            problem.unknown,
-            repeats=problem.repeats,
-            rng=problem.rng,
-            validation=problem.validation,
+            entry.known,
+            entry.surrogate,
+            entry.unknown,
+            repeats=entry.repeats,
+            rng=entry.rng,
+            validation=entry.validation,
             n_tests=1,
         )
     return list(drawn)
@@ -92,23 +92,23 @@ def _tested(data: Dataset) -> list[str]:
     return [data.classes[i] for i in found[found >= 0]]
 
 
-def _named(problem: Named, data: Dataset, base: Path, root: Path) -> Protocol:
-    other = _load(problem.unknown_data, base, root) if problem.unknown_data else data
+def _named(entry: NamedClasses, data: Dataset, base: Path, root: Path) -> Protocol:
+    other = _load(entry.unknown_data, base, root) if entry.unknown_data else data
     is_one = other is data
-    known, unknown = problem.known, problem.unknown
+    known, unknown = entry.known, entry.unknown
     if known == "all":
-        taken = _numbers(data, [*problem.surrogate, *(unknown if is_one else [])])
+        taken = _numbers(data, [*entry.surrogate, *(unknown if is_one else [])])
         known = [c for i, c in enumerate(data.classes) if i not in taken]
     if unknown == "all":
-        taken = _numbers(data, [*problem.surrogate, *known]) if is_one else set()
+        taken = _numbers(data, [*entry.surrogate, *known]) if is_one else set()
         unknown = [c for c in _tested(other) if other.number(c) not in taken]
     return Protocol(
         known=tuple(known),
         unknown=tuple(unknown),
-        surrogate=tuple(problem.surrogate),
+        surrogate=tuple(entry.surrogate),
         source=data.label_set,
         unknown_source=other.label_set if other is not data else "",
-        seed=problem.rng,
+        seed=entry.rng,
     )
 
 
@@ -116,32 +116,32 @@ def _numbers(data: Dataset, classes: Iterable[int | str]) -> set[int]:
     return {data.number(c, caller="bench") for c in classes}
 
 
-def _filed(problem: Filed, base: Path) -> list[Protocol]:
-    found = protocols.load(base / problem.path)
+def _filed(entry: ProtocolFile, base: Path) -> list[Protocol]:
+    found = protocols.load(base / entry.path)
     return [found] if isinstance(found, Protocol) else list(found)
 
 
-def sources(problem: Problem, protocol: Protocol) -> dict[str, str]:
+def sources(entry: ProtocolEntry, protocol: Protocol) -> dict[str, str]:
     """Return the data set of the known classes and those of the other parts."""
-    names = {"known": getattr(problem, "data", "") or protocol.source}
+    names = {"known": getattr(entry, "data", "") or protocol.source}
     for part in ("unknown", "negative", "surrogate"):
-        given = getattr(problem, f"{part}_data", "")
+        given = getattr(entry, f"{part}_data", "")
         source = protocol.source_of(part)
         if getattr(protocol, part) and source != protocol.source:
             names[part] = given or source
     return names
 
 
-def cut(problem: Problem, protocol: Protocol, base: Path, root: Path) -> Cut:
-    """Return the samples of one protocol, at most as many as the problem allows."""
-    names = sources(problem, protocol)
+def cut(entry: ProtocolEntry, protocol: Protocol, base: Path, root: Path) -> Cut:
+    """Return the samples of one protocol, at most as many as the entry allows."""
+    names = sources(entry, protocol)
     sets = {part: _load(name, base, root) for part, name in names.items()}
     whole = datasets.cut(sets.pop("known"), replace(protocol, n_tests=1), **sets)
     return replace(
         whole,
-        train=_at_most(whole.train, problem.max_train, protocol.seed),
+        train=_at_most(whole.train, entry.max_train, protocol.seed),
         tests=tuple(
-            _at_most(test, problem.max_test, protocol.seed) for test in whole.tests
+            _at_most(test, entry.max_test, protocol.seed) for test in whole.tests
         ),
     )
 

@@ -1,18 +1,27 @@
-"""A small network's outputs, made up: four classes, a linear head, weak unknowns."""
+"""Outputs of a small network, made up, for checks that need some."""
+
+from typing import Any
 
 import numpy as np
 
-from openset import Outputs
+from openset.outputs import Outputs
 
 N_CLASSES, WIDTH = 4, 32
 
 
-def split(n, *, seed=0, unknown=0.0, dtype=np.float64):
-    """Return `n` samples, of which a share `unknown` belongs to no class.
+def example_outputs(
+    n: int, *, seed: int = 0, unknown: float = 0.0, dtype: Any = np.float64
+) -> Outputs:
+    """Return `n` samples of four classes, of which a share `unknown` has none.
 
     Each class lights up its own eight features, on a floor of weak activity that is all
     an unknown sample has. Features are not negative, as after a ReLU, and the logits
     are exactly those of the head.
+
+    Examples
+    --------
+    >>> example_outputs(6, unknown=0.5).labels
+    array([-1, -1, -1,  3,  0,  1])
     """
     rng = np.random.default_rng(seed)
     labels = np.arange(n) % N_CLASSES
@@ -33,7 +42,7 @@ def split(n, *, seed=0, unknown=0.0, dtype=np.float64):
     )
 
 
-def in_library(outputs, xp, dtype=None):
+def in_library(outputs: Outputs, xp: Any, dtype: Any = None) -> Outputs:
     """Return the outputs as arrays of another library (and another dtype)."""
     arrays = {}
     for name in ("logits", "features", "weight", "bias"):

@@ -1,0 +1,20 @@
+"""What a study uses from outside the package, for workers to import."""
+
+from openset import _plugins, detectors
+from openset.bench._study import OWN, Study
+
+
+def guests(study: Study) -> tuple[str, ...]:
+    """Return ``module:Name`` of everything that does not come with openset.
+
+    A worker knows what is installed and what it can import, not what was registered in
+    the process that started it.
+    """
+    names = [one.name for one in study.detectors if one.name != OWN]
+    with _plugins.searching(study.base):
+        found = [detectors.find(name) for name in names]
+        return tuple(
+            _plugins.need_importable(one, caller="bench")
+            for one in found
+            if not _plugins.is_built_in(one)
+        )

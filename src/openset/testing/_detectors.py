@@ -1,0 +1,403 @@
+"""What every detector promises, as checks that anybody can run on theirs."""
+
+import json
+import pickle
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _plugins
+from openset.detectors import Detector, Fitted, find
+from openset.metrics import auroc
+from openset.outputs import Outputs
+from openset.rejector import Rejector
+from openset.scores import Scores
+from openset.testing._example import N_CLASSES, example_outputs, in_library
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """A detector under test, with data it can be fitted to and scored on."""
+
+    kind: type[Detector]
+    params: Mapping[str, Any]
+    exact: float
+    float32: float
+    libraries: Sequence[str]
+    train: Outputs = field(default_factory=partial(example_outputs, 240, seed=1))
+    test: Outputs = field(
+        default_factory=partial(example_outputs, 90, seed=2, unknown=0.4)
+    )
+
+    def fit(self, train: Outputs) -> Fitted:
+        return self.kind(**self.params).fit(train)
+
+    def known(self, train: Outputs, test: Outputs) -> NDArray[np.float64]:
+        return self.fit(train).score(test).known
+
+    @cached_property
+    def fitted(self) -> Fitted:
+        return self.fit(self.train)
+
+    @cached_property
+    def scores(self) -> Scores:
+        return self.fitted.score(self.test)
+
+    def close(
+        self, got: NDArray[Any], wanted: NDArray[Any], tolerance: float, what: str
+    ) -> None:
+        """Compare scores by their spread; infinities must be in the same places."""
+        finite = wanted[np.isfinite(wanted)]
+        spread = max(float(np.ptp(finite)) if finite.size else 0.0, 1e-300)
+        with np.errstate(invalid="ignore"):
+            gap = np.where(got == wanted, 0.0, np.abs(got - wanted)) / spread
+        worst = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
+        _require(
+            bool(gap[worst] <= tolerance),
+            f"{what}: the score of sample {worst} is {got[worst]:.6g} instead of "
+            f"{wanted[worst]:.6g}, {gap[worst]:.2g} of the spread of the scores (at "
+            f"most {tolerance:g})",
+        )
+
+
+def check_detector(
+    kind: type[Detector] | str,
+    *,
+    params: Mapping[str, Any] | None = None,
+    exact: float = 1e-8,
+    float32: float = 1e-3,
+    libraries: Sequence[str] = ("torch",),
+    skip: Sequence[str] = (),
+) -> list[str]:
+    """Check that a detector keeps to what every detector promises.
+
+    It is fitted to a small made-up network and scored, many times over: in other
+    orders, batches, precisions and array libraries, saved and loaded, alone and in a
+    rejector.
+
+    Parameters
+    ----------
+    kind
+        The class, its name, or ``"package.module:Class"``.
+    params
+        Keyword arguments to build it with.
+    exact
+        How far scores that should be equal may differ, in shares of their spread.
+    float32
+        The same between float32 and float64.
+    libraries
+        Array libraries beside NumPy that the detector runs on; what is not installed
+        is left out. Give ``()`` for a detector that needs NumPy arrays.
+    skip
+        Names of checks to leave out.
+
+    Returns
+    -------
+    list
+        The names of the checks that passed.
+
+    Raises
+    ------
+    AssertionError
+        Lists every check that failed, with the reason.
+
+    Examples
+    --------
+    >>> from openset.detectors import MSP
+    >>> check_detector(MSP)[:2]
+    ['facts', 'parameters']
+    """
+    passed, failed = [], []
+    checks = detector_checks(
+        kind, params=params, exact=exact, float32=float32, libraries=libraries
+    )
+    unknown = sorted(set(skip) - set(checks))
+    if unknown:
+        msg = f"check_detector: skip must be among {', '.join(checks)}, got {unknown}"
+        raise ValueError(msg)
+    for name, check in checks.items():
+        if name in skip:
+            continue
+        try:
+            check()
+        except Exception as error:  # whatever a detector raises
+            failed.append(f"{name}: {type(error).__name__}: {error}")
+        else:
+            passed.append(name)
+    if failed:
+        title = f"{_named(kind)} fails {len(failed)} of {len(failed) + len(passed)}"
+        msg = "\n- ".join([f"check_detector: {title} checks", *failed])
+        raise AssertionError(msg)
+    return passed
+
+
+def detector_checks(
+    kind: type[Detector] | str,
+    *,
+    params: Mapping[str, Any] | None = None,
+    exact: float = 1e-8,
+    float32: float = 1e-3,
+    libraries: Sequence[str] = ("torch",),
+) -> dict[str, Callable[[], None]]:
+    """Return the checks of :func:`check_detector` by name, each to be called alone.
+
+    For ``pytest.mark.parametrize``: every check is then a test of its own.
+    """
+    case = _Case(
+        kind=find(kind) if isinstance(kind, str) else kind,
+        params=params or {},
+        exact=exact,
+        float32=float32,
+        libraries=[name for name in libraries if find_spec(name) is not None],
+    )
+    return {check.__name__.strip("_"): partial(check, case) for check in _CHECKS}
+
+
+def _named(kind: type[Detector] | str) -> str:
+    return kind if isinstance(kind, str) else kind.__name__
+
+
+def _require(holds: bool, sentence: str) -> None:  # noqa: FBT001  # reads as one
+    if not holds:
+        raise AssertionError(sentence)
+
+
+def _facts(case: _Case) -> None:
+    kind = case.kind
+    _require(issubclass(kind, Detector), f"{kind.__name__} must subclass Detector")
+    _require(bool(kind.name), "name must be given")
+    allowed = {"logits", "features"}
+    needs = case.kind(**case.params).score_needs
+    _require(bool(needs), "score_needs must name what scoring looks at")
+    _require(set(needs) <= allowed, f"score_needs must be among {sorted(allowed)}")
+    allowed |= {"labels", "head"}
+    is_known = set(kind.fit_needs) <= allowed
+    _require(is_known, f"fit_needs must be among {sorted(allowed)}")
+
+
+def _parameters(case: _Case) -> None:
+    recipe = case.kind(**case.params)
+    plain = json.loads(json.dumps(recipe.params()))
+    _require(
+        case.kind(**plain).params() == recipe.params(),
+        "params(), written as JSON and read, must build the same recipe",
+    )
+    for name, constraint in case.kind.constraints.items():
+        for value in constraint.bad():
+            try:
+                case.kind(**{**case.params, name: value})
+            except (ValueError, TypeError) as error:
+                said = f"{name} must be"
+                _require(said in str(error), f"{error} must say: {said} ...")
+            else:
+                _require(False, f"{name}={value!r} must raise")  # noqa: FBT003
+
+
+def _ranking(case: _Case) -> None:
+    found = auroc(case.scores)
+    _require(
+        found > 0.5,
+        f"known samples must score higher than unknown ones, got an AUROC of "
+        f"{found:.3f}. Larger means more known: is the sign right?",
+    )
+
+
+def _shape(case: _Case) -> None:
+    scores = case.scores
+    _require(scores.known.shape == (len(case.test),), "one score per sample")
+    _require(not np.isnan(scores.known).any(), "no score may be NaN")
+
+
+def _classes(case: _Case) -> None:
+    wanted = np.asarray(case.test.logits).argmax(axis=1)
+    _require(
+        np.array_equal(case.scores.predicted, wanted),
+        "the predicted class must be the argmax of the logits",
+    )
+
+
+def _missing_input(case: _Case) -> None:
+    other = {"logits": "features", "features": "logits"}
+    for need in case.fitted.detector.score_needs:
+        only = {other[need]: getattr(case.test, other[need])}
+        try:
+            case.fitted.known(Outputs(**only))
+        except ValueError as error:
+            said = f"must have {need}, got none"
+            _require(said in str(error), f"{error} must say: {said}")
+        else:
+            _require(False, f"outputs without {need} must raise")  # noqa: FBT003
+
+
+def _unknowns_in_fitting(case: _Case) -> None:
+    try:
+        case.fit(case.test)
+    except ValueError:
+        return
+    _require(False, "fit must refuse samples labelled -1")  # noqa: FBT003
+
+
+def _sample_order(case: _Case) -> None:
+    rng = np.random.default_rng(0)
+    shuffled, order = (rng.permutation(len(part)) for part in (case.train, case.test))
+    got = case.known(case.train.take(shuffled), case.test.take(order))
+    case.close(got, case.scores.known[order], case.exact, "in another order")
+
+
+def _class_numbers(case: _Case) -> None:
+    order = np.roll(np.arange(N_CLASSES), 1)  # new class c is old class order[c]
+    place = np.append(np.argsort(order), -1)  # label -1 stays -1
+
+    def renumbered(outputs: Outputs) -> Outputs:
+        return Outputs(
+            logits=outputs.logits[:, order],  # type: ignore[index]
+            features=outputs.features,
+            labels=place[outputs.labels],
+            weight=outputs.weight[order],  # type: ignore[index]
+            bias=outputs.bias[order],  # type: ignore[index]
+        )
+
+    got = case.known(renumbered(case.train), renumbered(case.test))
+    case.close(got, case.scores.known, case.exact, "with classes renumbered")
+
+
+def _batches(case: _Case) -> None:
+    for size in (1, 7, 1000):
+        got = case.fitted.score(case.test, batch_size=size).known
+        what = f"in batches of {size}"
+        case.close(got, case.scores.known, case.exact, what)
+
+
+def _precision(case: _Case) -> None:
+    single = [in_library(part, np, np.float32) for part in (case.train, case.test)]
+    wanted, tolerance = case.scores.known, case.float32
+    case.close(case.known(*single), wanted, tolerance, "in float32")
+    got = case.known(single[0], case.test)
+    case.close(got, wanted, tolerance, "fitted in float32")
+    got = case.fitted.score(single[1]).known
+    case.close(got, wanted, tolerance, "scored in float32")
+    half = [in_library(part, np, np.float16) for part in (case.train, case.test)]
+    single = [in_library(part, np, np.float32) for part in half]
+    got = case.known(*half)
+    case.close(got, case.known(*single), tolerance, "in half precision")
+
+
+def _libraries(case: _Case) -> None:
+    for name in case.libraries:
+        xp = import_module(name)
+        train, test = (in_library(part, xp) for part in (case.train, case.test))
+        got = case.known(train, test)
+        case.close(got, case.scores.known, case.exact, f"with {name}")
+        got = case.fitted.to(test.logits).score(test).known
+        case.close(got, case.scores.known, case.exact, f"moved to {name}")
+
+
+def _inputs_untouched(case: _Case) -> None:
+    for name in ("numpy", *case.libraries):
+        xp = import_module(name)
+        own = [in_library(part, xp) for part in (case.train, case.test)]
+        case.known(*own)
+        for before, after in zip((case.train, case.test), own, strict=True):
+            for array in ("logits", "features", "weight", "bias"):
+                values = np.from_dlpack(getattr(after, array))
+                is_same = np.array_equal(values, getattr(before, array))
+                _require(is_same, f"fit and score must not change {array} ({name})")
+
+
+def _memory_maps(case: _Case) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        parts = {"train": case.train, "test": case.test}
+        mapped = [
+            Outputs.load(part.save(Path(folder) / name)) for name, part in parts.items()
+        ]
+        got = case.known(*mapped)
+        case.close(got, case.scores.known, 0.0, "from memory-mapped files")
+        del mapped  # before its files go
+
+
+def _saving(case: _Case) -> None:
+    origin = _plugins.need_importable(case.kind, caller="check_detector")
+    with tempfile.TemporaryDirectory() as folder:
+        path = case.fitted.save(Path(folder) / "fitted.npz")
+        loaded = Fitted.load(path, plugins=[origin])
+    _require(loaded.detector == case.fitted.detector, "the recipe must survive saving")
+    for key, array in case.fitted.state.items():
+        is_same = np.array_equal(loaded.state[key], array)
+        _require(is_same, f"the array {key} must survive saving")
+    got = loaded.score(case.test).known
+    case.close(got, case.scores.known, 0.0, "saved and loaded")
+
+
+def _other_processes(case: _Case) -> None:
+    copied = pickle.loads(pickle.dumps(case.fitted))  # noqa: S301  # made just here
+    got = copied.score(case.test).known
+    case.close(got, case.scores.known, 0.0, "sent to another process")
+
+
+def _rejecting(case: _Case) -> None:
+    origin = _plugins.need_importable(case.kind, caller="check_detector")
+    labels = np.asarray(case.test.labels)
+    rejector = Rejector.calibrate(
+        case.fitted,
+        known=case.test.take(labels >= 0),
+        surrogate=case.test.take(labels < 0),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        saved = rejector.save(Path(folder) / "rejector")
+        loaded = Rejector.load(saved, plugins=[origin])
+        got = loaded.predict(case.test)
+    is_same = np.array_equal(got, rejector.predict(case.test))
+    _require(is_same, "a rejector must decide the same after saving and loading")
+
+
+def _graph(case: _Case) -> None:
+    if find_spec("onnx") is None or find_spec("onnxruntime") is None:
+        return
+    onnx = import_module("openset.integrations.onnx")
+    if case.kind._onnx is Detector._onnx and case.kind.name not in onnx.exportable():
+        return  # a graph is optional
+    labels = np.asarray(case.test.labels)
+    small = in_library(case.test, np, np.float32)
+    rejector = Rejector.calibrate(
+        case.fit(in_library(case.train, np, np.float32)),
+        known=small.take(labels >= 0),
+        surrogate=small.take(labels < 0),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rejector.onnx"
+        onnx.export(rejector, path)
+        session = import_module("onnxruntime").InferenceSession(path.read_bytes())
+    wanted = [one.name for one in session.get_inputs()]
+    inputs = {name: getattr(small, name) for name in wanted if name != "threshold"}
+    got = session.run(["knownness"], inputs)[0].astype(np.float64)
+    case.close(got, rejector.known(small), case.float32, "as an ONNX graph")
+
+
+_CHECKS: tuple[Callable[[_Case], None], ...] = (
+    _facts,
+    _parameters,
+    _ranking,
+    _shape,
+    _classes,
+    _missing_input,
+    _unknowns_in_fitting,
+    _sample_order,
+    _class_numbers,
+    _batches,
+    _precision,
+    _libraries,
+    _inputs_untouched,
+    _memory_maps,
+    _saving,
+    _other_processes,
+    _rejecting,
+    _graph,
+)

@@ -11,9 +11,9 @@ Plugins: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--plugin",
-        metavar="PACKAGE.MODULE:CLASS",
-        help="A detector from outside openset that the rejector may use. Needed only "
-        "if no installed package offers it. May be repeated.",
+        metavar="NAME",
+        help="A detector from outside openset that the rejector may use, as "
+        "package.module:Class. Not needed if an installed package offers it.",
     ),
 ]
 

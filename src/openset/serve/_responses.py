@@ -133,7 +133,7 @@ def _needs(rejector: Rejector) -> tuple[str, ...]:
     """Return the outputs a decision is made from."""
     detector = rejector.fitted.detector
     # Of several combined, the first names the class.
-    first = getattr(detector, "recipes", (detector,))[0]
+    first = (*detector.recipes, detector)[0]
     if type(first)._predict is not Detector._predict:
         return detector.score_needs  # it names the class itself
     # Logits even for detectors that do not read them: the class is their argmax.

@@ -1,0 +1,1 @@
+"""Packages from outside, as their authors would write, install and use them."""

@@ -126,7 +126,6 @@ class Registry(Mapping[str, T], Generic[T]):
             return self._accept(caller, imported(name, caller=caller))
         if name not in self:
             names = self.names()
-            _, _, kind = self._what.partition(" ")
             remedy = _check.near(name, names)
             msg = _check.must(
                 f"one of {', '.join(map(repr, names))}",
@@ -134,7 +133,7 @@ class Registry(Mapping[str, T], Generic[T]):
                 name=argument,
                 got=repr(name),
                 remedy=f"{remedy} " * bool(remedy)
-                + f"Name a {kind} of your own as 'package.module:Name'",
+                + f"Name {self._what} of your own as 'package.module:Name'",
             )
             raise ValueError(msg)
         return self[name]

@@ -1,0 +1,175 @@
+"""Names and what they stand for: registered, offered, imported, read from a file."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from openset import ArtefactError, _plugins
+from openset._plugins import Registry
+from tests.guests.packages import environment, install, python
+
+
+class Animal:
+    """What the registry of these tests holds."""
+
+
+class Cat(Animal):
+    """One."""
+
+
+class Dog(Animal):
+    """Another."""
+
+
+@pytest.fixture
+def registry():
+    accept = _plugins.subclass_of(Animal, "an animal")
+    made = Registry("openset.animals", "an animal", accept, package="animals")
+    made.register("cat", Cat)
+    return made
+
+
+def test_a_name_stands_for_one_thing(registry):
+    registry.register("cat", Cat)  # a module that is reloaded
+    with pytest.raises(ValueError, match=r"not taken, got 'cat', which is .*:Cat"):
+        registry.register("cat", Dog)
+    assert registry["cat"] is Cat
+
+
+def test_what_was_tried_in_a_notebook_may_move_to_a_module(registry):
+    tried = type("Dog", (Animal,), {"__module__": "__main__"})
+    registry.register("dog", tried)
+    registry.register("dog", Dog)
+    assert registry["dog"] is Dog
+
+
+@pytest.mark.parametrize("name", ["", "Cat", "a cat", "a:b", "a,b", 3])
+def test_a_name_can_be_typed_anywhere(registry, name):
+    with pytest.raises(ValueError, match="name must be lower-case letters"):
+        registry.register(name, Dog)
+
+
+def test_what_is_not_listed_is_found(registry):
+    registry.register("dog", Dog, listed=False)
+    assert registry.names() == ["cat"]
+    assert registry.find("dog", caller="test") is Dog
+
+
+def test_a_wrong_name_gets_the_list_and_a_hint(registry):
+    with pytest.raises(ValueError, match="pet must be one of 'cat', got 'kat'"):
+        registry.find("kat", caller="test", argument="pet")
+    with pytest.raises(
+        ValueError, match=r"Did you mean 'cat'\? Name an animal of your"
+    ):
+        registry.find("kat", caller="test")
+
+
+def test_a_path_is_imported(registry):
+    assert registry.find(f"{__name__}:Dog", caller="test") is Dog
+    with pytest.raises(TypeError, match=r"an animal \(a subclass of Animal\), got str"):
+        registry.find("builtins:str", caller="test")
+    with pytest.raises(ImportError, match="nowhere of 'nowhere:Cat' could not be"):
+        registry.find("nowhere:Cat", caller="test")
+    with pytest.raises(ImportError, match="a module sys without it"):
+        registry.find("sys:Cat", caller="test")
+    with pytest.raises(ValueError, match=r"must be 'package\.module:Name', got ':Cat'"):
+        registry.find(":Cat", caller="test")
+
+
+def test_a_file_imports_nothing(registry):
+    with (
+        _plugins.reading_a_file(),
+        pytest.raises(ArtefactError, match="a file must not decide what is imported"),
+    ):
+        registry.find(f"{__name__}:Dog", caller="test")
+    assert registry.find(f"{__name__}:Dog", caller="test") is Dog
+
+
+def trusted(registry, name, written, *plugins):
+    return registry.trusted(name, written, caller="test", plugins=plugins)
+
+
+def test_a_file_gets_what_the_caller_trusts(registry):
+    here = f"{__name__}:Cat"
+    assert trusted(registry, "cat", here) is Cat  # registered
+    with pytest.raises(ArtefactError, match=rf"\('cat' is {here} here\)"):
+        trusted(registry, "cat", "elsewhere:Cat")
+    with pytest.raises(ArtefactError, match=r"plugins=\['elsewhere:Dog'\]"):
+        trusted(registry, "dog", "elsewhere:Dog")
+    with pytest.raises(ArtefactError, match="this version lacks: 'dog'"):
+        trusted(registry, "dog", None)
+    path = f"{__name__}:Dog"
+    assert trusted(registry, "dog", path, path) is Dog
+    with pytest.raises(ArtefactError):  # the caller named another one
+        trusted(registry, "dog", "elsewhere:Dog", path)
+
+
+def test_a_file_that_names_a_module_does_not_import_it(registry, tmp_path, monkeypatch):
+    (tmp_path / "evil_module.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("dog", "evil_module:Dog"):
+        with pytest.raises(ArtefactError):
+            trusted(registry, name, "evil_module:Dog")
+    assert "evil_module" not in sys.modules
+
+
+def test_what_nobody_can_import_is_said():
+    class Inside(Animal):
+        pass
+
+    def reason(value):
+        with pytest.raises(ValueError, match="could not be loaded again") as error:
+            _plugins.need_importable(value, caller="test")
+        return str(error.value)
+
+    assert "inside a function" in reason(Inside)
+    assert "script or notebook" in reason(type("A", (), {"__module__": "__main__"}))
+    assert "without it" in reason(type("A", (), {"__module__": "sys"}))
+    shadow = type("path", (), {"__module__": "os", "__qualname__": "path"})
+    assert "os:path is something else" in reason(shadow)
+    assert _plugins.need_importable(Cat, caller="test") == f"{__name__}:Cat"
+
+
+def test_a_package_is_named_with_its_version():
+    assert _plugins.distribution(np.ndarray) == f"numpy {np.__version__}"
+    assert _plugins.distribution(Cat) is None
+
+
+def test_folders_are_searched_last_and_forgotten(tmp_path):
+    with _plugins.searching(tmp_path):
+        assert sys.path[-1] == str(tmp_path)
+    assert str(tmp_path) not in sys.path
+
+
+def test_entry_points_are_loaded_when_they_are_named(tmp_path):
+    site = install(
+        tmp_path,
+        name="zoo",
+        version="1.0",
+        modules={
+            "zoo.py": "from openset.detectors import Detector\n"
+            "class Lion(Detector):\n"
+            "    def _score(self, state, batch):\n"
+            "        return batch.top_logit\n"
+        },
+        entry_points={
+            "openset.detectors": {"lion": "zoo:Lion", "ghost": "nowhere:Ghost"}
+        },
+    )
+    code = """
+import sys
+from openset import detectors
+print([n for n in detectors.names() if n in ("lion", "ghost")], "zoo" in sys.modules)
+print(detectors.make("lion"), "zoo" in sys.modules)
+try:
+    detectors.make("ghost")
+except ImportError as error:
+    print(error)
+"""
+    said = python(code, cwd=tmp_path, env=environment(site)).splitlines()
+    assert said[0] == "['lion', 'ghost'] False"
+    assert said[1] == "Lion() True"
+    assert said[2].startswith(
+        "detectors: the entry point ghost = nowhere:Ghost of zoo could not be loaded"
+    )

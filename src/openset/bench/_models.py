@@ -15,7 +15,7 @@ from openset import _check
 from openset.bench._read import classifier
 from openset.bench._study import LogisticModel, MLPModel, SklearnModel
 from openset.datasets import Cut, Samples
-from openset.integrations._outputs_of_sklearn import (
+from openset.integrations.sklearn_outputs import (
     features_of,
     linear_head,
     logits_of,

@@ -32,18 +32,26 @@ def command(
         Path, typer.Argument(metavar="STUDY", help="Study file, YAML or TOML.")
     ],
     out: Annotated[
-        Path, typer.Option(help="Run folder, new or of this study.", metavar="DIR")
+        Path,
+        typer.Option(
+            help="Run folder: new, or of an earlier run of this study.", metavar="DIR"
+        ),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and an estimate only.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Print the plan and an estimate of the time, and stop."
+        ),
     ] = False,
     backend: Annotated[
         str, typer.Option(help="loky (this machine), ray, dask or sequential.")
     ] = "loky",
     address: Annotated[
-        str | None, typer.Option(help="Of an existing Ray or Dask cluster.")
+        str | None, typer.Option(help="Address of a running Ray or Dask cluster.")
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Workers; -1 for all cores.")] = -1,
+    jobs: Annotated[
+        int, typer.Option(help="Number of workers; -1 for one per core.")
+    ] = -1,
     save: Annotated[
         list[Path] | None,
         typer.Option(help="Also write the table: .md, .csv, .tex or .parquet."),

@@ -34,10 +34,14 @@ def command(
     metric: Annotated[
         str, typer.Option(help="Ranking metric for the pairwise tests.")
     ] = "openauc",
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    level: Annotated[
+        float, typer.Option(help="Confidence level of the intervals.")
+    ] = 0.95,
     bootstrap: Annotated[
         int,
-        typer.Option(help="Resamples for the intervals that have no formula; 0: none."),
+        typer.Option(
+            help="Bootstrap resamples for intervals that have no formula; 0 for none."
+        ),
     ] = 0,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     latex: Annotated[

@@ -29,25 +29,32 @@ def command(
         typer.Argument(
             metavar="SCORES",
             help="Scores as .npz, .csv or .parquet, with columns "
-            "labels (-1 = unknown), predicted, known and, if you like, groups.",
+            "labels (-1 = unknown), predicted, known and optionally groups.",
         ),
     ],
     threshold: Annotated[
         float | None,
-        typer.Option(help="Also evaluate decisions at it. Choose it on other data."),
+        typer.Option(
+            help="Also report metrics at this threshold. Choose it on other data."
+        ),
     ] = None,
     groups: Annotated[
-        bool, typer.Option("--groups", help="One column per group of unknowns.")
+        bool,
+        typer.Option("--groups", help="Show one column per group of unknown samples."),
     ] = False,
-    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    level: Annotated[
+        float, typer.Option(help="Confidence level of the intervals.")
+    ] = 0.95,
     bootstrap: Annotated[
         int,
-        typer.Option(help="Resamples for the intervals that have no formula; 0: none."),
+        typer.Option(
+            help="Bootstrap resamples for intervals that have no formula; 0 for none."
+        ),
     ] = 0,
     clusters: Annotated[
         bool,
         typer.Option(
-            "--clusters", help="Samples of a group belong together: resample groups."
+            "--clusters", help="Resample whole groups, whose samples are related."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -25,7 +25,7 @@ def command(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")],
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="As an ONNX graph (the only format so far).")
+        bool, typer.Option("--onnx", help="Write an ONNX graph (the only format).")
     ] = False,
     model: Annotated[
         Path | None,

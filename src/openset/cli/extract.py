@@ -33,14 +33,16 @@ def command(
         str,
         typer.Argument(
             metavar="DATA",
-            help="Images in a folder (in folders by class, or not), a .npy or .npz "
-            "file, or the name of a data set.",
+            help="A folder of images (with or without a folder per class), a .npy or "
+            ".npz file, or the name of a data set.",
         ),
     ],
     part: Annotated[
-        str, typer.Option(help="Which part, where the data have some. Default: all.")
+        str, typer.Option(help="Part of the data set, e.g. test (default: all parts).")
     ] = "",
-    root: Annotated[Path | None, typer.Option(help="Folder of the data.")] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Folder where data sets are kept.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path(
         "outputs.npz"
     ),

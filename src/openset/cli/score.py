@@ -22,15 +22,17 @@ openset compare scores/*.npz"""
 def command(
     path: Annotated[
         Path,
-        typer.Argument(metavar="TEST", help="Outputs to score: .npz, or .npy folder."),
+        typer.Argument(
+            metavar="TEST", help="Outputs to score: .npz, or a folder of .npy files."
+        ),
     ],
     detector: Annotated[
         list[str],
         typer.Option(
             "--detector",
             "-d",
-            help="A name from `openset detectors`, with options after a colon "
-            "(knn:k=20). Repeat it for several; they share one pass over the data.",
+            help="A name from `openset detectors`, or package.module:Class, with "
+            "options after a colon (knn:k=20). May be repeated.",
         ),
     ],
     train: Annotated[
@@ -45,7 +47,7 @@ def command(
         ),
     ] = Path("scores"),
     batch_size: Annotated[
-        int | None, typer.Option(help="Samples at a time; the default fits the cache.")
+        int | None, typer.Option(help="Samples scored at a time.")
     ] = None,
 ) -> None:
     """Fit detectors on training outputs and score test outputs."""

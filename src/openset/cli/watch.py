@@ -45,8 +45,8 @@ def command(
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="Scores or Outputs of the time when all was well; by default the "
-            "calibration knowns, as far as the rejector remembers them."
+            help="Scores or Outputs from a period without problems; by default the "
+            "known samples of the calibration."
         ),
     ] = None,
     false_alarms: Annotated[
@@ -56,19 +56,21 @@ def command(
     window: Annotated[
         int | None,
         typer.Option(
-            help="Samples per window; by default every file is one. What is left over "
-            "after the last full window is not compared."
+            help="Samples per window; by default each file is one window. Samples "
+            "after the last full window are not compared."
         ),
     ] = None,
     whole: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Compare with all of the reference, not its knowns alone: for a "
-            "reference that looks like traffic, unknowns included.",
+            help="Compare with all samples of the reference, not only its known ones: "
+            "for a reference recorded in operation.",
         ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One object a line.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
     plugin: Plugins = None,
 ) -> None:
     """Compare new samples with calibration; exit code 1 if something changed.

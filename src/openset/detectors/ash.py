@@ -5,7 +5,7 @@ from typing import Any
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors import _shaping
+from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype
 from openset.detectors.constraints import Boolean, Number, OneOf
@@ -76,7 +76,7 @@ class ASH(Detector):
     relu: bool = False
 
     def _fit(self, train: Outputs) -> State:
-        return _shaping.head("ASH", train)
+        return shaping.head("ASH", train)
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)
@@ -86,7 +86,7 @@ class ASH(Detector):
         features = batch.features
         if self.relu:
             features = xp.maximum(features, xp.zeros_like(features[:1, :]))
-        k = _shaping.n_kept(features.shape[1], self.percentile)
+        k = shaping.n_kept(features.shape[1], self.percentile)
 
         def survivors(rows: Array) -> Array:
             is_kept = _largest(rows, k)
@@ -96,11 +96,11 @@ class ASH(Detector):
 
         shaped = _xp.by_rows(survivors, features)
         if self.variant == "s":
-            shaped = shaped * _shaping.expansion("ASH", features, k)[:, None]
-        return _xp.logsumexp(_shaping.head_logits(state, shaped))
+            shaped = shaped * shaping.expansion("ASH", features, k)[:, None]
+        return _xp.logsumexp(shaping.head_logits(state, shaped))
 
     def _predict(self, state: State, batch: Batch) -> Array:
-        return _shaping.head_class(state, batch.features)
+        return shaping.head_class(state, batch.features)
 
 
 def _largest(rows: Array, k: int) -> Array:

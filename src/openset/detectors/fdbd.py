@@ -5,7 +5,7 @@ from typing import Any
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors import _shaping
+from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
 from openset.detectors._moments import mean_feature
@@ -63,7 +63,7 @@ class FDBD(Detector):
     origin: str = "mean"
 
     def _fit(self, train: Outputs) -> State:
-        weight = _shaping.head("FDBD", train)["weight"]
+        weight = shaping.head("FDBD", train)["weight"]
         xp = _xp.array_namespace(weight)
         weight = xp.astype(weight, xp.float64)
         n_classes = weight.shape[0]

@@ -5,7 +5,7 @@ from typing import Any
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors import _shaping
+from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
 from openset.detectors._moments import mean_feature
@@ -55,7 +55,7 @@ class NCI(Detector):
     alpha: float = 1e-3
 
     def _fit(self, train: Outputs) -> State:
-        weight = _shaping.head("NCI", train)["weight"]
+        weight = shaping.head("NCI", train)["weight"]
         state = {"weight": weight, "mean": mean_feature(train)}
         return in_dtype(state, working_dtype(train))
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors import _shaping
+from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
 from openset.detectors.constraints import Integer, Number
@@ -71,7 +71,7 @@ class ReAct(Detector):
         batches = fit_batches(train, rows)
         values = np.concatenate([_xp.to_numpy(b.features).ravel() for b in batches])
         clip = np.percentile(values, self.percentile, overwrite_input=True)
-        head = _shaping.head("ReAct", train)
+        head = shaping.head("ReAct", train)
         return {"clip": _xp.moved(clip.astype(values.dtype), head["bias"]), **head}
 
     def _ready(self, state: State, dtype: Any) -> State:
@@ -80,7 +80,7 @@ class ReAct(Detector):
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         clipped = xp.minimum(batch.features, state["clip"])
-        return _xp.logsumexp(_shaping.head_logits(state, clipped))
+        return _xp.logsumexp(shaping.head_logits(state, clipped))
 
     def _predict(self, state: State, batch: Batch) -> Array:
-        return _shaping.head_class(state, batch.features)
+        return shaping.head_class(state, batch.features)

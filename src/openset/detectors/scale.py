@@ -5,7 +5,7 @@ from typing import Any
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors import _shaping
+from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype
 from openset.detectors.constraints import Boolean, Number
@@ -68,7 +68,7 @@ class SCALE(Detector):
     relu: bool = False
 
     def _fit(self, train: Outputs) -> State:
-        return {"bias": _shaping.head("SCALE", train)["bias"]}
+        return {"bias": shaping.head("SCALE", train)["bias"]}
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)
@@ -78,8 +78,8 @@ class SCALE(Detector):
         features = batch.features
         if self.relu:
             features = xp.maximum(features, xp.zeros_like(features[:1, :]))
-        k = _shaping.n_kept(features.shape[1], self.percentile)
-        scale = _shaping.expansion("SCALE", features, k)
+        k = shaping.n_kept(features.shape[1], self.percentile)
+        scale = shaping.expansion("SCALE", features, k)
 
         bias, highest = state["bias"], xp.max(state["bias"])
         if float(highest - xp.min(bias)) > _MAX_BIAS_RANGE:

@@ -5,7 +5,7 @@ from typing import Any
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors import _shaping
+from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
 from openset.detectors.constraints import Integer, Optional
@@ -63,7 +63,7 @@ class ViM(Detector):
     dim: int | None = None
 
     def _fit(self, train: Outputs) -> State:
-        head = _shaping.head("ViM", train)
+        head = shaping.head("ViM", train)
         xp = _xp.array_namespace(head["weight"])
         weight = xp.astype(head["weight"], xp.float64)
         dim = self._dim(weight.shape[1])

@@ -25,8 +25,8 @@ from sklearn.utils.validation import (
 from openset import _check, detectors, thresholds
 from openset._types import UNKNOWN
 from openset.detectors import Detector, Fitted
-from openset.integrations._folds_of_sklearn import Given, splits
-from openset.integrations._outputs_of_sklearn import (
+from openset.integrations._sklearn_folds import Given, splits
+from openset.integrations.sklearn_outputs import (
     CALLER,
     classes_of,
     looks_at_features,

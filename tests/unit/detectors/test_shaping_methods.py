@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from openset import Outputs
 from openset.detectors import ASH, SCALE, ReAct
-from openset.detectors._shaping import n_kept
+from openset.detectors.shaping import n_kept
 from openset.testing import example_outputs as split
 
 

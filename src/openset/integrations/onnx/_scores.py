@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp, detectors
 from openset.detectors import Detector, Fitted
-from openset.detectors._shaping import n_kept
 from openset.detectors.combined import Combined
+from openset.detectors.shaping import n_kept
 from openset.integrations.onnx import _combined as _ranks
 from openset.integrations.onnx._graph import (
     Graph,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset.detectors import Batch, Detector
 from openset.detectors._batch import State
-from openset.integrations._outputs_of_sklearn import CALLER
+from openset.integrations.sklearn_outputs import CALLER
 
 
 def splits(

@@ -1,5 +1,6 @@
-"""Files: written to a temporary name and renamed, read without unpickling."""
+"""Files: written to a temporary name and renamed, locked, read without unpickling."""
 
+import errno
 import os
 import shutil
 import tempfile
@@ -196,3 +197,36 @@ def pick(
         )
         raise ArtefactError(msg)
     return {name: arrays[name] for name in (*required, *optional) if name in arrays}
+
+
+# What file systems without locks answer: some network folders.
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
+
+
+@contextmanager
+def locked(path: Path, *, busy: str = "") -> Iterator[bool]:
+    """Hold the lock file `path`; only one process or thread can at a time.
+
+    Waits for whoever holds the lock, or raises BlockingIOError with the message `busy`
+    if that is given. The operating system releases the lock when its holder ends,
+    however it ends; the file stays. Yields False, without a lock, where the file system
+    has none.
+    """
+    from filelock import FileLock, Timeout  # noqa: PLC0415  # not for `import openset`
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The soft lock that filelock falls back on would outlive a killed process.
+    lock = FileLock(path, fallback_to_soft=False)
+    is_held = True
+    try:
+        lock.acquire(blocking=not busy)
+    except Timeout as error:
+        raise BlockingIOError(busy) from error
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        is_held = False
+    try:
+        yield is_held
+    finally:
+        lock.release()

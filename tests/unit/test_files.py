@@ -1,5 +1,9 @@
-"""Files appear whole or not at all, and errors name them."""
+"""Files appear whole or not at all, and one process at a time holds a lock."""
 
+import errno
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -46,3 +50,94 @@ def test_other_errors_are_left_as_they_are(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         _io.write(tmp_path / "scores.npz", of_another_file)
     assert caught.value.filename.endswith("absent.npy")
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from openset import _io
+with _io.locked(Path(sys.argv[1])) as is_held:
+    print(is_held, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """Start a process that holds the lock until it is killed."""
+    command = [sys.executable, "-c", HOLDER, str(tmp_path / "lock")]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(  # noqa: S603  # our own program
+        command, stdin=pipe, stdout=pipe, text=True
+    )
+    assert process.stdout.readline().strip() == "True"
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_lock_dies_with_the_process_that_holds_it(tmp_path, holder):
+    path = tmp_path / "lock"
+    with (
+        pytest.raises(BlockingIOError, match=r"^somebody is at it$"),
+        _io.locked(path, busy="somebody is at it"),
+    ):
+        pass
+    holder.kill()  # SIGKILL: it can clean up nothing
+    holder.wait()
+    assert path.exists()
+    with _io.locked(path, busy="somebody is at it") as is_held:
+        assert is_held
+
+
+def test_two_threads_never_hold_a_lock_at_once(tmp_path):
+    inside, most = [], []
+    barrier = threading.Barrier(4)
+
+    def work():
+        barrier.wait()
+        for _ in range(10):
+            with _io.locked(tmp_path / "lock") as is_held:
+                assert is_held
+                inside.append(1)
+                threading.Event().wait(0.0005)  # gives the others a chance to break in
+                most.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * 40
+
+
+def test_an_error_inside_releases_the_lock(tmp_path):
+    with pytest.raises(KeyError), _io.locked(tmp_path / "lock"):
+        raise KeyError
+    with _io.locked(tmp_path / "lock", busy="still held") as is_held:
+        assert is_held
+
+
+def test_a_file_system_without_locks_is_told_to_the_caller(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl", reason="file locks of this system differ")
+
+    def answers(number):
+        def flock(descriptor, operation):
+            raise OSError(number, "refused")
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+
+    for number in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
+        answers(number)
+        with _io.locked(tmp_path / "lock", busy="held") as is_held:
+            assert not is_held
+    answers(errno.EIO)  # a broken disk is no such file system
+    with pytest.raises(OSError, match="refused"), _io.locked(tmp_path / "lock"):
+        pass
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"), _io.locked(tmp_path / "file" / "lock"):
+        pass

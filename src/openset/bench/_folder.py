@@ -2,8 +2,8 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +13,14 @@ from openset.bench._read import parse
 from openset.protocols import Draws, Protocol
 from openset.runs import read_cells, results
 
-try:
-    import fcntl
-except ImportError:  # pragma: no cover  # a system without file locks
-    fcntl = None  # type: ignore[assignment]
 
-
-@contextmanager
-def locked(run: Path) -> Iterator[None]:
-    """Keep a second run out; the lock goes with the process, however it ends."""
-    run.mkdir(parents=True, exist_ok=True)
-    with (run / ".lock").open("w") as stream:
-        if fcntl is not None:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                msg = (
-                    f"bench: {run} must be free, got another run that writes to it. "
-                    "Wait for it, or choose another --out"
-                )
-                raise BlockingIOError(msg) from error
-        yield
+def locked(run: Path) -> AbstractContextManager[bool]:
+    """Keep a second run out of the run folder."""
+    busy = (
+        f"bench: {run} must be free, got another run that writes to it. "
+        "Wait for it to end, or choose another --out"
+    )
+    return _io.locked(run / ".lock", busy=busy)
 
 
 def adopt(run: Path, made: Plan, text: bytes, ending: str) -> None:

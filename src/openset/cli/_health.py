@@ -13,7 +13,15 @@ from openset import _io, datasets
 from openset._version import __version__
 from openset.datasets._locations import default_root
 
-BASE = ("numpy", "scipy", "scikit-learn", "array-api-compat", "typer", "rich")
+BASE = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "array-api-compat",
+    "typer",
+    "rich",
+    "filelock",
+)
 
 NETWORKS = ("torchvision", "timm")
 """Where ``openset train --network`` takes networks from, besides ours."""

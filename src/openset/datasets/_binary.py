@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from openset._types import ArtefactError
 from openset.datasets._dataset import Dataset, stacked
-from openset.datasets._fetch import File
+from openset.datasets._download import File
 from openset.datasets._locations import Place, reading
 
 _MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"

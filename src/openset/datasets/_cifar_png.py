@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import ArtefactError
-from openset.datasets import _fetch, _inputs
+from openset.datasets import _download, _inputs
 from openset.datasets._dataset import Dataset, stacked
-from openset.datasets._fetch import File
+from openset.datasets._download import File
 from openset.datasets._locations import Place, reading
 
 CLASSES = (
@@ -96,7 +96,7 @@ def cifar10(place: Place) -> Dataset:
         raise FileNotFoundError(msg)
     if place.verify:
         for file in FILES:
-            _fetch.check(folder / file.name, file.digest)
+            _download.check(folder / file.name, file.digest)
     train = [f"data_batch_{i}.png" for i in range(1, 6)]
     parts = {
         "train": _part(folder, train, "train_lables.json"),

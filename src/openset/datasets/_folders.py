@@ -7,7 +7,7 @@ import numpy as np
 
 from openset._types import ArtefactError
 from openset.datasets._dataset import Dataset
-from openset.datasets._fetch import File
+from openset.datasets._download import File
 from openset.datasets._inputs import ImageFiles, image_paths
 from openset.datasets._locations import Place, reading
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset._types import ArtefactError
-from openset.datasets import _fetch, _inputs
+from openset.datasets import _download, _inputs
 from openset.datasets._dataset import Dataset, consecutive
 
 _PARTS = {
@@ -193,8 +193,8 @@ def _reading(hub: Any, path: str, *, offline: bool) -> Iterator[None]:
         msg = (
             f"datasets.load: 'hf:{path}' is neither a folder here nor in the cache of "
             f"the Hugging Face hub, and downloads are switched off (offline=True or "
-            f"{_fetch.OFFLINE}=1). Load it once with downloads, or put a copy made by "
-            f"save_to_disk into\n  {path}"
+            f"{_download.OFFLINE}=1). Load it once with downloads, or put a copy made "
+            f"by save_to_disk into\n  {path}"
         )
         raise FileNotFoundError(msg) from error
     except Exception as error:

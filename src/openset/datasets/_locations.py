@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from openset import _io
 from openset._types import ArtefactError
-from openset.datasets import _fetch
-from openset.datasets._fetch import File
-from openset.datasets._lock import locked
+from openset.datasets import _download
+from openset.datasets._download import File
 
 ROOT = "OPENSET_DATA"
 
@@ -81,14 +81,14 @@ class Place:
         if missing and (self.offline or not all(file.urls for file in missing)):
             raise FileNotFoundError(self.how_to_get(missing))
         for file in missing:
-            _fetch.download(file, self.folder / file.name)
+            _download.download(file, self.folder / file.name)
         paths = []
         for file in wanted:
             path = self.find(file.name)
             if path is None:  # deleted under our hands
                 raise FileNotFoundError(self.how_to_get([file]))
             if self.verify and file not in missing:  # a download was checked already
-                _fetch.check(path, file.digest)
+                _download.check(path, file.digest)
             paths.append(path)
         return paths
 
@@ -98,7 +98,7 @@ class Place:
         if found is not None:
             return found
         paths = self.files(*archives)
-        with locked(self.folder / f".{marker}.lock"):
+        with _io.locked(self.folder / f".{marker}.lock"):
             if self.find(marker) is None:  # else somebody was faster
                 for path in paths:
                     unpack(path, self.folder, last=marker)
@@ -120,7 +120,7 @@ class Place:
         if by_hand:
             why = "its publisher offers no direct download"
         else:
-            why = f"downloads are switched off (offline=True or {_fetch.OFFLINE}=1)"
+            why = f"downloads are switched off (offline=True or {_download.OFFLINE}=1)"
         return (
             f"datasets.load: {self.name!r} is not under {self.root}, and {why}. Put\n"
             + "\n".join(lines)

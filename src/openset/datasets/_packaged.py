@@ -14,7 +14,7 @@ from openset._types import ArtefactError
 from openset.datasets import _inputs
 from openset.datasets._cifar_png import CLASSES
 from openset.datasets._dataset import Dataset, stacked
-from openset.datasets._fetch import File
+from openset.datasets._download import File
 from openset.datasets._locations import reading
 
 Arrays = dict[str, NDArray[Any]]

@@ -8,7 +8,7 @@ from openset import _check
 from openset.datasets import _folders, _inputs
 from openset.datasets._arrays import from_npz
 from openset.datasets._dataset import Dataset
-from openset.datasets._fetch import is_offline
+from openset.datasets._download import is_offline
 from openset.datasets._hub import from_hub, is_saved
 from openset.datasets._locations import Place, default_root
 from openset.datasets._sources import REGISTRY, Source

@@ -14,7 +14,7 @@ from openset.datasets import (
     _text,
 )
 from openset.datasets._dataset import Dataset
-from openset.datasets._fetch import File
+from openset.datasets._download import File
 from openset.datasets._locations import Place
 from openset.datasets._packaged import Packaged
 

@@ -3,7 +3,6 @@
 import importlib.util
 import os
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -53,7 +52,8 @@ class Web:
         self.cut_after = []  # bytes to send before hanging up, one entry per request
         self.status = []  # status codes to answer with, one entry per request
         self.wrong_range = False
-        self.pause = 0.0  # seconds between two chunks
+        self.gate = threading.Event()  # cleared: no more than a first chunk is sent
+        self.gate.set()
         self.sent = 0  # bytes of files sent so far
         self.says_length = True
         self.url = ""
@@ -95,7 +95,7 @@ class Web:
         handler.close_connection = True
 
     def send(self, handler, body, size=4096):
-        """Send chunk by chunk, slowly if asked to."""
+        """Send chunk by chunk, the first one whether the gate is open or not."""
         for start in range(0, len(body), size):
             try:
                 handler.wfile.write(body[start : start + size])
@@ -103,14 +103,13 @@ class Web:
             except OSError:  # whoever asked is gone
                 return
             self.sent += len(body[start : start + size])
-            if self.pause:
-                time.sleep(self.pause)
+            self.gate.wait()
 
 
 @pytest.fixture
 def web(monkeypatch):
     """Start a web server on this machine for one test."""
-    monkeypatch.setattr("openset.datasets._fetch.PAUSE", 0.0)
+    monkeypatch.setattr("openset.datasets._download.PAUSE", 0.0)
     # A proxy of the person who runs the tests must not be asked for 127.0.0.1.
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     state = Web()
@@ -127,6 +126,7 @@ def web(monkeypatch):
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     yield state
+    state.gate.set()
     server.shutdown()
     thread.join()
     server.server_close()

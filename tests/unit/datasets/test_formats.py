@@ -10,7 +10,7 @@ import pytest
 from scipy.io import savemat
 
 from openset import ArtefactError, datasets
-from openset.datasets._fetch import File
+from openset.datasets._download import File
 from openset.datasets._locations import Place, unpack
 
 Image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")

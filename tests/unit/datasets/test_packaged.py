@@ -78,7 +78,7 @@ def test_lossy_images_equal_those_of_the_other_loader(
     "file", ["cifar10_webp.npz", "svhn_webp.npz", "omniglot.npz.xz"]
 )
 def test_checksums_of_the_large_files_fit(file, data_root):
-    from openset.datasets._fetch import check  # noqa: PLC0415
+    from openset.datasets._download import check  # noqa: PLC0415
 
     digests = {
         s.packaged.file.name: s.packaged.file.digest

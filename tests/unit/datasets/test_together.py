@@ -1,5 +1,6 @@
 """Several processes that want the same data set at once."""
 
+import errno
 import hashlib
 import io
 import os
@@ -13,10 +14,8 @@ from pathlib import Path
 import pytest
 
 import openset
-from openset.datasets import _lock
-from openset.datasets._fetch import File, download
+from openset.datasets._download import File, download
 from openset.datasets._locations import Place, merge, unpack
-from openset.datasets._lock import locked
 
 BODY = os.urandom(1 << 16)
 DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
@@ -25,7 +24,7 @@ SOURCES = str(Path(openset.__file__).parents[1])
 PROGRAM = """
 import sys
 from pathlib import Path
-from openset.datasets._fetch import File, download
+from openset.datasets._download import File, download
 url, digest, target = sys.argv[1:]
 print(download(File("data.bin", digest, (url,)), Path(target)).stat().st_size)
 """
@@ -47,27 +46,52 @@ def start(file, target):
     )
 
 
-def wait_for(condition, seconds=30.0):
-    end = time.monotonic() + seconds
+def wait_for(condition):
+    end = time.monotonic() + 60.0  # far beyond what it takes; a hang must fail
     while not condition():
         assert time.monotonic() < end, "nothing happened"
         time.sleep(0.005)
 
 
+def left_in(folder):
+    """Return the names of the files that are not lock files."""
+    return {p.name for p in folder.iterdir() if p.suffix != ".lock"}
+
+
+def run_threads(n, work):
+    threads = [threading.Thread(target=work) for _ in range(n)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+@pytest.fixture
+def no_locks(monkeypatch):
+    """Let the file system answer as one without locks does."""
+    fcntl = pytest.importorskip("fcntl", reason="file locks of this system differ")
+
+    def refuse(descriptor, operation):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
 def test_of_two_processes_one_downloads_and_both_have_the_file(web, file, tmp_path):
-    web.pause = 0.05  # 16 chunks: the second process comes while the first is at it
+    web.gate.clear()
     target = tmp_path / "set" / "data.bin"
     running = [start(file, target) for _ in range(2)]
+    wait_for(lambda: web.requests)  # one of them is at it
+    web.gate.set()
     for process in running:
         out, errors = process.communicate(timeout=60)
         assert (process.returncode, out.strip(), errors) == (0, str(len(BODY)), "")
     assert target.read_bytes() == BODY
     assert web.requests == [None]
-    assert [p.name for p in target.parent.iterdir()] == ["data.bin"]
+    assert left_in(target.parent) == {"data.bin"}
 
 
 def test_what_a_killed_process_left_is_continued_by_the_next(web, file, tmp_path):
-    web.pause = 0.05
+    web.gate.clear()
     target = tmp_path / "data.bin"
     part = tmp_path / "data.bin.part"
     killed = start(file, target)
@@ -75,6 +99,7 @@ def test_what_a_killed_process_left_is_continued_by_the_next(web, file, tmp_path
     waiting = start(file, target)
     killed.kill()
     killed.communicate()
+    web.gate.set()
     out, errors = waiting.communicate(timeout=60)
     assert (waiting.returncode, out.strip(), errors) == (0, str(len(BODY)), "")
     assert target.read_bytes() == BODY
@@ -85,15 +110,12 @@ def test_what_a_killed_process_left_is_continued_by_the_next(web, file, tmp_path
 
 
 def test_threads_wait_for_each_other_too(web, file, tmp_path):
-    web.pause = 0.01
+    web.gate.clear()
     target = tmp_path / "data.bin"
     found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(download(file, target)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = run_threads(4, lambda: found.append(download(file, target)))
+    wait_for(lambda: web.requests)
+    web.gate.set()
     for thread in threads:
         thread.join()
     assert found == [target] * 4
@@ -101,80 +123,29 @@ def test_threads_wait_for_each_other_too(web, file, tmp_path):
     assert len(web.requests) == 1
 
 
-def test_without_locks_each_writes_a_part_of_its_own(web, file, tmp_path, monkeypatch):
-    def refuse(descriptor):
-        raise OSError(38, "Function not implemented")
-
-    monkeypatch.setattr(_lock, "_lock", refuse)
-    web.pause = 0.01
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_each_writes_a_part_of_its_own(web, file, tmp_path):
+    web.gate.clear()
     target = tmp_path / "data.bin"
     (tmp_path / "data.bin.part").write_bytes(b"of somebody else")
     found = []
-    threads = [
-        threading.Thread(target=lambda: found.append(download(file, target)))
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = run_threads(2, lambda: found.append(download(file, target)))
+    wait_for(lambda: len(web.requests) == 2)  # neither waits for the other
+    web.gate.set()
     for thread in threads:
         thread.join()
     assert found == [target] * 2
     assert target.read_bytes() == BODY
     assert (tmp_path / "data.bin.part").read_bytes() == b"of somebody else"
-    left = {p.name for p in tmp_path.iterdir()} - {".data.bin.lock"}
-    assert left == {"data.bin", "data.bin.part"}
+    assert left_in(tmp_path) == {"data.bin", "data.bin.part"}
 
 
-def test_without_locks_a_failure_leaves_no_part_behind(
-    web, file, tmp_path, monkeypatch
-):
-    def refuse(descriptor):
-        raise OSError(38, "Function not implemented")
-
-    monkeypatch.setattr(_lock, "_lock", refuse)
+@pytest.mark.usefixtures("no_locks")
+def test_without_locks_a_failure_leaves_no_part_behind(web, file, tmp_path):
     web.cut_after = [10, 10, 10]
     with pytest.raises(ConnectionError):
         download(file, tmp_path / "data.bin")
     assert list(tmp_path.glob("*.part")) == []
-
-
-# --- the lock itself ------------------------------------------------------------------
-
-
-def test_two_never_hold_the_lock_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(_lock, "PAUSE", 0.001)
-    inside, most = [], []
-
-    def work():
-        for _ in range(20):
-            with locked(tmp_path / "lock") as is_held:
-                assert is_held
-                inside.append(1)
-                most.append(len(inside))
-                time.sleep(0.0005)
-                inside.pop()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(most) == 80
-    assert set(most) == {1}
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_file_left_behind_is_nobodys(tmp_path):
-    (tmp_path / "lock").touch()
-    with locked(tmp_path / "lock") as is_held:
-        assert is_held
-
-
-def test_an_error_inside_gives_the_lock_back(tmp_path):
-    with pytest.raises(KeyError), locked(tmp_path / "lock"):
-        raise KeyError
-    with locked(tmp_path / "lock") as is_held:
-        assert is_held
 
 
 # --- unpacking ------------------------------------------------------------------------
@@ -203,14 +174,11 @@ def test_several_unpack_the_same_archive_at_once(tmp_path):
         except OSError as error:
             troubles.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    for thread in run_threads(4, work):
         thread.join()
     assert troubles == []
     assert seen == [200] * 4  # whoever sees the tree sees all of it
-    assert {p.name for p in (tmp_path / "set").iterdir()} == {"tree"}
+    assert left_in(tmp_path / "set") == {"tree"}
 
 
 def test_the_marker_of_loose_files_appears_last(tmp_path, monkeypatch):

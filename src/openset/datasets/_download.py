@@ -1,4 +1,7 @@
-"""Getting files: found on disk, or downloaded, resumed and checked."""
+"""Downloads that are resumed after an interruption, and checked.
+
+Not pooch: it starts an interrupted download again from zero, and takes one address.
+"""
 
 import hashlib
 import http.client
@@ -13,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from openset import _io
 from openset._types import ArtefactError
-from openset.datasets._lock import locked
 
 OFFLINE = "OPENSET_OFFLINE"
 ATTEMPTS = 3
@@ -66,20 +69,20 @@ def download(file: File, target: Path) -> Path:
     file one fetches it; the others wait and find it there.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.with_name(f".{target.name}.lock")) as is_alone:
+    with _io.locked(target.with_name(f".{target.name}.lock")) as is_alone:
         if target.exists():  # somebody was faster, and checked it
             return target
         # Without locks nobody may continue what another one is writing.
         mine = "" if is_alone else f".{secrets.token_hex(4)}"
         part = target.with_name(f"{target.name}{mine}.part")
         try:
-            return _fetch(file, target, part)
+            return _from_any(file, target, part)
         finally:
             if mine:
                 part.unlink(missing_ok=True)
 
 
-def _fetch(file: File, target: Path, part: Path) -> Path:
+def _from_any(file: File, target: Path, part: Path) -> Path:
     troubles = []
     # What an earlier call left may be of another file: then once more from the start.
     again = file.urls[:1] if part.exists() else ()

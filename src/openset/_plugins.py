@@ -69,10 +69,12 @@ class Registry(Mapping[str, T], Generic[T]):
         was tried in a notebook may move to a module; any other value under a name that
         is taken is refused. What is not `listed` is found, but not among the names.
         """
-        is_plain = isinstance(name, str) and name.replace("_", "").isalnum()
+        is_plain = (
+            isinstance(name, str) and name.replace("_", "").replace("-", "").isalnum()
+        )
         if not is_plain or name != name.lower():
             msg = _check.must(
-                "lower-case letters, digits and underscores",
+                "lower-case letters, digits, hyphens and underscores",
                 caller=f"{self._package}.register",
                 name="name",
                 got=repr(name),

@@ -14,7 +14,7 @@ from openset.bench._plan import OutputsSource, Plan, Task, folder_of
 from openset.bench._run import protocols_of
 from openset.bench._study import MLPModel, NetworkModel, ProtocolEntry
 from openset.bench._worker import Locations
-from openset.datasets._locations import default_root
+from openset.datasets import default_root
 from openset.protocols import Protocol
 
 # Multiplications a second of one thread of a common machine, and what a cell costs

@@ -167,8 +167,8 @@ def _at_most(samples: Samples, n: int | None, seed: int) -> Samples:
 
 
 def _load(name: str, base: Path, root: Path) -> Dataset:
-    is_path = name not in datasets.REGISTRY and not name.startswith("hf:")
-    return _loaded(str(base / name) if is_path else name, str(root))
+    is_name = datasets.is_name(name)
+    return _loaded(name if is_name else str(base / name), str(root))
 
 
 # A worker meets the same data set again and again; three are what a protocol joins.

@@ -21,7 +21,7 @@ from openset.bench._study import (
     SklearnModel,
     Study,
 )
-from openset.checks._study import ORIGINS
+from openset.checks import TUNED_ON
 from openset.selection import KINDS
 from openset.thresholds import OBJECTIVES
 
@@ -183,7 +183,7 @@ def _check_parts(study: Study, name: str) -> None:
             msg = _check.must(rule, caller=name, name=key, got=repr(metric))
             raise ValueError(msg)
     for i, origin in enumerate(study.tuned_on):
-        _check.one_of(name, f"tuned_on[{i}]", origin, ORIGINS)
+        _check.one_of(name, f"tuned_on[{i}]", origin, TUNED_ON)
     _check_calibrate(name, study)
     if not study.outputs and not (study.protocols and study.models):
         missing = "models" if study.protocols else "protocols"
@@ -225,8 +225,8 @@ def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:
         raise ValueError(msg)
     for key in ("data", "unknown_data", "negative_data", "surrogate_data"):
         value = getattr(entry, key, "")
-        is_path = value.startswith("hf:") or "." in value or "/" in value
-        if value and not is_path:
+        is_path = "." in value or "/" in value
+        if value and not datasets.is_name(value) and not is_path:
             _check.one_of(name, f"{path}.{key}", value, datasets.names())
 
 

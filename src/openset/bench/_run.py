@@ -17,7 +17,7 @@ from openset.bench._plan import OutputsSource, Plan, Task, folder_of, plan
 from openset.bench._read import check, read
 from openset.bench._study import Study
 from openset.bench._worker import Locations
-from openset.datasets._locations import default_root
+from openset.datasets import default_root
 from openset.protocols import Protocol
 
 T = TypeVar("T", OutputsSource, Task)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from openset.checks._study import Study
+from openset.checks._evidence import Evidence
 
 Status = Literal["passed", "finding", "not applicable"]
 
@@ -70,7 +70,7 @@ class Check:
 
     code: str
     title: str
-    look: Callable[[Study], Outcome]
+    look: Callable[[Evidence], Outcome]
     guidelines: tuple[int, ...] = ()
     reads_scores: bool = False
 
@@ -79,12 +79,14 @@ class Check:
         """The page that explains the check."""
         return f"docs/checks/{self.code}.md"
 
-    def __call__(self, study: Study) -> Finding:
-        outcome = self.look(study)
+    def __call__(self, evidence: Evidence) -> Finding:
+        outcome = self.look(evidence)
         message = outcome.message
-        if self.reads_scores and study.n_left_out and outcome.status == "passed":
-            n = len(study.scores)
-            message += f" (a sample: {n:,} of {n + study.n_left_out:,} sets of scores)"
+        if self.reads_scores and evidence.n_left_out and outcome.status == "passed":
+            n = len(evidence.scores)
+            message += (
+                f" (a sample: {n:,} of {n + evidence.n_left_out:,} sets of scores)"
+            )
         return Finding(
             code=self.code,
             title=self.title,

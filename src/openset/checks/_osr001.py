@@ -1,18 +1,18 @@
 """OSR001: all problems of a study have one openness."""
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._study import Study
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Count the different values of openness."""
-    if not study.protocols:
+    if not evidence.protocols:
         return not_applicable("no protocols given")
     # Nine digits: (4, 3) and (8, 6) have one openness, whatever the rounding.
-    values = sorted({round(p.openness, 9) for p in study.protocols})
+    values = sorted({round(p.openness, 9) for p in evidence.protocols})
     if len(values) == 1:
         return found(
-            f"all {len(study.protocols)} protocols have openness {values[0]:.3f}",
+            f"all {len(evidence.protocols)} protocols have openness {values[0]:.3f}",
             "Add problems with other class counts: "
             "protocols.grid(classes, openness=[0.1, 0.2, 0.3])",
         )

@@ -1,15 +1,15 @@
 """OSR002: at some openness, one draw of classes stands for all."""
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._study import Study
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Count the different class draws at each openness."""
-    if not study.protocols:
+    if not evidence.protocols:
         return not_applicable("no protocols given")
     draws: dict[float, set[object]] = {}
-    for p in study.protocols:
+    for p in evidence.protocols:
         # Not p.problem: other surrogate classes make no other draw.
         draw = (
             p.source,

@@ -1,16 +1,16 @@
 """OSR003: closed-set or detection quality is reported, but not both in one."""
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import DETECTION, JOINT
-from openset.checks._study import Study
+from openset.checks._metric_names import DETECTION, JOINT
 
 # CCR is the Halfpoint score with accuracy as its base.
 _HALFPOINT = frozenset({"halfpoint_score", "ccr"})
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Look which metrics go without the one that should stand beside them."""
-    bases = study.bases
+    bases = evidence.bases
     if not bases:
         return not_applicable("no metrics named; give results or a headline")
     if "inner_score" in bases and not bases & _HALFPOINT:

@@ -1,19 +1,19 @@
 """OSR004: lopsided test sets, and a metric that depends on their proportions."""
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import PREVALENCE
-from openset.checks._study import Study
+from openset.checks._metric_names import PREVALENCE
 from openset.metrics import imbalance_ratio
 
 LIMIT = 2.0
 """From here on, always naming the larger side is right two times out of three."""
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Compare the number of known and unknown samples of each test set."""
     ratios = {
         name: imbalance_ratio(scores)
-        for name, scores in study.scores.items()
+        for name, scores in evidence.scores.items()
         if scores.n_known and scores.n_unknown
     }
     if not ratios:
@@ -23,9 +23,9 @@ def look(study: Study) -> Outcome:
     seen = f"{span} known samples per unknown one"
     if low > 1 / LIMIT and high < LIMIT:
         return passed(seen)
-    if not study.reported:
+    if not evidence.reported:
         return not_applicable(f"{seen}; no metrics named: give results or a headline")
-    touched = sorted(study.bases & PREVALENCE)
+    touched = sorted(evidence.bases & PREVALENCE)
     if not touched:
         return passed(f"{seen}, but no reported metric depends on it")
     return found(

@@ -1,8 +1,8 @@
 """OSR005: conclusions rest on an F-score or on accuracy."""
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import base
-from openset.checks._study import Study
+from openset.checks._metric_names import base
 
 # OSA weighs its two sides openly; OSR004 judges it by the ratio it is used at.
 _AVOID = {
@@ -12,19 +12,19 @@ _AVOID = {
 }
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Look at the headline metric."""
-    if not study.headline:
+    if not evidence.headline:
         return not_applicable("no headline metric named")
-    name = base(study.headline)
+    name = base(evidence.headline)
     if name is None:
-        return not_applicable(f"{study.headline!r} is not a metric of this package")
+        return not_applicable(f"{evidence.headline!r} is not a metric of this package")
     if name in _AVOID:
         return found(
-            f"the headline {study.headline!r} {_AVOID[name]}",
+            f"the headline {evidence.headline!r} {_AVOID[name]}",
             "Lead with openauc, or with overall_score and outer_score at a threshold",
         )
-    return passed(f"the headline is {study.headline!r}")
+    return passed(f"the headline is {evidence.headline!r}")
 
 
 CHECK = Check("OSR005", "F-score or accuracy as headline", look, guidelines=(6,))

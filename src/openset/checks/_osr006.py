@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from openset.checks._evidence import Evidence, ThresholdRecord
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import is_oracle
-from openset.checks._study import Chosen, Study
+from openset.checks._metric_names import is_oracle
 from openset.scores import Scores
 
 SHARE = 0.2
@@ -18,22 +18,22 @@ _REMEDY = (
 )
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Compare test scores with calibration scores, fingerprints and thresholds."""
-    if study.headline and is_oracle(study.headline):
+    if evidence.headline and is_oracle(evidence.headline):
         return found(
-            f"the headline {study.headline!r} is the best over all thresholds of the "
-            "test data",
+            f"the headline {evidence.headline!r} is the best over all thresholds of "
+            "the test data",
             _REMEDY,
         )
-    for name, chosen in study.thresholds.items():
+    for name, chosen in evidence.thresholds.items():
         if "oracle" in chosen.method.lower():
             return found(
                 f"{name}: the threshold's method is {chosen.method!r}", _REMEDY
             )
     told = 0
-    for name, scores in study.scores.items():
-        calibration, cut = study.calibration_of(name), study.threshold_of(name)
+    for name, scores in evidence.scores.items():
+        calibration, cut = evidence.calibration_of(name), evidence.threshold_of(name)
         trouble = _on_samples(scores, calibration)
         if not trouble and cut is not None:
             trouble = _on_threshold(scores, cut, is_alone=calibration is None)
@@ -61,7 +61,7 @@ def _on_samples(scores: Scores, calibration: Scores | None) -> str:
     return ""
 
 
-def _on_threshold(scores: Scores, chosen: Chosen, *, is_alone: bool) -> str:
+def _on_threshold(scores: Scores, chosen: ThresholdRecord, *, is_alone: bool) -> str:
     if chosen.is_of is not None and chosen.is_of(scores):
         return "the threshold carries the fingerprint of these test samples"
     if is_alone and _is_a_score_of(scores, chosen):
@@ -101,7 +101,7 @@ def _untied(scores: Scores) -> NDArray[np.void]:
     return record
 
 
-def _is_a_score_of(scores: Scores, chosen: Chosen) -> bool:
+def _is_a_score_of(scores: Scores, chosen: ThresholdRecord) -> bool:
     # A number a person typed may hit a score; one with many digits hits by choice.
     if not np.isfinite(chosen.value) or chosen.value == round(chosen.value, 3):
         return False

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._study import Study
 from openset.scores import Scores
 
 _REMEDY = (
@@ -12,10 +12,10 @@ _REMEDY = (
 )
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Compare surrogate and unknown classes, by protocol and by groups of scores."""
     told = 0
-    for i, protocol in enumerate(study.protocols):
+    for i, protocol in enumerate(evidence.protocols):
         if not protocol.surrogate:
             continue
         told += 1
@@ -30,8 +30,8 @@ def look(study: Study) -> Outcome:
                 f"{protocol.source_of('unknown')!r})",
                 _REMEDY,
             )
-    for name, scores in study.scores.items():
-        calibration = study.calibration_of(name)
+    for name, scores in evidence.scores.items():
+        calibration = evidence.calibration_of(name)
         surrogate, unknown = _unknown_groups(calibration), _unknown_groups(scores)
         if not surrogate or not unknown:
             continue

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._study import Study
 from openset.scores import Scores
 
 PAIRS = 0.01
@@ -16,11 +16,11 @@ FEWEST = 10
 """Fewer samples in a tie are no saturation."""
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Measure ties between knowns and unknowns, and the largest tie of all."""
-    if not study.scores:
+    if not evidence.scores:
         return not_applicable("no scores given")
-    for name, scores in study.scores.items():
+    for name, scores in evidence.scores.items():
         values, counts = np.unique(scores.known, return_counts=True)
         largest = int(counts.argmax())
         in_ties = int(counts[counts > 1].sum())
@@ -35,7 +35,7 @@ def look(study: Study) -> Outcome:
                 "Compute scores in float64 and before they saturate: logits or energy "
                 "instead of probabilities, log-probabilities instead of their exp",
             )
-    n = len(study.scores)
+    n = len(evidence.scores)
     return passed(f"few ties in {n} set{'s' * (n != 1)} of scores")
 
 

@@ -5,37 +5,38 @@ from itertools import combinations
 
 import numpy as np
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._study import Study
-from openset.protocols import duplicates
+from openset.protocols import Draws
 from openset.scores import Scores
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Look for equal protocols, samples in two parts, and equal sets of scores."""
-    if len(study.protocols) + len(study.scores) + len(study.parts) < 2:
+    if len(evidence.protocols) + len(evidence.scores) + len(evidence.parts) < 2:
         return not_applicable("nothing to compare: give protocols, parts or scores")
-    for one, other in combinations(study.parts, 2):
-        both = np.intersect1d(study.parts[one], study.parts[other])
+    for one, other in combinations(evidence.parts, 2):
+        both = np.intersect1d(evidence.parts[one], evidence.parts[other])
         if both.size:
             return found(
                 f"{both.size} samples are in {one} and in {other}, {both[0]!s} first",
                 "Cut the data once, with datasets.cut or datasets.folds, and train, "
                 "calibrate and test on what it gives",
             )
-    repeated = duplicates(study.protocols)
+    listed = evidence.protocols
+    repeated = Draws(listed).duplicates if listed else ()
     if repeated:
         n_repeats = sum(len(places) - 1 for places in repeated)
         shown = ", ".join(
-            " = ".join(study.protocols[i].name or str(i) for i in places)
+            " = ".join(evidence.protocols[i].name or str(i) for i in places)
             for places in repeated[:3]
         )
         return found(
-            f"{n_repeats} of {len(study.protocols)} protocols repeat another ({shown})",
+            f"{n_repeats} of {len(listed)} protocols repeat another ({shown})",
             "Leave repeats out: a spread over splits that coincide is too small",
         )
     seen: dict[bytes, str] = {}
-    for name, scores in study.scores.items():
+    for name, scores in evidence.scores.items():
         first = seen.setdefault(_digest(scores), name)
         if first != name:
             return found(

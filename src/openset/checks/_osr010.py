@@ -5,9 +5,9 @@ from math import sqrt
 import numpy as np
 import scipy  # whose parts are imported when first used
 
+from openset.checks._evidence import Claim, Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import base
-from openset.checks._study import Claim, Study
+from openset.checks._metric_names import base
 from openset.metrics import Interval, get
 from openset.metrics._intervals import percentile, replicates
 from openset.results import Results
@@ -16,17 +16,17 @@ LEVEL = 0.95
 RESAMPLES = 500
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Compare the claimed difference with the interval of the measured one."""
-    if study.claim is None:
+    if evidence.claim is None:
         return not_applicable("no difference claimed")
-    claim = study.claim
-    metric = claim.metric or study.headline
+    claim = evidence.claim
+    metric = claim.metric or evidence.headline
     if not metric:
         return not_applicable("the claim names no metric, and there is no headline")
-    interval = _from_results(study, claim, metric)
+    interval = _from_results(evidence, claim, metric)
     if isinstance(interval, str):
-        why, interval = interval, _from_scores(study, claim, metric)
+        why, interval = interval, _from_scores(evidence, claim, metric)
         if isinstance(interval, str):
             return not_applicable(f"{why}; {interval}")
     margin = (interval.high - interval.low) / 2
@@ -55,11 +55,11 @@ def _pair(claim: Claim, names: list[str]) -> tuple[str, str] | None:
     return (names[0], names[1]) if len(names) == 2 else None
 
 
-def _from_results(study: Study, claim: Claim, metric: str) -> Interval | str:
+def _from_results(evidence: Evidence, claim: Claim, metric: str) -> Interval | str:
     """Student's interval over paired runs, or why there is none."""
-    if study.results is None:
+    if evidence.results is None:
         return "no results"
-    rows = study.results.where(metric=metric)
+    rows = evidence.results.where(metric=metric)
     by = "detector" if len({row.detector for row in rows}) > 1 else "model"
     pair = _pair(claim, list(dict.fromkeys(getattr(row, by) for row in rows)))
     if pair is None:
@@ -78,21 +78,21 @@ def _from_results(study: Study, claim: Claim, metric: str) -> Interval | str:
     return Interval(mean - half, mean + half, LEVEL, f"t, {spread.size} paired runs")
 
 
-def _from_scores(study: Study, claim: Claim, metric: str) -> Interval | str:
+def _from_scores(evidence: Evidence, claim: Claim, metric: str) -> Interval | str:
     """Paired bootstrap over the samples of two sets of scores, or why there is none."""
-    pair = _pair(claim, list(study.scores))
+    pair = _pair(claim, list(evidence.scores))
     if pair is None:
         return "no two sets of scores to compare"
     name = base(metric)
     # Names with parameters, such as ccr_at_fpr_0.1, do not say them to us.
     if name != metric or get(name).kernel is None:
         return f"no interval is known for {metric!r} from scores"
-    a, b = (study.scores[which] for which in pair)
+    a, b = (evidence.scores[which] for which in pair)
     if not np.array_equal(a.labels, b.labels) or not (a.n_known and a.n_unknown):
         return f"the scores {pair[0]!r} and {pair[1]!r} are not of the same samples"
     values = []
     for which, scores in zip(pair, (a, b), strict=True):
-        chosen = study.threshold_of(which)
+        chosen = evidence.threshold_of(which)
         if get(name).kind == "threshold" and chosen is None:
             return f"{metric} needs a threshold of {which!r}"
         drawn = replicates(

@@ -1,7 +1,7 @@
 """OSR011: hyper-parameters were chosen by what nobody knows at training time."""
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._study import Study
 
 _LEAKS = {
     "openness": "the openness, which is known of test sets only",
@@ -10,18 +10,18 @@ _LEAKS = {
 }
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Look where hyper-parameters come from."""
-    if not study.tuned_on:
+    if not evidence.tuned_on:
         return not_applicable("not said what hyper-parameters were chosen by: tuned_on")
-    leaks = [_LEAKS[origin] for origin in study.tuned_on if origin in _LEAKS]
+    leaks = [_LEAKS[origin] for origin in evidence.tuned_on if origin in _LEAKS]
     if leaks:
         return found(
             f"hyper-parameters were chosen by {' and '.join(leaks)}",
             "Choose them by the known classes (their number, training and validation "
             "samples) or by surrogate classes, once, before the test set is opened",
         )
-    return passed(f"hyper-parameters come from: {', '.join(study.tuned_on)}")
+    return passed(f"hyper-parameters come from: {', '.join(evidence.tuned_on)}")
 
 
 CHECK = Check(

@@ -1,8 +1,8 @@
 """OSR012: unknown samples look more known than known ones."""
 
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import base
-from openset.checks._study import Study
+from openset.checks._metric_names import base
 from openset.metrics import evaluate
 
 MARGIN = 0.05
@@ -12,10 +12,10 @@ FEWEST = 5
 """Samples a side from which on complete separation is no accident."""
 
 
-def look(study: Study) -> Outcome:
+def look(evidence: Evidence) -> Outcome:
     """Look for an AUROC clearly below one half, in scores or else in results."""
     values: dict[str, float] = {}
-    for name, scores in study.scores.items():
+    for name, scores in evidence.scores.items():
         if not (scores.n_known and scores.n_unknown):
             continue
         evaluation = evaluate(scores)
@@ -25,8 +25,8 @@ def look(study: Study) -> Outcome:
         else:
             is_sure = interval.high < 0.5
         values[name] = evaluation["auroc"] if is_sure else 0.5
-    if not values and study.results is not None:
-        for row in study.results:
+    if not values and evidence.results is not None:
+        for row in evidence.results:
             if base(row.metric) == "auroc":
                 run = f"{row.detector or row.model or 'results'}, seed {row.seed}"
                 values[run] = row.value

@@ -17,9 +17,9 @@ from openset.checks import (
     _osr011,
     _osr012,
 )
+from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Finding
-from openset.checks._folder import LIMIT, read_study
-from openset.checks._study import Study
+from openset.checks._study_folder import LIMIT, read_folder
 
 _MODULES = (
     _osr001,
@@ -38,13 +38,13 @@ _MODULES = (
 REGISTRY: dict[str, Check] = {module.CHECK.code: module.CHECK for module in _MODULES}
 
 
-def run(**study: Any) -> list[Finding]:
+def run(**evidence: Any) -> list[Finding]:
     """Run every check on a study.
 
     Parameters
     ----------
-    **study
-        The fields of `Study`, all optional: ``scores, calibration, thresholds,
+    **evidence
+        The fields of `Evidence`, all optional: ``scores, calibration, thresholds,
         results, protocols, parts, headline, claim, tuned_on``.
 
     Returns
@@ -60,7 +60,7 @@ def run(**study: Any) -> list[Finding]:
     >>> [f.code for f in findings if f.is_finding]
     ['OSR001', 'OSR005']
     """
-    return _all(Study(**study))
+    return _all(Evidence(**evidence))
 
 
 def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
@@ -90,8 +90,8 @@ def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
         and detector, always the same ones; None for all. Results, protocols and the
         methods of thresholds are always looked at in full.
     """
-    return _all(read_study(path, limit=limit))
+    return _all(read_folder(path, limit=limit))
 
 
-def _all(study: Study) -> list[Finding]:
-    return [check(study) for check in REGISTRY.values()]
+def _all(evidence: Evidence) -> list[Finding]:
+    return [check(evidence) for check in REGISTRY.values()]

@@ -11,7 +11,7 @@ from typing import Any
 
 from openset import _io, datasets
 from openset._version import __version__
-from openset.datasets._locations import default_root
+from openset.datasets import default_root
 
 BASE = (
     "numpy",

@@ -5,12 +5,19 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from openset import _check, datasets
 from openset.cli._lists import plain_table
+from openset.cli._options import naming
 from openset.cli._tables import OUT
 
-_KINDS = {"image": "Images", "text": "Texts", "table": "Tables of numbers"}
+_KINDS = {
+    "image": "Images",
+    "text": "Texts",
+    "table": "Tables of numbers",
+    "": "Plug-ins of unknown kind",
+}
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -24,7 +31,10 @@ openset datasets --json"""
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Show one: its files, and where they go."),
+        typer.Argument(
+            metavar="NAME",
+            help="Show one data set: the files it needs, and where they belong.",
+        ),
     ] = None,
     root: Annotated[
         Path | None,
@@ -36,59 +46,62 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the data sets: kind, size, whether they are here, how to get them."""
-    here = set(datasets.available(root))
+    if name is not None and ":" not in name:
+        _check.one_of("openset datasets", "NAME", name, datasets.names())
     if name is not None and not as_json:
-        text = datasets.describe(name, root)
+        with naming("openset datasets"):
+            text = datasets.describe(name, root)
         OUT.print(text, soft_wrap=True, highlight=False, markup=False)
         return
+    here = set(datasets.available(root))
+    listed = datasets.names() if name is None else [name]
+    with naming("openset datasets"):
+        records = [_record(one, here) for one in listed]
     if as_json:
-        typer.echo(json.dumps(_records(name, here), indent=2))
+        shown = records if name is None else records[0]
+        typer.echo(json.dumps(shown, indent=2))
         return
-    table = plain_table(f"Data sets, {len(here)} of {len(datasets.names())} here")
+    n_here = sum(record["here"] for record in records)
+    table = plain_table(f"Data sets, {n_here} of {len(listed)} here")
     table.add_column("name", no_wrap=True)
     table.add_column("classes", justify="right", no_wrap=True)
     table.add_column("samples", justify="right", no_wrap=True)
     table.add_column("get it", no_wrap=True)
     table.add_column("what it is", style="dim", overflow="fold")
     for kind, title in _KINDS.items():
-        table.add_section()
-        table.add_row(f"[bold]{title}[/bold]")
-        for source in datasets.REGISTRY.values():
-            if source.kind == kind:
-                table.add_row(
-                    source.name,
-                    f"{source.n_classes:,}",
-                    f"{source.n_samples:,}",
-                    "[green]here[/green]"
-                    if source.name in here
-                    else _short(source.how),
-                    source.about,
-                )
+        rows = [record for record in records if record["kind"] == kind]
+        if rows:
+            table.add_section()
+            table.add_row(f"[bold]{title}[/bold]")
+        for row in rows:
+            sizes = [row["n_classes"], row["n_samples"]]
+            counts = ["" if size is None else f"{size:,}" for size in sizes]
+            way = "[green]here[/green]" if row["here"] else _short(row["how"])
+            table.add_row(row["name"], *counts, way, escape(row["about"]))
     OUT.print(table)
     OUT.print(
         "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold] or "
-        "[bold]hf:folder[/bold] (Hugging Face). "
+        "[bold]hf:folder[/bold] (Hugging Face), or a loader of your own, "
+        "[bold]package.module:function[/bold]. "
         "Which files go where: [bold]openset datasets NAME[/bold]"
     )
 
 
-def _records(name: str | None, here: set[str]) -> Any:
-    """Return all data sets as plain records, or the one of this name."""
-    records = {
-        source.name: {
-            "name": source.name,
-            "kind": source.kind,
-            "n_classes": source.n_classes,
-            "n_samples": source.n_samples,
-            "here": source.name in here,
-            "how": source.how,
-            "about": source.about,
-        }
-        for source in datasets.REGISTRY.values()
+def _record(name: str, here: set[str]) -> dict[str, Any]:
+    """Return what is known of a data set; a broken plug-in must not hide the others."""
+    record = {"name": name, "kind": "", "n_classes": None, "n_samples": None}
+    try:
+        info = datasets.info(name)
+    except ImportError as error:
+        return record | {"here": False, "how": "broken plug-in", "about": str(error)}
+    return record | {
+        "kind": info.kind,
+        "n_classes": info.n_classes,
+        "n_samples": info.n_samples,
+        "here": name in here,
+        "how": info.how,
+        "about": info.about,
     }
-    if name is None:
-        return list(records.values())
-    return records[_check.one_of("datasets", "name", name, datasets.names())]
 
 
 def _short(how: str) -> str:

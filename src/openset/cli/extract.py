@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from openset import _check, datasets
 from openset._types import UNKNOWN, ArtefactError
 from openset.cli._tables import OUT
-from openset.datasets import Dataset, ImageFiles, _inputs
-from openset.datasets._inputs import image_paths
+from openset.datasets import Dataset, lazy_inputs
+from openset.datasets.lazy_inputs import ImageFiles, image_paths
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -67,7 +67,7 @@ def command(
         loaded = datasets.load(data, root)
         _check_part(part, loaded.parts)
         rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
-        inputs = _inputs.take(loaded.inputs, rows)
+        inputs = lazy_inputs.take(loaded.inputs, rows)
         labels, groups = (one[rows] for one in _named(loaded, trained.classes))
     ids = _file_names(inputs, Path(data)) if isinstance(inputs, ImageFiles) else None
     outputs = trained.apply(inputs, labels=labels, groups=groups, ids=ids)

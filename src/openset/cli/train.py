@@ -362,7 +362,7 @@ def _tuning(split: str, tuned: Any) -> Table:
 
 
 def _say_what_next(run: Path, trained: list[Protocol], *, several: bool) -> None:
-    same = protocols.duplicates(trained)
+    same = protocols.Draws(tuple(trained)).duplicates
     if same:
         OUT.print(
             "[yellow]Some of these splits are the same problem[/yellow] "

@@ -1,30 +1,37 @@
-"""Data sets: one door for all of them, and the knife that protocols wield."""
+"""Data sets by name or from your own files, cut into parts by protocols."""
 
-from openset.datasets._arrays import from_arrays, from_npz
-from openset.datasets._cut import cut, folds
+from openset.datasets import lazy_inputs
+from openset.datasets._apply_protocol import cut, folds
+from openset.datasets._arrays import from_arrays
 from openset.datasets._dataset import Dataset
-from openset.datasets._folders import image_folder
-from openset.datasets._hub import from_hub
-from openset.datasets._inputs import ImageFiles
-from openset.datasets._registry import available, describe, load, names, resized
+from openset.datasets._dataset_folder import default_root
+from openset.datasets._registry import (
+    available,
+    describe,
+    info,
+    is_name,
+    load,
+    names,
+    register,
+    resized,
+)
 from openset.datasets._samples import Cut, Samples
-from openset.datasets._sources import REGISTRY
 
 __all__ = [
-    "REGISTRY",
     "Cut",
     "Dataset",
-    "ImageFiles",
     "Samples",
     "available",
     "cut",
+    "default_root",
     "describe",
     "folds",
     "from_arrays",
-    "from_hub",
-    "from_npz",
-    "image_folder",
+    "info",
+    "is_name",
+    "lazy_inputs",
     "load",
     "names",
+    "register",
     "resized",
 ]

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from openset._types import ArtefactError
 from openset.datasets._dataset import Dataset, stacked
+from openset.datasets._dataset_folder import DatasetFolder, reading
 from openset.datasets._download import File
-from openset.datasets._locations import Place, reading
 
 _MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 # The first address is the one everybody cites; it forwards to the second.
@@ -52,7 +52,7 @@ SVHN = tuple(
 _DIGITS = tuple("0123456789")
 
 
-def mnist(place: Place) -> Dataset:
+def mnist(place: DatasetFolder) -> Dataset:
     """Read MNIST from its four idx files."""
     images, labels, test_images, test_labels = map(idx, place.files(*MNIST))
     parts = {"train": (images, labels), "test": (test_images, test_labels)}
@@ -77,7 +77,7 @@ def idx(path: Path) -> NDArray[np.uint8]:
         return body.reshape(shape)
 
 
-def cifar10(place: Place) -> Dataset:
+def cifar10(place: DatasetFolder) -> Dataset:
     """Read the binary CIFAR-10 (the Python version is pickled, which we never load)."""
     (archive,) = place.files(*CIFAR10)
     folder = "cifar-10-batches-bin"
@@ -93,7 +93,7 @@ def cifar10(place: Place) -> Dataset:
     return stacked(parts, name="cifar10", classes=classes, kind="image")
 
 
-def cifar100(place: Place) -> Dataset:
+def cifar100(place: DatasetFolder) -> Dataset:
     """Read the binary CIFAR-100 with its fine labels."""
     (archive,) = place.files(*CIFAR100)
     folder = "cifar-100-binary"
@@ -139,7 +139,7 @@ def _cifar(
         return np.ascontiguousarray(images), records[:, n_labels - 1].astype(np.int64)
 
 
-def svhn(place: Place) -> Dataset:
+def svhn(place: DatasetFolder) -> Dataset:
     """Read SVHN's cropped digits (no extra part)."""
     train, test = map(_mat_digits, place.files(*SVHN))
     parts = {"train": train, "test": test}

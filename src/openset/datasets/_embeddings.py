@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 
 from openset._types import UNKNOWN
+from openset.datasets._compact_copies import arrays_of
 from openset.datasets._dataset import Dataset, consecutive
-from openset.datasets._locations import reading
-from openset.datasets._packaged import arrays_of
+from openset.datasets._dataset_folder import reading
 from openset.datasets._text import packaged_clinc150
 
 _TEXTS = "clinc150.json.xz"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset._types import ArtefactError
-from openset.datasets import _download, _inputs
+from openset.datasets import _download, lazy_inputs
 from openset.datasets._dataset import Dataset, consecutive
 
 _PARTS = {
@@ -57,9 +57,9 @@ class HubImages:
             raise ArtefactError(msg)
         return pixels
 
-    def take(self, rows: NDArray[np.int64]) -> _inputs.Picked:
+    def take(self, rows: NDArray[np.int64]) -> lazy_inputs.Picked:
         """Return the images that `rows` selects."""
-        return _inputs.Picked(self, rows)
+        return lazy_inputs.Picked(self, rows)
 
 
 def is_saved(folder: Path) -> bool:
@@ -122,7 +122,7 @@ def from_hub(
     values = [_values(hub, path, parts[part], columns, kind) for part in found]
     is_whole = set(found) == {""}
     return Dataset(
-        inputs=_inputs.join("datasets.load", values),
+        inputs=lazy_inputs.join("datasets.load", values),
         labels=numbers,
         classes=classes,
         kind=kind,

@@ -1,42 +1,103 @@
-"""All data sets by name, through one door."""
+"""Data sets by name, from a path, from the hub, or from another package."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from openset import _check
-from openset.datasets import _folders, _inputs
+from openset.datasets import _image_folders, lazy_inputs
 from openset.datasets._arrays import from_npz
+from openset.datasets._catalogue import CATALOGUE
 from openset.datasets._dataset import Dataset
+from openset.datasets._dataset_folder import DatasetFolder, default_root
+from openset.datasets._dataset_info import DatasetInfo, Loader, external
 from openset.datasets._download import is_offline
 from openset.datasets._hub import from_hub, is_saved
-from openset.datasets._locations import Place, default_root
-from openset.datasets._sources import REGISTRY, Source
+
+_HUB = "hf:"
+_IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # package.module:function
 
 
 def names() -> list[str]:
-    """Return the names of all data sets :func:`load` knows."""
-    return list(REGISTRY)
+    """Return the names of all data sets: built in, registered, and installed."""
+    return CATALOGUE.names()
 
 
 def available(root: str | Path | None = None) -> list[str]:
     """Return the names that :func:`load` can read from `root` without a download.
+
+    Data sets of other packages are always among them: only their loader knows what it
+    needs.
 
     Examples
     --------
     >>> available("no/such/folder")
     ['digits']
     """
-    base = default_root() if root is None else Path(root)
-    found = []
-    for source in REGISTRY.values():
-        place = Place(source.name, base, offline=True, verify=False)
-        is_packed = source.packaged and place.find(source.packaged.file.name)
-        is_copied = source.copy and source.copy.find(place)
-        is_here = is_packed or is_copied or source.is_here(place)
-        if source.name == "digits" or is_here:
-            found.append(source.name)
-    return found
+    built_in = set(CATALOGUE.built_in())
+    return [
+        name
+        for name in names()
+        if name not in built_in or CATALOGUE[name].is_here(_place(name, root))
+    ]
+
+
+def register(
+    name: str,
+    loader: Loader,
+    *,
+    kind: str = "",
+    n_classes: int | None = None,
+    n_samples: int | None = None,
+    about: str = "",
+) -> None:
+    """Make a data set of your own known by name, in this process.
+
+    An installed package does the same with an entry point of the group
+    ``openset.datasets``; without either, ``package.module:function`` names a loader
+    wherever a data set is named.
+
+    Parameters
+    ----------
+    name
+        Lower-case letters, digits, hyphens and underscores.
+    loader
+        A function of one argument, the folder of data sets, that returns a `Dataset`.
+        Worker processes import it from its module.
+    kind, n_classes, n_samples
+        "image", "text" or "table", and its size, for lists of data sets.
+    about
+        What it is, in a few words; left out, the first line of the loader's docstring.
+
+    Examples
+    --------
+    >>> from openset import datasets
+    >>> def coins(root):
+    ...     return datasets.from_arrays([[0.0], [1.0]], ["heads", "tails"])
+    >>> datasets.register("coins", coins, kind="table")  # doctest: +SKIP
+    >>> datasets.load("coins")  # doctest: +SKIP
+    Dataset(coins, table, n=2, classes=2)
+    """
+    caller = "datasets.register"
+    if not callable(loader) or isinstance(loader, Dataset):
+        rule, got = "a function (root) -> Dataset", type(loader).__name__
+        raise TypeError(_check.must(rule, caller=caller, name="loader", got=got))
+    if kind:
+        _check.one_of(caller, "kind", kind, lazy_inputs.KINDS)
+    known = {"kind": kind, "n_classes": n_classes, "n_samples": n_samples}
+    CATALOGUE.register(name, external(loader, name=name, about=about, **known))
+
+
+def info(name: str) -> DatasetInfo:
+    """Return what is known of a data set before it is read.
+
+    Examples
+    --------
+    >>> info("mnist").n_samples, info("mnist").how
+    (70000, 'download')
+    """
+    return CATALOGUE.find(name, caller="datasets.info")
 
 
 def describe(name: str, root: str | Path | None = None) -> str:
@@ -48,29 +109,27 @@ def describe(name: str, root: str | Path | None = None) -> str:
     digits: 8 x 8 digits of scikit-learn; always there
     1,797 samples of 10 classes (table)
     """
-    _check.one_of("datasets.describe", "name", name, names())
-    source = REGISTRY[name]
-    place = Place(name, default_root() if root is None else Path(root))
-    lines = [
-        f"{name}: {source.about}",
-        f"{source.n_samples:,} samples of {source.n_classes:,} classes ({source.kind})",
-    ]
-    if source.origin:
-        lines.append(f"from {source.origin}")
-    ways = {
-        "official files:": [place.line(file) for file in source.files],
-        "unpacked:": [f"  {place.folder / source.marker}"] if source.marker else [],
-    }
-    if source.copy is not None:
-        folder = source.copy.find(place) or place.folder / "package"
-        files = [f"  {folder / f.name}  ({f.digest})" for f in source.copy.files]
-        ways[f"{source.copy.origin}:"] = files
-    if source.packaged is not None:
-        ways["one compact file:"] = [place.line(source.packaged.file)]
-    given = [(way, files) for way, files in ways.items() if files]
-    for i, (way, files) in enumerate(given):
-        lines += ["or " * (i > 0) + way, *files]
-    return "\n".join(lines)
+    found = CATALOGUE.find(name, caller="datasets.describe")
+    lines = [f"{name}: {found.about}" if found.about else name]
+    if found.n_samples is not None and found.n_classes is not None:
+        size = f"{found.n_samples:,} samples of {found.n_classes:,} classes"
+        lines.append(f"{size} ({found.kind})" if found.kind else size)
+    return "\n".join([*lines, *found.files_text(_place(name, root))])
+
+
+def is_name(text: str) -> bool:
+    """Tell whether :func:`load` takes a text for a name rather than for a path.
+
+    Examples
+    --------
+    >>> [is_name(text) for text in ("mnist", "hf:owner/name", "my.data:birds")]
+    [True, True, True]
+    >>> is_name("data/birds.npz")
+    False
+    """
+    if text in CATALOGUE or text.startswith(_HUB):
+        return True
+    return bool(_IMPORT.fullmatch(text)) and not Path(text).exists()
 
 
 def load(
@@ -86,19 +145,22 @@ def load(
     Parameters
     ----------
     name
-        One of :func:`names`; ``hf:owner/name`` or ``hf:path`` for a Hugging Face data
-        set (extra ``hub``, see :func:`from_hub`); or the path of a ``.npz`` file, a
-        folder of images, or a folder that a Hugging Face data set was saved to.
+        One of :func:`names`; ``package.module:function``, a loader of your own (see
+        :func:`register`); ``hf:owner/name`` or ``hf:path`` for a Hugging Face data set
+        (extra ``hub``); or the path of a ``.npz`` file, a folder of images
+        (``CLASS/image.jpg`` or ``PART/CLASS/image.jpg``), or a folder that a Hugging
+        Face data set was saved to.
     root
         Folder of the files; left out, ``$OPENSET_DATA``, else the user's cache. Files
-        lie in ``<root>/<name>/`` or in ``<root>/``. What is missing is downloaded, if
-        its publisher allows; an interrupted download continues where it stopped.
+        lie in ``<root>/<name>/`` or in ``<root>/``. Missing files are downloaded if
+        their publisher allows it; an interrupted download continues where it stopped.
     offline
         Never download; left out, ``OPENSET_OFFLINE=1`` in the environment decides.
     verify
-        Compare official and packaged files with their checksums.
+        Compare the files of built-in data sets with their checksums.
     options
-        ``inputs=``, ``labels=`` and ``config=`` of a Hugging Face data set.
+        Of a Hugging Face data set: ``inputs=`` (the input column, or several columns of
+        numbers), ``labels=`` (the class column) and ``config=``.
 
     Raises
     ------
@@ -116,47 +178,36 @@ def load(
     if not isinstance(name, str | Path):
         got = repr(name)
         raise TypeError(_check.must("a string", caller=caller, name="name", got=got))
-    path = str(name)
-    is_hub = path.startswith("hf:")
-    if name not in REGISTRY and is_saved(Path(path)):
-        path, is_hub = f"hf:{path}", True
+    text = str(name)
+    if text not in CATALOGUE and is_saved(Path(text)):
+        text = f"{_HUB}{text}"
+    is_hub = text.startswith(_HUB)
     if options and not (is_hub and set(options) <= {"inputs", "labels", "config"}):
-        msg = f"{caller}: no option {', '.join(sorted(options))} for {name!r}"
+        msg = f"{caller}: no option {', '.join(sorted(options))} for {text!r}"
         raise TypeError(msg)
     no_downloads = is_offline(offline=offline)
     if is_hub:
-        return from_hub(path[3:], offline=no_downloads, **options)
-    if name not in REGISTRY:
+        return from_hub(text.removeprefix(_HUB), offline=no_downloads, **options)
+    if not is_name(text):
         return _from_path(caller, Path(name))
-    source = REGISTRY[str(name)]
-    base = default_root() if root is None else Path(root)
-    place = Place(source.name, base, offline=no_downloads, verify=verify)
-    return _read(source, place)
+    found = CATALOGUE.find(text, caller=caller)
+    return found.load(_place(text, root, offline=no_downloads, verify=verify))
 
 
-def _read(source: Source, place: Place) -> Dataset:
-    packed, copy = source.packaged, source.copy
-    if copy is not None and not source.is_here(place) and copy.find(place) is not None:
-        return copy.read(place)
-    if packed is not None and (source.read is None or not source.is_here(place)):
-        has_packed = place.find(packed.file.name) is not None
-        if has_packed or source.read is None:
-            (path,) = place.files(packed.file)
-            return packed.read(source.name, path)
-    if source.read is None:  # pragma: no cover  # the registry test forbids it
-        msg = f"datasets: {source.name} has no reader"
-        raise RuntimeError(msg)
-    return source.read(place)
+def _place(name: str, root: str | Path | None, **options: bool) -> DatasetFolder:
+    return DatasetFolder(
+        name, default_root() if root is None else Path(root), **options
+    )
 
 
 def _from_path(caller: str, path: Path) -> Dataset:
     if path.is_dir():
-        return _folders.image_folder(path)
+        return _image_folders.image_folder(path)
     if path.suffix == ".npz":
         return from_npz(path)
     msg = _check.must(
-        f"one of {', '.join(map(repr, names()))}, 'hf:owner/name', 'hf:path', or the "
-        "path of a .npz file or a folder of images",
+        f"one of {', '.join(map(repr, names()))}, 'package.module:function', "
+        "'hf:owner/name', 'hf:path', or the path of a .npz file or a folder of images",
         caller=caller,
         name="name",
         got=repr(str(path)),
@@ -185,4 +236,4 @@ def resized(dataset: Dataset, side: int, *, channels: int = 3) -> Dataset:
         raise ValueError(
             _check.must("of images", caller="resized", name="dataset", got=got)
         )
-    return replace(dataset, inputs=_inputs.resize(dataset.inputs, side, channels))
+    return replace(dataset, inputs=lazy_inputs.resize(dataset.inputs, side, channels))

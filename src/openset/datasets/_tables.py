@@ -5,14 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
+from openset.datasets._compact_copies import arrays_of
 from openset.datasets._dataset import Dataset, consecutive
-from openset.datasets._locations import Place, reading
-from openset.datasets._packaged import arrays_of
+from openset.datasets._dataset_folder import DatasetFolder, reading
 
 _LETTER_TRAIN = 16_000  # the convention of the UCI set: first 16,000 rows train
 
 
-def digits(place: Place) -> Dataset:
+def digits(place: DatasetFolder) -> Dataset:
     """Return scikit-learn's digits: 1,797 rows of 8 x 8 pixels, values 0 to 16.
 
     No official parts: 70 % of each class train, 30 % test, drawn once and for all.

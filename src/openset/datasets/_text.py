@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from openset._types import UNKNOWN
+from openset.datasets._compact_copies import content
 from openset.datasets._dataset import Dataset, consecutive
-from openset.datasets._locations import Place, reading
-from openset.datasets._packaged import content
+from openset.datasets._dataset_folder import DatasetFolder, reading
 
 Pairs = list[tuple[str, str]]  # (text, class name)
 
@@ -45,7 +45,7 @@ def from_pairs(
     )
 
 
-def clinc150(place: Place) -> Dataset:
+def clinc150(place: DatasetFolder) -> Dataset:
     """Read CLINC150 from the official ``data_full.json``."""
     path = _by_hand(place, CLINC150)
     return _clinc("clinc150", path, _json(path))
@@ -72,7 +72,7 @@ def _clinc(name: str, path: Path, full: Any) -> Dataset:
     return from_pairs(parts, name=name, unlisted=_OUTSIDE, note=note)
 
 
-def banking77(place: Place) -> Dataset:
+def banking77(place: DatasetFolder) -> Dataset:
     """Read BANKING77 from the official ``train.csv`` and ``test.csv``."""
     parts = {}
     for part, file in zip(("train", "test"), BANKING77, strict=True):
@@ -102,9 +102,9 @@ def _json(path: Path) -> Any:
         return json.loads(content(path))
 
 
-def _by_hand(place: Place, name: str) -> Path:
+def _by_hand(place: DatasetFolder, name: str) -> Path:
     # Only in the set's own folder: root/train.csv could be anybody's.
-    path = place.folder / name
+    path = place.path / name
     if not path.exists():
         msg = (
             f"datasets.load: {place.name!r} is not under {place.root}. Put\n  {path}"

@@ -1,9 +1,12 @@
-"""Protocols: who is known, who is unknown, drawn once and written down."""
+"""Protocols: which classes are known and which are unknown, drawn once and saved."""
 
-from openset.protocols._drawing import holdout, operational, outlier
-from openset.protocols._draws import Draws, duplicates, load
+from openset.protocols import classes, sampling
+from openset.protocols._class_draws import holdout, operational, outlier
+from openset.protocols._draws import Draws, load
+from openset.protocols._folds import folds
+from openset.protocols._grid import grid, leave_classes_out
 from openset.protocols._openness import openness, pairs
-from openset.protocols._protocol import Class, Protocol
+from openset.protocols._protocol import Protocol
 from openset.protocols._published import (
     candidates,
     names,
@@ -11,16 +14,12 @@ from openset.protocols._published import (
     similar,
     splits,
 )
-from openset.protocols._samples import Fold, folds
-from openset.protocols._series import grid, leave_classes_out
 
 __all__ = [
-    "Class",
     "Draws",
-    "Fold",
     "Protocol",
     "candidates",
-    "duplicates",
+    "classes",
     "folds",
     "grid",
     "holdout",
@@ -32,6 +31,7 @@ __all__ = [
     "outlier",
     "pairs",
     "published",
+    "sampling",
     "similar",
     "splits",
 ]

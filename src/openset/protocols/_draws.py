@@ -1,7 +1,7 @@
 """`Draws`: several protocols of one study, and which of them are the same problem."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,22 +11,6 @@ from openset._types import ArtefactError
 from openset.protocols._protocol import Protocol, load_text, read_json, save_json
 
 _KIND, _SCHEMA = "openset.Draws", 1
-
-
-def duplicates(protocols: Iterable[Protocol]) -> tuple[tuple[int, ...], ...]:
-    """Positions of protocols that ask the same question (same classes in each part).
-
-    Examples
-    --------
-    >>> one = Protocol(known=[0, 1], unknown=[2])
-    >>> other = Protocol(known=[1, 0], unknown=[2])
-    >>> duplicates([one, Protocol(known=[0, 2], unknown=[1]), other])
-    ((0, 2),)
-    """
-    where: dict[str, list[int]] = {}
-    for i, protocol in enumerate(protocols):
-        where.setdefault(protocol.problem, []).append(i)
-    return tuple(tuple(places) for places in where.values() if len(places) > 1)
 
 
 @dataclass(frozen=True)
@@ -76,8 +60,11 @@ class Draws(Sequence[Protocol]):
 
     @cached_property
     def duplicates(self) -> tuple[tuple[int, ...], ...]:
-        """Positions of protocols that coincide: see :func:`duplicates`."""
-        return duplicates(self.protocols)
+        """Positions of protocols with the same classes in each part, group by group."""
+        where: dict[str, list[int]] = {}
+        for i, protocol in enumerate(self.protocols):
+            where.setdefault(protocol.problem, []).append(i)
+        return tuple(tuple(group) for group in where.values() if len(group) > 1)
 
     @cached_property
     def n_distinct(self) -> int:

@@ -2,24 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
 from openset import _check, _io
 from openset._types import ArtefactError
 from openset.protocols._openness import openness
-
-Class: TypeAlias = int | str
-"""A class: its name, or its number in the data set's own numbering."""
+from openset.protocols.classes import Class, class_list, few
+from openset.protocols.sampling import UNKNOWNS
 
 PARTS = ("known", "unknown", "negative", "surrogate")
-UNKNOWNS = ("dealt", "shared")
 
 _KIND, _SCHEMA = "openset.Protocol", 1
 _SOURCES = {
@@ -125,7 +122,7 @@ class Protocol:
             if both:
                 msg = (
                     f"Protocol: {one} and {other} must be disjoint, got "
-                    f"{_few(both)} in both. Classes of another data set may share a "
+                    f"{few(both)} in both. Classes of another data set may share a "
                     f"name or number: say so with {_SOURCES[other]}="
                 )
                 raise ValueError(msg)
@@ -143,8 +140,8 @@ class Protocol:
                     "among classes",
                     caller="Protocol",
                     name=part,
-                    got=_few(strangers),
-                    remedy=f"classes has {len(universe)} entries: {_few(self.classes)}",
+                    got=few(strangers),
+                    remedy=f"classes has {len(universe)} entries: {few(self.classes)}",
                 )
                 raise ValueError(msg)
 
@@ -281,52 +278,8 @@ class Protocol:
         return cls._from_mapping(caller, read_json(caller, load_text(caller, path)))
 
 
-def class_list(caller: str, name: str, values: Any) -> tuple[Class, ...]:
-    """Return classes as a tuple of int and str, each there once."""
-    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-        msg = _check.must(
-            "a list of class names or numbers",
-            caller=caller,
-            name=name,
-            got=repr(values),
-        )
-        raise TypeError(msg)
-    classes = tuple(_class(caller, name, value) for value in values)
-    if len(set(classes)) != len(classes):
-        seen: set[Class] = set()
-        twice = [c for c in classes if c in seen or seen.add(c)]  # type: ignore[func-returns-value]
-        got = f"{_few(twice)} more than once"
-        raise ValueError(
-            _check.must("free of duplicates", caller=caller, name=name, got=got)
-        )
-    return classes
-
-
-def _class(caller: str, name: str, value: Any) -> Class:
-    if isinstance(value, str) and value:
-        return str(value)  # numpy.str_ would not be plain JSON
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        if value >= 0:
-            return int(value)
-        remedy = "-1 marks unknown samples; it is not a class"
-        msg = _check.must(
-            "class numbers >= 0", caller=caller, name=name, got=value, remedy=remedy
-        )
-        raise ValueError(msg)
-    got = repr(value)
-    raise TypeError(
-        _check.must("class names or numbers", caller=caller, name=name, got=got)
-    )
-
-
 def _key(value: Class) -> str:
     return json.dumps(value)  # 1 and "1" are different classes
-
-
-def _few(classes: Iterable[Class]) -> str:
-    listed = list(classes)
-    shown = ", ".join(repr(c) for c in listed[:5])
-    return shown + (f" and {len(listed) - 5} more" if len(listed) > 5 else "")
 
 
 def _digest(content: Any) -> str:

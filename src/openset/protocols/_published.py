@@ -9,7 +9,8 @@ from typing import Any
 
 from openset import _check
 from openset._types import ArtefactError
-from openset.protocols._protocol import Class, Protocol
+from openset.protocols._protocol import Protocol
+from openset.protocols.classes import Class
 
 _FILE = "splits.json.xz"
 # Of the decompressed text: a damaged installation must not change who is unknown.
@@ -60,7 +61,7 @@ def published(name: str, split: Class = 0) -> Protocol:
 
     The five splits are not always five problems: SVHN 0 and 1 have the same known
     classes, and so have CIFAR-10 0 and 1; CIFAR+10 and CIFAR+50 splits 1 and 2 share
-    their known classes. :func:`duplicates` finds such repeats.
+    their known classes. `Draws.duplicates` finds such repeats.
 
     References
     ----------

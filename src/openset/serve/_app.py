@@ -14,10 +14,10 @@ from openset import _check
 from openset._version import __version__
 from openset.rejector import Rejector
 from openset.serve import _model, _schema
-from openset.serve._body_limits import Intake
+from openset.serve._body_limits import BodyLimits
 from openset.serve._metrics import Metrics
 from openset.serve._predict import Predict
-from openset.serve._responses import Judge, plain
+from openset.serve._responses import Decider, plain
 
 # The page is one file and talks to nobody but us.
 _PAGE_HEADERS = {
@@ -43,12 +43,12 @@ def make(
     _check.positive_int(caller, "max_bytes", max_bytes)
     _check.positive_int(caller, "max_in_flight", max_in_flight)
     _check.number(caller, "body_seconds", body_seconds, low=0, open_low=True)
-    judge = Judge(rejector, None if model is None else _model.load(model))
+    decider = Decider(rejector, None if model is None else _model.load(model))
     metrics = Metrics(rejector)
-    intake = Intake(
+    limits = BodyLimits(
         max_bytes=max_bytes, max_in_flight=max_in_flight, seconds=body_seconds
     )
-    predict = Predict(judge, metrics, intake)
+    predict = Predict(decider, metrics, limits)
     application = FastAPI(
         title="openset",
         summary="A classifier that also knows when it does not know.",
@@ -59,19 +59,19 @@ def make(
         redoc_url=None,
     )
     application.state.stopping = False
-    application.state.intake = intake
+    application.state.limits = limits
     application.state.metrics = metrics
     application.add_middleware(
-        _Front, predict=predict, metrics=metrics, state=application.state
+        _Middleware, predict=predict, metrics=metrics, state=application.state
     )
     application.post(
         "/predict",
         summary="Class or unknown, for a batch",
-        openapi_extra=_schema.request(judge),
-        responses=_schema.responses(judge),
+        openapi_extra=_schema.request(decider),
+        responses=_schema.responses(decider),
         response_class=Response,
     )(predict.answer)
-    _add_reports(application, metrics, _describe(judge))
+    _add_reports(application, metrics, _describe(decider))
     return application
 
 
@@ -104,9 +104,9 @@ def _add_reports(
         return HTMLResponse(page, headers=_PAGE_HEADERS)
 
 
-def _describe(judge: Judge) -> dict[str, Any]:
+def _describe(decider: Decider) -> dict[str, Any]:
     """Return what the page needs to know."""
-    rejector = judge.rejector
+    rejector = decider.rejector
     threshold = rejector.threshold.to_dict()
     del threshold["fingerprint"]
     return {
@@ -114,9 +114,9 @@ def _describe(judge: Judge) -> dict[str, Any]:
         "detector": rejector.fitted.detector.name,
         "params": rejector.fitted.detector.params(),
         "widths": dict(rejector.fitted.widths),
-        "arrays": list(judge.names),
-        "shape": None if judge.model is None else judge.model.shape,
-        "needs": list(judge.needs),
+        "arrays": list(decider.names),
+        "shape": None if decider.model is None else decider.model.shape,
+        "needs": list(decider.needs),
         "classes": list(rejector.classes),
         "threshold": threshold,
         "threshold_text": str(rejector.threshold),
@@ -125,7 +125,7 @@ def _describe(judge: Judge) -> dict[str, Any]:
     }
 
 
-class _Front:
+class _Middleware:
     """Counts and times requests, and asks clients to leave while stopping.
 
     Batches are answered here: the way through the framework's routes takes longer than

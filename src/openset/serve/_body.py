@@ -20,7 +20,7 @@ _BARE = "left out, but for a .npy body"
 
 
 @dataclass(frozen=True)
-class Question:
+class BatchRequest:
     """What a client asks: named arrays, and a threshold of its own or None."""
 
     arrays: Mapping[str, NDArray[Any]]
@@ -41,7 +41,7 @@ def parse(
     query: Mapping[str, str],
     names: tuple[str, ...],
     max_bytes: int,
-) -> Question:
+) -> BatchRequest:
     """Turn a body into arrays called `names`, of which a bare ``.npy`` is the first."""
     if encoding.strip().lower() not in ("", "identity"):
         refuse(
@@ -69,11 +69,11 @@ def parse(
         if name not in names:
             known = " or ".join(names)
             refuse(known, name="the name of the array", got=repr(name[:80]))
-        return Question({name: from_npy(name, body)}, override)
+        return BatchRequest({name: from_npy(name, body)}, override)
     if "name" in query:
         refuse(_BARE, name="name", got=repr(query["name"][:80]))
     if magic.startswith(ZIP_MAGIC):
-        return Question(from_npz(body, names, max_bytes=max_bytes), override)
+        return BatchRequest(from_npz(body, names, max_bytes=max_bytes), override)
     msg = (
         f"predict: the body must be .npy or .npz, got {len(body)} bytes of something "
         f"else. Write it with numpy.save or Outputs.save"
@@ -86,7 +86,7 @@ def _from_json(
     names: Collection[str],
     override: float | None,
     query: Mapping[str, str],
-) -> Question:
+) -> BatchRequest:
     if "name" in query:
         refuse(_BARE, name="name", got=repr(query["name"][:80]))
     try:
@@ -111,7 +111,7 @@ def _from_json(
             rule = "given once, in the body or in the query"
             refuse(rule, name="threshold", got="both")
         override = _number(document["threshold"])
-    return Question(arrays, override)
+    return BatchRequest(arrays, override)
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:

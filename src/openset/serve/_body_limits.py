@@ -14,7 +14,7 @@ UPLOAD = "openset.upload"
 """Where a request's scope holds an `Upload`, if our own protocol reads the body."""
 
 
-class Intake:
+class BodyLimits:
     """The limits, and the bytes all requests hold at the moment.
 
     Several processes share one limit: each writes what it holds to a place of its own
@@ -43,7 +43,7 @@ class Intake:
         """Count bytes that are held from now on, or with a minus no longer."""
         self._held[self._place] += more
 
-    async def read(self, request: Request, hold: "Hold") -> Buffer:
+    async def read(self, request: Request, hold: "Reservation") -> Buffer:
         """Collect a body, and stop as soon as it is too long, too slow or too much."""
         upload: Upload | None = request.scope.get(UPLOAD)
         declared = request.headers.get("content-length")
@@ -68,7 +68,7 @@ class Intake:
         return body
 
     async def _collect(
-        self, chunks: AsyncIterator[bytes], body: bytearray, hold: "Hold"
+        self, chunks: AsyncIterator[bytes], body: bytearray, hold: "Reservation"
     ) -> None:
         async for chunk in chunks:
             size = len(body) + len(chunk)
@@ -78,37 +78,37 @@ class Intake:
             body += chunk
 
 
-class Hold:
+class Reservation:
     """What one request takes of the bytes in flight, until it is released."""
 
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+    def __init__(self, limits: BodyLimits) -> None:
+        self._limits = limits
         self._size = 0
 
     def grow_to(self, size: int) -> None:
         """Take as many bytes, or refuse if others hold too many."""
         more = max(0, size - self._size)
-        held = self._intake.held
-        if held + more > self._intake.max_in_flight:
+        held = self._limits.held
+        if held + more > self._limits.max_in_flight:
             msg = (
                 f"predict: bodies in flight must be at most "
-                f"{self._intake.max_in_flight} bytes together, got {size} more than "
+                f"{self._limits.max_in_flight} bytes together, got {size} more than "
                 f"the {held} held now. Send it again later"
             )
             raise RequestError(503, msg)
-        self._intake.hold(more)
+        self._limits.hold(more)
         self._size += more
 
     def release(self) -> None:
         """Give all of it back."""
-        self._intake.hold(-self._size)
+        self._limits.hold(-self._size)
         self._size = 0
 
 
 class Upload:
     """A body of declared length, which the socket writes to where it stays."""
 
-    def __init__(self, hold: Hold, size: int) -> None:
+    def __init__(self, hold: Reservation, size: int) -> None:
         self.hold = hold
         self.n_bytes = 0
         # Not bytearray: that would write zeros to every page first.

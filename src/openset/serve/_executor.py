@@ -17,7 +17,7 @@ _QUICK = 0.002  # seconds
 _LATELY = 9  # requests
 
 
-class Desk:
+class Executor:
     """Does quick work at once and hands the rest to threads.
 
     To ask a thread takes longer than most detectors take for a sample, and it then

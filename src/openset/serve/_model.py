@@ -23,7 +23,7 @@ _KINDS = {
 }
 
 
-class Model(ABC):
+class ServedModel(ABC):
     """A network with one input.
 
     Attributes
@@ -70,16 +70,16 @@ class Model(ABC):
             raise RequestError(422, msg) from error
 
 
-def load(path: str | Path) -> Model:
+def load(path: str | Path) -> ServedModel:
     """Open an ONNX file, or the folder of a training run."""
     path = Path(path)
     if not path.exists():
         msg = f"openset.serve: no such file: {path}"
         raise FileNotFoundError(msg)
-    return OfRun(path) if path.is_dir() else OfOnnx(path)
+    return TrainedModel(path) if path.is_dir() else OnnxModel(path)
 
 
-class OfRun(Model):
+class TrainedModel(ServedModel):
     """A network that `openset train` has left in a folder."""
 
     gives = ("logits", "features")
@@ -100,7 +100,7 @@ class OfRun(Model):
         return self._model.outputs(batch)
 
 
-class OfOnnx(Model):
+class OnnxModel(ServedModel):
     """A session of onnxruntime with one input and one or two outputs we use."""
 
     def __init__(self, path: Path) -> None:
@@ -112,7 +112,7 @@ class OfOnnx(Model):
             self._session = runtime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # see Model
+        except Exception as error:  # see ServedModel
             msg = f"openset.serve: {path} is no ONNX model we can run ({error})"
             raise ArtefactError(msg) from error
         inputs = self._session.get_inputs()

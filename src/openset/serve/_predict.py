@@ -4,31 +4,31 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from openset.serve import _body
-from openset.serve._body_limits import UPLOAD, Hold, Intake
+from openset.serve._body_limits import UPLOAD, BodyLimits, Reservation
 from openset.serve._errors import RequestError
-from openset.serve._executor import Desk
+from openset.serve._executor import Executor
 from openset.serve._metrics import Metrics
 from openset.serve._npy import Buffer
-from openset.serve._responses import Answer, Judge
+from openset.serve._responses import BatchAnswer, Decider
 
 
 class Predict:
     """Answers batches."""
 
-    def __init__(self, judge: Judge, metrics: Metrics, intake: Intake) -> None:
-        self._judge = judge
+    def __init__(self, decider: Decider, metrics: Metrics, limits: BodyLimits) -> None:
+        self._decider = decider
         self._metrics = metrics
-        self._intake = intake
-        self._desk = Desk()
+        self._limits = limits
+        self._executor = Executor()
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request; what is wrong with it is said in the answer."""
+        """Answer a request; an error becomes a 4xx answer that says what is wrong."""
         upload = request.scope.get(UPLOAD)
-        hold = Hold(self._intake) if upload is None else upload.hold
+        hold = Reservation(self._limits) if upload is None else upload.hold
         kind = _body.accepted(request.headers.get("accept", ""))
         try:
-            body = await self._intake.read(request, hold)
-            one, content = await self._desk.run(
+            body = await self._limits.read(request, hold)
+            one, content = await self._executor.run(
                 lambda: self._work(request, body, kind), len(body)
             )
         except ClientDisconnect:
@@ -42,18 +42,20 @@ class Predict:
         self._metrics.samples(one.scores.known, one.n_unknown)
         return Response(content, media_type=kind)
 
-    def _work(self, request: Request, body: Buffer, kind: str) -> tuple[Answer, bytes]:
+    def _work(
+        self, request: Request, body: Buffer, kind: str
+    ) -> tuple[BatchAnswer, bytes]:
         try:
-            question = _body.parse(
+            asked = _body.parse(
                 body,
                 content_type=request.headers.get("content-type", ""),
                 encoding=request.headers.get("content-encoding", ""),
                 query=request.query_params,
-                names=self._judge.names,
-                max_bytes=self._intake.max_bytes,
+                names=self._decider.names,
+                max_bytes=self._limits.max_bytes,
             )
-            one = self._judge(question)
-            return one, self._judge.written(one, kind)
+            one = self._decider(asked)
+            return one, self._decider.written(one, kind)
         except RequestError:
             raise
         except ValueError as error:

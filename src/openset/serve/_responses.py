@@ -14,13 +14,13 @@ from openset.detectors import Detector
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
-from openset.serve._body import JSON, NPY, Question
+from openset.serve._body import JSON, NPY, BatchRequest
 from openset.serve._errors import RequestError
-from openset.serve._model import Model
+from openset.serve._model import ServedModel
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class BatchAnswer:
     """Decisions of one batch, and the threshold: of all samples, or of each."""
 
     decisions: NDArray[np.int64]
@@ -33,10 +33,10 @@ class Answer:
         return int(np.count_nonzero(self.decisions == UNKNOWN))
 
 
-class Judge:
+class Decider:
     """A rejector, with a model before it or none."""
 
-    def __init__(self, rejector: Rejector, model: Model | None) -> None:
+    def __init__(self, rejector: Rejector, model: ServedModel | None) -> None:
         self.rejector = rejector
         self.model = model
         self._names = _names(rejector, rejector.fitted.widths.get("n_classes") or 0)
@@ -58,13 +58,13 @@ class Judge:
         """Names of the arrays a client must send."""
         return _needs(self.rejector) if self.model is None else self.names
 
-    def __call__(self, question: Question) -> Answer:
+    def __call__(self, asked: BatchRequest) -> BatchAnswer:
         """Decide on a batch; what is wrong with it becomes a `RequestError`."""
         try:
             outputs = (
-                Outputs(**question.arrays)
+                Outputs(**asked.arrays)
                 if self.model is None
-                else self.model(question.arrays["inputs"])
+                else self.model(asked.arrays["inputs"])
             )
             # Overflow of huge values ends in NaN, which is refused in words.
             with np.errstate(all="ignore"):
@@ -73,14 +73,14 @@ class Judge:
             raise
         except (ValueError, TypeError) as error:
             raise RequestError(422, str(error)) from error
-        if question.threshold is None:
+        if asked.threshold is None:
             own = self.rejector.threshold
             cut = own.of(scores.predicted) if own.per_class else own.value
-            return Answer(decisions, scores, cut)
-        decisions = scores.decided(question.threshold)
-        return Answer(decisions, scores, question.threshold)
+            return BatchAnswer(decisions, scores, cut)
+        decisions = scores.decided(asked.threshold)
+        return BatchAnswer(decisions, scores, asked.threshold)
 
-    def written(self, one: Answer, kind: str) -> bytes:
+    def written(self, one: BatchAnswer, kind: str) -> bytes:
         """Write an answer as JSON, ``.npy`` (decisions alone) or ``.npz``."""
         if kind == JSON:
             return self._to_json(one)
@@ -97,7 +97,7 @@ class Judge:
             )
         return stream.getvalue()
 
-    def _to_json(self, one: Answer) -> bytes:
+    def _to_json(self, one: BatchAnswer) -> bytes:
         """Write an answer; floats read back to the same bits."""
         top = int(one.scores.predicted.max())
         if top + 1 >= self._names.size:
@@ -140,7 +140,7 @@ def _needs(rejector: Rejector) -> tuple[str, ...]:
     return tuple(dict.fromkeys(("logits", *detector.score_needs)))
 
 
-def _check_outputs(rejector: Rejector, model: Model) -> None:
+def _check_outputs(rejector: Rejector, model: ServedModel) -> None:
     """Refuse a model that does not give what the rejector decides from."""
     needs = _needs(rejector)
     if not {*needs} <= {*model.gives}:
@@ -156,7 +156,7 @@ def _check_outputs(rejector: Rejector, model: Model) -> None:
         raise ValueError(msg)
 
 
-def _check_widths(rejector: Rejector, model: Model) -> None:
+def _check_widths(rejector: Rejector, model: ServedModel) -> None:
     """Ask the model once whether its outputs are those the rejector was fitted on."""
     if None in model.shape[1:]:
         return  # any size will do, and one that does not would tell nothing

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from openset.serve._body import BINARY, JSON, NPY, NPZ
-from openset.serve._responses import Judge
+from openset.serve._responses import Decider
 
 _THRESHOLD = {
     "description": 'Cut here instead of at the calibrated threshold; "inf" and "-inf" '
@@ -25,9 +25,9 @@ ERRORS = {
 }
 
 
-def request(judge: Judge) -> dict[str, Any]:
+def request(decider: Decider) -> dict[str, Any]:
     """Describe the body and the query of ``/predict``."""
-    examples = {name: _example(judge, name) for name in judge.names}
+    examples = {name: _example(decider, name) for name in decider.names}
     document = {
         "type": "object",
         "additionalProperties": False,
@@ -38,12 +38,12 @@ def request(judge: Judge) -> dict[str, Any]:
         },
     }
     binary = {"schema": _BINARY}
-    value = {n: rows for n, rows in examples.items() if n in judge.needs}
+    value = {n: rows for n, rows in examples.items() if n in decider.needs}
     return {
         "requestBody": {
             "required": True,
             "description": "JSON; or a .npy file with one array; or a .npz file with "
-            f"{' and '.join(judge.names)}.",
+            f"{' and '.join(decider.names)}.",
             "content": {
                 JSON: {
                     "schema": document,
@@ -67,13 +67,13 @@ def request(judge: Judge) -> dict[str, Any]:
                 "in": "query",
                 "required": False,
                 "description": "What a .npy body is.",
-                "schema": {"type": "string", "enum": list(judge.names)},
+                "schema": {"type": "string", "enum": list(decider.names)},
             },
         ],
     }
 
 
-def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
+def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
     """Describe the answers of ``/predict``."""
     integers = {"type": "array", "items": {"type": "integer"}}
     names = {"type": "array", "items": {"type": "string"}}
@@ -86,7 +86,7 @@ def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
             "items": _NUMBER,
             "description": "Knownness: larger is more known.",
         },
-        "threshold": _cut(judge),
+        "threshold": _cut(decider),
         "n_unknown": {"type": "integer"},
     }
     schema = {
@@ -96,10 +96,10 @@ def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
     }
     example = {
         "decisions": [0, -1],
-        "names": [judge.rejector.name_of(0), "unknown"],
+        "names": [decider.rejector.name_of(0), "unknown"],
         "predicted": [0, 0],
         "known": [4.2, 0.3],
-        "threshold": [1.5, 1.5] if judge.rejector.threshold.per_class else 1.5,
+        "threshold": [1.5, 1.5] if decider.rejector.threshold.per_class else 1.5,
         "n_unknown": 1,
     }
     answers: dict[int | str, dict[str, Any]] = {
@@ -125,9 +125,9 @@ def responses(judge: Judge) -> dict[int | str, dict[str, Any]]:
     return answers
 
 
-def _cut(judge: Judge) -> dict[str, Any]:
+def _cut(decider: Decider) -> dict[str, Any]:
     """Describe the threshold of an answer."""
-    if not judge.rejector.threshold.per_class:
+    if not decider.rejector.threshold.per_class:
         return {**_NUMBER, "description": "Accepted iff the knownness is at least it."}
     return {
         "anyOf": [{"type": "array", "items": _NUMBER}, *_NUMBER["anyOf"]],
@@ -136,12 +136,12 @@ def _cut(judge: Judge) -> dict[str, Any]:
     }
 
 
-def _example(judge: Judge, name: str) -> Any:
-    if judge.model is not None:
-        sizes = [2 if n is None else n for n in judge.model.shape]
+def _example(decider: Decider, name: str) -> Any:
+    if decider.model is not None:
+        sizes = [2 if n is None else n for n in decider.model.shape]
         is_small = np.prod(sizes, dtype=float) <= 10_000
         return np.zeros(sizes).tolist() if is_small else [[0.0]]
-    widths = judge.rejector.fitted.widths
+    widths = decider.rejector.fitted.widths
     width = widths.get("n_classes" if name == "logits" else "n_features") or 3
     rows = np.zeros((2, width))
     rows[0, 0], rows[1] = 8.0, 0.25  # a clear case, and one that says nothing

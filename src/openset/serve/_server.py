@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 
-from openset.serve._protocol import Protocol
+from openset.serve._http import HttpConnection
 
 _LINGER = 0.5  # seconds an open connection has to send its last request
 HANDSHAKE = 0.1  # seconds for connections in the making to be made and accepted
@@ -131,7 +131,7 @@ def config(application: FastAPI, stop_seconds: float) -> uvicorn.Config:
         access_log=False,  # /metrics counts them
         server_header=False,
         lifespan="off",
-        http=Protocol,
+        http=HttpConnection,
         loop="asyncio",  # the one all this is tested with
         ws="none",
     )

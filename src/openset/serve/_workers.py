@@ -184,7 +184,7 @@ def _work(
             print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
             sys.exit(_BAD)
         application.state.metrics.join(rows, place)
-        application.state.intake.join(rows["held"], place)
+        application.state.limits.join(rows["held"], place)
         server = _server.Server(_server.config(application, stop_seconds))
         rows["is_ready"][place] = 1
         kind = listening.family, listening.type, socket.IPPROTO_TCP  # see _run.py

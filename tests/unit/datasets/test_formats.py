@@ -10,8 +10,9 @@ import pytest
 from scipy.io import savemat
 
 from openset import ArtefactError, datasets
+from openset.datasets._dataset_folder import DatasetFolder, unpack
 from openset.datasets._download import File
-from openset.datasets._locations import Place, unpack
+from openset.datasets._image_folders import image_folder
 
 Image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
 RNG = np.random.default_rng(0)
@@ -233,9 +234,8 @@ def test_tinyimagenet_is_unpacked_from_its_archive(tmp_path):
     assert (
         repr(found) == "Dataset(tinyimagenet, image, n=2, classes=1, train=1, test=1)"
     )
-    assert [p.name for p in (tmp_path / "tinyimagenet").iterdir()] == [
-        "tiny-imagenet-200"
-    ]
+    names = {p.name for p in (tmp_path / "tinyimagenet").iterdir()}
+    assert names == {"tiny-imagenet-200", ".tiny-imagenet-200.lock"}
 
 
 def cub_folder(top):
@@ -418,23 +418,23 @@ def test_a_folder_of_images_is_a_data_set(tmp_path):
 def test_a_folder_of_parts_has_these_parts(tmp_path):
     for part in ("train", "valid", "test"):
         write_image(tmp_path / part / "cats" / "0.png", pixels(4, 4, 3))
-    assert set(datasets.image_folder(tmp_path).parts) == {"train", "validation", "test"}
+    assert set(datasets.load(tmp_path).parts) == {"train", "validation", "test"}
 
 
 def test_train_and_val_alone_are_train_and_test(tmp_path):
     for part in ("train", "val"):
         write_image(tmp_path / part / "cats" / "0.png", pixels(4, 4, 3))
-    assert set(datasets.image_folder(tmp_path).parts) == {"train", "test"}
+    assert set(datasets.load(tmp_path).parts) == {"train", "test"}
 
 
 def test_folders_without_classes_or_images_are_explained(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such folder"):
-        datasets.image_folder(tmp_path / "none")
+        image_folder(tmp_path / "none")
     with pytest.raises(ArtefactError, match="one folder per class, got none"):
-        datasets.image_folder(tmp_path)
+        datasets.load(tmp_path)
     (tmp_path / "cats").mkdir()
     with pytest.raises(ArtefactError, match="must have images in its folder, got none"):
-        datasets.image_folder(tmp_path)
+        datasets.load(tmp_path)
 
 
 def test_a_damaged_or_vanished_image_is_named_when_it_is_read(tmp_path):
@@ -442,7 +442,7 @@ def test_a_damaged_or_vanished_image_is_named_when_it_is_read(tmp_path):
     whole = (tmp_path / "cats" / "0.png").read_bytes()
     (tmp_path / "cats" / "1.png").write_bytes(whole[:40])
     (tmp_path / "cats" / "2.png").write_bytes(b"no image")
-    found = datasets.image_folder(tmp_path)
+    found = datasets.load(tmp_path)
     for i in (1, 2):
         with pytest.raises(ArtefactError, match=rf"{i}.png is damaged or not an image"):
             found.inputs[i]
@@ -456,10 +456,10 @@ def test_images_of_any_size_can_be_brought_to_one(tmp_path):
         write_image(
             tmp_path / "cats" / f"{i}.png", np.full((*size, 3), 90 + i, np.uint8)
         )
-    found = datasets.resized(datasets.image_folder(tmp_path), 6)
+    found = datasets.resized(datasets.load(tmp_path), 6)
     assert found.inputs.shape == (2, 6, 6, 3)
     assert found.inputs[0].min() == found.inputs[0].max() == 90
-    grey = datasets.resized(datasets.image_folder(tmp_path), 4, channels=1)
+    grey = datasets.resized(datasets.load(tmp_path), 4, channels=1)
     assert grey.inputs.shape == (2, 4, 4)
     with pytest.raises(ValueError, match="channels must be 1 or 3, got 2"):
         datasets.resized(found, 6, channels=2)
@@ -513,7 +513,7 @@ def test_two_archives_fill_one_folder(tmp_path):
 
 def test_an_archive_without_its_folder_is_refused(tmp_path):
     tar(tmp_path / "a.tgz", {"other/one.txt": b"1"})
-    place = Place("set", tmp_path, offline=True, verify=False)
+    place = DatasetFolder("set", tmp_path, offline=True, verify=False)
     with pytest.raises(ArtefactError, match="must hold top, got no such folder"):
         place.tree("top", File("a.tgz", "md5:0"))
 
@@ -569,7 +569,7 @@ def test_folders_are_numbered_as_torchvision_numbers_them(torchvision, tmp_path)
         for image in ("z.png", "Z.png", "1.png", "10.png", "2.png"):
             write_image(tmp_path / name / image, pixels(3, 3, 3))
     theirs = torchvision.ImageFolder(str(tmp_path))
-    found = datasets.image_folder(tmp_path)
+    found = datasets.load(tmp_path)
     assert list(found.classes) == theirs.classes
     assert read(found) == listed(theirs, theirs.classes)
 

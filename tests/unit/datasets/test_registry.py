@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from openset import MissingExtraError, datasets
-from openset.datasets import REGISTRY
-from openset.datasets._locations import default_root
+from openset.datasets._catalogue import CATALOGUE
+from openset.datasets._dataset_folder import default_root
 
 PAPERS = {
     "mnist",
@@ -37,10 +37,10 @@ def test_every_data_set_of_the_papers_has_a_name():
     assert set(datasets.names()) >= PAPERS
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_every_entry_can_be_read_from_somewhere(name):
-    source = REGISTRY[name]
-    assert source.read is not None or source.packaged is not None
+    source = CATALOGUE[name]
+    assert source.read is not None or source.compact_copy is not None
     assert source.about
     assert 1 < source.n_classes < source.n_samples
     assert source.how.split()[0] in {"always", "download", "bring"}
@@ -50,7 +50,7 @@ def test_every_entry_can_be_read_from_somewhere(name):
         assert all(url.startswith("http") for url in file.urls)
 
 
-@pytest.mark.parametrize("name", sorted(set(REGISTRY) - {"digits"}))
+@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"digits"}))
 def test_every_missing_data_set_says_which_file_to_put_where(name, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"datasets\.load: ") as error:
         datasets.load(name, tmp_path, offline=True)
@@ -74,7 +74,7 @@ def test_the_root_is_the_environments_or_the_users_cache(tmp_path, monkeypatch):
 
 def test_official_files_win_over_a_packaged_copy(tmp_path, monkeypatch):
     (tmp_path / "mnist.npz.xz").write_bytes(b"")
-    for file in REGISTRY["mnist"].files:
+    for file in CATALOGUE["mnist"].files:
         (tmp_path / file.name).write_bytes(b"")
     with pytest.raises(ValueError, match=r"train-images-idx3-ubyte.gz"):
         datasets.load("mnist", tmp_path, offline=True, verify=False)
@@ -129,14 +129,14 @@ def torchvision_sources():
 @pytest.mark.parametrize("name", LOADERS)
 def test_checksums_are_those_of_torchvision(name, torchvision_sources):
     text = (torchvision_sources / f"{LOADERS[name]}.py").read_text("utf-8")
-    for file in REGISTRY[name].files:
+    for file in CATALOGUE[name].files:
         assert f'"{file.digest.removeprefix("md5:")}"' in text
         assert any(url.rpartition("/")[0] in text for url in file.urls)
 
 
 def test_the_aircraft_archive_is_where_torchvision_looks_for_it(torchvision_sources):
     text = (torchvision_sources / "fgvc_aircraft.py").read_text("utf-8")
-    (file,) = REGISTRY["fgvc-aircraft"].files
+    (file,) = CATALOGUE["fgvc-aircraft"].files
     assert file.urls[0] in text
 
 
@@ -159,4 +159,4 @@ def test_the_table_of_large_sets_adds_up_to_the_registry():
         numbers = [int(size.replace(",", "")) for size in sizes if size.strip()]
         if not numbers:  # no parts: the sum is in the text
             numbers = [int(re.search(r"[0-9,]{5,}", source)[0].replace(",", ""))]
-        assert sum(numbers) == REGISTRY[name].n_samples
+        assert sum(numbers) == CATALOGUE[name].n_samples

@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from openset.protocols import Protocol, folds, outlier
-from openset.protocols._random import Stream
-from openset.protocols._samples import deal, take_share
+from openset.protocols.sampling import Stream, deal, take_share
 
 LABELS = np.repeat(["cat", "cow", "dog", "fox", "owl"], [7, 5, 6, 4, 9])
 PETS = Protocol(known=["dog", "cat"], unknown=["fox", "owl"], surrogate=["cow"])

@@ -8,9 +8,9 @@ import pytest
 
 from openset import ArtefactError
 from openset.protocols import (
+    Draws,
     _published,
     candidates,
-    duplicates,
     names,
     published,
     similar,
@@ -102,7 +102,7 @@ def test_the_winter_release_has_the_same_easy_and_a_smaller_hard():
     [("mnist", ()), ("svhn", ((0, 1),)), ("cifar10", ((0, 1),)), ("tinyimagenet", ())],
 )
 def test_published_splits_that_are_one_problem_are_found(name, expected):
-    assert duplicates(published(name, i) for i in range(5)) == expected
+    assert Draws([published(name, i) for i in range(5)]).duplicates == expected
 
 
 def test_cifar_plus_splits_one_and_two_share_their_known_classes():
@@ -171,7 +171,7 @@ def test_what_the_documentation_says_of_always_and_never_known_classes():
 
 def test_cifar_plus_fifty_has_five_problems_of_four_known_sets():
     drawn = [published("cifar+50", i) for i in range(5)]
-    assert duplicates(drawn) == ()
+    assert Draws(drawn).duplicates == ()
     assert len({frozenset(p.known) for p in drawn}) == 4
 
 

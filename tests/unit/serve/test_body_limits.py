@@ -161,4 +161,4 @@ def test_what_is_held_is_released_whatever_happens(by_logits, logits):
     for body in (npy(logits), npy(logits)[:-1], b"", b"no array"):
         client.post("/predict", content=body, headers=NPY)
         client.post("/predict", content=iter([body]), headers=NPY)
-    assert application.state.intake.held == 0
+    assert application.state.limits.held == 0

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from openset import ArtefactError, Outputs, Rejector, detectors, serve
 from openset.datasets import cut
 from openset.serve._model import _outputs
-from openset.serve._responses import Judge
+from openset.serve._responses import Decider
 from openset.train import Trained
 from tests.unit.serve.conftest import split
 from tests.unit.serve.live import serving
@@ -238,7 +238,7 @@ def test_features_alone_do_for_a_detector_that_names_the_class(tmp_path):
     # Of several, the first names the class: here by its logits.
     both = detectors.Combined(parts=[("knn", {"k": 3}), "osnn"])
     rejector = Rejector.calibrate(both.fit(train), known=known)
-    assert Judge(rejector, None).needs == ("logits", "features")
+    assert Decider(rejector, None).needs == ("logits", "features")
     with pytest.raises(ValueError, match="must be one that gives logits and features"):
         serve.app(rejector, model=path)
 

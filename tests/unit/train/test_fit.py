@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from openset import datasets, metrics, protocols, train
-from openset.datasets import Dataset, _inputs
+from openset.datasets import Dataset, lazy_inputs
 from openset.train import (
     Trained,
     fit_jobs,
@@ -187,7 +187,7 @@ def test_images_of_several_sizes_are_brought_to_one_side(tmp_path):
         paths.append(str(tmp_path / f"{i}.png"))
         image.fromarray(pixels).save(paths[-1])
     data = Dataset(
-        inputs=_inputs.ImageFiles(tuple(paths)),
+        inputs=lazy_inputs.ImageFiles(tuple(paths)),
         labels=np.arange(24) % 3,
         classes=["a", "b", "c"],
         kind="image",
@@ -206,7 +206,7 @@ def _in_files(data, folder):
     paths = [str(folder / f"{i}.png") for i in range(len(data.labels))]
     for path, pixels in zip(paths, data.inputs, strict=True):
         image.fromarray(pixels).save(path)
-    return dataclasses.replace(data, inputs=_inputs.ImageFiles(tuple(paths)))
+    return dataclasses.replace(data, inputs=lazy_inputs.ImageFiles(tuple(paths)))
 
 
 def test_images_in_files_that_are_squares_of_one_size_keep_it(tmp_path):

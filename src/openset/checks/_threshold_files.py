@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openset._types import ArtefactError
-from openset.checks._study import ONLY
+from openset.checks._evidence import ONLY
 
 _REJECTOR = "manifest.json"
 

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from openset import ArtefactError, Outputs, Rejector, Scores, checks, thresholds
-from openset.checks import _folder
-from openset.checks._files import ScoreFiles, sample
+from openset.checks import _study_folder
+from openset.checks._score_files import ScoreFiles, sample
+from openset.checks._study_folder import read_folder
 from openset.cli import app
 from openset.detectors import MSP
 from openset.runs import Cell
@@ -180,7 +181,7 @@ def test_a_run_folder_is_read(tmp_path):
         test, other = scores(seed=i), scores(seed=10 + i)
         ids.append(write_cell(tmp_path, i, test=test, chosen=thresholds.osa(other)))
         other.save(tmp_path / "calibration" / f"{ids[-1]}.npz")
-    study = checks.read_study(tmp_path)
+    study = read_folder(tmp_path)
     assert len(study.scores) == len(study.calibration) == len(study.thresholds) == 3
     first = next(iter(study.scores))
     assert first.startswith(next(iter(sorted(ids))))
@@ -205,7 +206,7 @@ def test_the_cell_that_leaks_is_named(tmp_path):
 def test_scores_of_a_cell_that_is_not_finished_are_left_alone(tmp_path):
     write_cell(tmp_path, 0, test=scores())
     (tmp_path / "scores" / "half.npz").write_bytes(b"still being written")
-    assert len(checks.read_study(tmp_path).scores) == 1
+    assert len(read_folder(tmp_path).scores) == 1
     assert status(tmp_path, "OSR008").status == "passed"
 
 
@@ -241,7 +242,7 @@ def reads(monkeypatch):
 def test_nothing_is_read_before_a_check_asks_for_it(tmp_path, reads):
     for i in range(5):
         write_cell(tmp_path, i, test=scores(20, 20, seed=i))
-    study = checks.read_study(tmp_path)
+    study = read_folder(tmp_path)
     assert len(study.scores) == 5
     assert reads == []
     assert len(study.scores[next(iter(study.scores))]) == 40
@@ -252,7 +253,7 @@ def test_a_large_study_is_sampled_and_says_so(tmp_path, reads):
     for i in range(60):
         detector = "rare" if i == 7 else ("msp", "energy")[i % 2]
         write_cell(tmp_path, i, detector=detector, test=scores(20, 20, seed=i))
-    study = checks.read_study(tmp_path, limit=9)
+    study = read_folder(tmp_path, limit=9)
     assert len(study.scores) == 9
     assert study.n_left_out == 51
     assert len(study.results) == 60  # results are looked at in full
@@ -305,7 +306,9 @@ def test_memory_is_bounded(tmp_path, reads, monkeypatch):
     for i in range(4):
         paths[str(i)] = tmp_path / f"{i}.npz"
         scores(50, 50, seed=i).save(paths[str(i)])
-    monkeypatch.setattr("openset.checks._files.BUDGET", 5000)  # two of 2,400 bytes
+    monkeypatch.setattr(
+        "openset.checks._score_files.BUDGET", 5000
+    )  # two of 2,400 bytes
     files = ScoreFiles(paths)
     assert len(files) == len(list(files)) == 4
     for name in ("0", "1", "1", "0"):
@@ -319,4 +322,4 @@ def test_memory_is_bounded(tmp_path, reads, monkeypatch):
 
 
 def test_the_default_limit_is_the_documented_one():
-    assert _folder.LIMIT == 200
+    assert _study_folder.LIMIT == 200

@@ -1,4 +1,4 @@
-"""From classes to samples: stratified deals and cross-validation folds."""
+"""Cross-validation folds: rows of samples; unknown samples are only ever tested."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
-from openset.protocols._protocol import PARTS, UNKNOWNS, Protocol
-from openset.protocols._random import Stream
+from openset.protocols._protocol import PARTS, Protocol
+from openset.protocols.sampling import UNKNOWNS, Stream, deal
 
 Rows = NDArray[np.int64]
 
@@ -21,50 +21,6 @@ class Fold:
     test: Rows
     negative: Rows
     surrogate: Rows
-
-
-def deal(strata: NDArray[np.int64], n_bins: int, stream: Stream) -> Rows:
-    """Deal samples into bins: equal sizes overall and within each stratum, up to one.
-
-    Samples are put in order of stratum, at random inside, and dealt like cards. Strata
-    with neighbouring numbers (all known classes, say) are together equal up to one too.
-
-    Examples
-    --------
-    >>> bins = deal(np.array([0, 0, 0, 0, 1, 1]), 2, Stream("demo", 0))
-    >>> np.bincount(bins), np.bincount(bins[:4])
-    (array([3, 3]), array([2, 2]))
-    """
-    first = stream.permutation(n_bins)  # so that no bin is always the larger one
-    order = np.lexsort((stream.words(strata.size), strata))
-    bins = np.empty(strata.size, dtype=np.int64)
-    bins[order] = first[np.arange(strata.size) % n_bins]
-    return bins
-
-
-def take_share(
-    strata: NDArray[np.int64], share: float, stream: Stream
-) -> NDArray[np.bool_]:
-    """Mask of a random share of each stratum: exact counts, halves rounded up.
-
-    Examples
-    --------
-    >>> mask = take_share(np.array([0] * 10 + [1] * 4), 0.2, Stream("demo", 0))
-    >>> mask[:10].sum(), mask[10:].sum()
-    (np.int64(2), np.int64(1))
-    """
-    fraction = _check.rate("take_share", "share", share)
-    order = np.lexsort((stream.words(strata.size), strata))
-    _, first, inverse, sizes = np.unique(
-        strata[order], return_index=True, return_inverse=True, return_counts=True
-    )
-    # Integers, not 0.2 * n: the same count on every machine.
-    top, bottom = fraction.numerator, fraction.denominator
-    counts = (2 * top * sizes + bottom) // (2 * bottom)
-    rank = np.arange(strata.size) - first[inverse]
-    mask = np.empty(strata.size, dtype=np.bool_)
-    mask[order] = rank < counts[inverse]
-    return mask
 
 
 def folds(

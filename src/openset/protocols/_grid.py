@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from openset import _check
-from openset.protocols._drawing import holdout, outlier, universe_of
+from openset.protocols._class_draws import holdout, outlier, universe_of
 from openset.protocols._draws import Draws
 from openset.protocols._openness import nearest_pair, pairs
 from openset.protocols._protocol import Protocol
-from openset.protocols._random import Stream
+from openset.protocols.sampling import Stream
 
 
 def leave_classes_out(classes: Any, n_out: int = 1, rng: Any = None) -> Draws:

@@ -17,19 +17,19 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from openset.serve._body_limits import UPLOAD, Hold, Intake, Upload
+from openset.serve._body_limits import UPLOAD, BodyLimits, Reservation, Upload
 from openset.serve._errors import RequestError
 
 _LONGEST_HEAD = 128 << 10  # bytes, or one read more
 _MOST_IGNORED = 16 << 20  # bytes read, and dropped, after an answer that came early
 
 
-class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[misc]
+class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[misc]
     """One connection."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._intake: Intake = self.config.app.state.intake  # type: ignore[union-attr]
+        self._limits: BodyLimits = self.config.app.state.limits  # type: ignore[union-attr]
         self._upload: Upload | None = None
         self._ignored = 0
         self._of_head = 0  # bytes of headers (or trailers) that have not ended
@@ -41,13 +41,13 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
         """Give the place the socket writes to."""
-        return self._intake.scratch if self._upload is None else self._upload.rest
+        return self._limits.scratch if self._upload is None else self._upload.rest
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what the socket wrote."""
         if self._upload is None:
             self._of_head += nbytes
-            self.data_received(bytes(self._intake.scratch[:nbytes]))
+            self.data_received(bytes(self._limits.scratch[:nbytes]))
             is_long = self._of_head > _LONGEST_HEAD  # the parser would keep all of it
             if is_long and not self.transport.is_closing():
                 self.send_400_response(f"Headers of more than {_LONGEST_HEAD} bytes.")
@@ -95,7 +95,7 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
         size = self._declared()
         if size is None:
             return None
-        hold = Hold(self._intake)
+        hold = Reservation(self._limits)
         try:
             hold.grow_to(size)
         except RequestError:
@@ -115,8 +115,8 @@ class Protocol(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[mis
             return None
         size = int(length)
         # A shorter one may already be here as a whole, in the scratch.
-        least = len(self._intake.scratch)
-        return size if least < size <= self._intake.max_bytes else None
+        least = len(self._limits.scratch)
+        return size if least < size <= self._limits.max_bytes else None
 
     def _finish(self) -> None:
         self._upload = None

@@ -1,4 +1,4 @@
-"""Compact copies of some sets: one compressed file each, decoded on reading."""
+"""Readers of compact copies: one compressed file for a whole data set."""
 
 import io
 import lzma
@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import ArtefactError
-from openset.datasets import _inputs
+from openset.datasets import lazy_inputs
 from openset.datasets._cifar_png import CLASSES
 from openset.datasets._dataset import Dataset, stacked
+from openset.datasets._dataset_folder import reading
 from openset.datasets._download import File
-from openset.datasets._locations import reading
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -80,8 +80,8 @@ _EVALUATION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Packaged:
-    """A compact file and the function that turns its arrays into a data set."""
+class CompactCopy:
+    """A compressed file, and the function that reads a data set from it."""
 
     file: File
     read: Callable[[str, Path], Dataset]
@@ -174,7 +174,7 @@ def webp(path: Path, blob: NDArray[Any], sizes: NDArray[Any]) -> NDArray[np.uint
         body_size, pad = len(body), b"\0" * (len(body) & 1)
         head = b"RIFF" + (12 + body_size + len(pad)).to_bytes(4, "little")
         head += b"WEBPVP8 " + body_size.to_bytes(4, "little")
-        pixels = _inputs.decode(
+        pixels = lazy_inputs.decode(
             io.BytesIO(head + body + pad), f"image {i} of {path}", mode="RGB"
         )
         if pixels.shape != out.shape[1:]:
@@ -218,7 +218,7 @@ def omniglot28(name: str, path: Path) -> Dataset:
     large = omniglot("omniglot", path)
     return replace(
         large,
-        inputs=_inputs.resize(large.inputs, 28, 1),
+        inputs=lazy_inputs.resize(large.inputs, 28, 1),
         name=name,
         note="resized from 105 to 28 pixels",
     )

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import openset
+from openset.datasets._dataset_folder import DatasetFolder, merge, unpack
 from openset.datasets._download import File, download
-from openset.datasets._locations import Place, merge, unpack
 
 BODY = os.urandom(1 << 16)
 DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
@@ -169,7 +169,7 @@ def test_several_unpack_the_same_archive_at_once(tmp_path):
 
     def work():
         try:
-            tree = Place("set", tmp_path).tree("tree", file)
+            tree = DatasetFolder("set", tmp_path).tree("tree", file)
             seen.append(len(list(tree.rglob("*.txt"))))
         except OSError as error:
             troubles.append(error)
@@ -189,7 +189,7 @@ def test_the_marker_of_loose_files_appears_last(tmp_path, monkeypatch):
         order.append(target.name)
         merge(source, target)
 
-    monkeypatch.setattr("openset.datasets._locations.merge", note)
+    monkeypatch.setattr("openset.datasets._dataset_folder.merge", note)
     unpack(path, tmp_path / "out", last="marker.txt")
     assert order[-1] == "marker.txt"
     assert sorted(order) == ["a.txt", "marker.txt", "z.txt"]

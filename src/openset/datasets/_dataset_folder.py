@@ -49,11 +49,11 @@ def default_root() -> Path:
     return (Path(cache) if cache else Path.home() / ".cache") / "openset"
 
 
-class Place:
-    """The folder of one data set below a root.
+class DatasetFolder:
+    """The folder of one data set, ``<root>/<name>/``.
 
-    A file may lie in ``<root>/<name>/``, in ``<root>/`` itself, or where torchvision
-    puts it below the same root; downloads go to the first.
+    Files are also found in ``<root>/`` itself and where torchvision puts them below the
+    same root; downloads go to ``<root>/<name>/``.
     """
 
     def __init__(
@@ -61,13 +61,13 @@ class Place:
     ) -> None:
         self.name = name
         self.root = root
-        self.folder = root / name
+        self.path = root / name
         self.offline = offline
         self.verify = verify
 
     def find(self, relative: str) -> Path | None:
         """Return the file or folder `relative`, if it is there."""
-        bases = [self.folder, self.root]
+        bases = [self.path, self.root]
         if self.name in _TORCHVISION:
             bases.append(self.root / _TORCHVISION[self.name])
         for base in bases:
@@ -81,7 +81,7 @@ class Place:
         if missing and (self.offline or not all(file.urls for file in missing)):
             raise FileNotFoundError(self.how_to_get(missing))
         for file in missing:
-            _download.download(file, self.folder / file.name)
+            _download.download(file, self.path / file.name)
         paths = []
         for file in wanted:
             path = self.find(file.name)
@@ -98,19 +98,19 @@ class Place:
         if found is not None:
             return found
         paths = self.files(*archives)
-        with _io.locked(self.folder / f".{marker}.lock"):
+        with _io.locked(self.path / f".{marker}.lock"):
             if self.find(marker) is None:  # else somebody was faster
                 for path in paths:
-                    unpack(path, self.folder, last=marker)
-        if not (self.folder / marker).exists():
+                    unpack(path, self.path, last=marker)
+        if not (self.path / marker).exists():
             msg = f"datasets: {archives[0].name} must hold {marker}, got no such folder"
             raise ArtefactError(msg)
-        return self.folder / marker
+        return self.path / marker
 
     def line(self, file: File) -> str:
         """Say where a file belongs, its checksum and where it comes from."""
         source = f"  from {file.urls[0]}" if file.urls else ""
-        return f"  {self.folder / file.name}  ({file.digest}){source}"
+        return f"  {self.path / file.name}  ({file.digest}){source}"
 
     def how_to_get(self, files: Iterable[File]) -> str:
         """Say exactly which file has to be put where."""

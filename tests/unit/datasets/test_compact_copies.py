@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from openset import ArtefactError, datasets, protocols
+from openset.datasets._catalogue import CATALOGUE
 
 TABLES = {
     "letter": (20_000, 16, 26),
@@ -81,9 +82,9 @@ def test_checksums_of_the_large_files_fit(file, data_root):
     from openset.datasets._download import check  # noqa: PLC0415
 
     digests = {
-        s.packaged.file.name: s.packaged.file.digest
-        for s in datasets.REGISTRY.values()
-        if s.packaged
+        s.compact_copy.file.name: s.compact_copy.file.digest
+        for s in CATALOGUE.values()
+        if s.compact_copy
     }
     check(data_root / file, digests[file])
     with pytest.raises(ArtefactError, match="must have sha256:000"):
@@ -96,7 +97,7 @@ def test_checksums_of_the_large_files_fit(file, data_root):
 )
 def test_the_registry_knows_the_sizes(name, data_root):
     found = load(name, data_root)
-    source = datasets.REGISTRY[name]
+    source = CATALOGUE[name]
     assert (len(found), len(found.classes)) == (source.n_samples, source.n_classes)
     assert found.kind == source.kind
 

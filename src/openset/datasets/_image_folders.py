@@ -7,9 +7,9 @@ import numpy as np
 
 from openset._types import ArtefactError
 from openset.datasets._dataset import Dataset
+from openset.datasets._dataset_folder import DatasetFolder, reading
 from openset.datasets._download import File
-from openset.datasets._inputs import ImageFiles, image_paths
-from openset.datasets._locations import Place, reading
+from openset.datasets.lazy_inputs import ImageFiles, image_paths
 
 Listing = list[tuple[str, str]]  # (image file, class name)
 
@@ -198,7 +198,7 @@ def lines(path: Path) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def tinyimagenet(place: Place) -> Dataset:
+def tinyimagenet(place: DatasetFolder) -> Dataset:
     """Read TinyImageNet: train, and the official validation images as test part.
 
     The official test images have no labels. Classes are numbered by the rank of their
@@ -216,7 +216,7 @@ def tinyimagenet(place: Place) -> Dataset:
     return from_listings({"train": train, "test": test}, classes, name="tinyimagenet")
 
 
-def cub(place: Place) -> Dataset:
+def cub(place: DatasetFolder) -> Dataset:
     """Read CUB-200-2011 with its official train and test parts."""
     folder = place.tree("CUB_200_2011", *CUB)
     tables = {}
@@ -234,7 +234,7 @@ def cub(place: Place) -> Dataset:
     return from_listings(listings, [tables["classes"][i] for i in ids], name="cub")
 
 
-def aircraft(place: Place) -> Dataset:
+def aircraft(place: DatasetFolder) -> Dataset:
     """Read FGVC-Aircraft at variant level: trainval as train, test as test.
 
     Variants are numbered by the code-point order of their names, as the published
@@ -254,7 +254,7 @@ def aircraft(place: Place) -> Dataset:
     return from_listings(listings, classes, name="fgvc-aircraft")
 
 
-def cars(place: Place) -> Dataset:
+def cars(place: DatasetFolder) -> Dataset:
     """Read Stanford Cars: images, devkit and the test labels published later."""
     from scipy.io import loadmat  # noqa: PLC0415  # slow to import, needed here only
 
@@ -288,7 +288,7 @@ def cars(place: Place) -> Dataset:
     return from_listings(listings, classes, name="stanford-cars")
 
 
-def dtd(place: Place) -> Dataset:
+def dtd(place: DatasetFolder) -> Dataset:
     """Read the Describable Textures with the first of the ten official partitions."""
     folder = place.tree("dtd", *DTD)
     listings: dict[str, Listing] = {}
@@ -301,7 +301,7 @@ def dtd(place: Place) -> Dataset:
     return from_listings(listings, classes, name="dtd")
 
 
-def places365(place: Place) -> Dataset:
+def places365(place: DatasetFolder) -> Dataset:
     """Read the 36,500 validation images of Places365 as test part.
 
     The 1.8 million training images serve no open-set protocol of the literature.
@@ -318,7 +318,7 @@ def places365(place: Place) -> Dataset:
     return from_listings({"test": listing}, classes, name="places365")
 
 
-def sun397(place: Place) -> Dataset:
+def sun397(place: DatasetFolder) -> Dataset:
     """Read SUN397, all images; no official parts."""
     folder = place.tree("SUN397", *SUN397)
     # ClassName.txt lists /a/abbey and the like; images lie in a/abbey/sun_….jpg.
@@ -334,7 +334,7 @@ def sun397(place: Place) -> Dataset:
     return from_listings({"": listing}, classes, name="sun397")
 
 
-def imagenette(place: Place) -> Dataset:
+def imagenette(place: DatasetFolder) -> Dataset:
     """Read Imagenette (full size): train, and val as test part."""
     folder = place.tree("imagenette2", *IMAGENETTE)
     classes = class_folders(folder / "train")
@@ -343,9 +343,9 @@ def imagenette(place: Place) -> Dataset:
     return from_listings(listings, classes, name="imagenette")
 
 
-def imagenet(place: Place) -> Dataset:
+def imagenet(place: DatasetFolder) -> Dataset:
     """Read ILSVRC2012 from folders per WordNet id: train (if there) and val as test."""
-    val = place.folder / "val"
+    val = place.path / "val"
     if not val.is_dir():
         msg = (
             f"datasets.load: 'imagenet' is not under {place.root}; its terms forbid a "
@@ -353,19 +353,19 @@ def imagenet(place: Place) -> Dataset:
             "(md5:29b22e2961454d5413ddabcf34fc5622) and, for training, "
             "ILSVRC2012_img_train.tar (md5:1d675b47d978889d74fa0da5fadfb00e) from "
             "https://image-net.org, and sort the images into\n"
-            f"  {place.folder / 'val' / 'n01440764' / 'ILSVRC2012_val_00000293.JPEG'}\n"
-            f"  {place.folder / 'train' / 'n01440764' / 'n01440764_10026.JPEG'}"
+            f"  {place.path / 'val' / 'n01440764' / 'ILSVRC2012_val_00000293.JPEG'}\n"
+            f"  {place.path / 'train' / 'n01440764' / 'n01440764_10026.JPEG'}"
         )
         raise FileNotFoundError(msg)
     classes = class_folders(val)
     listings = {}
-    if (place.folder / "train").is_dir():
-        listings["train"] = list_folder(place.folder / "train")
+    if (place.path / "train").is_dir():
+        listings["train"] = list_folder(place.path / "train")
     listings["test"] = list_folder(val)
     return from_listings(listings, classes, name="imagenet")
 
 
-def omniglot(place: Place) -> Dataset:
+def omniglot(place: DatasetFolder) -> Dataset:
     """Read Omniglot: background as train, evaluation as test (other characters).
 
     Ink is 255, as in MNIST; the files have dark ink on white.

@@ -1,6 +1,6 @@
 """What a study uses from outside the package, for workers to import."""
 
-from openset import _plugins, detectors
+from openset import _plugins, datasets, detectors
 from openset.bench._study import OWN, Study
 
 
@@ -18,3 +18,17 @@ def guests(study: Study) -> tuple[str, ...]:
             for one in found
             if not _plugins.is_built_in(one)
         )
+
+
+_DATA = ("data", "unknown_data", "negative_data", "surrogate_data")
+
+
+def guest_datasets(study: Study) -> tuple[tuple[str, str], ...]:
+    """Return name and ``module:function`` of data sets from outside the package."""
+    used = {getattr(entry, key, "") for entry in study.protocols for key in _DATA}
+    infos = {name: datasets.info(name) for name in datasets.names() if name in used}
+    return tuple(
+        (name, _plugins.need_importable(info, caller="bench"))
+        for name, info in infos.items()
+        if not _plugins.is_built_in(info)
+    )

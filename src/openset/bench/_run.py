@@ -12,7 +12,7 @@ import yaml
 
 from openset import runs
 from openset.bench import _backends, _folder, _protocols, _worker
-from openset.bench._guests import guests
+from openset.bench._guests import guest_datasets, guests
 from openset.bench._plan import OutputsSource, Plan, Task, folder_of, plan
 from openset.bench._read import check, read
 from openset.bench._study import Study
@@ -97,12 +97,14 @@ def run(
     _backends.check(backend, jobs)
     made, text, ending = _planned(study)
     out = Path(out).resolve()
+    is_elsewhere = backend != "sequential"  # workers are other processes
     place = Locations(
         run=out,
         base=made.study.base.resolve(),
         root=default_root().resolve(),
         search=(Path.cwd(),),
-        plugins=() if backend == "sequential" else guests(made.study),
+        plugins=guests(made.study) if is_elsewhere else (),
+        datasets=guest_datasets(made.study) if is_elsewhere else (),
     )
     with _folder.locked(out), _backends.connected(backend, address) as connection:
         _folder.adopt(out, made, text, ending)

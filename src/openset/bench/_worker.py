@@ -13,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from openset import _io, _plugins
+from openset import _io, _plugins, datasets
 from openset.bench import _cell, _network
 from openset.bench._plan import OutputsSource, Task
 from openset.bench._study import NetworkModel
@@ -27,7 +27,8 @@ class Locations:
     """Where a study lives, and what from outside the package it uses.
 
     The run folder, the folder of the study file, that of the data sets; `search` are
-    more folders to find modules in, `plugins` what to import before anything is named.
+    more folders to find modules in, `plugins` what to import before anything is named,
+    `datasets` the names of data sets and the loaders they stand for.
     """
 
     run: Path
@@ -35,6 +36,7 @@ class Locations:
     root: Path
     search: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
+    datasets: tuple[tuple[str, str], ...] = ()
 
 
 def network(
@@ -89,6 +91,8 @@ def _guarded(
         ):
             for text in place.plugins:
                 _plugins.imported(text, caller="bench")
+            for title, text in place.datasets:
+                datasets.register(title, _plugins.imported(text, caller="bench"))
             one()
     except Exception as error:  # any error of a cell is a result of it
         text = f"{type(error).__name__}: {error}"

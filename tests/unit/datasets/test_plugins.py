@@ -1,0 +1,287 @@
+"""Data sets of other packages: registered, installed, or named as module:function."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import openset
+from openset import datasets
+from openset.datasets._catalogue import CATALOGUE
+from openset.datasets._dataset_info import External
+
+SOURCES = str(Path(openset.__file__).parents[1])
+
+MODULE = '''
+import numpy as np
+from openset import datasets
+
+
+def birds(root):
+    """Three species, as two numbers each.
+
+    More about them.
+    """
+    rng = np.random.default_rng(0)
+    labels = np.arange(240) % 4
+    inputs = rng.normal(size=(240, 2)) + 6 * np.column_stack([labels, labels % 2])
+    made = datasets.from_arrays(
+        inputs, labels, classes=["wren", "robin", "finch", "tit"], name="my birds"
+    )
+    return made.with_parts(test=0.5)
+
+
+def not_a_set(root):
+    return [1, 2, 3]
+
+
+THREE = 3
+'''
+
+
+@pytest.fixture
+def guest(tmp_path, monkeypatch):
+    """Return a folder with a module of a guest, which this process can import."""
+    folder = tmp_path / "guest"
+    folder.mkdir()
+    (folder / "guest_birds.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    sys.modules.pop("guest_birds", None)
+
+
+@pytest.fixture
+def clean(monkeypatch):
+    """Forget what a test registers."""
+    monkeypatch.setattr(CATALOGUE, "_values", dict(CATALOGUE._values))
+
+
+def install(folder, target="guest_birds:birds"):
+    """Let the folder hold an installed package with an entry point."""
+    info = folder / "guest_birds-0.1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: guest-birds\nVersion: 0.1\n"
+    )
+    (info / "entry_points.txt").write_text(f"[openset.datasets]\nbirds = {target}\n")
+
+
+def run(folder, *command, check=True):
+    """Run a command in a process that finds the guest's folder."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([SOURCES, str(folder)]),
+        "COLUMNS": "100",
+        "OPENSET_DATA": str(folder),
+    }
+    done = subprocess.run(  # noqa: S603  # our own commands
+        [sys.executable, *map(str, command)],
+        env=environment,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    if check:
+        assert done.returncode == 0, done.stderr
+    return done
+
+
+def test_a_loader_is_named_by_its_module(guest):
+    found = datasets.load("guest_birds:birds")
+    assert len(found) == 240
+    # Protocols say which data set their classes are of: one that can be loaded again.
+    assert (found.name, found.label_set) == ("guest_birds:birds",) * 2
+    assert datasets.is_name("guest_birds:birds")
+
+
+def test_the_loader_gets_the_folder_of_data_sets(tmp_path, clean, monkeypatch):
+    seen = []
+
+    def note(root):
+        seen.append(root)
+        return datasets.from_arrays([[0.0]], [0])
+
+    datasets.register("noted", note)
+    datasets.load("noted", tmp_path)
+    monkeypatch.setenv("OPENSET_DATA", str(tmp_path / "other"))
+    datasets.load("noted")
+    assert seen == [tmp_path, tmp_path / "other"]
+
+
+def test_a_label_set_of_its_own_is_kept(clean):
+    def copy(root):
+        made = datasets.from_arrays([[0.0]], [0], name="x")
+        return openset.datasets.Dataset(
+            inputs=made.inputs,
+            labels=made.labels,
+            classes=made.classes,
+            kind="table",
+            name="x",
+            label_set="letter",
+        )
+
+    datasets.register("letter-copy", copy)
+    found = datasets.load("letter-copy")
+    assert (found.name, found.label_set) == ("letter-copy", "letter")
+
+
+def test_a_registered_data_set_is_like_the_others(clean, guest):
+    import guest_birds  # noqa: PLC0415
+
+    datasets.register("birds", guest_birds.birds, kind="table", n_classes=4)
+    assert datasets.names()[-1] == "birds"
+    assert datasets.available("no/such/folder") == ["digits", "birds"]
+    assert datasets.info("birds").about == "Three species, as two numbers each."
+    assert datasets.describe("birds", "data").splitlines() == [
+        "birds: Three species, as two numbers each.",
+        "read by guest_birds:birds from data",
+    ]
+    found = datasets.load("birds")
+    assert found.name == "birds"
+    datasets.register("birds", guest_birds.birds)  # a module may be reloaded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (("mnist", len), ValueError, "name must be a name that is not taken"),
+        (("My Birds", len), ValueError, "lower-case letters, digits, hyphens"),
+        (("birds", 3), TypeError, r"loader must be a function \(root\) -> Dataset"),
+    ],
+)
+def test_what_cannot_be_registered_is_explained(arguments, error, message, clean):
+    with pytest.raises(error, match=message):
+        datasets.register(*arguments)
+    assert "birds" not in datasets.names()
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("guest_birds:gone", ImportError, "'guest_birds:gone' must exist"),
+        ("guest_none:birds", ImportError, "guest_none of .* could not be imported"),
+        ("guest_birds:THREE", TypeError, r"a function \(root\) -> Dataset, got int"),
+        ("guest_birds:not_a_set", TypeError, "must be a Dataset, got list"),
+    ],
+)
+def test_what_cannot_be_loaded_is_explained(name, error, message, guest):
+    with pytest.raises(error, match=message):
+        datasets.load(name)
+
+
+def test_a_file_that_looks_like_a_module_is_a_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert datasets.is_name("a.npz:b")
+    try:
+        Path("a.npz:b").mkdir()
+    except OSError:
+        pytest.skip("this system has no such names")
+    assert not datasets.is_name("a.npz:b")
+
+
+def test_an_installed_package_offers_its_data_sets(guest):
+    install(guest)
+    program = """
+        import json
+        from openset import datasets
+        found = datasets.load("birds")
+        print(json.dumps([
+            datasets.names()[-1], datasets.available()[-1], found.name, len(found),
+            datasets.describe("birds"),
+        ]))
+    """
+    last, here, name, n, text = json.loads(
+        run(guest, "-c", textwrap.dedent(program)).stdout
+    )
+    assert (last, here, name, n) == ("birds", "birds", "birds", 240)
+    assert "read by guest_birds:birds" in text
+
+
+def test_the_shell_lists_and_draws_from_an_installed_data_set(guest):
+    install(guest)
+    assert "birds" in run(guest, "-m", "openset", "datasets").stdout
+    records = json.loads(run(guest, "-m", "openset", "datasets", "--json").stdout)
+    (record,) = [r for r in records if r["name"] == "birds"]
+    assert record["here"]
+    assert record["how"] == "plug-in guest_birds:birds"
+    shown = run(guest, "-m", "openset", "datasets", "guest_birds:birds").stdout
+    assert "Three species" in shown
+    command = ("-m", "openset", "protocols", "holdout", "guest_birds:birds")
+    drawn = json.loads(run(guest, *command, "--known", 2, "--unknown", 2).stdout)
+    assert drawn["source"] == "guest_birds:birds"
+    assert {*drawn["known"], *drawn["unknown"]} == {"wren", "robin", "finch", "tit"}
+
+
+def test_a_broken_package_hides_no_other_data_set(guest):
+    install(guest, "guest_birds:gone")
+    done = run(guest, "-m", "openset", "datasets", "--json")
+    broken = json.loads(done.stdout)[-1]
+    assert (broken["name"], broken["how"]) == ("birds", "broken plug-in")
+    assert "of guest-birds could not be loaded" in broken["about"]
+    failed = run(guest, "-m", "openset", "datasets", "birds", check=False)
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("error: ")
+    assert "Traceback" not in failed.stderr
+
+
+STUDY = """
+import sys
+import guest_birds
+from openset import bench, datasets
+
+
+def main():
+    datasets.register("own-birds", guest_birds.birds)
+    study = bench.parse(b'''
+protocols:
+  - {kind: holdout, data: own-birds, known: 3, unknown: 1}
+  - {kind: holdout, data: "guest_birds:birds", known: 2, unknown: 2}
+models: [{kind: logistic}]
+detectors: [msp, energy]
+''', "study.yaml")
+    done = bench.run(study, sys.argv[1], backend="loky", jobs=2)
+    print(done.n_run, [failure["error"] for failure in done.failed])
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_workers_of_a_study_find_them(guest, tmp_path):
+    (guest / "study.py").write_text(STUDY)
+    done = run(guest, "study.py", tmp_path / "out")
+    assert done.stdout.split(maxsplit=1) == ["4", "[]\n"]
+
+
+def test_networks_are_trained_on_them(guest, tmp_path):
+    pytest.importorskip("torch", reason="needs the extra torch")
+    run(
+        guest,
+        *("-m", "openset", "protocols", "holdout", "guest_birds:birds"),
+        *("--known", 2, "--unknown", 2, "--out", tmp_path / "p.json"),
+    )
+    run(
+        guest,
+        *("-m", "openset", "train", "--method", "softmax", "--epochs", 1),
+        *("--data", "guest_birds:birds", "--protocol", tmp_path / "p.json"),
+        *("--out", tmp_path / "run"),
+    )
+    assert list((tmp_path / "run").rglob("test.npz"))
+
+
+def test_what_a_loader_is_asked_for_stays_lazy(clean):
+    """Listing the data sets must not read one."""
+
+    def never(root):
+        raise AssertionError
+
+    datasets.register("never", never)
+    assert isinstance(datasets.info("never"), External)
+    assert "never" in datasets.available()
+    datasets.describe("never")

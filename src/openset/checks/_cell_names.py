@@ -1,4 +1,4 @@
-"""Names of the cells of a run folder, for people."""
+"""Readable names of the cells of a run folder."""
 
 from openset.runs import Cell
 
@@ -7,12 +7,12 @@ _WHERE = ("protocol", "repeat", "seed")
 
 
 def who(cell: Cell) -> str:
-    """Say what was measured: network, training and detector."""
+    """Return what was measured: network, training method and detector."""
     return ", ".join(str(cell.key[n]) for n in _WHO if cell.key.get(n))
 
 
 def label(cell: Cell) -> str:
-    """Name a cell for people; the id tells which files."""
+    """Return a readable name of a cell, with the id its files have."""
     place = [
         str(cell.key[n]) if n == "protocol" else f"{n} {cell.key[n]}"
         for n in _WHERE

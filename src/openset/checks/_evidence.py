@@ -1,4 +1,4 @@
-"""`Evidence`: what an evaluation consists of, as far as the checks look at it."""
+"""`Evidence`: the parts of an evaluation that the checks look at."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,17 +32,17 @@ TUNED_ON = (
     "test",
     "test unknowns",
 )
-"""What hyper-parameters can have been chosen by; OSR011 objects to the last three."""
+"""What hyper-parameters may have been chosen on; OSR011 reports the last three."""
 
 ONLY = "scores"  # the name of scores that were given without one
 
 
 @dataclass(frozen=True)
 class Claim:
-    """That one method beats another: by how much, in which metric.
+    """A claim that one method is better than another: by how much, in which metric.
 
-    Empty names stand for the two methods of a study that has two; an empty metric for
-    its headline.
+    Empty names mean the two methods of a study that has two; an empty metric means its
+    headline.
     """
 
     difference: float
@@ -59,30 +59,32 @@ class Claim:
 
 @dataclass(frozen=True)
 class ThresholdRecord:
-    """A threshold in use, with what is known of its choice."""
+    """A threshold in use, and what is known about how it was chosen."""
 
     value: float
     method: str = ""
-    is_of: Callable[[Scores], bool] | None = None  # was it chosen on these samples?
+    is_of: Callable[[Scores], bool] | None = (
+        None  # whether it was chosen on these samples
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """All the checks may look at; whatever is left out makes some not applicable.
+    """What the checks look at; a check whose fields are missing is not applicable.
 
     Parameters
     ----------
     scores
         Test scores: one `Scores`, or several by name (of the detector, say).
     calibration
-        The scores thresholds were chosen on: one for all, or by the names of `scores`.
+        The scores thresholds were chosen on: one for all, or by the names in `scores`.
     thresholds
-        A number, a `Threshold`, or what its `to_dict` gives; or several by the names of
-        `scores`. A threshold's `method` and `fingerprint` are used if it has them.
+        A number, a `Threshold` or its `to_dict()`; or several by the names in `scores`.
+        The `method` and the `fingerprint` of a threshold are used if it has them.
     results
-        The numbers that are reported.
+        The reported numbers.
     protocols
-        Who was known and unknown in each problem.
+        Which classes were known and unknown in each problem.
     parts
         Names of the samples of each part, ``{"train": [...], "test": [...]}``, or a
         `datasets.Cut`.
@@ -91,9 +93,9 @@ class Evidence:
     claim
         A claimed difference: a number, or a `Claim`.
     tuned_on
-        What hyper-parameters were chosen by: one or several of `TUNED_ON`.
+        What hyper-parameters were chosen on: one or several of `TUNED_ON`.
     n_left_out
-        Sets of scores the study has beyond `scores`: those a sample left out.
+        Number of sets of scores that were not read, if `scores` is a sample.
 
     Examples
     --------
@@ -157,7 +159,7 @@ class Evidence:
 
     @property
     def bases(self) -> frozenset[str]:
-        """Registry names of the reported metrics; those of others are left out."""
+        """Names of the reported metrics in `openset.metrics`; unknown ones left out."""
         return frozenset(filter(None, map(base, self.reported)))
 
     def calibration_of(self, name: str) -> Scores | None:

@@ -1,4 +1,4 @@
-"""`Finding`: what one check says about a study; `Check`: how it gets there."""
+"""`Finding`: the result of one check; `Check`: a check."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -11,11 +11,11 @@ Status = Literal["passed", "finding", "not applicable"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one check says: its code, a status, what was seen and what to do.
+    """The result of one check: its code, a status, what was seen and what to do.
 
-    `status` is ``"passed"``, ``"finding"`` or ``"not applicable"`` (the study does not
-    hold what the check looks at; the message says what to give). `remedy` is empty
-    unless there is something to mend. `link` is the page that explains the check.
+    `status` is ``"passed"``, ``"finding"`` or ``"not applicable"`` (what the check
+    looks at is missing; the message says what to give). `remedy` is empty unless there
+    is a problem. `link` is the page that explains the check.
     """
 
     code: str
@@ -27,7 +27,7 @@ class Finding:
 
     @property
     def is_finding(self) -> bool:
-        """Whether there is something to mend."""
+        """Whether the check found a problem."""
         return self.status == "finding"
 
     def to_dict(self) -> dict[str, Any]:
@@ -37,7 +37,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a check found out, before it is given its code and title."""
+    """The result of a check, without the check's code and title."""
 
     status: Status
     message: str
@@ -45,17 +45,17 @@ class Outcome:
 
 
 def passed(message: str) -> Outcome:
-    """Say what was seen, and that it is in order."""
+    """Return a passed check: what was seen."""
     return Outcome("passed", message)
 
 
 def found(message: str, remedy: str) -> Outcome:
-    """Say what is wrong and what to do about it."""
+    """Return a finding: what is wrong, and what to do about it."""
     return Outcome("finding", message, remedy)
 
 
 def not_applicable(message: str) -> Outcome:
-    """Say what the check would have to be given."""
+    """Return a check that could not look: what it needs."""
     return Outcome("not applicable", message)
 
 
@@ -63,9 +63,9 @@ def not_applicable(message: str) -> Outcome:
 class Check:
     """One evaluation check.
 
-    `guidelines` are the numbers, in the order of its conclusions, of those guidelines
-    of the class-imbalance paper (2024) that the check covers. `reads_scores` tells
-    whether it looks at sets of scores, of which a large study has more than are read.
+    `guidelines` are the numbers of the guidelines of the class-imbalance paper (2024),
+    in the order of its conclusions, that the check covers. `reads_scores` tells whether
+    it looks at sets of scores: of a large study only a sample of those is read.
     """
 
     code: str

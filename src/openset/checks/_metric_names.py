@@ -1,4 +1,4 @@
-"""Metrics by the names people give them, and by what they depend on."""
+"""Common names of metrics, and what metrics depend on."""
 
 import re
 
@@ -26,8 +26,8 @@ _ALIASES = {
 # Longest first: ccr_at_fpr_0.1 is ccr_at_fpr, not ccr.
 _BY_LENGTH = sorted(REGISTRY, key=len, reverse=True)
 
-# A test over the registry keeps these three true: it repeats the unknown samples,
-# renames the answers, rejects knowns, and looks which metrics move.
+# A test over all metrics keeps these three sets true: it repeats unknown samples,
+# changes predicted classes, rejects known samples, and looks which metrics change.
 PREVALENCE = frozenset(
     {"aupr", "f_score", "normalized_accuracy", "oosa", "osa", "youden"}
 )
@@ -36,7 +36,7 @@ PREVALENCE = frozenset(
 DETECTION = frozenset(
     {"auroc", "aupr", "error_at_tpr", "fpr_at_tpr", "outer_score", "urr"}
 )
-"""Metrics of known against unknown alone: the named class does not matter."""
+"""Metrics of known against unknown alone: the predicted class does not matter."""
 
 JOINT = frozenset(
     {
@@ -53,11 +53,11 @@ JOINT = frozenset(
         "youden",
     }
 )
-"""Metrics in which both a wrong name and a rejected known cost."""
+"""Metrics that fall with both a wrong class and a rejected known sample."""
 
 
 def base(name: str) -> str | None:
-    """Return the registry name behind a reported one, None if it is not ours.
+    """Return the name in `openset.metrics` of a reported metric, None if unknown.
 
     Examples
     --------
@@ -76,5 +76,5 @@ def base(name: str) -> str | None:
 
 
 def is_oracle(name: str) -> bool:
-    """Tell whether a metric is the best over all thresholds of the test data."""
+    """Tell whether a metric is the best value over all thresholds of the test data."""
     return name.lower().endswith("_best")

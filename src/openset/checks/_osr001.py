@@ -1,4 +1,4 @@
-"""OSR001: all problems of a study have one openness."""
+"""OSR001: all problems of a study have the same openness."""
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed

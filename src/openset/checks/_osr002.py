@@ -1,4 +1,4 @@
-"""OSR002: at some openness, one draw of classes stands for all."""
+"""OSR002: there is only one draw of classes at some openness."""
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
@@ -10,7 +10,7 @@ def look(evidence: Evidence) -> Outcome:
         return not_applicable("no protocols given")
     draws: dict[float, set[object]] = {}
     for p in evidence.protocols:
-        # Not p.problem: other surrogate classes make no other draw.
+        # Not p.problem: other surrogate classes do not make another draw.
         draw = (
             p.source,
             frozenset(p.known),
@@ -23,8 +23,8 @@ def look(evidence: Evidence) -> Outcome:
         shown = ", ".join(f"{value:.3f}" for value in single)
         return found(
             f"one class draw at openness {shown}",
-            "Draw the classes several times (repeats=5) and report the spread; where "
-            "every class is in use, leave some out so that there is a choice",
+            "Draw the classes several times (repeats=5) and report the spread; if the "
+            "protocols use every class, use fewer, so that draws can differ",
         )
     fewest = min(map(len, draws.values()))
     values = ", ".join(f"{value:.3f}" for value in sorted(draws)[:5])

@@ -1,4 +1,4 @@
-"""OSR003: closed-set or detection quality is reported, but not both in one."""
+"""OSR003: no reported metric combines classification and rejection."""
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
@@ -9,7 +9,7 @@ _HALFPOINT = frozenset({"halfpoint_score", "ccr"})
 
 
 def look(evidence: Evidence) -> Outcome:
-    """Look which metrics go without the one that should stand beside them."""
+    """Look for metrics that are reported without the one they need beside them."""
     bases = evidence.bases
     if not bases:
         return not_applicable("no metrics named; give results or a headline")
@@ -22,8 +22,8 @@ def look(evidence: Evidence) -> Outcome:
     apart = sorted(bases & (DETECTION | {"accuracy"}))
     if apart and not bases & JOINT:
         return found(
-            f"only {', '.join(apart)}: no metric in which both a wrong class and a "
-            "wrong rejection count",
+            f"only {', '.join(apart)}: no metric counts both wrong classes and wrong "
+            "rejections",
             "Add openauc, or halfpoint_score and overall_score at a threshold",
         )
     return passed(f"reported together: {', '.join(sorted(bases & JOINT)) or 'none'}")

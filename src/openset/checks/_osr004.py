@@ -1,4 +1,4 @@
-"""OSR004: lopsided test sets, and a metric that depends on their proportions."""
+"""OSR004: imbalanced test sets, and a metric that depends on the balance."""
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
@@ -6,7 +6,7 @@ from openset.checks._metric_names import PREVALENCE
 from openset.metrics import imbalance_ratio
 
 LIMIT = 2.0
-"""From here on, always naming the larger side is right two times out of three."""
+"""At this ratio, always guessing the larger side is right two times out of three."""
 
 
 def look(evidence: Evidence) -> Outcome:
@@ -29,7 +29,7 @@ def look(evidence: Evidence) -> Outcome:
     if not touched:
         return passed(f"{seen}, but no reported metric depends on it")
     return found(
-        f"{seen}, and {', '.join(touched)} would be another number at another ratio",
+        f"{seen}, and {', '.join(touched)} would differ at another ratio",
         "Report auroc, openauc, outer_score or overall_score, which do not depend on "
         "it; or state the ratio beside the number and compare at equal ratios only",
     )

@@ -4,11 +4,11 @@ from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
 from openset.checks._metric_names import base
 
-# OSA weighs its two sides openly; OSR004 judges it by the ratio it is used at.
+# Not OSA, whose weights are explicit; OSR004 looks at the ratio it is used at.
 _AVOID = {
     "accuracy": "says nothing about unknown samples",
-    "f_score": "treats known and unknown unequally and moves with their proportions",
-    "normalized_accuracy": "is an accuracy that moves with the number of classes",
+    "f_score": "treats known and unknown unequally and depends on their proportions",
+    "normalized_accuracy": "is an accuracy that depends on the number of classes",
 }
 
 

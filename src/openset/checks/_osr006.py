@@ -1,4 +1,4 @@
-"""OSR006: the threshold was chosen on the data it is judged by."""
+"""OSR006: the threshold was chosen on the test data."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +9,7 @@ from openset.checks._metric_names import is_oracle
 from openset.scores import Scores
 
 SHARE = 0.2
-"""Part of a side's samples that must recur before they count as the same samples."""
+"""Share of a side's samples that must recur to count as the same samples."""
 
 _SAMPLE = np.dtype([("label", "i8"), ("predicted", "i8"), ("known", "f8")])
 _REMEDY = (
@@ -43,7 +43,7 @@ def look(evidence: Evidence) -> Outcome:
         told += calibration is not None or is_marked
     if not told:
         return not_applicable(
-            "nothing says what the thresholds were chosen on; give calibration"
+            "not known which scores the thresholds were chosen on; give calibration"
         )
     return passed(f"{told} test sets share no samples with their calibration data")
 
@@ -70,11 +70,11 @@ def _on_threshold(scores: Scores, chosen: ThresholdRecord, *, is_alone: bool) ->
 
 
 def shared(test: Scores | None, calibration: Scores | None) -> int:
-    """Count samples that recur, or 0 if so few do that chance explains it.
+    """Count samples that are in both sets; 0 if chance can explain so few.
 
-    A sample is recognised by its label, prediction and the bits of its knownness. Tied
-    values are no evidence (a saturated score is 1.0 for everybody), so values that
-    occur twice in either set are left out.
+    A sample is recognised by its label, its prediction and the bits of its knownness.
+    Tied values prove nothing (many samples may score exactly 1.0), so values that occur
+    twice in either set are left out.
     """
     if test is None or calibration is None:
         return 0
@@ -102,7 +102,7 @@ def _untied(scores: Scores) -> NDArray[np.void]:
 
 
 def _is_a_score_of(scores: Scores, chosen: ThresholdRecord) -> bool:
-    # A number a person typed may hit a score; one with many digits hits by choice.
+    # A rounded threshold may equal a score by chance; one with many digits may not.
     if not np.isfinite(chosen.value) or chosen.value == round(chosen.value, 3):
         return False
     return int(np.count_nonzero(scores.known == chosen.value)) == 1

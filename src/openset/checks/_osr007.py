@@ -1,4 +1,4 @@
-"""OSR007: the unknowns a threshold was chosen on are those it is tested on."""
+"""OSR007: the threshold was chosen on unknown classes of the test set."""
 
 from collections.abc import Iterable
 
@@ -19,8 +19,8 @@ def look(evidence: Evidence) -> Outcome:
         if not protocol.surrogate:
             continue
         told += 1
-        # Within one source a Protocol refuses this itself; two sources may still share
-        # classes, which their names tell (their numbers do not).
+        # A Protocol refuses this within one source. Two sources may still share
+        # classes, which their names show (their numbers do not).
         names = {c for c in protocol.surrogate if isinstance(c, str)}
         both = names & {c for c in protocol.unknown if isinstance(c, str)}
         if both:
@@ -44,8 +44,8 @@ def look(evidence: Evidence) -> Outcome:
             )
     if not told:
         return not_applicable(
-            "no surrogate classes given; they show in protocols, or in the groups of "
-            "calibration and test scores"
+            "no surrogate classes given; give protocols that have some, or calibration "
+            "and test scores with groups"
         )
     return passed(f"surrogate and test unknowns are disjoint in all {told} cases")
 

@@ -7,17 +7,17 @@ from openset.checks._finding import Check, Outcome, found, not_applicable, passe
 from openset.scores import Scores
 
 PAIRS = 0.01
-"""Share of tied known-unknown pairs; ranking metrics can move by half of it."""
+"""Share of tied known-unknown pairs; ranking metrics can change by half of it."""
 
 ONE_VALUE = 0.05
 """Share of samples with the same score; no threshold can tell them apart."""
 
 FEWEST = 10
-"""Fewer samples in a tie are no saturation."""
+"""Ties of fewer samples are ignored."""
 
 
 def look(evidence: Evidence) -> Outcome:
-    """Measure ties between knowns and unknowns, and the largest tie of all."""
+    """Measure ties between known and unknown samples, and the largest tie."""
     if not evidence.scores:
         return not_applicable("no scores given")
     for name, scores in evidence.scores.items():

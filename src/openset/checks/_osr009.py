@@ -20,8 +20,8 @@ def look(evidence: Evidence) -> Outcome:
         if both.size:
             return found(
                 f"{both.size} samples are in {one} and in {other}, {both[0]!s} first",
-                "Cut the data once, with datasets.cut or datasets.folds, and train, "
-                "calibrate and test on what it gives",
+                "Divide the data once, with datasets.cut or datasets.folds, and train, "
+                "calibrate and test on its parts",
             )
     listed = evidence.protocols
     repeated = Draws(listed).duplicates if listed else ()
@@ -41,8 +41,8 @@ def look(evidence: Evidence) -> Outcome:
         if first != name:
             return found(
                 f"the scores {first!r} and {name!r} are the same, sample by sample",
-                "Look for a file saved twice, a detector that falls back on another, "
-                "or a model that does not depend on its seed and needs one only",
+                "Look for a file that was saved twice, a detector that falls back on "
+                "another one, or a model that does not depend on its seed",
             )
     return passed("no protocol, sample or set of scores occurs twice")
 

@@ -34,7 +34,7 @@ def look(evidence: Evidence) -> Outcome:
         f"{metric}: {claim.difference:g} claimed, {LEVEL:.0%} interval of the "
         f"difference {interval.low:.4f} to {interval.high:.4f} ({interval.method})"
     )
-    # Which way is up differs between metrics; the claim is a size, and a rounded one.
+    # Absolute values: some metrics fall with quality. The claim may be rounded.
     least, most = sorted((abs(interval.low), abs(interval.high)))
     is_beyond = 0.0 not in interval and least >= claim.difference
     if not is_beyond and (margin >= claim.difference or 0.0 in interval):
@@ -84,7 +84,7 @@ def _from_scores(evidence: Evidence, claim: Claim, metric: str) -> Interval | st
     if pair is None:
         return "no two sets of scores to compare"
     name = base(metric)
-    # Names with parameters, such as ccr_at_fpr_0.1, do not say them to us.
+    # The parameters of names such as ccr_at_fpr_0.1 are not known here.
     if name != metric or get(name).kernel is None:
         return f"no interval is known for {metric!r} from scores"
     a, b = (evidence.scores[which] for which in pair)

@@ -1,27 +1,29 @@
-"""OSR011: hyper-parameters were chosen by what nobody knows at training time."""
+"""OSR011: hyper-parameters were chosen on what is unknown at training time."""
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
 
 _LEAKS = {
-    "openness": "the openness, which is known of test sets only",
+    "openness": "the openness, which only the test set tells",
     "test": "the test data",
     "test unknowns": "the unknowns of the test set",
 }
 
 
 def look(evidence: Evidence) -> Outcome:
-    """Look where hyper-parameters come from."""
+    """Look at what hyper-parameters were chosen on."""
     if not evidence.tuned_on:
-        return not_applicable("not said what hyper-parameters were chosen by: tuned_on")
+        return not_applicable(
+            "not known what hyper-parameters were chosen on; give tuned_on"
+        )
     leaks = [_LEAKS[origin] for origin in evidence.tuned_on if origin in _LEAKS]
     if leaks:
         return found(
-            f"hyper-parameters were chosen by {' and '.join(leaks)}",
-            "Choose them by the known classes (their number, training and validation "
-            "samples) or by surrogate classes, once, before the test set is opened",
+            f"hyper-parameters were chosen on {' and '.join(leaks)}",
+            "Choose them on the known classes (their number, training and validation "
+            "samples) or on surrogate classes, before the test set is used",
         )
-    return passed(f"hyper-parameters come from: {', '.join(evidence.tuned_on)}")
+    return passed(f"hyper-parameters were chosen on: {', '.join(evidence.tuned_on)}")
 
 
 CHECK = Check(

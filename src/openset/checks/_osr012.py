@@ -6,10 +6,10 @@ from openset.checks._metric_names import base
 from openset.metrics import evaluate
 
 MARGIN = 0.05
-"""A weak detector may fall a little below 0.5; a flipped sign falls far."""
+"""A weak detector may be a little below 0.5; a wrong sign is far below."""
 
 FEWEST = 5
-"""Samples a side from which on complete separation is no accident."""
+"""Fewest samples per side for which complete separation is not chance."""
 
 
 def look(evidence: Evidence) -> Outcome:
@@ -31,7 +31,9 @@ def look(evidence: Evidence) -> Outcome:
                 run = f"{row.detector or row.model or 'results'}, seed {row.seed}"
                 values[run] = row.value
     if not values:
-        return not_applicable("no scores with both sides and no AUROC in the results")
+        return not_applicable(
+            "no scores with known and unknown samples, and no AUROC in the results"
+        )
     lowest = min(values, key=values.__getitem__)
     if values[lowest] < 0.5 - MARGIN:
         return found(

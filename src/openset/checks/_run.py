@@ -39,19 +39,28 @@ REGISTRY: dict[str, Check] = {module.CHECK.code: module.CHECK for module in _MOD
 
 
 def run(**evidence: Any) -> list[Finding]:
-    """Run every check on a study.
+    """Run every check on an evaluation.
 
     Parameters
     ----------
     **evidence
-        The fields of `Evidence`, all optional: ``scores, calibration, thresholds,
-        results, protocols, parts, headline, claim, tuned_on``.
+        What there is to look at; all optional:
+
+        * ``scores``: test scores, one `Scores` or several by name (of the detector);
+        * ``calibration``: the scores thresholds were chosen on, one for all or by name;
+        * ``thresholds``: a number, a `Threshold` or its `to_dict()`, or one per name;
+        * ``results``: the reported numbers, as `Results`;
+        * ``protocols``: which classes were known and unknown;
+        * ``parts``: sample ids, ``{"train": [...], "test": [...]}``, or a `Cut`;
+        * ``headline``: the metric the conclusions rest on;
+        * ``claim``: a claimed difference, a number or a `Claim`;
+        * ``tuned_on``: what hyper-parameters were chosen on, of `TUNED_ON`.
 
     Returns
     -------
     list of Finding
         One per check, in the order of their codes. A check that lacks what it looks
-        at is "not applicable", which is neither praise nor blame.
+        at is "not applicable".
 
     Examples
     --------
@@ -66,7 +75,7 @@ def run(**evidence: Any) -> list[Finding]:
 def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
     """Run every check on a study folder, or on a run folder of ``openset bench``.
 
-    A folder holds some of these, and the checks see what is there:
+    The folder holds some of these:
 
     * ``scores/NAME.npz`` (or ``.csv``, ``.parquet``): test scores;
     * ``calibration/NAME.npz``: the scores thresholds were chosen on; a single file
@@ -86,9 +95,9 @@ def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
     path
         The folder.
     limit
-        At most so many sets of scores are looked at, the same share of every network
-        and detector, always the same ones; None for all. Results, protocols and the
-        methods of thresholds are always looked at in full.
+        Read at most this many sets of scores: the same share of every network and
+        detector, and the same ones each time. None reads all of them. Results,
+        protocols and the methods of thresholds are always read in full.
     """
     return _all(read_folder(path, limit=limit))
 

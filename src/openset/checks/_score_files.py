@@ -1,4 +1,4 @@
-"""Files of scores, read when a check asks for them."""
+"""Files of scores that are read when a check needs them."""
 
 import hashlib
 from collections import OrderedDict
@@ -14,7 +14,7 @@ BUDGET = 1 << 28  # bytes of scores kept in memory at a time
 
 
 class ScoreFiles(Mapping[str, Scores]):
-    """Scores by name; each is read when asked for, and kept while there is room."""
+    """Scores by name; read when used, and kept as long as `BUDGET` allows."""
 
     def __init__(self, paths: Mapping[str, Path]) -> None:
         self._paths = dict(paths)
@@ -66,7 +66,9 @@ def score_paths(folder: Path) -> dict[str, Path]:
 
 
 def sample(strata: Mapping[str, str], limit: int | None) -> list[str]:
-    """Choose `limit` names, the same share of each stratum, at random but always alike.
+    """Choose `limit` names at random, the same share of each stratum.
+
+    The same names give the same choice.
 
     Examples
     --------
@@ -76,7 +78,7 @@ def sample(strata: Mapping[str, str], limit: int | None) -> list[str]:
     if limit is None or len(strata) <= limit:
         return list(strata)
     groups: dict[str, list[str]] = {}
-    # In the order of a hash, so that what follows a pattern (seeds, repeats) is mixed.
+    # In the order of a hash, which mixes patterns in the names (seeds, repeats).
     for name in sorted(strata, key=lambda n: hashlib.sha256(n.encode()).digest()):
         groups.setdefault(strata[name], []).append(name)
     chosen: set[str] = set()

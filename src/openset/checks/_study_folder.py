@@ -1,4 +1,4 @@
-"""A study folder: scores, results, protocols and what is said about them."""
+"""Reads a study folder: scores, thresholds, results, protocols, study.json."""
 
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,20 @@ from openset.results import Results
 from openset.runs import read_cells, results
 
 LIMIT = 200
-"""Sets of scores the checks read; more are sampled."""
+"""Number of sets of scores the checks read at most; of more, a sample."""
 
 _KEYS = ("name", "headline", "thresholds", "claim", "tuned_on")
 
 
 def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
-    """Read a study folder, whatever of it is there; scores only when looked at.
+    """Read a study folder, as far as it is there; scores are read when used.
 
     Parameters
     ----------
     path
         The folder.
     limit
-        At most so many sets of scores are looked at, the same share of every network
-        and detector, always the same ones; None for all.
+        Read at most this many sets of scores; see :func:`run_folder`.
     """
     folder = Path(path)
     if not folder.is_dir():
@@ -90,7 +89,7 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
 
 
 def _without_fingerprint(record: Any) -> Any:
-    # Nobody will compare it; ten thousand of them take seconds to unpack.
+    # Its scores are not read; unpacking ten thousand fingerprints takes seconds.
     return record | {"fingerprint": None} if isinstance(record, dict) else record
 
 
@@ -115,5 +114,5 @@ def _read_said(path: Path) -> dict[str, Any]:
             f"{', '.join(strange)}"
         )
         raise ArtefactError(msg)
-    said.pop("name", None)  # a title for readers; nothing to check
+    said.pop("name", None)  # a title; nothing to check
     return said

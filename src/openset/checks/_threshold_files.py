@@ -1,4 +1,4 @@
-"""Thresholds as they lie in a study folder."""
+"""Reads the thresholds of a study folder."""
 
 import json
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ _REJECTOR = "manifest.json"
 def read_thresholds(folder: Path, said: Any) -> dict[str, Any]:
     """Return the thresholds of a study by name, as records.
 
-    They are those of ``study.json`` (numbers, records, or paths of the two forms that
-    follow), of ``thresholds/NAME.json`` (`Threshold.to_json`) and of
-    ``rejectors/NAME/`` (`Rejector.save`, ``openset calibrate``); a single folder
-    ``rejector/`` serves all.
+    They come from ``study.json`` (numbers, records, or paths of the following two),
+    ``thresholds/NAME.json`` (`Threshold.to_json`) and ``rejectors/NAME/``
+    (`Rejector.save`, ``openset calibrate``); a single folder ``rejector/`` is used for
+    all scores.
     """
     found: dict[str, Any] = {}
     is_several = isinstance(said, Mapping) and "value" not in said
@@ -35,7 +35,7 @@ def read_thresholds(folder: Path, said: Any) -> dict[str, Any]:
 
 
 def add(folder: Path, found: dict[str, Any], name: str, record: Any) -> None:
-    """Add a threshold; two of one name must agree, and the later one tells more."""
+    """Add a threshold; two of one name must agree, and the later one is kept."""
     if name in found and _value(found[name]) != _value(record):
         msg = (
             f"checks.run_folder: {folder} must have one threshold of {name!r}, got "
@@ -70,7 +70,7 @@ def _from_path(path: Path) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file, or name it."""
+    """Read a JSON file; errors name it."""
     try:
         return json.loads(path.read_bytes())
     except ValueError as error:

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from openset._types import ArtefactError
-
-_SAID = (ValueError, TypeError, ArtefactError, FileNotFoundError, ConnectionError)
+_SAID = (ValueError, TypeError, FileNotFoundError, ConnectionError, ImportError)
 
 
 @contextmanager

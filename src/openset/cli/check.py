@@ -12,6 +12,7 @@ from rich.table import Table
 from openset import checks
 from openset.checks import LIMIT, Finding
 from openset.cli._lists import plain_table
+from openset.cli._options import naming
 from openset.cli._tables import OUT
 
 EPILOG = """[bold]Examples[/bold]
@@ -23,9 +24,9 @@ openset check study/ --strict
 openset check runs/study --all
 
 [bold]A study folder[/bold] is one that openset bench wrote, or holds some of: \
-scores/NAME.npz (test scores), calibration/NAME.npz (what thresholds were chosen on), \
-rejectors/NAME/ (openset calibrate), results.csv, protocol*.json, parts.json (sample \
-names of each part), and study.json with any of headline, thresholds, claim and \
+scores/NAME.npz (test scores), calibration/NAME.npz (the scores thresholds were chosen \
+on), rejectors/NAME/ (openset calibrate), results.csv, protocol*.json, parts.json \
+(sample names of each part), and study.json with any of headline, thresholds, claim, \
 tuned_on. See docs/checks/index.md."""
 
 _STYLES = {"passed": "green", "finding": "bold red", "not applicable": "dim"}
@@ -33,10 +34,11 @@ _STYLES = {"passed": "green", "finding": "bold red", "not applicable": "dim"}
 
 def command(
     folder: Annotated[
-        Path, typer.Argument(metavar="STUDY_FOLDER", help="Folder of a study.")
+        Path,
+        typer.Argument(metavar="STUDY_FOLDER", help="Folder of a study; see below."),
     ],
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 if there are findings.")
+        bool, typer.Option("--strict", help="Exit with status 1 if there are findings.")
     ] = False,
     every: Annotated[
         bool,
@@ -45,7 +47,8 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Check an evaluation for mistakes that make its numbers meaningless."""
-    findings = checks.run_folder(folder, limit=None if every else LIMIT)
+    with naming("openset check"):
+        findings = checks.run_folder(folder, limit=None if every else LIMIT)
     if as_json:
         typer.echo(json.dumps([finding.to_dict() for finding in findings], indent=2))
     else:

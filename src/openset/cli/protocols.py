@@ -1,6 +1,7 @@
 """`openset protocols`: list, show and draw."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from rich.table import Table
 from openset import _check, datasets, protocols
 from openset.cli._help import Command, Group
 from openset.cli._lists import few, plain_table
+from openset.cli._options import naming
 from openset.cli._tables import OUT
 from openset.protocols import Draws, Protocol
 
@@ -42,18 +44,26 @@ Classes = Annotated[
     str,
     typer.Argument(
         metavar="CLASSES",
-        help="A number of classes, names with commas between, or a data set.",
+        help="A number of classes, class names separated by commas, or a data set.",
     ),
 ]
 Known = Annotated[int, typer.Option("--known", help="Number of known classes.")]
 Unknown = Annotated[int, typer.Option("--unknown", help="Number of unknown classes.")]
 Repeats = Annotated[
-    int | None, typer.Option(help="Draw several times; left out, one protocol.")
+    int | None,
+    typer.Option(help="Number of independent draws (default: one protocol)."),
 ]
-Seed = Annotated[int, typer.Option(help="The same seed draws the same everywhere.")]
-Root = Annotated[Path | None, typer.Option(help="Folder of the data sets.")]
+Seed = Annotated[
+    int, typer.Option(help="Random seed; gives the same protocols on every machine.")
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the data sets (default: $OPENSET_DATA, else the user's cache)."
+    ),
+]
 Out = Annotated[
-    Path | None, typer.Option(help="Write JSON here instead of printing it.")
+    Path | None, typer.Option(help="File to write, .json (default: print the JSON).")
 ]
 
 
@@ -104,19 +114,23 @@ def show(
         str | None,
         typer.Argument(
             metavar="SPLIT",
-            help="Which split of it; left out, the first, or all of a file.",
+            help="Which split (default: the first one; of a file, all of them).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show who is known and who is unknown in a protocol."""
+    """Show which classes are known and unknown in a protocol."""
     if name.endswith(".json"):
+        if not Path(name).exists():
+            msg = f"openset protocols show: NAME must be a file, got no such: {name}"
+            raise FileNotFoundError(msg)
         drawn = protocols.load(name)
         if split is not None:
             drawn = _one_of(drawn, split)
     else:
-        first = protocols.splits(name)[0]
-        drawn = protocols.published(name, first if split is None else split)
+        with naming("openset protocols show", {"name": "NAME", "split": "SPLIT"}):
+            first = protocols.splits(name)[0]
+            drawn = protocols.published(name, first if split is None else split)
     if as_json:
         typer.echo(drawn.to_json())
     else:
@@ -126,7 +140,8 @@ def show(
 def _one_of(drawn: Protocol | Draws, split: str) -> Protocol:
     """Return one protocol of a file by its number."""
     each = (drawn,) if isinstance(drawn, Protocol) else drawn.protocols
-    _check.one_of("protocols show", "SPLIT", split, [str(i) for i in range(len(each))])
+    numbers = [str(i) for i in range(len(each))]
+    _check.one_of("openset protocols show", "SPLIT", split, numbers)
     return each[int(split)]
 
 
@@ -141,23 +156,28 @@ def holdout(
     out: Out = None,
 ) -> None:
     """Draw known and unknown classes from one data set."""
-    universe = _classes(classes, root)
-    _deliver(protocols.holdout(universe, n_known, n_unknown, repeats, seed), out)
+    with _naming("holdout"):
+        universe = _classes(classes, root)
+        drawn = protocols.holdout(universe, n_known, n_unknown, repeats, seed)
+        _deliver(drawn, out)
 
 
 @app.command("outlier", cls=Command)
 def outlier(
     known_set: Classes,
     unknown_set: Annotated[
-        str, typer.Argument(metavar="OTHER", help="Where unknown classes come from.")
+        str,
+        typer.Argument(
+            metavar="OTHER", help="Where the unknown classes come from, like CLASSES."
+        ),
     ],
     n_known: Annotated[
         int | None,
-        typer.Option("--known", help="Number of known classes; left out, all."),
+        typer.Option("--known", help="Number of known classes (default: all)."),
     ] = None,
     n_unknown: Annotated[
         int | None,
-        typer.Option("--unknown", help="Number of unknown classes; left out, all."),
+        typer.Option("--unknown", help="Number of unknown classes (default: all)."),
     ] = None,
     repeats: Repeats = None,
     seed: Seed = 0,
@@ -165,10 +185,14 @@ def outlier(
     out: Out = None,
 ) -> None:
     """Draw known classes from one data set and unknown ones from another."""
-    sets = _classes(known_set, root), _classes(unknown_set, root)
-    _deliver(
-        protocols.outlier(*sets, n_known, n_unknown, repeats=repeats, rng=seed), out
-    )
+    with _naming("outlier"):
+        known = _classes(known_set, root)
+        with naming("openset protocols outlier", {"name": "OTHER"}):
+            unknown = _classes(unknown_set, root)
+        drawn = protocols.outlier(
+            known, unknown, n_known, n_unknown, repeats=repeats, rng=seed
+        )
+        _deliver(drawn, out)
 
 
 @app.command("operational", cls=Command)
@@ -180,32 +204,59 @@ def operational(
     ],
     n_unknown: Unknown,
     validation: Annotated[
-        float, typer.Option(help="Share of known training samples set aside.")
+        float,
+        typer.Option(help="Share of the known training samples kept for validation."),
     ] = 0.2,
     n_tests: Annotated[
         int, typer.Option("--tests", help="Number of disjoint test splits.")
     ] = 5,
     unknowns: Annotated[
-        str, typer.Option(help="Unknown samples: dealt over the splits, or shared.")
+        str,
+        typer.Option(
+            help="dealt: each unknown sample is in one test split. shared: all unknown "
+            "samples are in every test split."
+        ),
     ] = "dealt",
     repeats: Repeats = None,
     seed: Seed = 0,
     root: Root = None,
     out: Out = None,
 ) -> None:
-    """Draw a problem with validation and surrogate parts, for a threshold."""
-    drawn = protocols.operational(
-        _classes(classes, root),
-        n_known,
-        n_surrogate,
-        n_unknown,
-        repeats=repeats,
-        rng=seed,
-        validation=validation,
-        n_tests=n_tests,
-        unknowns=unknowns,
-    )
-    _deliver(drawn, out)
+    """Draw known, surrogate and unknown classes, to choose and test a threshold."""
+    with _naming("operational"):
+        drawn = protocols.operational(
+            _classes(classes, root),
+            n_known,
+            n_surrogate,
+            n_unknown,
+            repeats=repeats,
+            rng=seed,
+            validation=validation,
+            n_tests=n_tests,
+            unknowns=unknowns,
+        )
+        _deliver(drawn, out)
+
+
+_OPTIONS = {
+    "name": "CLASSES",
+    "classes": "CLASSES",
+    "known_set": "CLASSES",
+    "unknown_set": "OTHER",
+    "n_known": "--known",
+    "n_surrogate": "--surrogate",
+    "n_unknown": "--unknown",
+    "n_tests": "--tests",
+    "unknowns": "--unknowns",
+    "validation": "--validation",
+    "repeats": "--repeats",
+    "rng": "--seed",
+    "path": "--out",
+}
+
+
+def _naming(command: str) -> AbstractContextManager[None]:
+    return naming(f"openset protocols {command}", _OPTIONS)
 
 
 def _classes(text: str, root: Path | None) -> Any:

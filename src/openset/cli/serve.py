@@ -9,6 +9,7 @@ import typer
 
 from openset import _check, serve
 from openset.cli._detector_options import Plugins
+from openset.cli._options import naming
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -41,16 +42,16 @@ def command(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="Network to run first, so that clients post its inputs: an ONNX file "
-            "(outputs: logits and, if the detector needs them, features), or a folder "
-            "written by openset train.",
+            help="Network to run before the rejector; clients then post inputs of the "
+            "network. An ONNX file (outputs: logits and, if the detector needs them, "
+            "features), or a folder written by openset train.",
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")
     ] = 8000,
     max_megabytes: Annotated[
         float, typer.Option(min=0.001, help="Largest request body, in MiB.")
@@ -59,7 +60,8 @@ def command(
         float,
         typer.Option(
             min=0.001,
-            help="Most bytes of all bodies held at once, in MiB; then 503.",
+            help="Largest total size of the request bodies held at once, in MiB; "
+            "beyond it, requests are answered with 503.",
         ),
     ] = serve.MAX_IN_FLIGHT / 2**20,
     stop_seconds: Annotated[
@@ -67,25 +69,27 @@ def command(
         typer.Option(
             min=1,
             max=serve.LONGEST_STOP,
-            help="Longest wait for requests when stopping.",
+            help="Longest wait, in seconds, for open requests when stopping.",
         ),
     ] = 30.0,
     workers: Annotated[
         int,
         typer.Option(
-            min=1, help="Server processes; each loads the rejector (and the network)."
+            min=1,
+            help="Number of server processes; each loads the rejector and the network.",
         ),
     ] = 1,
     plugin: Plugins = None,
 ) -> None:
-    """Serve a rejector over HTTP, with a page to try it on at /.
+    """Serve a rejector over HTTP, with a page to try it at /.
 
-    POST /predict takes JSON, .npy and .npz batches; GET /metrics is for Prometheus, GET
-    /healthz for whoever asks, GET /openapi.json describes it all. SIGTERM, SIGHUP and
-    Ctrl-C answer what was accepted, then stop.
+    POST /predict takes batches as JSON, .npy or .npz. GET /metrics is for Prometheus,
+    GET /healthz for health checks, GET /openapi.json describes the interface. At
+    SIGTERM, SIGHUP or Ctrl-C the server answers the requests it has accepted, then
+    stops.
     """
     if workers > 1:
-        # What is wrong with it is said once, not by every process.
+        # An error is reported once, not by each worker.
         Rejector.load(folder, plugins=plugin or ())
     make = partial(
         _application,
@@ -96,7 +100,11 @@ def command(
         max_bytes=_bytes("--max-megabytes", max_megabytes),
         max_in_flight=_bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
     )
-    serve.run(make, host=host, port=port, stop_seconds=stop_seconds, workers=workers)
+    options = ("model", "host", "port", "workers")
+    with naming("openset serve", {name: f"--{name}" for name in options}):
+        serve.run(
+            make, host=host, port=port, stop_seconds=stop_seconds, workers=workers
+        )
 
 
 def _bytes(name: str, megabytes: float) -> int:
@@ -109,7 +117,7 @@ def _application(
 ) -> "FastAPI":
     rejector = Rejector.load(folder, plugins=plugins)
     if digest is not None and _digest(folder) != digest:
-        # Another process is to take the place of one that died.
+        # This process replaces one that died.
         msg = (
             f"openset serve: {folder} must be the rejector the other processes serve, "
             "got one saved since. Start the server again to serve it"
@@ -119,5 +127,5 @@ def _application(
 
 
 def _digest(folder: Path) -> str:
-    """Return what tells rejectors apart: the manifest has the hashes of all arrays."""
+    """Return a hash of the rejector: its manifest has the hashes of all arrays."""
     return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()

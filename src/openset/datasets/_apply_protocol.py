@@ -1,4 +1,4 @@
-"""A protocol cuts a data set: train, validation, surrogate and test samples."""
+"""Cuts a data set into the parts of a protocol, or into folds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ _ALL = ""  # no part has this name: all samples
 
 @dataclass(frozen=True, eq=False)
 class _Pool:
-    """Rows of one data set that play one role, with a number for each one's class."""
+    """Rows of one data set that belong to one part, and the class number of each."""
 
     dataset: Dataset
     rows: Rows
@@ -52,7 +52,7 @@ def cut(
     dataset
         Where the known classes come from.
     protocol
-        Who is known and who is not.
+        Which classes are known and unknown.
     unknown, negative, surrogate
         Data sets of these parts, where the protocol names another source for them.
 
@@ -191,7 +191,7 @@ def _sets(
     protocol: Protocol,
     others: dict[str, Dataset | None],
 ) -> dict[str, Dataset]:
-    """Match data sets with the sources the protocol names."""
+    """Return the data set of each part; it must be the one the protocol names."""
     _same_labels(caller, "dataset", dataset, protocol.source)
     found = {}
     for part, other in others.items():
@@ -227,7 +227,7 @@ def _sets(
 
 
 def _same_labels(caller: str, name: str, dataset: Dataset, source: str) -> None:
-    # Protocols drawn from bare lists name no real data set: nothing to compare.
+    # Protocols drawn from lists of classes name no data set: nothing to compare.
     is_free = source in ("", "known set", "unknown set") or not dataset.label_set
     if not is_free and dataset.label_set != source:
         msg = (
@@ -241,7 +241,7 @@ def _same_labels(caller: str, name: str, dataset: Dataset, source: str) -> None:
 def _pool(
     caller: str, protocol: Protocol, role: str, dataset: Dataset, part: str
 ) -> _Pool:
-    """Rows of a role's classes; their strata count on behind the known classes."""
+    """Return the rows of a role's classes; known classes are numbered first."""
     rows = dataset.parts.get(part, np.arange(len(dataset)))
     classes = getattr(protocol, role)
     numbers = [dataset.number(c, caller=caller) for c in classes]
@@ -263,7 +263,7 @@ def _pool(
 def _disjoint_after_naming(
     caller: str, protocol: Protocol, role: str, dataset: Dataset, numbers: set[int]
 ) -> None:
-    """Catch 'cat' in one part and its number 3 in another, which a protocol cannot."""
+    """Refuse a class that is given by name in one part and by number in another."""
     if role == "known" or protocol.source_of(role) != protocol.source:
         return
     known = {dataset.number(c, caller=caller) for c in protocol.known}
@@ -333,7 +333,7 @@ def _samples(
             continue
         pools.append(pool)
         labels.append(pool.strata if is_known else np.full(pool.rows.size, UNKNOWN))
-        # The label -1 picks the last name: what the data set calls its unlisted ones.
+        # Index -1 is the last name: the data set's name for samples of no class.
         names = np.array([*pool.dataset.classes, pool.dataset.unlisted], dtype=np.str_)
         groups.append(names[pool.dataset.labels[pool.rows]])
     return Samples(

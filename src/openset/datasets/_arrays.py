@@ -35,7 +35,7 @@ def from_arrays(
     classes
         Class names; left out, the names that occur, or the numbers as names.
     kind
-        "image", "text" or "table"; left out, told by the shape.
+        "image", "text" or "table"; left out, guessed from the shape.
     name
         Name of the data set.
 
@@ -125,8 +125,8 @@ def _kind(inputs: NDArray[Any]) -> str:
 def from_npz(path: str | Path) -> Dataset:
     """Read a data set from ``.npz``; nothing in it is unpickled.
 
-    The file holds what :meth:`Dataset.save` writes (``inputs``, ``labels``, and if need
-    be ``classes``, ``part_train``, …), or ``train_x, train_y, test_x, test_y`` and
+    The file holds what :meth:`Dataset.save` writes (``inputs``, ``labels``, optionally
+    ``classes``, ``part_train``, …), or ``train_x, train_y, test_x, test_y`` and
     ``class_names``.
     """
     path = Path(path)
@@ -137,7 +137,7 @@ def from_npz(path: str | Path) -> Dataset:
         if {"train_x", "train_y"} <= set(arrays):
             return _train_test(path, arrays)
     except (TypeError, ValueError) as error:
-        msg = f"datasets.load: {path} is no data set: {error}"
+        msg = f"datasets.load: {path} is not a data set: {error}"
         raise ArtefactError(msg) from error
     msg = (
         f"datasets.load: {path} must hold inputs and labels, or train_x and train_y, "

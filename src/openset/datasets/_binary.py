@@ -14,7 +14,7 @@ from openset.datasets._dataset_folder import DatasetFolder, reading
 from openset.datasets._download import File
 
 _MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-# The first address is the one everybody cites; it forwards to the second.
+# The first address is the usual one; it redirects to the second.
 _CIFAR_URLS = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
 _SVHN_URL = "http://ufldl.stanford.edu/housenumbers/"
 
@@ -128,7 +128,7 @@ def _members(archive: Path, wanted: list[str]) -> dict[str, bytes]:
 def _cifar(
     path: Path, raw: bytes, *, n_labels: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Split records of label bytes and 3 x 32 x 32 pixels; the last label is fine."""
+    """Split records of label bytes and 3 x 32 x 32 pixels; return the last label."""
     size = n_labels + 3 * 32 * 32
     with reading(path, "binary CIFAR"):
         if not raw or len(raw) % size:

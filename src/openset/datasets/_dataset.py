@@ -1,4 +1,4 @@
-"""`Dataset`: inputs, labels and class names, that a protocol cuts."""
+"""`Dataset`: inputs, labels and class names."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,16 +36,16 @@ class Dataset:
     name
         Name of the data set.
     parts
-        Rows of the official parts "train", "validation", "test". None: all samples are
-        alike; :meth:`with_parts` draws parts, :func:`folds` cross-validates.
+        Rows of the official parts "train", "validation", "test"; may be empty:
+        :meth:`with_parts` draws parts, :func:`folds` cross-validates.
     ids
         Official class ids (WordNet ids, say) where they differ from the names.
     unlisted
-        Name of the samples labelled -1, for protocols to call them by.
+        Name of the samples labelled -1, which protocols may use as a class.
     label_set
-        Whose class numbering the labels follow, if not the data set's own.
+        Name of the data set whose class numbers the labels use, if not its own.
     note
-        What a reader of results must know: "lossy copy", "labels are noisy".
+        A caveat for readers of results: "lossy copy", "labels are noisy".
 
     Examples
     --------
@@ -113,7 +113,7 @@ class Dataset:
                 caller="Dataset",
                 name="unlisted",
                 got=got,
-                remedy="It names the samples that belong to none of the classes",
+                remedy="It is the name of the samples that belong to no class",
             )
             raise ValueError(msg)
         if self.unlisted in self.classes:
@@ -177,7 +177,7 @@ class Dataset:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """Label of each name; a class name wins over an id, an id over `unlisted`."""
+        """Label of each name; class names come before ids, ids before `unlisted`."""
         found = {self.unlisted: UNKNOWN} if self.unlisted else {}
         found |= {c: i for i, c in enumerate(self.ids)}
         return found | {c: i for i, c in enumerate(self.classes)}
@@ -273,7 +273,8 @@ class Dataset:
     def save(self, path: str | Path) -> Path:
         """Write the data set as one ``.npz`` that :func:`load` reads back.
 
-        Lazy images have no array to write; bring them to one size first.
+        Images that are read from files must be brought to one size first: see
+        :func:`resized`.
         """
         path = Path(path)
         if path.suffix != ".npz":

@@ -1,4 +1,4 @@
-"""Where a data set's files are, or have to be put."""
+"""The folder of a data set: finds, downloads and unpacks its files."""
 
 import lzma
 import os
@@ -19,14 +19,14 @@ from openset.datasets._download import File
 
 ROOT = "OPENSET_DATA"
 
-# Where torchvision puts the same files below a root, if not where we would.
+# Where torchvision puts the same files below a root, if elsewhere.
 _TORCHVISION = {
     "mnist": "MNIST/raw",
     "omniglot": "omniglot-py",
     "stanford-cars": "stanford_cars",
 }
 
-# What readers raise when bytes are not what they should be.
+# What readers raise when a file is damaged.
 _DAMAGE = (
     ValueError,
     EOFError,
@@ -85,7 +85,7 @@ class DatasetFolder:
         paths = []
         for file in wanted:
             path = self.find(file.name)
-            if path is None:  # deleted under our hands
+            if path is None:  # deleted in the meantime
                 raise FileNotFoundError(self.how_to_get([file]))
             if self.verify and file not in missing:  # a download was checked already
                 _download.check(path, file.digest)
@@ -99,7 +99,7 @@ class DatasetFolder:
             return found
         paths = self.files(*archives)
         with _io.locked(self.path / f".{marker}.lock"):
-            if self.find(marker) is None:  # else somebody was faster
+            if self.find(marker) is None:  # else another process was faster
                 for path in paths:
                     unpack(path, self.path, last=marker)
         if not (self.path / marker).exists():
@@ -108,7 +108,7 @@ class DatasetFolder:
         return self.path / marker
 
     def line(self, file: File) -> str:
-        """Say where a file belongs, its checksum and where it comes from."""
+        """Say where a file belongs, its checksum and its address."""
         source = f"  from {file.urls[0]}" if file.urls else ""
         return f"  {self.path / file.name}  ({file.digest}){source}"
 
@@ -128,9 +128,9 @@ class DatasetFolder:
 
 
 def unpack(archive: Path, folder: Path, *, last: str = "") -> None:
-    """Unpack a .zip or .tar archive; nothing leaves `folder` or stays half done.
+    """Unpack a .zip or .tar archive, completely or not at all, inside `folder`.
 
-    The entry called `last` appears last: whoever sees it sees all of them.
+    The entry called `last` appears last: once it is there, all others are.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".unpack.", dir=folder) as name:

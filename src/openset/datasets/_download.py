@@ -44,7 +44,7 @@ class _TransferError(OSError):
 
 
 def is_offline(*, offline: bool | None) -> bool:
-    """Tell whether downloads are forbidden: by argument, else by environment."""
+    """Tell whether downloads are forbidden by the argument, else the environment."""
     if offline is not None:
         return offline
     return os.environ.get(OFFLINE, "").strip().lower() not in ("", "0", "false", "no")
@@ -64,15 +64,15 @@ def check(path: Path, digest: str) -> None:
 def download(file: File, target: Path) -> Path:
     """Fetch a file to `target`; it appears there only complete and checked.
 
-    What arrived before an interruption stays in ``<name>.part`` and is continued by the
-    next attempt, in this call or a later one. Of several processes that want the same
-    file one fetches it; the others wait and find it there.
+    After an interruption the bytes that arrived stay in ``<name>.part``; the next
+    attempt, in this call or a later one, continues from there. If several processes
+    want the same file, one downloads it and the others wait.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with _io.locked(target.with_name(f".{target.name}.lock")) as is_alone:
-        if target.exists():  # somebody was faster, and checked it
+        if target.exists():  # another process was faster, and checked it
             return target
-        # Without locks nobody may continue what another one is writing.
+        # Without a lock, another process may be writing to the common partial file.
         mine = "" if is_alone else f".{secrets.token_hex(4)}"
         part = target.with_name(f"{target.name}{mine}.part")
         try:
@@ -84,7 +84,7 @@ def download(file: File, target: Path) -> Path:
 
 def _from_any(file: File, target: Path, part: Path) -> Path:
     troubles = []
-    # What an earlier call left may be of another file: then once more from the start.
+    # A partial file may be of another version: then the first address is tried twice.
     again = file.urls[:1] if part.exists() else ()
     for url in (*again, *file.urls):
         try:
@@ -113,7 +113,7 @@ def _attempts(url: str, part: Path) -> None:
         try:
             _transfer(url, part)
         except urllib.error.HTTPError as error:
-            # 4xx is the server's last word; 5xx and broken lines may pass.
+            # 4xx is final; 5xx and broken connections may pass.
             if error.code < 500 or attempt == ATTEMPTS:
                 raise
         except (OSError, http.client.HTTPException) as error:
@@ -140,13 +140,13 @@ def _transfer(url: str, part: Path) -> None:
     except urllib.error.HTTPError as error:
         if error.code != _RANGE_ERROR or not have:
             raise
-        # Nothing lies beyond what we have: it is all there, or it is not our file.
+        # No bytes after ours: the file is complete, or it is another file.
         complete = error.headers.get("Content-Range", "") == f"bytes */{have}"
         error.close()
         if complete:
             return
         part.unlink()
-        msg = "the partial file did not fit; starting again"
+        msg = "the partial file is longer than the file; starting again"
         raise _TransferError(msg) from error
     with response:
         is_rest = response.status == http.HTTPStatus.PARTIAL_CONTENT
@@ -154,7 +154,7 @@ def _transfer(url: str, part: Path) -> None:
             part.unlink()
             msg = "the server sent another range than asked for"
             raise _TransferError(msg)
-        start = have if is_rest else 0  # 200: the server sends all of it again
+        start = have if is_rest else 0  # 200: the server sends the whole file
         length = response.headers.get("Content-Length")
         total = None if length is None else start + int(length)
         _copy(response, part, start=start, total=total)
@@ -169,7 +169,7 @@ def _copy(response: Any, part: Path, *, start: int, total: int | None) -> None:
     have = start
     with part.open("ab" if start else "wb") as out, _progress(name, total) as advance:
         advance(start)
-        # read1 gives what has arrived: a slow line still moves the bar and the file.
+        # read1 returns what has arrived, so a slow connection still shows progress.
         while chunk := response.read1(_CHUNK):
             out.write(chunk)
             have += len(chunk)
@@ -210,7 +210,7 @@ def _progress(name: str, total: int | None) -> Iterator[Callable[[int], None]]:
 def _digest(path: Path, like: str) -> str:
     kind = like.partition(":")[0]
     with path.open("rb") as stream:
-        # usedforsecurity: md5 is what the publishers give; it guards against damage.
+        # md5 is what the publishers give; it detects damage, not attacks.
         found = hashlib.file_digest(
             stream, lambda: hashlib.new(kind, usedforsecurity=False)
         )

@@ -1,4 +1,4 @@
-"""Sentence embeddings of CLINC150: texts a table-minded model can learn from."""
+"""Sentence embeddings of CLINC150: the texts as a table of numbers."""
 
 from pathlib import Path
 

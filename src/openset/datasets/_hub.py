@@ -75,7 +75,7 @@ def from_hub(
     config: str | None = None,
     offline: bool = False,
 ) -> Dataset:
-    """Load a Hugging Face data set (extra ``hub``); nothing of it is run as code.
+    """Load a Hugging Face data set (extra ``hub``) without running code of its own.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def from_hub(
     config
         Which configuration, where a data set has several.
     offline
-        Use only what is already in the hub's own cache.
+        Use only what is already in the cache of the hub.
 
     Notes
     -----
@@ -163,12 +163,12 @@ def _splits(hub: Any, path: str, config: str | None) -> Mapping[str, Any]:
 
 
 class _PlainError(ValueError):
-    """An error whose text needs nothing added."""
+    """An error that already names the path."""
 
 
 @contextmanager
 def _reading(hub: Any, path: str, *, offline: bool) -> Iterator[None]:
-    """Keep the library off the net if asked to, and name the path in its errors."""
+    """Forbid downloads if asked to, and name the path in errors of the library."""
     settings = hub.config
     # The library asks its settings before each request; no argument of load_dataset
     # keeps it from asking the hub for the newest version.
@@ -283,7 +283,7 @@ def _input_columns(
 def _which(path: str, what: str, found: list[str], features: Any, option: str) -> str:
     return (
         f"datasets.load: {path} must have one {what}, got {found or 'none'} among "
-        f"{list(features)}. Say which: {option}='…'"
+        f"{list(features)}. Name it with {option}='…'"
     )
 
 
@@ -306,7 +306,7 @@ def _kind(path: str, features: Any, columns: Sequence[str]) -> str:
 
 
 def _column(path: str, split: Any, name: str, what: str) -> Any:
-    """Return a column as an Arrow array without gaps."""
+    """Return a column as an Arrow array; refuse missing values."""
     # Arrow keeps every bit; the library's NumPy format makes float32 of float64.
     column = split.select_columns([name]).with_format("arrow")[:][name]
     if column.null_count:

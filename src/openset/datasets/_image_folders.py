@@ -37,7 +37,7 @@ AIRCRAFT = (
         ),
     ),
 )
-# The publisher's addresses are gone: these four have to be brought along.
+# The publisher's addresses are gone: users have to bring these four files.
 CARS = (
     File("cars_train.tgz", "md5:065e5b463ae28d29e77c1b4b166cfe61"),
     File("cars_test.tgz", "md5:4ce7ebf6a94d07f1952d94dd34c4d501"),
@@ -304,7 +304,7 @@ def dtd(place: DatasetFolder) -> Dataset:
 def places365(place: DatasetFolder) -> Dataset:
     """Read the 36,500 validation images of Places365 as test part.
 
-    The 1.8 million training images serve no open-set protocol of the literature.
+    No published open-set protocol uses the 1.8 million training images.
     """
     images = place.tree("val_256", PLACES365[0])
     table = place.tree("categories_places365.txt", PLACES365[1])

@@ -1,4 +1,4 @@
-"""What a cut gives: samples with labels, and the parts they make up."""
+"""`Samples` of one part, and `Cut`: all parts of a data set under a protocol."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +16,8 @@ Rows = NDArray[np.int64]
 class Samples:
     """One part of a cut: inputs, labels ``0..K-1`` or -1, and the original classes.
 
-    `groups` holds the class name each sample has in its own data set, which for unknown
-    samples tells where they come from.
+    `groups` holds the class name of each sample in its own data set; for unknown
+    samples it tells where they come from.
     """
 
     inputs: Any
@@ -37,7 +37,7 @@ class Samples:
 
     @property
     def ids(self) -> NDArray[np.str_]:
-        """Name of each sample, ``dataset/row``: equal ids are the same sample."""
+        """Id of each sample, ``dataset/row``: equal ids are the same sample."""
         return np.concatenate(
             [
                 np.char.add(f"{name}/", rows.astype(np.str_))

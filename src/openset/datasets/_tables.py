@@ -1,4 +1,4 @@
-"""Tables of numbers: scikit-learn's digits, which are always there, and UCI sets."""
+"""Tables of numbers: scikit-learn's digits, which need no download, and UCI sets."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ _LETTER_TRAIN = 16_000  # the convention of the UCI set: first 16,000 rows train
 def digits(place: DatasetFolder) -> Dataset:
     """Return scikit-learn's digits: 1,797 rows of 8 x 8 pixels, values 0 to 16.
 
-    No official parts: 70 % of each class train, 30 % test, drawn once and for all.
+    There are no official parts: a fixed 70 % of each class train, 30 % test.
     """
     from sklearn.datasets import load_digits  # noqa: PLC0415  # slow to import
 

@@ -1,4 +1,4 @@
-"""Inputs that need not be in memory: images read when they are asked for."""
+"""Inputs in memory, or images that are read from files when they are used."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ KINDS = ("image", "text", "table")
 
 @dataclass(frozen=True, eq=False)
 class ImageFiles:
-    """Image files as a sequence of ``uint8`` arrays, each decoded when asked for.
+    """Image files as a sequence of ``uint8`` arrays, decoded one by one when used.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class ImageFiles:
         return 255 - pixels if self.invert else pixels
 
     def sizes(self) -> Iterator[tuple[int, int]]:
-        """Yield height and width of each image; none is decoded for it."""
+        """Yield the height and width of each image, without decoding it."""
         for path in self.paths:
             with _opened(path, path) as image:
                 size = image.height, image.width
@@ -60,7 +60,7 @@ class ImageFiles:
 
 @dataclass(frozen=True, eq=False)
 class Joined:
-    """Several lazy inputs, one after the other."""
+    """Several inputs, one after the other."""
 
     items: tuple[Any, ...]
 
@@ -106,7 +106,7 @@ def take(inputs: Any, rows: NDArray[np.int64]) -> Any:
 
 
 def join(caller: str, items: Sequence[Any]) -> Any:
-    """Put inputs one after the other; arrays must have samples of one shape."""
+    """Concatenate inputs; the samples of arrays must have one shape."""
     if len(items) == 1:
         return items[0]
     arrays = [item for item in items if isinstance(item, np.ndarray)]

@@ -1,4 +1,4 @@
-"""Drawing protocols: holdout, outlier, operational."""
+"""Protocols with randomly drawn classes: holdout, outlier, operational."""
 
 from typing import Any, overload
 
@@ -32,7 +32,7 @@ def holdout(
         The classes to draw from: names or numbers, a count n for ``0..n-1``, or a
         data set.
     n_known, n_unknown
-        How many of each. Classes drawn for neither are `unused`.
+        Number of known and of unknown classes. The other classes are `unused`.
     repeats
         Number of independent draws; left out, one protocol instead of a sequence.
     rng
@@ -111,7 +111,7 @@ def outlier(
         Data sets, lists of classes, or class counts. Lists without a data set are
         named "known set" and "unknown set", so that both may hold a class 3.
     n_known, n_unknown
-        How many classes of each; left out, all of them.
+        Number of classes of each; left out, all of them.
     repeats, rng
         See :func:`holdout`.
 
@@ -200,10 +200,10 @@ def operational(
     n_tests: int = 5,
     unknowns: str = "dealt",
 ) -> Protocol | Draws:
-    """Draw a problem with all the parts a deployed threshold needs.
+    """Draw a protocol for choosing a threshold and testing it on other unknowns.
 
     Train and validation hold known samples; the surrogate part holds samples of classes
-    that are neither known nor among the test unknowns; the test set falls into
+    that are neither known nor among the test unknowns; the test set is divided into
     `n_tests` disjoint splits. The threshold is chosen on validation + surrogate and
     applied to each test split.
 
@@ -216,7 +216,7 @@ def operational(
     repeats, rng
         See :func:`holdout`.
     validation
-        Share of each known class's training samples set aside.
+        Share of each known class's training samples kept for validation.
     n_tests
         Number of test splits; every known test sample is in exactly one.
     unknowns
@@ -274,7 +274,7 @@ def _repeated(caller: str, repeats: int | None, one: Any) -> Protocol | Draws:
 
 
 def universe_of(caller: str, name: str, value: Any) -> tuple[tuple[Class, ...], str]:
-    """Return the classes and the name of what a caller draws from."""
+    """Return the classes to draw from, and the name of their data set."""
     if hasattr(value, "classes"):  # a data set
         source = getattr(value, "label_set", "") or getattr(value, "name", "")
         return class_list(caller, name, value.classes), str(source)

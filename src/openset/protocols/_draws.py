@@ -1,4 +1,4 @@
-"""`Draws`: several protocols of one study, and which of them are the same problem."""
+"""`Draws`: several protocols, and which of them are the same problem."""
 
 import json
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ _KIND, _SCHEMA = "openset.Draws", 1
 
 @dataclass(frozen=True)
 class Draws(Sequence[Protocol]):
-    """A sequence of protocols: the repeats of a draw, or a grid over openness.
+    """A sequence of protocols: repeated draws, or a grid over openness.
 
-    Independent draws may repeat a problem; :attr:`duplicates` tells which, since a
-    standard deviation over repeats that coincide is too small.
+    Independent draws may coincide; :attr:`duplicates` tells which do. A standard
+    deviation over draws that coincide is too small.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Draws(Sequence[Protocol]):
 
 
 def load(path: str | Path) -> Protocol | Draws:
-    """Read a JSON file of either kind: one protocol, or several."""
+    """Read a JSON file that holds one protocol, or several."""
     caller = f"protocols.load({str(path)!r})"
     data = read_json(caller, load_text(caller, path))
     if isinstance(data, dict) and data.get("kind") == _KIND:

@@ -31,10 +31,10 @@ def folds(
     unknowns: str = "dealt",
     rng: Any = None,
 ) -> tuple[Fold, ...]:
-    """Cut samples into folds for cross-validation; unknowns only ever tested.
+    """Divide samples into folds for cross-validation.
 
-    Every known sample is tested once, and fold sizes, overall and within each class,
-    differ by at most one.
+    Every known sample is tested once; unknown samples are never trained on. Fold
+    sizes, overall and within each class, differ by at most one.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def folds(
         Class of each sample, named or numbered as in the protocol. Samples of other
         classes are in no fold.
     protocol
-        Which classes are which. Negative and surrogate samples never enter a test part;
-        a fold has those of the other folds.
+        Which classes are known and unknown. Negative and surrogate samples are divided
+        too, and never tested: a fold has those of all other folds.
     n_folds
         Number of folds, at least 2.
     unknowns
@@ -99,9 +99,10 @@ def folds(
 def strata_of(
     labels: ArrayLike, protocol: Protocol
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return each sample's class as a place in the protocol, part after part.
+    """Give the classes of a protocol numbers, part after part.
 
-    Gives the places (-1: class in no part) and where each of `PARTS` begins.
+    Returns the number of each sample's class (-1: in no part) and the first number of
+    each of `PARTS`.
     """
     array = np.asarray(labels)
     if array.dtype.kind not in "iuU":

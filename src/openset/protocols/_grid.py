@@ -1,4 +1,4 @@
-"""Several protocols at once: every class left out, and grids over openness."""
+"""Several protocols at once: a grid over openness, or each class left out once."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from openset.protocols.sampling import Stream
 
 
 def leave_classes_out(classes: Any, n_out: int = 1, rng: Any = None) -> Draws:
-    """Let every class be unknown exactly once, `n_out` at a time.
+    """Make protocols in which every class is unknown once, `n_out` at a time.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def leave_classes_out(classes: Any, n_out: int = 1, rng: Any = None) -> Draws:
     n_out
         Unknown classes per protocol; it must divide the number of classes.
     rng
-        Draws which classes leave together; left out, they leave in their own order.
+        Groups the classes at random; left out, neighbours are left out together.
 
     Examples
     --------
@@ -88,8 +88,8 @@ def grid(
         Instead of `sizes`: target values; the nearest possible pair is taken, the
         larger one of equally near pairs.
     repeats
-        Class draws per pair. One draw says little: the classes matter more than the
-        openness.
+        Number of class draws per pair. One draw says little: which classes are unknown
+        matters more than the openness.
     rng
         See :func:`holdout`.
 
@@ -118,7 +118,7 @@ def grid(
         chosen = pairs(len(universe), None if outside is None else len(outside))
         if openness is not None:
             chosen = [nearest_pair(t, tuple(chosen), caller=caller) for t in openness]
-            # Two targets may meet in one pair; it is drawn once.
+            # Two targets may have the same nearest pair; it is drawn once.
             chosen = list(dict.fromkeys(chosen))
     if not chosen:
         msg = "grid: sizes or openness must be non-empty, got none"

@@ -6,7 +6,7 @@ from openset import _check
 
 
 def openness(n_known: int, n_test: int) -> float:
-    r"""How far the test classes reach beyond the known ones; 0 is a closed set.
+    r"""Return the openness: 0 without unknown classes, towards 1 with many of them.
 
     .. math:: 1 - \sqrt{\frac{2\,|C_{TR}|}{|C_{TR}| + |C_{TE}|}}
 
@@ -16,9 +16,9 @@ def openness(n_known: int, n_test: int) -> float:
     Parameters
     ----------
     n_known
-        Classes the model is trained on.
+        Number of classes the model is trained on.
     n_test
-        **All** classes of the test set: known plus unknown.
+        Number of **all** classes of the test set: known plus unknown.
 
     References
     ----------
@@ -52,17 +52,17 @@ def openness(n_known: int, n_test: int) -> float:
 def pairs(
     n_classes: int, n_outside: int | None = None, *, min_known: int = 2
 ) -> tuple[tuple[int, int], ...]:
-    """All (known, unknown) class counts, ordered by openness.
+    """Return all (known, unknown) pairs of class counts, ordered by openness.
 
     Parameters
     ----------
     n_classes
-        Classes of the set the knowns come from.
+        Number of classes of the data set the known classes come from.
     n_outside
-        Classes of another set the unknowns come from (outlier problems). Left out,
-        knowns and unknowns share `n_classes` (holdout problems).
+        Number of classes of another data set the unknown classes come from (outlier
+        protocols). Left out, both come from the same `n_classes` (holdout protocols).
     min_known
-        Fewest known classes; 1 asks for one-class problems too.
+        Smallest number of known classes; 1 includes one-class problems.
 
     Examples
     --------
@@ -85,11 +85,11 @@ def pairs(
     ]
     if not found:
         msg = (
-            f"pairs: no problem has {min_known} known classes and an unknown one among "
+            f"pairs: min_known must leave an unknown class, got {min_known} of "
             f"{n_classes} classes. Lower min_known, or add classes"
         )
         raise ValueError(msg)
-    # Exact ties (4 against 3, 8 against 6) are told apart by size, larger first.
+    # Pairs of equal openness, such as (4, 3) and (8, 6): the larger one first.
     return tuple(
         sorted(found, key=lambda pair: (openness(pair[0], sum(pair)), -sum(pair)))
     )

@@ -1,4 +1,4 @@
-"""`Protocol`: which classes are known, and which are not, as data."""
+"""`Protocol`: which classes are known and which are unknown, as data."""
 
 import hashlib
 import json
@@ -29,7 +29,7 @@ _SOURCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Who is known, who is unknown, and how samples are cut into parts.
+    """Which classes are known, which are unknown, and how samples are divided.
 
     A protocol holds no samples: :func:`openset.datasets.cut` applies it to a data set.
     It is plain data with a content :attr:`hash`, so that two studies can show that they
@@ -46,24 +46,24 @@ class Protocol:
         Classes whose samples may be used in training as "none of the known"
         (known unknowns).
     surrogate
-        Classes that stand in for the unknowns when a threshold is chosen. Disjoint
-        from `unknown`: a threshold chosen on the test unknowns is no evidence.
+        Classes used as unknowns when a threshold is chosen. Disjoint from `unknown`: a
+        threshold must not be chosen on the unknown classes it is tested on.
     source, unknown_source, negative_source, surrogate_source
-        Data sets of these parts. `source` may stay empty (any data set); each other
-        one, left empty, is `source`. Parts of one source must be disjoint.
+        Names of the data sets of these parts. `source` may be empty (any data set); the
+        others are `source` if empty. Parts of one source must be disjoint.
     classes
-        All classes `source` offers, if stated; those in no part are :attr:`unused`.
+        All classes of `source`, if known; those in no part are :attr:`unused`.
     validation
-        Share of each known class's training samples set aside for validation.
+        Share of each known class's training samples kept for validation.
     n_tests
         Number of disjoint test splits.
     unknowns
-        With several test splits: "dealt" gives each its own unknown samples, "shared"
-        gives all of them to each, as the PostMax paper does.
+        With several test splits: "dealt" puts each unknown sample into one of them,
+        "shared" puts all of them into each, as the PostMax paper does.
     seed
-        Fixes the drawing of samples.
+        Seed for drawing samples (validation share, test splits).
     name
-        A title for tables; no part of the hash.
+        A title for tables; not part of the hash.
 
     Examples
     --------
@@ -205,15 +205,15 @@ class Protocol:
 
     @property
     def is_complete(self) -> bool:
-        """Whether `classes` is stated and each of them has its part."""
+        """Whether `classes` is given and each of them is in a part."""
         return bool(self.classes) and not self.unused
 
     @cached_property
     def problem(self) -> str:
-        """Hash of the class problem alone.
+        """Hash of the classes of each part alone.
 
-        Two protocols with one `problem` ask the same question, whatever the order of
-        their class lists, their seed and their sample rules.
+        Two protocols with the same `problem` have the same classes in each part,
+        whatever the order of the lists, the seed and the rules for samples.
         """
         content = {
             part: [self.source_of(part), sorted(map(_key, getattr(self, part)))]
@@ -223,7 +223,7 @@ class Protocol:
 
     @cached_property
     def hash(self) -> str:
-        """SHA-256 of the content (everything but the name), the same everywhere."""
+        """SHA-256 of everything but the name; the same on every machine."""
         return _digest({k: v for k, v in self._content().items() if k != "name"})
 
     def _content(self) -> dict[str, Any]:
@@ -260,8 +260,8 @@ class Protocol:
             raise ArtefactError(msg) from error
         if stated is not None and stated != protocol.hash:
             msg = (
-                f"{caller}: hash must fit the content ({protocol.hash[:12]}…), got "
-                f"{str(stated)[:12]!r}. The file was changed; if that was meant, "
+                f"{caller}: hash must be that of the content ({protocol.hash[:12]}…), "
+                f"got {str(stated)[:12]!r}. The file was changed; if that was meant, "
                 'delete its "hash"'
             )
             raise ArtefactError(msg)
@@ -303,7 +303,7 @@ def _content_of(caller: str, data: Any) -> dict[str, Any]:
 
 
 def read_json(caller: str, text: str) -> Any:
-    """Parse JSON, or say where it breaks off."""
+    """Parse JSON; the error says where it is wrong."""
     try:
         return json.loads(text)
     except ValueError as error:

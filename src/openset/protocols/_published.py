@@ -1,4 +1,4 @@
-"""The splits of the literature, shipped with the package."""
+"""Published splits of the literature, shipped with the package."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from openset.protocols._protocol import Protocol
 from openset.protocols.classes import Class
 
 _FILE = "splits.json.xz"
-# Of the decompressed text: a damaged installation must not change who is unknown.
+# Of the decompressed text: a damaged file must not change the splits.
 _SHA256 = "3d6dc709d9257b29a25b920c66821107054a7b04228d828a27476921607192cb"
 
 _IMAGENET = {"imagenet-21k-p": "fall11", "imagenet-21k-p-winter21": "winter21"}
@@ -104,7 +104,7 @@ def published(name: str, split: Class = 0) -> Protocol:
 
 
 def similar(name: str, split: Class) -> tuple[tuple[tuple[Class, ...], ...], ...]:
-    """Known classes published as the look-alikes of unknown ones.
+    """Return the known classes published as most similar to unknown ones.
 
     Returns (known classes, unknown classes) pairs; empty where none were published.
 
@@ -137,7 +137,7 @@ def candidates() -> tuple[str, ...]:
 
 
 def _split(caller: str, name: str, split: Any) -> Class:
-    # "0" from a command line and "easy" from a hurried hand mean what they say.
+    # "0" from a command line and "easy" in lower case are fine.
     options = {str(option).lower(): option for option in splits(name)}
     key = str(split).lower()
     if isinstance(split, bool) or key not in options:

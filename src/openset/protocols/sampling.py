@@ -3,7 +3,7 @@
 NumPy promises that the *raw* 64-bit stream of a bit generator and the way a seed is
 spread over its state never change (NEP 19); it does not promise this for what
 ``Generator.choice``, ``shuffle`` or ``permutation`` make of that stream. So we take raw
-words and nothing else: a permutation is the stable order of as many raw words.
+words and nothing else: a permutation is the stable sort order of n raw words.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _KINDS = ("PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 class Stream:
-    """A source of permutations over a bit generator's raw words."""
+    """Random permutations from the raw words of a bit generator."""
 
     def __init__(self, caller: str, rng: Any) -> None:
         if isinstance(rng, np.random.Generator):
@@ -49,7 +49,7 @@ class Stream:
                 caller=caller,
                 name="rng",
                 got=repr(rng),
-                remedy="A protocol is drawn reproducibly or not at all",
+                remedy="Protocols must be reproducible",
             )
             raise TypeError(msg)
         self._bits = bits
@@ -64,11 +64,11 @@ class Stream:
 
     def permutation(self, n: int) -> NDArray[np.intp]:
         """Return 0..n-1 in a uniformly random order."""
-        # Equal words (chance n² / 2⁶⁵) keep their order: no effect one could measure.
+        # Equal words (chance n² / 2⁶⁵) keep their order: not measurable.
         return np.argsort(self.words(n), kind="stable")
 
     def choose(self, items: Sequence[T], *sizes: int) -> list[tuple[T, ...]]:
-        """Cut disjoint uniform samples of these sizes, each in the items' own order."""
+        """Draw disjoint random samples of these sizes, each in the order of `items`."""
         order = self.permutation(len(items))
         chosen, start = [], 0
         for size in sizes:
@@ -79,10 +79,10 @@ class Stream:
 
 
 def deal(strata: NDArray[np.int64], n_bins: int, stream: Stream) -> NDArray[np.int64]:
-    """Deal samples into bins: equal sizes overall and within each stratum, up to one.
+    """Divide samples into bins whose sizes differ by at most one, in each stratum too.
 
-    Samples are put in order of stratum, at random inside, and dealt like cards. Strata
-    with neighbouring numbers (all known classes, say) are together equal up to one too.
+    Samples are sorted by stratum, at random inside, and dealt like cards. So strata
+    with neighbouring numbers (all known classes, say) are divided equally together.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def deal(strata: NDArray[np.int64], n_bins: int, stream: Stream) -> NDArray[np.i
 def take_share(
     strata: NDArray[np.int64], share: float, stream: Stream
 ) -> NDArray[np.bool_]:
-    """Mask of a random share of each stratum: exact counts, halves rounded up.
+    """Return a mask of a random share of each stratum; counts are rounded half up.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""A rejector over HTTP: JSON and ``.npy`` batches, metrics, and a page to try it on.
+"""A rejector over HTTP: JSON and ``.npy`` batches, metrics, and a page to try it.
 
 Needs the extra `serve` (fastapi, uvicorn, httptools, prometheus-client); with a model
 in front of the rejector also `onnx`.
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 __all__ = ["app", "run"]
 
 MAX_BYTES = 32 << 20
-"""Largest request body, and largest content of an archive, unless told otherwise."""
+"""Default limit of a request body, and of the unpacked content of an archive."""
 
 MAX_IN_FLIGHT = 256 << 20
-"""Most bytes of bodies held at once, unless told otherwise."""
+"""Default limit of the total size of the request bodies held at once."""
 
 LONGEST_STOP = 24 * 3600
-"""Most seconds a stop may be told to wait."""
+"""Largest allowed `stop_seconds`."""
 
 
 def app(
@@ -39,18 +39,18 @@ def app(
     Parameters
     ----------
     rejector
-        What answers.
+        Decides which samples are known.
     model
-        A network to run first, so that clients send its inputs: an ONNX file (its
-        outputs are called ``logits`` and ``features``, or come in that order), or the
-        folder of a training run.
+        A network to run before the rejector, so that clients send inputs of the
+        network: an ONNX file (its outputs are called ``logits`` and ``features``, or
+        come in that order), or the folder of a training run.
     max_bytes
-        Largest request body; more is answered with 413 and not kept.
+        Largest request body in bytes; a larger one is answered with 413.
     max_in_flight
-        Most bytes of bodies held at once, over all clients; who comes then is answered
-        with 503 and asked to try again.
+        Largest total size in bytes of the bodies held at once, over all clients;
+        beyond it requests are answered with 503 and a ``Retry-After`` header.
     body_seconds
-        Time a client has to send its body; a slower one is answered with 408.
+        Seconds a client has to send its body; later ones are answered with 408.
 
     Examples
     --------
@@ -85,23 +85,24 @@ def run(
     stop_seconds: float = 30.0,
     workers: int = 1,
 ) -> None:
-    """Serve until SIGTERM, SIGHUP or Ctrl-C, then answer what was accepted and return.
+    """Serve until SIGTERM, SIGHUP or Ctrl-C.
+
+    Requests that were accepted before the signal are still answered.
 
     Parameters
     ----------
     application
-        From :func:`app`; for several workers a function that makes it, which each of
-        them calls (one that :mod:`pickle` can name: of a module, or a
-        :func:`functools.partial` of it).
+        From :func:`app`; for several workers a function that makes it, called once in
+        each worker. The function must be importable: defined in a module, or a
+        :func:`functools.partial` of such a function.
     host, port
-        Where to listen; port 0 takes a free one and logs it.
+        Address to listen on; port 0 chooses a free port and logs it.
     stop_seconds
-        Longest wait for requests in flight when stopping.
+        Longest wait, when stopping, for requests that are being answered.
     workers
-        Server processes. A process answers one batch at a time for the most part; as
-        many as there are cores answer that many, and keep as many copies of what the
-        detector remembers. ``/metrics`` tells of all of them, whoever is asked. One
-        that dies is replaced.
+        Number of server processes. Each has a copy of the rejector and mostly answers
+        one batch at a time, so one per core is a good choice. ``/metrics`` adds up the
+        counts of all of them. A process that dies is replaced.
     """
     caller = "openset.serve.run"
     _need(caller, "uvicorn", "httptools")

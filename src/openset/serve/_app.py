@@ -1,4 +1,4 @@
-"""The web application: routes, and what every request passes through."""
+"""The web application: its routes, and the middleware of all requests."""
 
 import time
 from importlib import resources
@@ -19,7 +19,7 @@ from openset.serve._metrics import Metrics
 from openset.serve._predict import Predict
 from openset.serve._responses import Decider, plain
 
-# The page is one file and talks to nobody but us.
+# The page is one file and talks to this server only.
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
@@ -51,10 +51,10 @@ def make(
     predict = Predict(decider, metrics, limits)
     application = FastAPI(
         title="openset",
-        summary="A classifier that also knows when it does not know.",
+        summary="A classifier that also rejects inputs of unknown classes.",
         description=f"{rejector.fitted.detector!r}, threshold {rejector.threshold}",
         version=__version__,
-        # Their pages load scripts from elsewhere; the schema itself stays.
+        # The documentation pages load scripts from other sites; the schema stays.
         docs_url=None,
         redoc_url=None,
     )
@@ -78,9 +78,9 @@ def make(
 def _add_reports(
     application: FastAPI, metrics: Metrics, description: dict[str, Any]
 ) -> None:
-    """Add the routes that only tell something."""
+    """Add the routes for health, metrics, the rejector and the page."""
 
-    @application.get("/healthz", summary="Is it up?")
+    @application.get("/healthz", summary="Whether the server is up or stopping")
     async def health() -> dict[str, str]:
         return {"status": "stopping" if application.state.stopping else "ok"}
 
@@ -93,7 +93,7 @@ def _add_reports(
             headers={"Content-Type": CONTENT_TYPE_LATEST},
         )
 
-    @application.get("/rejector", summary="What answers here")
+    @application.get("/rejector", summary="The detector, its threshold and its classes")
     async def about() -> dict[str, Any]:
         return description
 
@@ -126,10 +126,10 @@ def _describe(decider: Decider) -> dict[str, Any]:
 
 
 class _Middleware:
-    """Counts and times requests, and asks clients to leave while stopping.
+    """Counts and times requests; while stopping, closes connections after the answer.
 
-    Batches are answered here: the way through the framework's routes takes longer than
-    most detectors do.
+    Batches are answered here: the framework's own routing takes longer than most
+    detectors do.
     """
 
     def __init__(
@@ -159,8 +159,8 @@ class _Middleware:
 
         try:
             if scope["method"] == "HEAD":
-                # Load balancers ask so: an answer as to GET, whose body the server
-                # leaves out.
+                # Load balancers send HEAD: answered like GET, and the server leaves
+                # the body out.
                 scope = {**scope, "method": "GET"}
             if scope["path"] == "/predict" and scope["method"] == "POST":
                 answer = await self._predict.answer(Request(scope, receive))

@@ -16,19 +16,19 @@ JSON = "application/json"
 NPY, NPZ = "application/x-npy", "application/x-npz"
 BINARY = ("application/octet-stream", NPY, NPZ)
 _QUERY = ("threshold", "name")
-_BARE = "left out, but for a .npy body"
+_BARE = "left out unless the body is a .npy file"
 
 
 @dataclass(frozen=True)
 class BatchRequest:
-    """What a client asks: named arrays, and a threshold of its own or None."""
+    """A parsed request: named arrays, and the client's own threshold or None."""
 
     arrays: Mapping[str, NDArray[Any]]
     threshold: float | None
 
 
 def accepted(header: str) -> str:
-    """Return the kind of answer an Accept header asks for first: JSON, unless told."""
+    """Return the first media type in an Accept header that we write; JSON if none."""
     kinds = [part.partition(";")[0].strip().lower() for part in header.split(",")]
     return next((kind for kind in kinds if kind in (JSON, NPY, NPZ)), JSON)
 
@@ -91,7 +91,7 @@ def _from_json(
         refuse(_BARE, name="name", got=repr(query["name"][:80]))
     try:
         document = json.loads(bytes(body))
-    # Too deep a nesting and too long a number are the sender's mistakes as well.
+    # RecursionError: the document is nested too deeply.
     except (ValueError, RecursionError) as error:
         msg = f"predict: the body must be JSON, got something else ({error})"
         raise RequestError(400, msg) from error
@@ -115,8 +115,8 @@ def _from_json(
 
 
 def _array(name: str, values: Any) -> NDArray[Any]:
-    # As objects first: NumPy would make texts of numbers among texts, each as wide as
-    # the longest, and a single long one would fill the memory.
+    # As objects first: with one string among the numbers NumPy would make all of them
+    # strings, each as long as the longest, and a long one would fill the memory.
     cells = np.array(values, dtype=object)
     kinds = set(map(type, cells.ravel()))
     if not kinds:
@@ -134,7 +134,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
 
 
 def _number(value: Any) -> float:
-    """Read a threshold; infinities, which JSON has not, are the texts inf and -inf."""
+    """Read a threshold; JSON has no infinities, so they are "inf" and "-inf"."""
     if isinstance(value, str):
         try:
             value = float(value)

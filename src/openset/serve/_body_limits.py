@@ -1,4 +1,4 @@
-"""Bodies on their way in: how long one may be, and how much all of them may hold."""
+"""Limits of request bodies: the size of one, the size of all, the time to arrive."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,15 +11,15 @@ from openset.serve._errors import RequestError, too_large
 from openset.serve._npy import Buffer
 
 UPLOAD = "openset.upload"
-"""Where a request's scope holds an `Upload`, if our own protocol reads the body."""
+"""Key of a request's scope that holds its `Upload`, if `HttpConnection` reads it."""
 
 
 class BodyLimits:
-    """The limits, and the bytes all requests hold at the moment.
+    """The limits, and the number of bytes all requests hold at the moment.
 
-    Several processes share one limit: each writes what it holds to a place of its own
-    and reads those of all. Two that look at the same moment may both take the last
-    bytes, so the limit can be passed by a body for each process.
+    Several processes share one limit: each writes its own count to a shared array and
+    reads the counts of all. Two processes that read at the same moment may both take
+    the last free bytes, so the limit can be exceeded by one body per process.
     """
 
     def __init__(self, *, max_bytes: int, max_in_flight: int, seconds: float) -> None:
@@ -27,11 +27,11 @@ class BodyLimits:
         self.max_in_flight = max_in_flight
         self.seconds = seconds
         self.join(np.zeros(1, np.int64), 0)
-        # Where connections read to: what one has read it takes out before the next.
+        # All connections read into it: each takes its bytes out before the next reads.
         self.scratch = memoryview(bytearray(64 << 10))
 
     def join(self, held: NDArray[np.int64], place: int) -> None:
-        """Count what is held here from now on, and look at all of it."""
+        """Count in `held[place]` from now on; the limit is on the sum of `held`."""
         self._held, self._place = held, place
 
     @property
@@ -40,15 +40,15 @@ class BodyLimits:
         return int(self._held.sum())
 
     def hold(self, more: int) -> None:
-        """Count bytes that are held from now on, or with a minus no longer."""
+        """Add bytes to the count of this process; negative: they are free again."""
         self._held[self._place] += more
 
     async def read(self, request: Request, hold: "Reservation") -> Buffer:
-        """Collect a body, and stop as soon as it is too long, too slow or too much."""
+        """Read a body; raise as soon as it exceeds a limit of size or time."""
         upload: Upload | None = request.scope.get(UPLOAD)
         declared = request.headers.get("content-length")
         if upload is None and declared is not None and declared.isdecimal():
-            size = int(declared[:20])  # no one has more digits of bytes
+            size = int(declared[:20])  # more digits are too large anyway
             if size > self.max_bytes:
                 too_large("the body", got=size, max_bytes=self.max_bytes)
             hold.grow_to(size)
@@ -79,14 +79,14 @@ class BodyLimits:
 
 
 class Reservation:
-    """What one request takes of the bytes in flight, until it is released."""
+    """The bytes one request holds, counted until they are released."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self._limits = limits
         self._size = 0
 
     def grow_to(self, size: int) -> None:
-        """Take as many bytes, or refuse if others hold too many."""
+        """Reserve `size` bytes in all, or raise 503 if too many are held already."""
         more = max(0, size - self._size)
         held = self._limits.held
         if held + more > self._limits.max_in_flight:
@@ -100,30 +100,30 @@ class Reservation:
         self._size += more
 
     def release(self) -> None:
-        """Give all of it back."""
+        """Release all reserved bytes."""
         self._limits.hold(-self._size)
         self._size = 0
 
 
 class Upload:
-    """A body of declared length, which the socket writes to where it stays."""
+    """A body of declared length; the socket writes straight into its memory."""
 
     def __init__(self, hold: Reservation, size: int) -> None:
         self.hold = hold
         self.n_bytes = 0
-        # Not bytearray: that would write zeros to every page first.
+        # Not bytearray, which would fill its memory with zeros first.
         self._body = np.empty(size, np.uint8).data
         self._changed = asyncio.Event()
         self._is_lost = False
 
     @property
     def rest(self) -> memoryview:
-        """Where the next bytes belong."""
+        """The part of the memory that is still to be filled."""
         return self._body[self.n_bytes :]
 
     @property
     def is_complete(self) -> bool:
-        """Whether all has come."""
+        """Whether all bytes have arrived."""
         return self.n_bytes == len(self._body)
 
     def grow(self, n_bytes: int) -> None:
@@ -133,12 +133,12 @@ class Upload:
             self._changed.set()
 
     def lose(self) -> None:
-        """Say that no more will come."""
+        """Note that the client is gone and the rest will not arrive."""
         self._is_lost = True
         self._changed.set()
 
     async def complete(self) -> memoryview:
-        """Wait for all of it."""
+        """Wait until all bytes have arrived, and return them."""
         await self._changed.wait()
         if self._is_lost and not self.is_complete:
             raise ClientDisconnect

@@ -1,4 +1,4 @@
-"""What a client did wrong, as a status code and one of our sentences."""
+"""Errors of requests: an HTTP status code and a message for the client."""
 
 from typing import NoReturn
 
@@ -6,7 +6,7 @@ from openset import _check
 
 
 class RequestError(ValueError):
-    """A request that is refused; `status` is its HTTP status, 400 to 499."""
+    """A request that is refused; `status` is the HTTP status of the answer."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -16,13 +16,13 @@ class RequestError(ValueError):
 def refuse(
     rule: str, *, name: str, got: object, status: int = 422, remedy: str = ""
 ) -> NoReturn:
-    """Refuse a request in the sentence all our errors share."""
+    """Raise a `RequestError` that says which rule was broken, and by what."""
     msg = _check.must(rule, caller="predict", name=name, got=got, remedy=remedy)
     raise RequestError(status, msg)
 
 
 def too_large(what: str, *, got: object, max_bytes: int) -> NoReturn:
-    """Refuse something for its size."""
+    """Raise a `RequestError` with status 413."""
     rule = f"at most {max_bytes} bytes"
     msg = _check.must(
         rule, caller="predict", name=what, got=got, remedy="Send smaller batches"

@@ -1,4 +1,4 @@
-"""Who does the work: the event loop itself, or a thread."""
+"""Runs work in the event loop if it is quick, in a thread if it is not."""
 
 import os
 import time
@@ -18,22 +18,22 @@ _LATELY = 9  # requests
 
 
 class Executor:
-    """Does quick work at once and hands the rest to threads.
+    """Runs quick work in the event loop and slow work in threads.
 
-    To ask a thread takes longer than most detectors take for a sample, and it then
-    fights the event loop for the interpreter. But while work is done at once no
-    other request is served. So it is for as long as most of the last bodies of that
-    size were quick; one of them may have waited for the processor.
+    Handing work to a thread takes longer than most detectors need for one sample, and
+    the thread then competes with the event loop for the interpreter. But work in the
+    event loop blocks all other requests. So it is used while the median time of the
+    last bodies of that size was short.
     """
 
     def __init__(self) -> None:
-        # As many threads as cores: more would only take each other's cache and memory.
+        # As many threads as cores: more would compete for cache and memory.
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
-        # How long the last ones took, by the number of bits of the size.
+        # Seconds of the last requests, by the bit length of the body size.
         self._seconds: dict[int, deque[float]] = {}
 
     async def run(self, work: Callable[[], T], n_bytes: int) -> T:
-        """Return what `work` returns for a body of so many bytes."""
+        """Run `work` on a body of `n_bytes` bytes and return its result."""
         size = max(n_bytes, _SMALL).bit_length()
         lately = self._seconds.setdefault(size, deque(maxlen=_LATELY))
 
@@ -47,5 +47,5 @@ class Executor:
         is_quick = median(lately) < _QUICK if lately else n_bytes <= _SMALL
         if is_quick:
             return timed(time.perf_counter)
-        # Its own time: a thread that waits for the interpreter is not slow.
+        # thread_time: waiting for the interpreter does not make the work slow.
         return await run_sync(lambda: timed(time.thread_time), limiter=self._threads)

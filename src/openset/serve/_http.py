@@ -1,9 +1,8 @@
-"""HTTP on a connection: uvicorn's, with a shorter way for large bodies.
+"""An HTTP connection: uvicorn's, with a faster path for large bodies.
 
-uvicorn cuts a body into pieces and hands each to the application: three copies and a
-turn of the event loop for every 64 KiB. A batch of declared length is read here by the
-socket itself into the memory it stays in; nothing looks at its bytes before the arrays
-are made.
+uvicorn hands a body to the application in pieces: three copies and a turn of the event
+loop for every 64 KiB. Here the socket writes a body of declared length straight into
+the memory the arrays are made from.
 """
 
 import asyncio
@@ -20,8 +19,8 @@ from uvicorn.protocols.http.httptools_impl import (
 from openset.serve._body_limits import UPLOAD, BodyLimits, Reservation, Upload
 from openset.serve._errors import RequestError
 
-_LONGEST_HEAD = 128 << 10  # bytes, or one read more
-_MOST_IGNORED = 16 << 20  # bytes read, and dropped, after an answer that came early
+_LONGEST_HEAD = 128 << 10  # bytes; one read more may arrive before it is noticed
+_MOST_IGNORED = 16 << 20  # bytes of a body read and dropped after an early answer
 
 
 class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: ignore[misc]
@@ -35,20 +34,22 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
         self._of_head = 0  # bytes of headers (or trailers) that have not ended
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin; requests that are sent ahead are not read without end."""
+        """Start a connection with a limit on requests that are sent ahead."""
         super().connection_made(transport)  # type: ignore[arg-type]
         self.flow = _Flow(self.transport, self.pipeline)
 
     def get_buffer(self, sizehint: int) -> bytearray | memoryview:
-        """Give the place the socket writes to."""
+        """Return the memory the socket writes to."""
         return self._limits.scratch if self._upload is None else self._upload.rest
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what the socket wrote."""
+        """Process what the socket wrote."""
         if self._upload is None:
             self._of_head += nbytes
             self.data_received(bytes(self._limits.scratch[:nbytes]))
-            is_long = self._of_head > _LONGEST_HEAD  # the parser would keep all of it
+            is_long = (
+                self._of_head > _LONGEST_HEAD
+            )  # the parser would keep them all in memory
             if is_long and not self.transport.is_closing():
                 self.send_400_response(f"Headers of more than {_LONGEST_HEAD} bytes.")
             return
@@ -57,7 +58,7 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
             self._finish()
 
     def on_headers_complete(self) -> None:
-        """Begin a request; a large body of it comes the short way."""
+        """Start a request; a large body takes the fast path."""
         self._ignored = self._of_head = 0
         self._upload = self._begun()
         if self._upload is not None:
@@ -69,29 +70,29 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
         self.cycle.transport = _OneWrite(self.cycle)  # type: ignore[assignment]
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of a body."""
+        """Process a piece of a body."""
         self._of_head = 0
-        if self._upload is not None:  # what came together with the headers
+        if self._upload is not None:  # what arrived together with the headers
             self._upload.rest[: len(body)] = body
             self._upload.grow(len(body))
             return
         super().on_body(body)
         if self.cycle.response_complete:
-            # Whoever sends on after the answer may do so for a while: closed at once,
-            # the connection would take the answer with it.
+            # A client may go on sending after an early answer (413, say). If the
+            # connection were closed at once, the client could lose that answer.
             self._ignored += len(body)
             if self._ignored > _MOST_IGNORED:
                 self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell the application, if it waits."""
+        """Tell the application, if it waits for a body."""
         if self._upload is not None:
             self._upload.lose()
             self._upload = None
         super().connection_lost(exc)
 
     def _begun(self) -> Upload | None:
-        """Make room for a body that comes the short way, or return None."""
+        """Reserve memory for a body on the fast path; None if it takes the other."""
         size = self._declared()
         if size is None:
             return None
@@ -99,22 +100,22 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
         try:
             hold.grow_to(size)
         except RequestError:
-            return None  # the application says it again, to the client
+            return None  # the application meets the same limit and answers 503
         return Upload(hold, size)
 
     def _declared(self) -> int | None:
-        """Return the length of a body that may come the short way, or None."""
+        """Return the length of a body that may take the fast path, else None."""
         is_predict = self.url.partition(b"?")[0] == b"/predict"
         if not is_predict or self.parser.get_method() != b"POST":
             return None
         if self.cycle is not None and not self.cycle.response_complete:
-            return None  # pipelined: its turn comes later, or never
+            return None  # pipelined: it has to wait for its turn
         headers = dict(self.headers)
         length = headers.get(b"content-length", b"")
         if b"transfer-encoding" in headers or not length.isdigit() or len(length) > 19:
             return None
         size = int(length)
-        # A shorter one may already be here as a whole, in the scratch.
+        # A shorter body may have arrived whole with the headers.
         least = len(self._limits.scratch)
         return size if least < size <= self._limits.max_bytes else None
 
@@ -122,16 +123,16 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
         self._upload = None
         self.cycle.more_body = False
         self.cycle.message_event.set()
-        # The parser still waits for this body; the next request gets a new one.
+        # The parser never saw this body and still waits for it: make a new one.
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
 
 class _Flow(FlowControl):
-    """Reads no further while requests wait that were sent ahead.
+    """Stops reading while pipelined requests wait for their answers.
 
-    Each answer would let more of them in than it takes away. All of the request that
-    is being answered has come by then, so nobody waits for the rest of it.
+    Otherwise each answer would let in more requests than it finishes. The request that
+    is being answered has arrived completely by then.
     """
 
     def __init__(self, transport: asyncio.Transport, waiting: Collection[Any]) -> None:
@@ -144,9 +145,9 @@ class _Flow(FlowControl):
 
 
 class _OneWrite:
-    """Holds the head of an answer back until its body comes: one packet, not two.
+    """Sends the headers of an answer together with its body: one packet, not two.
 
-    To send one takes the system about as long as a cheap detector takes for a batch.
+    Sending a packet takes about as long as a cheap detector needs for a batch.
     """
 
     def __init__(self, cycle: RequestResponseCycle) -> None:

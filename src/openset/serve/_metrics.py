@@ -1,7 +1,7 @@
-"""What Prometheus reads from ``/metrics``.
+"""The counts that Prometheus reads from ``/metrics``.
 
-All counts of a server process are one row of numbers. Several processes share a table
-of rows, in memory they all see: each writes its own, and who is asked adds them up.
+Each server process keeps its counts in one row of a table in shared memory; the process
+that answers ``/metrics`` adds up all rows.
 """
 
 from bisect import bisect_left
@@ -53,7 +53,7 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def join(self, rows: NDArray[np.void], place: int) -> None:
-        """Count in this row from here on, and tell of all of them."""
+        """Count in row `place` from now on, and report the sum of all rows."""
         self._rows = rows
         self._requests = rows["requests"][place]
         self._seconds = rows["seconds"][place]
@@ -61,7 +61,7 @@ class Metrics(Collector):
         self._samples = rows["samples"][place]
         self._recent_sums = rows["recent"][place]
         self._known = rows["known"][place]
-        # A process that was started in place of another knows of no recent samples.
+        # A process that replaces another one has no recent samples.
         self._recent_sums[:] = 0
 
     def request(self, path: str, status: int, seconds: float) -> None:
@@ -84,7 +84,7 @@ class Metrics(Collector):
             self._recent_sums -= self._recent.popleft()
 
     def collect(self) -> Iterator[Metric]:
-        """Tell Prometheus, of all processes together."""
+        """Yield all metrics, summed over the processes."""
         rows = self._rows
         yield from _of_requests(rows)
         samples = CounterMetricFamily(
@@ -140,7 +140,7 @@ def _buckets(
     edges: Sequence[float], counts: NDArray[np.int64]
 ) -> list[tuple[str, float]]:
     names = [*(repr(float(edge)) for edge in edges), "+Inf"]
-    # One beyond the edges; a row has room for more edges than there may be.
+    # One count more than edges; rows have room for the largest number of edges.
     cumulative = counts[: len(names)].cumsum().tolist()
     return list(zip(names, cumulative, strict=True))
 

@@ -1,4 +1,4 @@
-"""A network before the rejector: inputs to logits and features."""
+"""A network in front of the rejector: turns inputs into logits and features."""
 
 import os
 from abc import ABC, abstractmethod
@@ -29,9 +29,9 @@ class ServedModel(ABC):
     Attributes
     ----------
     shape
-        Of the input; None where it may vary.
+        Shape of the input; None where a size may vary.
     dtype
-        Of the input; what clients send is brought to it.
+        Type of the input; arrays of clients are converted to it.
     gives
         Names of its outputs: logits, features or both.
     """
@@ -57,14 +57,14 @@ class ServedModel(ABC):
         if inputs.dtype.kind == "f" and self.dtype.kind != "f":
             rule = f"integers ({self.dtype})"
             refuse(rule, name="inputs", got=f"dtype {inputs.dtype}")
-        # Values that do not fit become ±inf, and the rejector says what it makes of it.
+        # Values beyond the range of the type become ±inf; the rejector handles those.
         with np.errstate(over="ignore"):
             batch = np.ascontiguousarray(inputs, dtype=self.dtype)
         if batch.dtype.kind == "f" and np.isnan(batch.min()):
             refuse("free of NaN", name="inputs", got="NaN")
         try:
             return Outputs(**self.run(batch))
-        # Runtimes raise kinds of their own, which derive from nothing in common.
+        # Runtimes raise classes of their own, without a common base.
         except Exception as error:
             msg = f"predict: the model cannot run these inputs ({error})"
             raise RequestError(422, msg) from error
@@ -74,13 +74,18 @@ def load(path: str | Path) -> ServedModel:
     """Open an ONNX file, or the folder of a training run."""
     path = Path(path)
     if not path.exists():
-        msg = f"openset.serve: no such file: {path}"
+        msg = _check.must(
+            "an ONNX file, or the folder of a training run",
+            caller="openset.serve.app",
+            name="model",
+            got=f"no such file: {path}",
+        )
         raise FileNotFoundError(msg)
     return TrainedModel(path) if path.is_dir() else OnnxModel(path)
 
 
 class TrainedModel(ServedModel):
-    """A network that `openset train` has left in a folder."""
+    """A network in the folder of a run of ``openset train``."""
 
     gives = ("logits", "features")
 
@@ -106,21 +111,24 @@ class OnnxModel(ServedModel):
     def __init__(self, path: Path) -> None:
         runtime = _io.optional("openset.serve", "onnxruntime", name="onnx")
         options = runtime.SessionOptions()
-        # It has threads of its own; 0, as many as there are cores.
+        # onnxruntime has its own threads; 0 means one per core.
         options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
         try:
             self._session = runtime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # see ServedModel
-            msg = f"openset.serve: {path} is no ONNX model we can run ({error})"
+            msg = (
+                f"openset.serve.app: model must be an ONNX model that onnxruntime can "
+                f"run, got {path} ({error})"
+            )
             raise ArtefactError(msg) from error
         inputs = self._session.get_inputs()
         if len(inputs) != 1 or inputs[0].type not in _KINDS:
             msg = _check.must(
-                f"a model with one input of {', '.join(_KINDS)}",
-                caller="openset.serve",
-                name=str(path),
+                f"an ONNX model with one input of {', '.join(_KINDS)}",
+                caller="openset.serve.app",
+                name="model",
                 got=", ".join(f"{i.name} of {i.type}" for i in inputs) or "none",
             )
             raise ArtefactError(msg)

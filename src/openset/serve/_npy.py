@@ -1,8 +1,8 @@
-"""Arrays from bytes a stranger sent: nothing unpickled, nothing allocated on trust.
+"""Arrays from untrusted bytes: nothing is unpickled, no size is believed.
 
 A ``.npy`` header of a few bytes can claim a shape of terabytes, and a ``.npz`` of a few
-kilobytes can unpack to gigabytes. Both are held against what is really there before
-any array is made.
+kilobytes can unpack to gigabytes. Both claims are compared with the bytes that arrived
+before any array is made.
 """
 
 import io
@@ -34,7 +34,7 @@ _FIELDS = {
 def from_npy(name: str, content: Buffer) -> NDArray[Any]:
     """Return the array of a ``.npy`` file as a view of its bytes."""
     shape, is_fortran, dtype, start = _header(name, content)
-    if 0 in shape:  # beside which any other size passes the test below
+    if 0 in shape:  # with a 0, any other size would pass the test below
         refuse("non-empty", name=name, got=f"shape {_short(shape)}")
     wanted = math.prod(shape) * dtype.itemsize
     have = len(content) - start
@@ -47,14 +47,14 @@ def from_npy(name: str, content: Buffer) -> NDArray[Any]:
     flat = np.frombuffer(content, dtype=dtype, offset=start)
     array = flat.reshape(shape, order="F" if is_fortran else "C")
     array = array.astype(dtype.newbyteorder("="), copy=False)
-    # In an archive numbers begin anywhere; arithmetic wants multiples of their size.
+    # Arrays inside an archive may be unaligned; arithmetic is slow on those.
     return array if array.flags.aligned else array.copy()
 
 
 def from_npz(
     content: Buffer, names: Collection[str], *, max_bytes: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a ``.npz`` that are called for; others stay packed."""
+    """Return the arrays of a ``.npz`` that are called `names`; skip all others."""
     try:
         with zipfile.ZipFile(_Window(content)) as archive:
             members = {
@@ -68,7 +68,7 @@ def from_npz(
             found = {n: _member(archive, info, content) for n, info in wanted.items()}
     except RequestError:
         raise
-    # Whatever a forged archive makes zipfile and zlib stumble over is its own fault.
+    # A forged archive can make zipfile and zlib raise any of these.
     except (
         zipfile.BadZipFile,
         zlib.error,
@@ -76,10 +76,10 @@ def from_npz(
         EOFError,
         KeyError,
         IndexError,
-        NotImplementedError,  # a compression we have not
+        NotImplementedError,  # a compression method zipfile lacks
         OSError,
         OverflowError,
-        RuntimeError,  # a password
+        RuntimeError,  # a password is needed
         UnicodeError,
         ValueError,
     ) as error:
@@ -93,7 +93,7 @@ def from_npz(
 
 
 class _Window:
-    """A file over bytes that are not copied for it, as io.BytesIO would."""
+    """A readable file over bytes, without the copy that io.BytesIO makes."""
 
     def __init__(self, content: Buffer) -> None:
         self._view = memoryview(content)
@@ -118,11 +118,11 @@ class _Window:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, content: Buffer) -> Buffer:
-    """Return a member's bytes: in place, if they are stored as they are."""
+    """Return a member's bytes; not a copy if they are stored uncompressed."""
     is_plain = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1
     if not is_plain:
         return archive.read(info)
-    # The local header is 30 bytes and two texts, whose lengths are its last fields.
+    # The local header has 30 bytes and two strings, whose lengths are its last fields.
     local = info.header_offset
     mark, *lengths = struct.unpack_from("<4s22xHH", content, local)
     start = local + 30 + sum(lengths)
@@ -138,10 +138,10 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, content: Buffer) ->
 def _header(
     name: str, content: Buffer
 ) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Read shape, order, dtype and where the numbers begin.
+    """Read the shape, the order, the dtype and the offset of the numbers.
 
-    numpy's own reader evaluates the header as Python and, given nonsense, fails in
-    more ways than it documents. Three patterns read what plain arrays have.
+    NumPy's own reader evaluates the header as Python and, given nonsense, raises more
+    errors than it documents. Three patterns are enough for the headers of plain arrays.
     """
     version = tuple(content[6:8])
     if version not in _LENGTHS:
@@ -183,7 +183,7 @@ def _dtype(name: str, found: re.Match[str] | None) -> np.dtype[Any]:
 
 
 def _short(value: object) -> str:
-    """Quote a stranger's value without quoting a novel."""
+    """Write a value of a client, shortened."""
     if isinstance(value, int) and abs(value) >= 10**18:
         return "more than 10^18 bytes"
     if isinstance(value, tuple):

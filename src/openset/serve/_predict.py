@@ -1,4 +1,4 @@
-"""``POST /predict``: from a request to its answer."""
+"""``POST /predict``: answers one request."""
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -13,7 +13,7 @@ from openset.serve._responses import BatchAnswer, Decider
 
 
 class Predict:
-    """Answers batches."""
+    """Answers requests for decisions."""
 
     def __init__(self, decider: Decider, metrics: Metrics, limits: BodyLimits) -> None:
         self._decider = decider
@@ -32,7 +32,9 @@ class Predict:
                 lambda: self._work(request, body, kind), len(body)
             )
         except ClientDisconnect:
-            return Response(status_code=499)  # the client left; for the count alone
+            return Response(
+                status_code=499
+            )  # the client is gone; only the metrics see this
         except RequestError as error:
             later = {"Retry-After": "1"} if error.status == 503 else None
             document = {"detail": str(error)}

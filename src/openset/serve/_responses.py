@@ -1,4 +1,4 @@
-"""From arrays to an answer: what happens between two bytes of HTTP."""
+"""From the arrays of a request to the decisions of its answer."""
 
 import io
 import json
@@ -21,7 +21,7 @@ from openset.serve._model import ServedModel
 
 @dataclass(frozen=True, eq=False)
 class BatchAnswer:
-    """Decisions of one batch, and the threshold: of all samples, or of each."""
+    """Decisions of one batch, and the threshold: one for all samples or one each."""
 
     decisions: NDArray[np.int64]
     scores: Scores
@@ -34,7 +34,7 @@ class BatchAnswer:
 
 
 class Decider:
-    """A rejector, with a model before it or none."""
+    """Decides on batches: a rejector, with a network in front of it or without."""
 
     def __init__(self, rejector: Rejector, model: ServedModel | None) -> None:
         self.rejector = rejector
@@ -59,14 +59,14 @@ class Decider:
         return _needs(self.rejector) if self.model is None else self.names
 
     def __call__(self, asked: BatchRequest) -> BatchAnswer:
-        """Decide on a batch; what is wrong with it becomes a `RequestError`."""
+        """Decide on a batch; raises `RequestError` if something is wrong with it."""
         try:
             outputs = (
                 Outputs(**asked.arrays)
                 if self.model is None
                 else self.model(asked.arrays["inputs"])
             )
-            # Overflow of huge values ends in NaN, which is refused in words.
+            # Huge values overflow to NaN, which is refused with a message.
             with np.errstate(all="ignore"):
                 decisions, scores = self.rejector.decide(outputs)
         except RequestError:
@@ -114,14 +114,14 @@ class Decider:
 
 
 def _names(rejector: Rejector, n_classes: int) -> NDArray[Any]:
-    """Names by label; the label -1 of unknowns finds the last one."""
+    """Return class names by label; index -1, the last one, is "unknown"."""
     n_classes = max(n_classes, len(rejector.classes))
     labels = (*range(n_classes), UNKNOWN)
     return np.array([rejector.name_of(label) for label in labels], dtype=object)
 
 
 def plain(values: Any) -> Any:
-    """Return floats for JSON, ±inf as the texts inf and -inf."""
+    """Return floats for JSON; infinities become the strings "inf" and "-inf"."""
     values = np.asarray(values)
     is_finite = np.isfinite(values)
     if is_finite.all():
@@ -132,24 +132,25 @@ def plain(values: Any) -> Any:
 def _needs(rejector: Rejector) -> tuple[str, ...]:
     """Return the outputs a decision is made from."""
     detector = rejector.fitted.detector
-    # Of several combined, the first names the class.
+    # Of combined detectors, the first one predicts the class.
     first = (*detector.recipes, detector)[0]
     if type(first)._predict is not Detector._predict:
-        return detector.score_needs  # it names the class itself
-    # Logits even for detectors that do not read them: the class is their argmax.
+        return detector.score_needs  # it predicts the class itself
+    # Logits even for detectors that do not use them: the class is their argmax.
     return tuple(dict.fromkeys(("logits", *detector.score_needs)))
 
 
 def _check_outputs(rejector: Rejector, model: ServedModel) -> None:
-    """Refuse a model that does not give what the rejector decides from."""
+    """Refuse a model that lacks an output the rejector needs."""
     needs = _needs(rejector)
     if not {*needs} <= {*model.gives}:
         wanted = " and ".join(needs)
         msg = _check.must(
-            f"one that gives {wanted}, which {rejector.fitted.detector.name} needs",
-            caller="openset.serve",
-            name="the model",
-            got=f"one that gives {' and '.join(model.gives) or 'nothing'}",
+            f"a network with the outputs {wanted}, which "
+            f"{rejector.fitted.detector.name} needs",
+            caller="openset.serve.app",
+            name="model",
+            got=f"one with {' and '.join(model.gives) or 'none of them'}",
             remedy=f"Export it with outputs called {wanted}, or calibrate a detector "
             f"that needs no more than it gives (see openset detectors)",
         )
@@ -157,13 +158,13 @@ def _check_outputs(rejector: Rejector, model: ServedModel) -> None:
 
 
 def _check_widths(rejector: Rejector, model: ServedModel) -> None:
-    """Ask the model once whether its outputs are those the rejector was fitted on."""
+    """Run the model once: its outputs must have the widths of the fitted ones."""
     if None in model.shape[1:]:
-        return  # any size will do, and one that does not would tell nothing
+        return  # the size of the input is open: nothing to try it with
     try:
         found = model(np.zeros((1, *model.shape[1:]), model.dtype))  # type: ignore[arg-type]
     except RequestError:
-        return  # zeros are nothing to it; requests will tell
+        return  # it cannot run zeros; requests will show
     widths = {"n_classes": found.logits, "n_features": found.features}
     got = {key: None if a is None else a.shape[1] for key, a in widths.items()}
-    rejector._check_network("openset.serve", "the model", **got)
+    rejector._check_network("openset.serve.app", "model", **got)

@@ -4,7 +4,9 @@ import logging
 import socket
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
-from pickle import PicklingError  # only our own function is pickled, for our workers
+from pickle import (
+    PicklingError,  # only our own function is pickled, for our own workers
+)
 
 from fastapi import FastAPI
 
@@ -30,7 +32,9 @@ def run(
         if workers == 1:
             made = application if isinstance(application, FastAPI) else application()
             server = Server(config(made, stop_seconds))
-            with heeding(server.handle_exit):  # who reads that it serves may stop it
+            with heeding(
+                server.handle_exit
+            ):  # a signal may come as soon as the line below is logged
                 _LOG.info("Serving at %s", address)
                 server.run(sockets=[one])
             return
@@ -38,7 +42,7 @@ def run(
 
 
 def _shared(make: FastAPI | Callable[[], FastAPI]) -> Callable[[], FastAPI]:
-    """Return what makes the application if other processes can call it, too."""
+    """Return the function that makes the application, if workers can import it."""
     got = "an application"
     if not isinstance(make, FastAPI):
         try:
@@ -48,7 +52,7 @@ def _shared(make: FastAPI | Callable[[], FastAPI]) -> Callable[[], FastAPI]:
         else:
             return make
     msg = _check.must(
-        "a function of a module that makes the application, for several workers",
+        "an importable function that makes the application, for several workers",
         caller="openset.serve.run",
         name="application",
         got=got,

@@ -8,8 +8,8 @@ from openset.serve._body import BINARY, JSON, NPY, NPZ
 from openset.serve._responses import Decider
 
 _THRESHOLD = {
-    "description": 'Cut here instead of at the calibrated threshold; "inf" and "-inf" '
-    "reject and accept all.",
+    "description": "Used instead of the calibrated threshold; "
+    '"inf" rejects and "-inf" accepts all samples.',
     "anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}],
 }
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}]}
@@ -19,9 +19,9 @@ ERRORS = {
     400: "The body is not what its Content-Type says.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",
-    415: "The Content-Type is none of ours, or the body is compressed.",
-    422: "The arrays are not what the rejector was fitted for.",
-    503: "Too many bytes in flight; see Retry-After.",
+    415: "The Content-Type is not supported, or the body is compressed.",
+    422: "The arrays do not fit the rejector (names, shapes or values).",
+    503: "Too many request bodies are held at the moment; see Retry-After.",
 }
 
 
@@ -66,7 +66,7 @@ def request(decider: Decider) -> dict[str, Any]:
                 "name": "name",
                 "in": "query",
                 "required": False,
-                "description": "What a .npy body is.",
+                "description": "Name of the array in a .npy body.",
                 "schema": {"type": "string", "enum": list(decider.names)},
             },
         ],
@@ -80,11 +80,11 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
     properties = {
         "decisions": {**integers, "description": "Class of each sample, or -1."},
         "names": {**names, "description": 'Its name, or "unknown".'},
-        "predicted": {**integers, "description": "The class if it is known."},
+        "predicted": {**integers, "description": "Predicted class, before rejection."},
         "known": {
             "type": "array",
             "items": _NUMBER,
-            "description": "Knownness: larger is more known.",
+            "description": "Knownness: higher means more known.",
         },
         "threshold": _cut(decider),
         "n_unknown": {"type": "integer"},
@@ -128,11 +128,14 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
 def _cut(decider: Decider) -> dict[str, Any]:
     """Describe the threshold of an answer."""
     if not decider.rejector.threshold.per_class:
-        return {**_NUMBER, "description": "Accepted iff the knownness is at least it."}
+        return {
+            **_NUMBER,
+            "description": "A sample is accepted if its knownness is at least this.",
+        }
     return {
         "anyOf": [{"type": "array", "items": _NUMBER}, *_NUMBER["anyOf"]],
-        "description": "Of each sample, by its predicted class: accepted iff the "
-        "knownness is at least it. One number if the request has a threshold.",
+        "description": "One per sample, by its predicted class: a sample is accepted "
+        "if its knownness is at least this. One number if the request has a threshold.",
     }
 
 
@@ -144,7 +147,7 @@ def _example(decider: Decider, name: str) -> Any:
     widths = decider.rejector.fitted.widths
     width = widths.get("n_classes" if name == "logits" else "n_features") or 3
     rows = np.zeros((2, width))
-    rows[0, 0], rows[1] = 8.0, 0.25  # a clear case, and one that says nothing
+    rows[0, 0], rows[1] = 8.0, 0.25  # a clear case, and an undecided one
     return rows.tolist()
 
 

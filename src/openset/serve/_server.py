@@ -1,4 +1,4 @@
-"""uvicorn, stopped so gently that no accepted request is lost."""
+"""A uvicorn server that answers all accepted requests before it stops."""
 
 import asyncio
 import ctypes
@@ -17,27 +17,27 @@ from fastapi import FastAPI
 
 from openset.serve._http import HttpConnection
 
-_LINGER = 0.5  # seconds an open connection has to send its last request
-HANDSHAKE = 0.1  # seconds for connections in the making to be made and accepted
-_SO_ATTACH_FILTER = 26  # which Python's socket module does not name
+_LINGER = 0.5  # seconds in which open connections may send a last request
+HANDSHAKE = 0.1  # seconds for connections being opened to be accepted
+_SO_ATTACH_FILTER = 26  # Python's socket module does not have this constant
 
 
 class Server(uvicorn.Server):
-    """A server that says goodbye.
+    """A server that loses no request when it stops.
 
-    Left alone, uvicorn drops two kinds of requests at the signal: those on their way
-    over a connection that is between two requests, which it closes at once, and those
-    over connections the system has accepted and the server not yet. Here nobody new is
-    let in first, and open connections stay a moment longer; the answer to their next
-    request says that it is the last one (``Connection: close``).
+    uvicorn alone drops two kinds of requests at the signal: those on their way over an
+    idle connection, which it closes at once, and those over connections the system has
+    accepted but the server has not. This one first stops accepting, then keeps open
+    connections for a moment; the answer to their next request closes them
+    (``Connection: close``).
     """
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let nobody in, answer what comes over open connections, then close."""
+        """Stop accepting, answer requests of open connections, then close."""
         self.config.app.state.stopping = True  # type: ignore[union-attr]
         for one in sockets or []:
             if isinstance(one, OneAtATime):
-                one.is_greedy = True  # the others may still want the port
+                one.is_greedy = True  # other processes may still use the port
             else:
                 admit_nobody(one)
         await asyncio.sleep(HANDSHAKE)
@@ -50,7 +50,7 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note the signal; a second Ctrl-C does not wait."""
+        """Stop at the next opportunity; a second Ctrl-C stops at once."""
         # uvicorn would raise the signal again at the end: a clean stop is exit code 0.
         if self.should_exit and sig == signal.SIGINT:
             self.force_exit = True
@@ -61,10 +61,10 @@ class Server(uvicorn.Server):
 def heeding(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
     """Call `handler` at the signals to stop: SIGTERM, Ctrl-C, a lost terminal.
 
-    A hang-up that is ignored stays so: who starts it with nohup wants it to go on.
+    SIGHUP stays ignored if it is: a server started with nohup must go on.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # only that one may listen
+        yield  # only the main thread may handle signals
         return
     names = ["SIGTERM", "SIGINT", "SIGBREAK"]
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
@@ -79,18 +79,18 @@ def heeding(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
 
 
 class OneAtATime(socket.socket):
-    """A listening socket of several processes that gives one connection at a time.
+    """A listening socket, shared by processes, that accepts one connection at a time.
 
-    asyncio takes as many as there are: a process that is first to wake up would have
-    all that came together, and the others nothing to do. At the end, the more the
-    better: `is_greedy`.
+    asyncio accepts all waiting connections: the process that wakes up first would take
+    them all and leave the others idle. When the server stops it should take all of
+    them: `is_greedy`.
     """
 
     is_greedy = False
     _has_given = False
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; the second time at once there is none, as it says."""
+        """Accept a connection; right after one, report that none is waiting."""
         self._has_given = self.is_greedy or not self._has_given
         if not self._has_given:
             raise BlockingIOError
@@ -102,12 +102,12 @@ class OneAtATime(socket.socket):
 
 
 def admit_nobody(listening: socket.socket) -> None:
-    """Let the system ignore who wants to connect from here on.
+    """Let the system ignore new connections from now on.
 
     When a listening socket is closed, connections that wait to be accepted are reset,
     with the requests in them. So first a filter drops the packets that open new ones
-    (Linux; a classic BPF program on the flags of the TCP header). Who waits is accepted
-    meanwhile, and a newcomer asks again after a second and is refused.
+    (Linux; a classic BPF program on the flags of the TCP header). Waiting connections
+    are accepted meanwhile; new clients try again after a second and are refused.
     """
     if sys.platform != "linux":
         return
@@ -119,7 +119,9 @@ def admit_nobody(listening: socket.socket) -> None:
     )
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *x) for x in lines))
     program = struct.pack("HP", len(lines), ctypes.addressof(code))
-    with suppress(OSError):  # not every container may; then the gap stays
+    with suppress(
+        OSError
+    ):  # not allowed in every container; then some requests may be lost
         listening.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, program)
 
 
@@ -128,10 +130,10 @@ def config(application: FastAPI, stop_seconds: float) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         timeout_graceful_shutdown=max(1, round(stop_seconds)),
-        access_log=False,  # /metrics counts them
+        access_log=False,  # /metrics counts the requests
         server_header=False,
         lifespan="off",
         http=HttpConnection,
-        loop="asyncio",  # the one all this is tested with
+        loop="asyncio",  # the tests use this one
         ws="none",
     )

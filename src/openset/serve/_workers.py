@@ -1,4 +1,4 @@
-"""Several server processes on one port: more cores, one set of counts."""
+"""Several server processes on one port, with common counts."""
 
 import logging
 import logging.config
@@ -28,17 +28,17 @@ from openset.serve._metrics import ROW
 Make = Callable[[], FastAPI]
 
 _LOG = logging.getLogger("uvicorn.error")
-_LOOK = 0.2  # seconds between two looks at signals and processes
-_YOUNG = 10.0  # seconds
-_LONGEST_PAUSE = 30.0  # seconds before another is started
+_LOOK = 0.2  # seconds between two checks for signals and dead processes
+_YOUNG = 10.0  # seconds; a process that dies earlier is restarted with a delay
+_LONGEST_PAUSE = 30.0  # seconds; longest delay of a restart
 _BAD = 3  # exit code of a worker that could not make its application
 
 
 class Workers:
     """Starts server processes, replaces those that die, and stops all of them.
 
-    Each makes the application by itself: networks and threads do not survive a fork.
-    All accept from one listening socket, so that the system deals connections out.
+    Each makes its own application: networks and threads do not survive a fork. All
+    accept from one listening socket, so the system distributes the connections.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Workers:
         self._is_stopping = False
         self._processes: dict[int, BaseProcess] = {}
         self._born = dict.fromkeys(range(n), 0.0)
-        self._young = dict.fromkeys(range(n), 0)  # how many in a row died young
+        self._young = dict.fromkeys(range(n), 0)  # processes in a row that died early
         self._due: dict[int, float] = {}
 
     def run(self, address: str) -> None:
@@ -83,7 +83,7 @@ class Workers:
         return process
 
     def _watch(self, address: str) -> None:
-        """Say when all are ready; start another for each that dies."""
+        """Log when all are ready, and restart processes that die."""
         is_announced = False
         while not self._is_stopping:
             if not is_announced and self._rows["is_ready"].all():
@@ -97,7 +97,7 @@ class Workers:
                     if not is_announced:
                         msg = (
                             "openset.serve.run: a server process ended before all were "
-                            f"ready (exit code {process.exitcode}); see what it said"
+                            f"ready (exit code {process.exitcode}); see its messages"
                         )
                         raise ChildProcessError(msg)
                     self._bury(place)
@@ -107,7 +107,7 @@ class Workers:
                     self._processes[place] = self._started(place)
 
     def _bury(self, place: int) -> None:
-        """Note when another is to be started: soon, or later if they die young."""
+        """Schedule a restart: at once, or later if processes keep dying early."""
         process = self._processes.pop(place)
         self._rows["held"][place] = 0
         lived = time.monotonic() - self._born[place]
@@ -122,13 +122,13 @@ class Workers:
         )
 
     def _stop(self) -> None:
-        """Let nobody in, and wait until all have answered what they had accepted."""
+        """Stop accepting, and wait until all accepted requests are answered."""
         _server.admit_nobody(self._listening)
-        time.sleep(_server.HANDSHAKE)  # connections in the making are made
+        time.sleep(_server.HANDSHAKE)  # connections being opened are accepted
         processes = self._processes.values()
         for process in processes:
             process.terminate()
-        self._listening.close()  # who comes now is refused when the last one closes it
+        self._listening.close()  # refuses new connections once all have closed it
         for process in processes:
             process.join(self._stop_seconds + 10)
             if process.exitcode is None:
@@ -138,15 +138,15 @@ class Workers:
 
 @contextmanager
 def _without_signals() -> Iterator[None]:
-    """Start processes that do not hear Ctrl-C or a hang-up, until they can heed it.
+    """Start processes with Ctrl-C and SIGHUP blocked until they can handle them.
 
-    A terminal sends both to all processes of a group. One that is still importing would
-    end at once; so it inherits that the signal waits, and the parent stops it.
+    A terminal sends both to all processes of its group. One that is still importing
+    would end at once; so it inherits blocked signals, and the parent stops it.
     """
     if sys.platform == "win32":
         yield
         return
-    resource_tracker.ensure_running()  # its own start would let the signal in again
+    resource_tracker.ensure_running()  # starting it later would unblock the signals
     both = {signal.SIGINT, signal.SIGHUP}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, both)
     try:
@@ -156,9 +156,9 @@ def _without_signals() -> Iterator[None]:
 
 
 def _hear_signals() -> None:
-    """Forget a Ctrl-C that waits; later ones come through, for who wants them.
+    """Drop a pending Ctrl-C and unblock later ones; ignore SIGHUP.
 
-    Hang-ups are for the parent, which stops its processes.
+    At SIGHUP the parent stops its processes.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform != "win32":
@@ -169,12 +169,12 @@ def _hear_signals() -> None:
 def _work(
     make: Make, listening: socket.socket, stop_seconds: float, memory: Any, place: int
 ) -> None:
-    """Serve in a process of its own."""
+    """Run one server process."""
     _hear_signals()
     rows = _rows(memory)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    # All cores for each process would only take each other's. What is loaded is told,
-    # what comes later (torch, onnxruntime) reads it.
+    # The processes share the cores. Loaded libraries are limited below; those loaded
+    # later (torch, onnxruntime) read the environment variable.
     share = max(1, (os.cpu_count() or 1) // rows.size)
     os.environ.setdefault("OMP_NUM_THREADS", str(share))
     with threadpool_limits(share):

@@ -42,7 +42,7 @@ def test_one_protocol_of_a_file_is_shown_by_its_number(tmp_path):
     assert f"hash {draws[2].hash}\n" in run("show", path, 2)
     assert Protocol.from_json(run("show", path, 1, "--json")) == draws[1]
     result = RUNNER.invoke(app, ["protocols", "show", str(path), "3"])
-    message = "protocols show: SPLIT must be one of '0', '1', '2', got '3'"
+    message = "openset protocols show: SPLIT must be one of '0', '1', '2', got '3'"
     assert str(result.exception) == message
 
 
@@ -119,3 +119,37 @@ def test_bad_counts_say_what_is_wrong():
 
 def test_help_shows_examples():
     assert "openset protocols show cifar10 0" in run("--help")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("holdout 10 --known 0 --unknown 4", "--known must be an integer >= 1"),
+        ("holdout 10 --known 8 --unknown 4", "--known + --unknown must be at most 10"),
+        ("holdout 10 --known 6 --unknown 4 --seed -1", "--seed must be a seed >= 0"),
+        ("holdout 10 --known 6 --unknown 4 --repeats 0", "--repeats must be an int"),
+        ("holdout 10 --known 6 --unknown 4 --out x.txt", "--out must be a .json file"),
+        ("holdout imagenot --known 1 --unknown 1", "CLASSES must be one of 'digits'"),
+        ("outlier digits imagenot", "OTHER must be one of 'digits'"),
+        ("outlier digits digits", "CLASSES and OTHER must be two data sets"),
+        (
+            "operational 10 --known 5 --surrogate 2 --unknown 3 --unknowns some",
+            "--unknowns must be one of 'dealt', 'shared', got 'some'",
+        ),
+        (
+            "operational 10 --known 5 --surrogate 2 --unknown 3 --tests 0",
+            "--tests must be an integer >= 1, got 0",
+        ),
+        (
+            "operational 10 --known 5 --surrogate 2 --unknown 3 --validation 2",
+            "--validation must be a number in (0, 1), got 2.0",
+        ),
+        ("show imagenot", "NAME must be one of 'mnist'"),
+        ("show cub 4", "SPLIT of 'cub' must be one of 'Easy'"),
+        ("show gone.json", "NAME must be a file, got no such: gone.json"),
+    ],
+)
+def test_errors_name_the_option(words, message):
+    result = RUNNER.invoke(app, ["protocols", *words.split()])
+    command = f"openset protocols {words.split()[0]}: "
+    assert str(result.exception).startswith(command + message)

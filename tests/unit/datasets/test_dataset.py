@@ -205,7 +205,9 @@ def test_damaged_strange_and_pickled_npz_files_are_refused(tmp_path):
     with pytest.raises(ArtefactError, match=r"must hold inputs and labels.*got x"):
         from_npz(path)
     np.savez(path, inputs=np.eye(2), labels=[0, 5], classes=["a"])
-    with pytest.raises(ArtefactError, match="is no data set: Dataset: labels must be"):
+    with pytest.raises(
+        ArtefactError, match="is not a data set: Dataset: labels must be"
+    ):
         from_npz(path)
     np.savez(path, inputs=np.array([{}, {}]), labels=[0, 0])
     with pytest.raises(ArtefactError, match="pickled objects, which are never loaded"):

@@ -55,5 +55,7 @@ def test_pairs_come_in_order_of_openness():
 
 
 def test_pairs_of_too_few_classes_are_refused():
-    with pytest.raises(ValueError, match=r"pairs: no problem has 2 known classes"):
+    with pytest.raises(
+        ValueError, match=r"min_known must leave an unknown class, got 2 of 2"
+    ):
         pairs(2)

@@ -142,7 +142,9 @@ def test_files_that_are_no_model_are_refused(rejector, tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         serve.app(rejector, model=tmp_path / "no.onnx")
     (tmp_path / "bad.onnx").write_bytes(b"no model")
-    with pytest.raises(ArtefactError, match="is no ONNX model we can run"):
+    with pytest.raises(
+        ArtefactError, match="model must be an ONNX model that onnxruntime"
+    ):
         serve.app(rejector, model=tmp_path / "bad.onnx")
     text = network(tmp_path / "text.onnx", kind=onnx.TensorProto.BFLOAT16)
     with pytest.raises(ArtefactError, match="model"):
@@ -206,7 +208,7 @@ def test_a_network_the_rejector_does_not_fit_is_refused_at_once(tmp_path):
         detectors.MSP().fit(known), known=known, objective="at_tpr"
     )
     path = network(tmp_path / "model.onnx")
-    with pytest.raises(ValueError, match="n_classes of the model must be 4"):
+    with pytest.raises(ValueError, match="n_classes of model must be 4"):
         serve.app(rejector, model=path)
 
 
@@ -218,12 +220,12 @@ def test_a_network_without_what_the_detector_needs_is_refused_at_once(tmp_path, 
     path = tmp_path / "model.onnx"
     with pytest.raises(
         ValueError,
-        match=r"the model must be one that gives logits and features, which knn needs, "
-        r"got one that gives logits\. Export it with outputs called logits and feat",
+        match=r"must be a network with the outputs logits and features, which knn "
+        r"needs, got one with logits\. Export it with outputs called logits and feat",
     ):
         serve.app(rejector, model=network(path, gives=["logits"], width=width))
     # The class is the argmax of the logits, so features alone do not do either.
-    with pytest.raises(ValueError, match="got one that gives features"):
+    with pytest.raises(ValueError, match="got one with features"):
         serve.app(rejector, model=network(path, gives=["features"], width=width))
     serve.app(rejector, model=network(path, width=width))
 
@@ -239,7 +241,9 @@ def test_features_alone_do_for_a_detector_that_names_the_class(tmp_path):
     both = detectors.Combined(parts=[("knn", {"k": 3}), "osnn"])
     rejector = Rejector.calibrate(both.fit(train), known=known)
     assert Decider(rejector, None).needs == ("logits", "features")
-    with pytest.raises(ValueError, match="must be one that gives logits and features"):
+    with pytest.raises(
+        ValueError, match="a network with the outputs logits and features"
+    ):
         serve.app(rejector, model=path)
 
 

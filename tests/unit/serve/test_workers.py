@@ -283,7 +283,9 @@ def test_what_is_wrong_is_said_without_a_traceback(folder, tmp_path):
 def test_several_processes_need_a_function(folder):
     application = serve.app(Rejector.load(folder))
     for bad in (application, lambda: application):
-        with pytest.raises(TypeError, match="application must be a function of a mod"):
+        with pytest.raises(
+            TypeError, match="application must be an importable function"
+        ):
             serve.run(bad, port=0, workers=2)
     make = partial(serve.app, Rejector.load(folder))
     with pytest.raises(ValueError, match="workers must be"):

@@ -1,7 +1,7 @@
 """What a study uses from outside the package, for workers to import."""
 
 from openset import _plugins, datasets, detectors
-from openset.bench._study import OWN, Study
+from openset.bench._study import DATA_KEYS, OWN, Study
 
 
 def guests(study: Study) -> tuple[str, ...]:
@@ -20,12 +20,9 @@ def guests(study: Study) -> tuple[str, ...]:
         )
 
 
-_DATA = ("data", "unknown_data", "negative_data", "surrogate_data")
-
-
 def guest_datasets(study: Study) -> tuple[tuple[str, str], ...]:
     """Return name and ``module:function`` of data sets from outside the package."""
-    used = {getattr(entry, key, "") for entry in study.protocols for key in _DATA}
+    used = {getattr(entry, key, "") for entry in study.protocols for key in DATA_KEYS}
     infos = {name: datasets.info(name) for name in datasets.names() if name in used}
     return tuple(
         (name, _plugins.need_importable(info, caller="bench"))

@@ -10,6 +10,7 @@ import numpy as np
 
 from openset import datasets, protocols
 from openset.bench._study import (
+    DATA_KEYS,
     Holdout,
     NamedClasses,
     Outlier,
@@ -135,7 +136,12 @@ def sources(entry: ProtocolEntry, protocol: Protocol) -> dict[str, str]:
 def cut(entry: ProtocolEntry, protocol: Protocol, base: Path, root: Path) -> Cut:
     """Return the samples of one protocol, at most as many as the entry allows."""
     names = sources(entry, protocol)
-    sets = {part: _load(name, base, root) for part, name in names.items()}
+    # A protocol may come from a file, and must not decide which code runs.
+    given = {getattr(entry, key, "") for key in DATA_KEYS}
+    sets = {
+        part: _load(name, base, root, imports=name in given)
+        for part, name in names.items()
+    }
     whole = datasets.cut(sets.pop("known"), replace(protocol, n_tests=1), **sets)
     return replace(
         whole,
@@ -166,12 +172,12 @@ def _at_most(samples: Samples, n: int | None, seed: int) -> Samples:
     )
 
 
-def _load(name: str, base: Path, root: Path) -> Dataset:
+def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset:
     is_name = datasets.is_name(name)
-    return _loaded(name if is_name else str(base / name), str(root))
+    return _loaded(name if is_name else str(base / name), str(root), imports)
 
 
 # A worker meets the same data set again and again; three are what a protocol joins.
 @lru_cache(maxsize=3)
-def _loaded(name: str, root: str) -> Dataset:
-    return datasets.load(name, root)
+def _loaded(name: str, root: str, imports: bool) -> Dataset:  # noqa: FBT001  # a key
+    return datasets.load(name, root, imports=imports)

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from openset import _check, _plugins, datasets, detectors, protocols
 from openset.bench._study import (
+    DATA_KEYS,
     OWN,
     Holdout,
     NamedClasses,
@@ -223,7 +224,7 @@ def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:
             "(unknown_data), where known is 'all', got 'all'"
         )
         raise ValueError(msg)
-    for key in ("data", "unknown_data", "negative_data", "surrogate_data"):
+    for key in DATA_KEYS:
         value = getattr(entry, key, "")
         is_path = "." in value or "/" in value
         if value and not datasets.is_name(value) and not is_path:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from openset import _check
+from openset._types import ArtefactError
 from openset.datasets import _image_folders, lazy_inputs
 from openset.datasets._arrays import from_npz
 from openset.datasets._catalogue import CATALOGUE
@@ -138,6 +139,7 @@ def load(
     *,
     offline: bool | None = None,
     verify: bool = True,
+    imports: bool = True,
     **options: Any,
 ) -> Dataset:
     """Load a data set.
@@ -158,6 +160,9 @@ def load(
         Never download; left out, ``OPENSET_OFFLINE=1`` in the environment decides.
     verify
         Compare the files of built-in data sets with their checksums.
+    imports
+        Import ``package.module:function``; False where a file, such as a protocol's,
+        gives the name: a file must not decide which code runs.
     options
         Of a Hugging Face data set: ``inputs=`` (the input column, or several columns of
         numbers), ``labels=`` (the class column) and ``config=``.
@@ -190,6 +195,16 @@ def load(
         return from_hub(text.removeprefix(_HUB), offline=no_downloads, **options)
     if not is_name(text):
         return _from_path(caller, Path(name))
+    if not imports and text not in CATALOGUE:
+        msg = _check.must(
+            "a registered or installed name where a protocol or another file gives it",
+            caller=caller,
+            name="name",
+            got=repr(text),
+            remedy="Register the loader (datasets.register), or load the data set "
+            "yourself and pass it to datasets.cut",
+        )
+        raise ArtefactError(msg)
     found = CATALOGUE.find(text, caller=caller)
     return found.load(_place(text, root, offline=no_downloads, verify=verify))
 

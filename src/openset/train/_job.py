@@ -159,7 +159,7 @@ def _cut(
     if validation and not protocol.validation and "validation" not in loaded.parts:
         protocol = replace(protocol, validation=validation)
     others = {
-        part: datasets.load(source, root)
+        part: datasets.load(source, root, imports=False)
         for part in ("unknown", "negative", "surrogate")
         if getattr(protocol, part)
         and (source := protocol.source_of(part)) != protocol.source

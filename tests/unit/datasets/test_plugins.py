@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import openset
-from openset import datasets
+from openset import ArtefactError, datasets
 from openset.datasets._catalogue import CATALOGUE
 from openset.datasets._dataset_info import External
 
@@ -18,7 +18,7 @@ SOURCES = str(Path(openset.__file__).parents[1])
 
 MODULE = '''
 import numpy as np
-from openset import datasets
+from openset import ArtefactError, datasets
 
 
 def birds(root):
@@ -188,7 +188,7 @@ def test_an_installed_package_offers_its_data_sets(guest):
     install(guest)
     program = """
         import json
-        from openset import datasets
+        from openset import ArtefactError, datasets
         found = datasets.load("birds")
         print(json.dumps([
             datasets.names()[-1], datasets.available()[-1], found.name, len(found),
@@ -285,3 +285,42 @@ def test_what_a_loader_is_asked_for_stays_lazy(clean):
     assert isinstance(datasets.info("never"), External)
     assert "never" in datasets.available()
     datasets.describe("never")
+
+
+TRAP = """
+from pathlib import Path
+
+Path(__file__).with_suffix(".ran").touch()
+
+
+def birds(root):
+    raise SystemExit
+"""
+
+
+def test_a_protocol_file_does_not_decide_which_code_runs(guest, tmp_path):
+    (guest / "trap.py").write_text(TRAP)
+    protocol = openset.protocols.Protocol(
+        known=[0, 1], unknown=[0], source="digits", unknown_source="trap:birds"
+    )
+    path = protocol.save(tmp_path / "p.json")
+    with pytest.raises(ArtefactError, match="name must be a registered or installed"):
+        datasets.load("trap:birds", imports=False)
+    study = f"""
+protocols: [{{kind: file, data: digits, path: {path}}}]
+models: [{{kind: logistic}}]
+detectors: [msp]
+"""
+    (guest / "study.yaml").write_text(study)
+    command = ("-m", "openset", "bench", "study.yaml", "--out", tmp_path / "run")
+    run(guest, *command, check=False)
+    (failed,) = (tmp_path / "run" / "failed").glob("*.json")
+    assert "registered or installed" in json.loads(failed.read_text())["error"]
+    done = run(
+        guest,
+        *("-m", "openset", "train", "--method", "softmax", "--epochs", 1),
+        *("--data", "digits", "--protocol", path, "--out", tmp_path / "train"),
+        check=False,
+    )
+    assert "registered or installed" in done.stderr
+    assert not (guest / "trap.ran").exists()

@@ -18,6 +18,7 @@ from openset.bench._study import (
     Saved,
     Study,
 )
+from openset.metrics import Metric
 from openset.runs import identity
 
 
@@ -54,6 +55,8 @@ class Task:
     threads: int
     key: dict[str, Any]
     id: str
+    # Values, not names: a worker knows no metric that was registered elsewhere.
+    metrics: tuple[Metric, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,7 @@ def plan(study: Study) -> Plan:
     (12, 4)
     """
     tasks = []
+    named = tuple(row for row in study.rows() if row.kind != "operational")
     for source in [*_trained(study), *map(_saved, study.outputs)]:
         for detector in study.detectors:
             if detector.name == OWN and not isinstance(source.model, NetworkModel):
@@ -116,6 +120,7 @@ def plan(study: Study) -> Plan:
                 threads=study.threads,
                 key=key,
                 id=identity(key),
+                metrics=named,
             )
             tasks.append(task)
     return Plan(study=study, tasks=tuple(tasks))

@@ -15,7 +15,7 @@ from openset.runs import read_cells, results
 LIMIT = 200
 """Sets of scores the checks read; more are sampled."""
 
-_KEYS = ("name", "headline", "thresholds", "claim", "tuned_on")
+_KEYS = ("name", "headline", "thresholds", "claim", "tuned_on", "metrics")
 
 
 def read_study(path: str | Path, *, limit: int | None = LIMIT) -> Study:

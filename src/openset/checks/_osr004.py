@@ -1,7 +1,6 @@
 """OSR004: lopsided test sets, and a metric that depends on their proportions."""
 
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import PREVALENCE
 from openset.checks._study import Study
 from openset.metrics import imbalance_ratio
 
@@ -25,7 +24,7 @@ def look(study: Study) -> Outcome:
         return passed(seen)
     if not study.reported:
         return not_applicable(f"{seen}; no metrics named: give results or a headline")
-    touched = sorted(study.bases & PREVALENCE)
+    touched = sorted({row.name for row in study.metrics if row.moves_with_prevalence})
     if not touched:
         return passed(f"{seen}, but no reported metric depends on it")
     return found(

@@ -1,7 +1,7 @@
 """OSR005: conclusions rest on an F-score or on accuracy."""
 
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import base
+from openset.checks._names import row_of
 from openset.checks._study import Study
 
 # OSA weighs its two sides openly; OSR004 judges it by the ratio it is used at.
@@ -16,12 +16,12 @@ def look(study: Study) -> Outcome:
     """Look at the headline metric."""
     if not study.headline:
         return not_applicable("no headline metric named")
-    name = base(study.headline)
-    if name is None:
+    row = row_of(study.headline)
+    if row is None:
         return not_applicable(f"{study.headline!r} is not a metric of this package")
-    if name in _AVOID:
+    if row.name in _AVOID:
         return found(
-            f"the headline {study.headline!r} {_AVOID[name]}",
+            f"the headline {study.headline!r} {_AVOID[row.name]}",
             "Lead with openauc, or with overall_score and outer_score at a threshold",
         )
     return passed(f"the headline is {study.headline!r}")

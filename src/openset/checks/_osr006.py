@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
 from openset.checks._names import is_oracle
-from openset.checks._study import Chosen, Study
+from openset.checks._study import Study, ThresholdInUse
 from openset.scores import Scores
 
 SHARE = 0.2
@@ -61,7 +61,7 @@ def _on_samples(scores: Scores, calibration: Scores | None) -> str:
     return ""
 
 
-def _on_threshold(scores: Scores, chosen: Chosen, *, is_alone: bool) -> str:
+def _on_threshold(scores: Scores, chosen: ThresholdInUse, *, is_alone: bool) -> str:
     if chosen.is_of is not None and chosen.is_of(scores):
         return "the threshold carries the fingerprint of these test samples"
     if is_alone and _is_a_score_of(scores, chosen):
@@ -101,7 +101,7 @@ def _untied(scores: Scores) -> NDArray[np.void]:
     return record
 
 
-def _is_a_score_of(scores: Scores, chosen: Chosen) -> bool:
+def _is_a_score_of(scores: Scores, chosen: ThresholdInUse) -> bool:
     # A number a person typed may hit a score; one with many digits hits by choice.
     if not np.isfinite(chosen.value) or chosen.value == round(chosen.value, 3):
         return False

@@ -1,7 +1,7 @@
 """OSR012: unknown samples look more known than known ones."""
 
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._names import base
+from openset.checks._names import row_of
 from openset.checks._study import Study
 from openset.metrics import evaluate
 
@@ -18,7 +18,7 @@ def look(study: Study) -> Outcome:
     for name, scores in study.scores.items():
         if not (scores.n_known and scores.n_unknown):
             continue
-        evaluation = evaluate(scores)
+        evaluation = evaluate(scores, metrics=["auroc"])
         interval = evaluation.intervals.get("auroc")
         if interval is None:  # complete separation, or next to no samples
             is_sure = min(scores.n_known, scores.n_unknown) >= FEWEST
@@ -27,7 +27,8 @@ def look(study: Study) -> Outcome:
         values[name] = evaluation["auroc"] if is_sure else 0.5
     if not values and study.results is not None:
         for row in study.results:
-            if base(row.metric) == "auroc":
+            metric = row_of(row.metric)
+            if metric is not None and metric.key == "auroc":
                 run = f"{row.detector or row.model or 'results'}, seed {row.seed}"
                 values[run] = row.value
     if not values:

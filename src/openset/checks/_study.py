@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.checks._files import ScoreFiles
-from openset.checks._names import base
+from openset.checks._names import row_of
 from openset.datasets import Cut
+from openset.metrics import Metric
 from openset.protocols import Protocol
 from openset.results import Results
 from openset.scores import Scores
@@ -58,7 +59,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ThresholdInUse:
     """A threshold in use, with what is known of its choice."""
 
     value: float
@@ -103,7 +104,7 @@ class Study:
 
     scores: Mapping[str, Scores] = field(default_factory=dict)
     calibration: Mapping[str, Scores] = field(default_factory=dict)
-    thresholds: Mapping[str, Chosen] = field(default_factory=dict)
+    thresholds: Mapping[str, ThresholdInUse] = field(default_factory=dict)
     results: Results | None = None
     protocols: tuple[Protocol, ...] = ()
     parts: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
@@ -156,15 +157,15 @@ class Study:
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
-    def bases(self) -> frozenset[str]:
-        """Registry names of the reported metrics; those of others are left out."""
-        return frozenset(filter(None, map(base, self.reported)))
+    def metrics(self) -> tuple[Metric, ...]:
+        """Rows of the reported metrics, as far as they are in our table."""
+        return tuple(filter(None, map(row_of, self.reported)))
 
     def calibration_of(self, name: str) -> Scores | None:
         """Return the calibration scores that belong to these test scores."""
         return _belonging(self.calibration, name)
 
-    def threshold_of(self, name: str) -> Chosen | None:
+    def threshold_of(self, name: str) -> ThresholdInUse | None:
         """Return the threshold that belongs to these test scores."""
         return _belonging(self.thresholds, name)
 
@@ -197,7 +198,7 @@ def _scores(name: str, value: Any) -> Scores:
     return value
 
 
-def _chosen(name: str, value: Any) -> Chosen:
+def _chosen(name: str, value: Any) -> ThresholdInUse:
     """Read a number, a record, or any object with `value`."""
     if isinstance(value, Mapping):
         record = dict(value)
@@ -207,7 +208,7 @@ def _chosen(name: str, value: Any) -> Chosen:
     number = record.get("value", value)
     if number in ("inf", "-inf"):  # JSON has no infinities
         number = float(number)
-    return Chosen(
+    return ThresholdInUse(
         value=_check.threshold(f"checks.run: {name}", number),
         method=str(record.get("method") or ""),
         is_of=_fingerprint(name, record.get("fingerprint")),

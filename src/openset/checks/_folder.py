@@ -113,5 +113,5 @@ def _read_said(path: Path) -> dict[str, Any]:
             f"{', '.join(strange)}"
         )
         raise ArtefactError(msg)
-    said.pop("name", None)  # a title for readers; nothing to check
-    return said
+    # A title, and what to call metrics, are for readers; there is nothing to check.
+    return {key: said[key] for key in said if key not in {"name", "metrics"}}

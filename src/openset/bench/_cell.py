@@ -15,7 +15,7 @@ from openset.bench._plan import Task, folder_of
 from openset.bench._provenance import Provenance
 from openset.bench._study import OWN, Calibration
 from openset.detectors import Fitted
-from openset.metrics import Metric, evaluate, table
+from openset.metrics import Metric, evaluate, get, table
 from openset.runs import Cell
 from openset.scores import Scores
 from openset.thresholds import Operation, Threshold
@@ -144,10 +144,10 @@ def _rows(
     scores: Scores,
     threshold: Threshold | None,
     operation: Operation | None,
-    named: Sequence[Metric],
+    named: Sequence[str | Metric],
 ) -> list[dict[str, Any]]:
     """Return every metric as a plain record, with its interval where it has one."""
-    wanted = standard_metrics() | {row.key: row for row in named}
+    wanted = standard_metrics() | {row.key: row for row in map(get, named)}
     found = evaluate(scores, metrics=list(wanted.values()))
     values: dict[str, float] = dict(found)
     intervals: dict[str, Any] = dict(found.intervals)

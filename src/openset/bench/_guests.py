@@ -1,7 +1,10 @@
 """What a study uses from outside the package, for workers to import."""
 
+import sys
+
 from openset import _plugins, detectors
 from openset.bench._study import OWN, Study
+from openset.metrics import Metric
 
 
 def guests(study: Study) -> tuple[str, ...]:
@@ -18,3 +21,17 @@ def guests(study: Study) -> tuple[str, ...]:
             for one in found
             if not _plugins.is_built_in(one)
         )
+
+
+def metric_for_workers(row: Metric) -> str | Metric:
+    """Return how a worker gets a metric: by ``module:NAME``, or else by its value.
+
+    A module in the study's folder can be imported by name only: it is on no path when
+    values arrive.
+    """
+    module = row.function.__module__
+    if module != "__main__" and not _plugins.is_built_in(row):
+        for name, value in vars(sys.modules[module]).items():
+            if value is row:
+                return f"{module}:{name}"
+    return row

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from openset.bench import _protocols
+from openset.bench._guests import metric_for_workers
 from openset.bench._study import (
     OWN,
     Calibration,
@@ -55,8 +56,7 @@ class Task:
     threads: int
     key: dict[str, Any]
     id: str
-    # Values, not names: a worker knows no metric that was registered elsewhere.
-    metrics: tuple[Metric, ...] = ()
+    metrics: tuple[str | Metric, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,9 @@ def plan(study: Study) -> Plan:
     (12, 4)
     """
     tasks = []
-    named = tuple(row for row in study.rows() if row.kind != "operational")
+    named = tuple(
+        metric_for_workers(row) for row in study.rows() if row.kind != "operational"
+    )
     for source in [*_trained(study), *map(_saved, study.outputs)]:
         for detector in study.detectors:
             if detector.name == OWN and not isinstance(source.model, NetworkModel):

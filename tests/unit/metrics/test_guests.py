@@ -227,12 +227,14 @@ def test_a_row_that_cannot_be_loaded_is_left_out_with_a_warning(tmp_path, site):
 
 @pytest.mark.parametrize("name", ["gap", "guest:GAP"])
 def test_a_study_on_two_workers_reports_a_guest(tmp_path, site, name):
-    (tmp_path / "study.yaml").write_text(STUDY.replace("NAME", name))
-    if name != "gap":  # not installed, only importable
+    study, path = tmp_path / "study.yaml", [site]
+    if name == "guest:GAP":  # not installed: a module beside the study file
+        study, path = site / "study.yaml", []
         for file in (site / "guest-1.0.dist-info").iterdir():
             file.unlink()
-    words = ["-m", "openset", "bench", "study.yaml", "--out", "run", "--jobs", "2"]
-    text = printed(tmp_path, *words, path=[site])
+    study.write_text(STUDY.replace("NAME", name))
+    words = ["-m", "openset", "bench", str(study), "--out", "run", "--jobs", "2"]
+    text = printed(tmp_path, *words, path=path)
     assert "gap" in text
     assert "2 of 2 cells" in text
     results = (tmp_path / "run" / "results.csv").read_text()
@@ -240,6 +242,21 @@ def test_a_study_on_two_workers_reports_a_guest(tmp_path, site, name):
     # The page can be made where the guest is not installed.
     printed(tmp_path, "-m", "openset", "report", "run")
     assert "gap of means" in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_a_metric_of_a_script_reaches_the_workers(tmp_path):
+    (tmp_path / "study.yaml").write_text(STUDY.replace("NAME", "gap"))
+    script = f"""{GUEST}
+import openset.metrics
+from openset import bench, runs
+
+if __name__ == "__main__":
+    openset.metrics.register(GAP)
+    bench.run("study.yaml", "run", jobs=2)
+    assert len(runs.results("run").where(metric="gap")) == 2
+"""
+    (tmp_path / "script.py").write_text(script)
+    printed(tmp_path, "script.py")
 
 
 def test_a_study_that_names_one_more_metric_adds_it_to_finished_cells(tmp_path, site):

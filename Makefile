@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check lint types layers tests theory bench clean
+.PHONY: demo test check lint types layers tests docs theory bench clean
 
 demo: .venv/.installed
 	$(BIN)/openset demo
@@ -26,6 +26,10 @@ layers: .venv/.installed-dev
 
 tests: .venv/.installed-dev
 	$(BIN)/pytest -q -n auto
+
+# Tables of the documentation that come from the code.
+docs: .venv/.installed-dev
+	$(BIN)/python docs/metrics_table.py
 
 # Every table in benchmarks/README.md, measured anew (minutes, wants a quiet machine).
 bench: .venv/.installed-dev

@@ -26,6 +26,7 @@ from openset import _check
 from openset._types import ArtefactError
 
 T = TypeVar("T")
+_SIGNS = str.maketrans("", "", "_-.")
 
 _is_reading_a_file = ContextVar("_is_reading_a_file", default=False)
 
@@ -69,12 +70,11 @@ class Registry(Mapping[str, T], Generic[T]):
         was tried in a notebook may move to a module; any other value under a name that
         is taken is refused. What is not `listed` is found, but not among the names.
         """
-        is_plain = (
-            isinstance(name, str) and name.replace("_", "").replace("-", "").isalnum()
-        )
+        # A dot stands in numbers only: ccr_at_fpr_0.1.
+        is_plain = isinstance(name, str) and name.translate(_SIGNS).isalnum()
         if not is_plain or name != name.lower():
             msg = _check.must(
-                "lower-case letters, digits, hyphens and underscores",
+                "lower-case letters, digits, hyphens, underscores and dots",
                 caller=f"{self._package}.register",
                 name="name",
                 got=repr(name),

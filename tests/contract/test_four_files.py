@@ -1,8 +1,9 @@
-"""A new detector touches four files: its module, one line, its test, the changelog.
+"""A new detector or metric touches four files: module, one line, test, changelog.
 
-The line is the import in ``detectors/__init__.py``. What else names every detector
-(lists, tables, the command line, contracts, graphs) must find it by itself: here a toy
-is added to a copy of the package, and all tests that loop over detectors are run on it.
+The line is the import in the package's ``__init__.py``. What else names every detector
+or metric (lists, tables, the command line, contracts, graphs) must find it by itself:
+here a toy is added to a copy of the package, and all tests that loop over detectors or
+metrics are run on it.
 """
 
 import os
@@ -49,33 +50,147 @@ TESTS = [
 CHOSEN = "toy or registry"
 
 
-def test_a_toy_detector_passes_everything(tmp_path):
+def copy_of_the_project(folder):
     for name in ("src", "tests", "docs", "examples"):
         shutil.copytree(
-            ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__")
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
         )
     for name in ("pyproject.toml", "conftest.py", "README.md", "CHANGELOG.md"):
-        shutil.copy(ROOT / name, tmp_path)
-    package = tmp_path / "src" / "openset" / "detectors"
-    (package / "toy.py").write_text(TOY)
-    front = package / "__init__.py"
-    added = "from openset.detectors.toy import Toy as Toy\n"
-    front.write_text(front.read_text().replace(LINE, added + LINE))
+        shutil.copy(ROOT / name, folder)
+    return folder / "src" / "openset"
+
+
+def python(folder, *words):
     done = subprocess.run(  # noqa: S603  # our own words
-        [sys.executable, "-m", "pytest", "-q", "-n", "0", *TESTS, "-k", CHOSEN],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
+        [sys.executable, *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": str(folder / "src")},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-4000:]
-    listed = subprocess.run(
-        [sys.executable, "-m", "openset", "detectors"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "src")},
-        capture_output=True,
-        text=True,
-        check=True,
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+def test_a_toy_detector_passes_everything(tmp_path):
+    package = copy_of_the_project(tmp_path) / "detectors"
+    (package / "toy.py").write_text(TOY)
+    front = package / "__init__.py"
+    added = "from openset.detectors.toy import Toy as Toy\n"
+    front.write_text(front.read_text().replace(LINE, added + LINE))
+    python(tmp_path, "-m", "pytest", "-q", "-n", "0", *TESTS, "-k", CHOSEN)
+    assert " toy " in python(tmp_path, "-m", "openset", "detectors")
+
+
+METRIC = '''"""The AUROC, halved."""
+
+from openset.metrics._auroc import auroc, kernel as auroc_kernel
+from openset.metrics._registry import Metric, register
+
+
+def toy_score(scores):
+    """Half of the AUROC, as a toy.
+
+    Examples
+    --------
+    >>> from openset import Scores
+    >>> toy_score(Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0]))
+    0.5
+    """
+    return auroc(scores) / 2
+
+
+def kernel(table):
+    return auroc_kernel(table) / 2
+
+
+register(
+    Metric(
+        toy_score,
+        label="Toy of all toys",
+        short="toy",
+        better="higher",
+        bounds=(0.0, 0.5),
+        kernel=kernel,
+        order=0,
+        counts_errors_of="detection",
     )
-    assert " toy " in listed.stdout
+)
+'''
+
+USE_THE_METRIC = """
+import sys
+from pathlib import Path
+
+import numpy as np
+from typer.testing import CliRunner
+
+import openset
+from openset import Scores, bench, checks, evaluate, metrics, report, stats
+from openset.cli import app
+
+assert Path(openset.__file__).is_relative_to(Path.cwd()), openset.__file__
+rng = np.random.default_rng(0)
+labels = rng.integers(-1, 3, 200)
+predicted = np.maximum(labels, 0)
+for name in ("a", "b"):
+    known = rng.normal(size=200) + (labels >= 0)
+    Scores(labels=labels, predicted=predicted, known=known).save(f"{name}.npz")
+scores = Scores.load("a.npz")
+result = evaluate(scores, bootstrap=20)
+assert result["toy_score"] == result["auroc"] / 2
+assert result["toy_score"] in result.intervals["toy_score"]
+assert metrics.names()[0] == "toy_score"
+assert metrics.toy_score is metrics.get("toy_score").function
+assert stats.compare(scores, Scores.load("b.npz"), "toy_score").metric == "toy_score"
+assert stats.direction("toy_score") == "higher"
+assert [f.status for f in checks.run(headline="toy_score") if f.code == "OSR003"]
+
+
+def said(*words):
+    done = CliRunner().invoke(app, list(words))
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+assert "Toy of all toys" in said("evaluate", "a.npz")
+assert "Toy of all toys & 0." in said("evaluate", "a.npz", "--latex")
+assert "toy_score,0." in said("evaluate", "a.npz", "--csv")
+compared = said("compare", "a.npz", "b.npz", "--metric", "toy_score")
+assert "differences in toy_score" in compared
+report.write("a.npz", "a.html")
+assert ">toy<" in Path("a.html").read_text()
+study = b'''
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+models: [{kind: logistic}]
+detectors: [msp]
+headline: toy_score
+metrics: [toy_score, auroc]'''
+Path("study.yaml").write_bytes(study)
+done = said("bench", "study.yaml", "--out", "run", "--backend", "sequential")
+assert "toy_score" in done
+report.write("run", "run.html")
+assert "toy" in Path("run.html").read_text()
+"""
+
+
+METRIC_TESTS = [
+    "tests/contract/test_metrics.py",
+    "tests/unit/checks/test_run.py",
+    "tests/unit/bench/test_read.py",
+]
+CHOSEN_OF_METRIC = "toy or table or rows or row or docs or alias"
+
+
+def test_a_toy_metric_passes_everything(tmp_path):
+    package = copy_of_the_project(tmp_path) / "metrics"
+    (package / "_toy.py").write_text(METRIC)
+    with (package / "__init__.py").open("a") as stream:
+        stream.write("from openset.metrics._toy import toy_score as toy_score\n")
+    (tmp_path / "use.py").write_text(USE_THE_METRIC)
+    python(tmp_path, "use.py")
+    python(tmp_path, "docs/metrics_table.py")
+    assert "`toy_score`" in (tmp_path / "docs" / "metrics.md").read_text("utf-8")
+    words = ["-m", "pytest", "-q", "-n", "0", *METRIC_TESTS, "-k", CHOSEN_OF_METRIC]
+    python(tmp_path, *words)

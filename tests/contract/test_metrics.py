@@ -1,15 +1,22 @@
-"""What every metric in the registry keeps to."""
+"""What every row of the table of metrics keeps to."""
 
 import inspect
+import io
+import re
+import runpy
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
+from rich.console import Console
 
-from openset import Scores, evaluate, metrics
-from openset.metrics._class_counts import class_counts
-from openset.metrics._intervals import replicates
-from openset.metrics._ranking_counts import ranking_counts
+from openset import Scores, evaluate, metrics, stats
+from openset.cli import _tables
+from openset.metrics import intervals
+from openset.metrics.counts import class_counts, ranking_counts
+from openset.metrics.intervals import replicates
 
 # The public names of the design, in its order.
 NAMES = [
@@ -51,103 +58,163 @@ def draw(seed=0, n=300):
     return Scores(labels=labels, predicted=predicted, known=known, groups=groups)
 
 
-def value(name, scores):
-    metric = metrics.get(name)
-    if metric.kind == "operational":
-        return metric.function(scores, draw(seed=9))
-    if "threshold" in inspect.signature(metric.function).parameters:
-        return metric.function(scores, threshold=THRESHOLD)
-    return metric.function(scores)
+def value(row, scores):
+    """Call the function: the slow way, which shares nothing with other metrics."""
+    at = ()
+    if row.kind == "operational":
+        at = (draw(seed=9),)
+    elif row.kind == "threshold":
+        at = (THRESHOLD,)
+    elif row.kind == "oracle":
+        candidates = [np.inf, *np.unique(scores.known)]
+        return max(row.function(scores, t, **row.params) for t in candidates)
+    return row.function(scores, *at, **row.params)
 
 
-SCALARS = [n for n in NAMES if metrics.get(n).kind != "curve"]
-KERNELS = [n for n in NAMES if metrics.get(n).kernel is not None]
+TABLE = metrics.table()
 
 
-def test_the_registry_holds_the_public_names():
-    assert set(metrics.names()) == set(NAMES)
+def each(rows):
+    return pytest.mark.parametrize("row", rows, ids=lambda row: row.key)
+
+
+SCALARS = [row for row in TABLE if row.kind != "curve"]
+REPORTED = [row for row in SCALARS if row.kind != "operational"]
+KERNELS = [row for row in TABLE if row.kernel is not None]
+WITH_INTERVALS = [r for r in TABLE if r.kind in {"closed", "ranking", "threshold"}]
+
+
+def test_the_table_holds_the_public_names():
+    assert set(metrics.names()) >= set(NAMES)
     for name in NAMES:
         assert getattr(metrics, name) is metrics.get(name).function
+        assert metrics.get(name).name == name
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_metric_is_documented_with_an_example(name):
-    text = inspect.getdoc(metrics.get(name).function)
+@each(TABLE)
+def test_every_row_says_what_it_is(row):
+    assert metrics.get(row.key) is row
+    assert row.label
+    assert row.short
+    assert bool(row.section) == (row.kind != "curve")
+    inspect.signature(row.function).bind_partial(None, **row.params)
+    text = inspect.getdoc(row.function)
     assert ">>> " in text
     assert len(text.splitlines()[0]) > 20
 
 
-@pytest.mark.parametrize("name", SCALARS)
-def test_a_scalar_is_a_python_float_inside_its_bounds(name):
-    for seed in range(5):
-        found = value(name, draw(seed))
+def test_keys_and_labels_are_told_apart():
+    for what in ("key", "label", "short"):
+        listed = [getattr(row, what) for row in TABLE]
+        assert len(set(listed)) == len(listed), what
+
+
+@each(SCALARS)
+def test_a_scalar_is_a_python_float_inside_its_bounds(row):
+    for seed in range(3):
+        found = value(row, draw(seed))
         assert type(found) is float
-        if metrics.get(name).bounds is not None:
-            low, high = metrics.get(name).bounds
+        if row.bounds is not None:
+            low, high = row.bounds
             assert low <= found <= high
 
 
-@pytest.mark.parametrize("name", SCALARS)
-def test_row_order_changes_nothing(name):
+@each(SCALARS)
+def test_row_order_changes_nothing(row):
     scores = draw()
     order = np.random.default_rng(1).permutation(len(scores))
-    assert value(name, scores.take(order)) == approx(value(name, scores), abs=1e-12)
+    assert value(row, scores.take(order)) == approx(value(row, scores), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", SCALARS)
-def test_a_better_detector_does_not_look_worse(name):
+@each([row for row in SCALARS if row.better != "neither"])
+def test_a_better_detector_does_not_look_worse(row):
     """Lifting all correct knowns above all unknowns: the metric goes its good way."""
-    better = metrics.get(name).better
-    if better == "neither":
-        pytest.skip("describes the data")
     scores = draw()
     lifted = np.where(scores.is_correct, 10.0, scores.known)
     lifted = np.where(scores.is_unknown, -10.0, lifted)
-    before, after = value(name, scores), value(name, scores.with_known(lifted))
-    assert after >= before - 1e-12 if better == "higher" else after <= before + 1e-12
+    before, after = value(row, scores), value(row, scores.with_known(lifted))
+    sign = 1 if row.better == "higher" else -1
+    assert sign * after >= sign * before - 1e-12
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_the_kernel_is_the_metric(name):
+def test_evaluate_reports_every_row():
     scores = draw()
-    metric = metrics.get(name)
-    if metric.kind == "ranking":
+    result = evaluate(scores, THRESHOLD, bootstrap=2)
+    assert set(result) == {row.key for row in REPORTED}
+    for row in REPORTED:
+        assert result[row.key] == approx(value(row, scores), abs=1e-12), row.key
+        assert row.value(scores, THRESHOLD) == approx(result[row.key], abs=1e-12)
+    assert set(result.intervals) == {row.key for row in WITH_INTERVALS}
+
+
+def test_evaluate_reports_the_rows_asked_for():
+    result = evaluate(draw(), metrics=["f_score_best", "ccr_at_fpr", "urr"])
+    assert list(result) == ["ccr_at_fpr_0.1", "f_score_best"]  # urr has no threshold
+    with pytest.raises(ValueError, match=r"metrics must be one number .*'oscr_curve'"):
+        evaluate(draw(), metrics=["oscr_curve"])
+    with pytest.raises(ValueError, match=r"metrics must be one of .*got 'acuracy'"):
+        evaluate(draw(), metrics=["acuracy"])
+
+
+def test_tables_show_every_row():
+    everything = {"all": evaluate(draw(), THRESHOLD)}
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(_tables.show(everything, title=""))
+    text, latex = console.export_text(), _tables.as_latex(everything)
+    for row in REPORTED:
+        assert re.search(rf"{re.escape(row.label)} +-?\d", text), row.key
+        assert f"{stats.latex_text(row.label)} & " in latex
+        assert f"\nall,{row.key}," in _tables.as_csv(everything)
+
+
+def test_the_page_of_the_docs_has_the_table():
+    """`make docs` writes it from the table of metrics: run it after a change."""
+    page = Path(__file__).parents[2] / "docs" / "metrics.md"
+    script = runpy.run_path(str(page.with_name("metrics_table.py")))
+    text = page.read_text("utf-8")
+    assert script["written"](text) == text
+    for row in TABLE:
+        assert f"`{row.key}`" in text
+
+
+@each(KERNELS)
+def test_the_kernel_is_the_metric(row):
+    scores = draw()
+    if row.kind in {"ranking", "oracle"}:
         shared = ranking_counts(scores)
     else:
         shared = class_counts(scores, THRESHOLD, caller="test")
-    assert float(metric.kernel(shared)) == approx(value(name, scores), abs=1e-12)
+    found = float(row.kernel(shared, **row.params))
+    assert found == approx(value(row, scores), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@each(WITH_INTERVALS)
 @pytest.mark.parametrize("clusters", [None, "groups"])
-def test_a_replicate_is_the_metric_of_resampled_samples(name, clusters):
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_a_replicate_is_the_metric_of_resampled_samples(row, clusters, has_kernel):
     """The fast, weighted replicates equal evaluating the resampled rows one by one."""
-    from openset.metrics import _intervals  # noqa: PLC0415
-
     scores = draw(n=120)
     rng = np.random.default_rng(3)
-    weights = _intervals._Draw(scores, clusters, np.random.default_rng(3))(4)
+    weights = intervals._Draw(scores, clusters, np.random.default_rng(3))(4)
     if clusters:
-        redraw = _intervals._Draw(scores, clusters, rng)
+        redraw = intervals._Draw(scores, clusters, rng)
         weights = np.concatenate([redraw(1) for _ in range(4)])
     fast = replicates(
         scores,
-        {name: (name, {})},
+        {"it": row if has_kernel else replace(row, kernel=None)},
         threshold=THRESHOLD,
         resamples=4,
         clusters=clusters,
         rng=3,
-    )[name]
+    )["it"]
     for found, times in zip(fast, weights, strict=True):
         rows = np.repeat(np.arange(len(scores)), times)
-        assert found == approx(value(name, scores.take(rows)), abs=1e-12)
+        assert found == approx(value(row, scores.take(rows)), abs=1e-12)
 
 
 def test_stratified_replicates_keep_both_counts():
-    from openset.metrics import _intervals  # noqa: PLC0415
-
     scores = draw()
-    weights = _intervals._Draw(scores, None, np.random.default_rng(0))(10)
+    weights = intervals._Draw(scores, None, np.random.default_rng(0))(10)
     assert (weights[:, scores.is_unknown].sum(axis=1) == scores.n_unknown).all()
     assert (weights.sum(axis=1) == len(scores)).all()
 

@@ -1,5 +1,7 @@
 """Every metric equals its slow definition, on anything hypothesis can think of."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -118,8 +120,8 @@ def test_osa_weighs_ccr_and_urr(made, alpha):
 
 
 @given(scores(), ALPHAS, st.sampled_from(["smallest", "highest", "widest"]))
-def test_osa_optimum_beats_every_threshold(s, alpha, ties):
-    best = metrics.osa_optimum(s, alpha=alpha, ties=ties)
+def test_osa_optimum_beats_every_threshold(s, alpha, prefer):
+    best = metrics.osa_optimum(s, alpha=alpha, prefer=prefer)
     values = [brute.osa(s, t, alpha) for t in brute.thresholds(s)]
     assert best.value == approx(max(values))
     assert brute.osa(s, best.threshold, alpha) == approx(best.value)
@@ -131,8 +133,8 @@ def test_osa_optimum_beats_every_threshold(s, alpha, ties):
 
 @given(scores(), ALPHAS)
 def test_osa_optimum_prefers_the_threshold_asked_for(s, alpha):
-    smallest = metrics.osa_optimum(s, alpha=alpha, ties="smallest")
-    highest = metrics.osa_optimum(s, alpha=alpha, ties="highest")
+    smallest = metrics.osa_optimum(s, alpha=alpha, prefer="smallest")
+    highest = metrics.osa_optimum(s, alpha=alpha, prefer="highest")
     optimal = [
         t
         for t in brute.thresholds(s)
@@ -184,17 +186,21 @@ def test_sweep_holds_every_metric_at_every_threshold(s):
         "ccr": metrics.ccr,
         "urr": metrics.urr,
         "osa": metrics.osa,
-        "f_macro": metrics.f_score,
-        "f_macro_f": lambda s, t: metrics.f_score(s, t, average="macro_f"),
-        "f_micro": lambda s, t: metrics.f_score(s, t, average="micro"),
+        "f_score": metrics.f_score,
+        "f_score_macro_f": lambda s, t: metrics.f_score(s, t, average="macro_f"),
+        "f_score_micro": lambda s, t: metrics.f_score(s, t, average="micro"),
         "youden": metrics.youden,
         "youden_binary": lambda s, t: metrics.youden(s, t, kind="binary"),
-        "nacc_precision": metrics.normalized_accuracy,
-        "nacc_recall": lambda s, t: metrics.normalized_accuracy(s, t, aus="recall"),
-        "outer": metrics.outer_score,
-        "halfpoint": metrics.halfpoint_score,
-        "overall": metrics.overall_score,
+        "normalized_accuracy": metrics.normalized_accuracy,
+        "normalized_accuracy_recall": (
+            lambda s, t: metrics.normalized_accuracy(s, t, aus="recall")
+        ),
+        "outer_score": metrics.outer_score,
+        "halfpoint_score": metrics.halfpoint_score,
+        "overall_score": metrics.overall_score,
     }
+    columns = {field.name for field in dataclasses.fields(table)} - {"thresholds"}
+    assert set(functions) == columns <= {row.key for row in metrics.table()}
     for name, function in functions.items():
         column = getattr(table, name)
         for i, threshold in enumerate(table.thresholds[1:], start=1):
@@ -251,6 +257,7 @@ def test_evaluate_agrees_with_each_metric(made):
         "acc_plus_auroc": metrics.acc_plus_auroc(s),
         "f_score": metrics.f_score(s, threshold),
         "f_score_micro": metrics.f_score(s, threshold, average="micro"),
+        "f_score_macro_f": metrics.f_score(s, threshold, average="macro_f"),
         "f_score_best": metrics.f_score(s, "best"),
         "youden": metrics.youden(s, threshold),
         "youden_binary": metrics.youden(s, threshold, kind="binary"),

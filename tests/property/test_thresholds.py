@@ -39,9 +39,9 @@ def test_osa_is_the_best_of_all_candidates_and_its_interval_is_all_of_it(made, a
     )
     values = {v: osa_of(made, v, weight) for v in candidates(made)}
     best = max(values.values())
-    for ties in ("smallest", "highest", "widest"):
+    for prefer in ("smallest", "highest", "widest"):
         for at in ("score", "middle"):
-            found = thresholds.osa(made, alpha, ties=ties, at=at)
+            found = thresholds.osa(made, alpha, prefer=prefer, at=at)
             assert osa_of(made, found.value, weight) == best
             assert found.interval.low < found.value <= found.interval.high or (
                 found.value == found.interval.low == -np.inf
@@ -49,7 +49,7 @@ def test_osa_is_the_best_of_all_candidates_and_its_interval_is_all_of_it(made, a
             assert found.rate.value == pytest.approx(float(best))
     optimal = [v for v, value in values.items() if value == best]
     assert thresholds.osa(made, alpha).value == min(optimal)
-    assert thresholds.osa(made, alpha, ties="highest").value == max(optimal)
+    assert thresholds.osa(made, alpha, prefer="highest").value == max(optimal)
 
 
 @given(scores(), RATES)
@@ -114,8 +114,8 @@ def test_by_cost_equals_an_exhaustive_search(drawn, alpha):
 
     costs = {v: cost(v) for v in candidates(made)}
     least = min(costs.values())
-    for ties in ("smallest", "highest", "widest"):
-        found = thresholds.by_cost(made, matrix, alpha=alpha, ties=ties)
+    for prefer in ("smallest", "highest", "widest"):
+        found = thresholds.by_cost(made, matrix, alpha=alpha, prefer=prefer)
         assert float(cost(found.value)) == pytest.approx(float(least), abs=1e-12)
         assert found.rate.value == pytest.approx(float(least), abs=1e-9)
     optimal = [v for v, value in costs.items() if value == least]

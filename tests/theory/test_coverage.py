@@ -11,7 +11,7 @@ from pytest import approx  # noqa: PT013
 from scipy.stats import binomtest, norm
 
 from openset import Scores, evaluate, metrics, stats
-from openset.metrics._ranking_counts import moments, ranking_counts
+from openset.metrics._ranking_counts import ranking_counts
 from openset.metrics._variance import pair_variance, partial_variance
 
 REPEATS = 1500
@@ -49,15 +49,27 @@ def test_95_percent_intervals_cover_95_percent(truth, name, n_known, n_unknown):
 @pytest.mark.parametrize("decimals", [None, 1])
 @pytest.mark.parametrize("side", ["known", "correct"])
 def test_the_pair_variance_is_unbiased(side, decimals):
+    """The mean of h_ij h_kl over different i, k and j, l is unbiased for the square.
+
+    So the square of the statistic, less that mean, is unbiased for its variance.
+    """
     rng = np.random.default_rng(2)
-    values, estimates = [], []
-    for _ in range(4 * REPEATS):
-        table = ranking_counts(draw(rng, 60, 40, decimals=decimals))
-        pairs = getattr(moments(table), side)
-        values.append(float(pairs.won + pairs.tied / 2) / (60 * 40))
-        estimates.append(pair_variance(pairs, 60, 40))
-    error = np.var(values) * np.sqrt(2 / len(values))  # of the variance itself
-    assert np.mean(estimates) == approx(np.var(values), abs=4 * error)
+    n, m = 7, 5
+    off_diagonal = (1 - np.eye(n))[:, None, :, None] * (1 - np.eye(m))[None, :, None]
+    n_positive = 0
+    for _ in range(50):
+        scores = draw(rng, n, m, decimals=decimals)
+        known, unknown = scores.known[:n, None], scores.known[None, n:]
+        h = (known > unknown) + (known == unknown) / 2
+        if side == "correct":
+            h = h * scores.is_correct[:n, None]
+        pairs = h[:, :, None, None] * h[None, None]
+        square = (pairs * off_diagonal).sum() / off_diagonal.sum()
+        expected = h.mean() ** 2 - square
+        n_positive += expected > 0
+        found = pair_variance(getattr(ranking_counts(scores).sums, side), n, m)
+        assert found == approx(max(expected, 0), abs=1e-12)
+    assert n_positive > 25
 
 
 @pytest.mark.parametrize(

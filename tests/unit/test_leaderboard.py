@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -104,6 +105,42 @@ def test_metrics_stand_in_the_order_asked_for_and_the_first_leads(metrics):
     assert board.columns == metrics
     assert board.rows[0] == ("msp" if metrics[0] == "auroc" else "knn")
     assert board.notes == ("One run each: there is no spread.",)
+
+
+def test_methods_with_other_runs_than_the_best_are_not_tested(table):
+    """A paired test needs pairs: neither fewer runs nor as many others will do."""
+    fewer = [r for r in table if (r.detector, r.seed) != ("vim", 1)]
+    moved = [
+        replace(r, seed=7) if (r.detector, r.seed) == ("vim", 1) else r for r in table
+    ]
+    for rows in (fewer, moved):
+        board = leaderboard(Results(rows), "auroc")
+        for column in board.columns:
+            (best,) = [r for r in board.rows if board.entries[r, column].place == 1]
+            assert board.entries["vim", column].p_value is None
+            assert (board.entries["msp", column].p_value is None) == (best == "vim")
+
+
+def test_a_direction_is_never_guessed():
+    rows = [
+        Result(detector=detector, seed=seed, metric="nll", value=value + seed**2 / 9)
+        for detector, value in (("msp", 0.3), ("knn", 0.2))
+        for seed in (0, 1)
+    ]
+    for unknown in ("nll", "auroc_gap", "accuracy_loss"):
+        words = rf"which way '{unknown}' is better .*direction=\{{'{unknown}': 'lower'"
+        with pytest.raises(ValueError, match=words):
+            direction(unknown)
+    with pytest.raises(ValueError, match="neither is better"):
+        direction("imbalance_ratio")
+    with pytest.raises(ValueError, match="which way 'nll' is better"):
+        leaderboard(Results(rows), "nll")
+    for better, first in (("lower", "knn"), ("higher", "msp")):
+        board = leaderboard(Results(rows), "nll", direction={"nll": better})
+        assert board.rows[0] == first
+        assert board.better == {"nll": better}
+    with pytest.raises(ValueError, match="direction of 'nll' must be one of 'higher'"):
+        leaderboard(Results(rows), "nll", direction={"nll": "down"})
 
 
 def test_methods_are_named_by_what_varies():

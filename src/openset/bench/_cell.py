@@ -1,6 +1,6 @@
 """One cell: fit a detector, score the test part, choose a threshold, evaluate."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from openset import _check, detectors, selection, thresholds
+from openset._plugins import is_built_in
 from openset._types import UNKNOWN
 from openset.bench import _network
 from openset.bench._plan import Task, folder_of
 from openset.bench._provenance import Provenance
 from openset.bench._study import OWN, Calibration
 from openset.detectors import Fitted
-from openset.metrics import evaluate
+from openset.metrics import Metric, evaluate, get, table
 from openset.runs import Cell
 from openset.scores import Scores
 from openset.thresholds import Operation, Threshold
@@ -41,7 +42,7 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
         )
     cell = Cell(
         key=task.key,
-        rows=_rows(scores, threshold, operation),
+        rows=_rows(scores, threshold, operation, task.metrics),
         threshold=None if threshold is None else threshold.to_dict(),
         operation=None if operation is None else _summary(operation),
         classes=scorer.train.classes,
@@ -128,20 +129,35 @@ def _grouped(scores: Scores) -> Scores:
     return replace(scores, groups=np.full(len(scores), ""))
 
 
+def standard_metrics() -> dict[str, Metric]:
+    """Return what every cell reports: all that is built in, but the costly oracles."""
+    return {
+        row.key: row
+        for row in table()
+        if is_built_in(row)
+        and row.kind not in {"curve", "operational"}
+        and (row.kind != "oracle" or row.kernel is not None)
+    }
+
+
 def _rows(
-    scores: Scores, threshold: Threshold | None, operation: Operation | None
+    scores: Scores,
+    threshold: Threshold | None,
+    operation: Operation | None,
+    named: Sequence[str | Metric],
 ) -> list[dict[str, Any]]:
     """Return every metric as a plain record, with its interval where it has one."""
-    found = evaluate(scores)
-    values: dict[str, float] = dict(found.values_)
+    wanted = standard_metrics() | {row.key: row for row in map(get, named)}
+    found = evaluate(scores, metrics=list(wanted.values()))
+    values: dict[str, float] = dict(found)
     intervals: dict[str, Any] = dict(found.intervals)
     if threshold is not None:
         # With thresholds per class the scores to cut are margins, whose ranking is not
         # the detector's: take from them only what the threshold adds.
-        at = evaluate(*threshold.cut(scores))
-        new = {name: value for name, value in at.values_.items() if name not in values}
-        values |= new
-        intervals |= {n: i for n, i in at.intervals.items() if n in new}
+        new = [row for row in wanted.values() if row.kind == "threshold"]
+        at = evaluate(*threshold.cut(scores), metrics=new)
+        values |= at
+        intervals |= at.intervals
     if operation is not None:
         values["oosa"] = operation.oosa
         intervals["oosa"] = operation.interval

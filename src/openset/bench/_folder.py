@@ -7,7 +7,9 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from openset import _io
+from openset import _io, runs
+from openset._plugins import is_built_in
+from openset.bench._cell import standard_metrics
 from openset.bench._plan import Plan, plan
 from openset.bench._read import parse
 from openset.protocols import Draws, Protocol
@@ -66,13 +68,29 @@ def note_protocols(run: Path, drawn: Mapping[str, list[Protocol]]) -> None:
         Draws(every).save(run / "protocols.json")
 
 
+def finished(run: Path, made: Plan) -> set[str]:
+    """Return the ids of the cells that have every metric the study names."""
+    added = {row.key for row in made.study.rows() if row.kind != "operational"}
+    added -= set(standard_metrics())
+    if not added or not (run / "cells").is_dir():
+        return runs.finished(run)
+    cells = read_cells(run)
+    return {c.id for c in cells if added <= {row["metric"] for row in c.rows}}
+
+
 def conclude(run: Path, made: Plan) -> None:
     """Write results.csv, and study.json for the checks, from the finished cells."""
     study = made.study
     tidy(run)
     (run / "cells").mkdir(exist_ok=True)
     results(run).save(run / "results.csv")
-    said: dict[str, Any] = {"headline": study.headline, "tuned_on": study.tuned_on}
+    rows = study.rows()
+    said: dict[str, Any] = {"headline": rows[0].key, "tuned_on": study.tuned_on}
+    guests = [row for row in rows if not is_built_in(row)]
+    if guests:  # so that a report can be made where they are not installed
+        said["metrics"] = {
+            row.key: {"label": row.short, "better": row.better} for row in guests
+        }
     if study.name:
         said["name"] = study.name
     if study.claim is not None:

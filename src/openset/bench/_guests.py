@@ -1,7 +1,10 @@
 """What a study uses from outside the package, for workers to import."""
 
+import sys
+
 from openset import _plugins, datasets, detectors
 from openset.bench._study import DATA_KEYS, OWN, Study
+from openset.metrics import Metric
 
 
 def guests(study: Study) -> tuple[str, ...]:
@@ -29,3 +32,17 @@ def guest_datasets(study: Study) -> tuple[tuple[str, str], ...]:
         for name, info in infos.items()
         if not _plugins.is_built_in(info)
     )
+
+
+def metric_for_workers(row: Metric) -> str | Metric:
+    """Return how a worker gets a metric: by ``module:NAME``, or else by its value.
+
+    A module in the study's folder can be imported by name only: it is on no path when
+    values arrive.
+    """
+    module = row.function.__module__
+    if module != "__main__" and not _plugins.is_built_in(row):
+        for name, value in vars(sys.modules[module]).items():
+            if value is row:
+                return f"{module}:{name}"
+    return row

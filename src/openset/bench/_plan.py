@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from openset.bench import _protocols
+from openset.bench._guests import metric_for_workers
 from openset.bench._study import (
     OWN,
     Calibration,
@@ -18,6 +19,7 @@ from openset.bench._study import (
     Saved,
     Study,
 )
+from openset.metrics import Metric
 from openset.runs import identity
 
 
@@ -54,6 +56,7 @@ class Task:
     threads: int
     key: dict[str, Any]
     id: str
+    metrics: tuple[str | Metric, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +97,9 @@ def plan(study: Study) -> Plan:
     (12, 4)
     """
     tasks = []
+    named = tuple(
+        metric_for_workers(row) for row in study.rows() if row.kind != "operational"
+    )
     for source in [*_trained(study), *map(_saved, study.outputs)]:
         for detector in study.detectors:
             if detector.name == OWN and not isinstance(source.model, NetworkModel):
@@ -116,6 +122,7 @@ def plan(study: Study) -> Plan:
                 threads=study.threads,
                 key=key,
                 id=identity(key),
+                metrics=named,
             )
             tasks.append(task)
     return Plan(study=study, tasks=tuple(tasks))

@@ -33,7 +33,7 @@ class Watcher:
     """Looks at the run folder, whoever fills it: no backend has to report."""
 
     def __init__(self, run: Path, made: Plan, tasks: Sequence[Task]) -> None:
-        self._run, self._headline = run, made.study.headline
+        self._run, self._headline = run, made.study.rows()[0].key
         self._left = {task.id for task in tasks}
         self._networks = [
             path

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from openset import _check, _plugins, datasets, detectors, protocols
+from openset import _check, _plugins, datasets, detectors, metrics, protocols
 from openset.bench._study import (
     DATA_KEYS,
     OWN,
@@ -177,12 +177,7 @@ def _check_parts(study: Study, name: str) -> None:
     saved = [(s.name, s.model, s.method, s.seed, s.repeat) for s in study.outputs]
     _check_titles(name, "outputs", saved)
     for i, metric in enumerate([study.headline, *study.metrics]):
-        key = f"metrics[{i - 1}]" if i else "headline"
-        _check.one_of(name, key, metric, METRICS)
-        if study.calibrate is None and metric in _AT_THRESHOLD:
-            rule = "a metric without a threshold where calibrate is not given"
-            msg = _check.must(rule, caller=name, name=key, got=repr(metric))
-            raise ValueError(msg)
+        _check_metric(name, f"metrics[{i - 1}]" if i else "headline", metric, study)
     for i, origin in enumerate(study.tuned_on):
         _check.one_of(name, f"tuned_on[{i}]", origin, TUNED_ON)
     _check_calibrate(name, study)
@@ -192,19 +187,15 @@ def _check_parts(study: Study, name: str) -> None:
         raise ValueError(msg)
 
 
-# What `evaluate` reports, and what a threshold adds to it.
-_AT_THRESHOLD = (
-    *("osa", "ccr", "urr", "halfpoint_score", "outer_score", "overall_score"),
-    *("f_score", "f_score_micro", "youden", "youden_binary"),
-    *("normalized_accuracy", "normalized_accuracy_recall", "oosa"),
-)
-METRICS = (
-    *("accuracy", "inner_score", "auroc", "openauc", "openauc_strict"),
-    *("openauc_optimistic", "partial_openauc", "fpr_at_tpr", "fpr_at_tpr_unknown"),
-    *("error_at_tpr", "aupr", "aupr_unknown", "ccr_at_fpr_0.1", "ccr_at_fpr_0.01"),
-    *("ccr_at_fpr_0.001", "acc_times_auroc", "acc_plus_auroc", "osa_best"),
-    *_AT_THRESHOLD,
-)
+def _check_metric(name: str, key: str, metric: str, study: Study) -> None:
+    row = metrics.get(metric, caller=name, argument=key)
+    if row.better == "neither":
+        options = [row.key for row in metrics.table() if row.better != "neither"]
+        _check.one_of(name, key, metric, options)
+    if study.calibrate is None and row.kind in {"threshold", "operational"}:
+        rule = "a metric without a threshold where calibrate is not given"
+        msg = _check.must(rule, caller=name, name=key, got=repr(metric))
+        raise ValueError(msg)
 
 
 def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:

@@ -111,7 +111,7 @@ def run(
         _folder.tidy(out)
         drawn = protocols_of(made, place)
         _folder.note_protocols(out, drawn)
-        done = runs.finished(out)
+        done = _folder.finished(out, made)
         open_tasks = [task for task in made.tasks if task.id not in done]
         for task in open_tasks:
             (out / "failed" / f"{task.id}.json").unlink(missing_ok=True)

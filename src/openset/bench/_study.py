@@ -12,6 +12,8 @@ from pydantic import (
     model_validator,
 )
 
+from openset.metrics import Metric, get
+
 Share = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 Classes = Literal["all"] | list[int | str]
@@ -295,6 +297,10 @@ class Study(_Part):
     def base(self) -> Path:
         """Folder of the study file: relative paths in it start here."""
         return self._base
+
+    def rows(self) -> list[Metric]:
+        """Return the rows of the table of metrics it names, the headline's first."""
+        return [get(name) for name in (self.headline, *self.metrics)]
 
     def at(self, base: Path) -> Self:
         """Return the same study with another base folder."""

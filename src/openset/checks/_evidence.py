@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.checks._metric_names import base
+from openset.checks._metric_names import row_of
 from openset.checks._score_files import ScoreFiles
 from openset.datasets import Cut
+from openset.metrics import Metric
 from openset.protocols import Protocol
 from openset.results import Results
 from openset.scores import Scores
@@ -59,7 +60,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class ThresholdRecord:
-    """A threshold in use, and what is known about how it was chosen."""
+    """A threshold in use, with what is known of its choice."""
 
     value: float
     method: str = ""
@@ -158,9 +159,9 @@ class Evidence:
         return tuple(dict.fromkeys(name for name in names if name))
 
     @property
-    def bases(self) -> frozenset[str]:
-        """Names of the reported metrics in `openset.metrics`; unknown ones left out."""
-        return frozenset(filter(None, map(base, self.reported)))
+    def metrics(self) -> tuple[Metric, ...]:
+        """Rows of the reported metrics, as far as they are in our table."""
+        return tuple(filter(None, map(row_of, self.reported)))
 
     def calibration_of(self, name: str) -> Scores | None:
         """Return the calibration scores that belong to these test scores."""

@@ -2,7 +2,6 @@
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._metric_names import PREVALENCE
 from openset.metrics import imbalance_ratio
 
 LIMIT = 2.0
@@ -25,7 +24,9 @@ def look(evidence: Evidence) -> Outcome:
         return passed(seen)
     if not evidence.reported:
         return not_applicable(f"{seen}; no metrics named: give results or a headline")
-    touched = sorted(evidence.bases & PREVALENCE)
+    touched = sorted(
+        {row.name for row in evidence.metrics if row.moves_with_prevalence}
+    )
     if not touched:
         return passed(f"{seen}, but no reported metric depends on it")
     return found(

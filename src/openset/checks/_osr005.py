@@ -2,7 +2,7 @@
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._metric_names import base
+from openset.checks._metric_names import row_of
 
 # Not OSA, whose weights are explicit; OSR004 looks at the ratio it is used at.
 _AVOID = {
@@ -16,12 +16,12 @@ def look(evidence: Evidence) -> Outcome:
     """Look at the headline metric."""
     if not evidence.headline:
         return not_applicable("no headline metric named")
-    name = base(evidence.headline)
-    if name is None:
+    row = row_of(evidence.headline)
+    if row is None:
         return not_applicable(f"{evidence.headline!r} is not a metric of this package")
-    if name in _AVOID:
+    if row.name in _AVOID:
         return found(
-            f"the headline {evidence.headline!r} {_AVOID[name]}",
+            f"the headline {evidence.headline!r} {_AVOID[row.name]}",
             "Lead with openauc, or with overall_score and outer_score at a threshold",
         )
     return passed(f"the headline is {evidence.headline!r}")

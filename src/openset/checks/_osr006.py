@@ -102,7 +102,7 @@ def _untied(scores: Scores) -> NDArray[np.void]:
 
 
 def _is_a_score_of(scores: Scores, chosen: ThresholdRecord) -> bool:
-    # A rounded threshold may equal a score by chance; one with many digits may not.
+    # A number a person typed may hit a score; one with many digits hits by choice.
     if not np.isfinite(chosen.value) or chosen.value == round(chosen.value, 3):
         return False
     return int(np.count_nonzero(scores.known == chosen.value)) == 1

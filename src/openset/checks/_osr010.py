@@ -5,12 +5,13 @@ from math import sqrt
 import numpy as np
 import scipy  # whose parts are imported when first used
 
+from openset._types import UndefinedMetricError
 from openset.checks._evidence import Claim, Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._metric_names import base
-from openset.metrics import Interval, get
-from openset.metrics._intervals import percentile, replicates
+from openset.checks._metric_names import row_of
+from openset.metrics import Interval
 from openset.results import Results
+from openset.stats import compare
 
 LEVEL = 0.95
 RESAMPLES = 500
@@ -79,32 +80,27 @@ def _from_results(evidence: Evidence, claim: Claim, metric: str) -> Interval | s
 
 
 def _from_scores(evidence: Evidence, claim: Claim, metric: str) -> Interval | str:
-    """Paired bootstrap over the samples of two sets of scores, or why there is none."""
+    """Return the interval of `stats.compare` on two sets of scores, or why not."""
     pair = _pair(claim, list(evidence.scores))
     if pair is None:
         return "no two sets of scores to compare"
-    name = base(metric)
-    # The parameters of names such as ccr_at_fpr_0.1 are not known here.
-    if name != metric or get(name).kernel is None:
+    row = row_of(metric)
+    if row is None or row.key != metric or row.kind in {"curve", "operational"}:
         return f"no interval is known for {metric!r} from scores"
     a, b = (evidence.scores[which] for which in pair)
     if not np.array_equal(a.labels, b.labels) or not (a.n_known and a.n_unknown):
         return f"the scores {pair[0]!r} and {pair[1]!r} are not of the same samples"
-    values = []
-    for which, scores in zip(pair, (a, b), strict=True):
-        chosen = evidence.threshold_of(which)
-        if get(name).kind == "threshold" and chosen is None:
-            return f"{metric} needs a threshold of {which!r}"
-        drawn = replicates(
-            scores,
-            {metric: (name, {})},
-            threshold=None if chosen is None else chosen.value,
-            resamples=RESAMPLES,
-            rng=0,  # one seed: both methods see the same resampled data
-        )
-        values.append(drawn[metric])
-    interval = percentile(values[0] - values[1], LEVEL)
-    return Interval(interval.low, interval.high, LEVEL, f"paired {interval.method}")
+    at = None
+    if row.kind == "threshold":
+        of_a, of_b = (evidence.threshold_of(which) for which in pair)
+        if of_a is None or of_b is None:
+            return f"{metric} needs a threshold of {pair[0 if of_a is None else 1]!r}"
+        at = of_a.value, of_b.value
+    try:
+        done = compare(a, b, metric, level=LEVEL, threshold=at, resamples=RESAMPLES)
+    except UndefinedMetricError as error:
+        return str(error)
+    return done.interval
 
 
 CHECK = Check(

@@ -2,7 +2,7 @@
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
-from openset.checks._metric_names import base
+from openset.checks._metric_names import row_of
 from openset.metrics import evaluate
 
 MARGIN = 0.05
@@ -18,7 +18,7 @@ def look(evidence: Evidence) -> Outcome:
     for name, scores in evidence.scores.items():
         if not (scores.n_known and scores.n_unknown):
             continue
-        evaluation = evaluate(scores)
+        evaluation = evaluate(scores, metrics=["auroc"])
         interval = evaluation.intervals.get("auroc")
         if interval is None:  # complete separation, or next to no samples
             is_sure = min(scores.n_known, scores.n_unknown) >= FEWEST
@@ -27,7 +27,8 @@ def look(evidence: Evidence) -> Outcome:
         values[name] = evaluation["auroc"] if is_sure else 0.5
     if not values and evidence.results is not None:
         for row in evidence.results:
-            if base(row.metric) == "auroc":
+            metric = row_of(row.metric)
+            if metric is not None and metric.key == "auroc":
                 run = f"{row.detector or row.model or 'results'}, seed {row.seed}"
                 values[run] = row.value
     if not values:

@@ -15,7 +15,7 @@ from openset.runs import read_cells, results
 LIMIT = 200
 """Number of sets of scores the checks read at most; of more, a sample."""
 
-_KEYS = ("name", "headline", "thresholds", "claim", "tuned_on")
+_KEYS = ("name", "headline", "thresholds", "claim", "tuned_on", "metrics")
 
 
 def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
@@ -114,5 +114,5 @@ def _read_said(path: Path) -> dict[str, Any]:
             f"{', '.join(strange)}"
         )
         raise ArtefactError(msg)
-    said.pop("name", None)  # a title; nothing to check
-    return said
+    # A title, and what to call metrics, are for readers; there is nothing to check.
+    return {key: said[key] for key in said if key not in {"name", "metrics"}}

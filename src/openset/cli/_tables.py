@@ -12,68 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from openset.cli._lists import percent, plain_table
-from openset.metrics import Evaluation, Interval
-from openset.stats._formats import LATEX
+from openset.metrics import Evaluation, Interval, Metric, sections
+from openset.stats import latex_text
 
 OUT = Console()
 ERRORS = Console(stderr=True)
 
 
-@dataclass(frozen=True)
-class Line:
-    """How one entry of an evaluation is shown."""
-
-    key: str
-    label: str
-    better: str  # "higher", "lower" or ""
-
-
-SECTIONS: Mapping[str, Sequence[Line]] = {
-    "Closed set": (
-        Line("accuracy", "Accuracy", "higher"),
-        Line("inner_score", "Inner score", "higher"),
-    ),
-    "Ranking": (
-        Line("openauc", "OpenAUC", "higher"),
-        Line("partial_openauc", "partial OpenAUC, FPR ≤ 0.1", "higher"),
-        Line("auroc", "AUROC", "higher"),
-        Line("aupr", "AUPR, known positive", "higher"),
-        Line("aupr_unknown", "AUPR, unknown positive", "higher"),
-        Line("fpr_at_tpr", "FPR95, known positive", "lower"),
-        Line("fpr_at_tpr_unknown", "FPR95, unknown positive", "lower"),
-        Line("error_at_tpr", "Detection error at 95 % TPR", "lower"),
-        Line("ccr_at_fpr_0.1", "CCR at FPR 0.1", "higher"),
-        Line("ccr_at_fpr_0.01", "CCR at FPR 0.01", "higher"),
-        Line("ccr_at_fpr_0.001", "CCR at FPR 0.001", "higher"),
-        Line("acc_times_auroc", "Accuracy · AUROC", "higher"),
-        Line("acc_plus_auroc", "Accuracy + AUROC", "higher"),
-    ),
-    "At the threshold": (
-        Line("osa", "Open-set accuracy (OSA)", "higher"),
-        Line("ccr", "Correct classification (CCR)", "higher"),
-        Line("urr", "Unknown rejection rate (URR)", "higher"),
-        Line("halfpoint_score", "Halfpoint score", "higher"),
-        Line("outer_score", "Outer score", "higher"),
-        Line("overall_score", "Overall score", "higher"),
-        Line("f_score", "Open-set F, macro", "higher"),
-        Line("f_score_micro", "Open-set F, micro", "higher"),
-        Line("youden", "Youden's index", "higher"),
-        Line("youden_binary", "Youden, known/unknown", "higher"),
-        Line("normalized_accuracy", "Normalized accuracy", "higher"),
-        Line("normalized_accuracy_recall", "Normalized accuracy, recall", "higher"),
-    ),
-    "Best over all thresholds (oracle)": (
-        Line("osa_best", "Open-set accuracy (OSA)", "higher"),
-        Line("f_score_best", "Open-set F, macro", "higher"),
-        Line("f_score_micro_best", "Open-set F, micro", "higher"),
-        Line("youden_best", "Youden's index", "higher"),
-        Line("normalized_accuracy_best", "Normalized accuracy", "higher"),
-        Line("halfpoint_score_best", "Halfpoint score", "higher"),
-        Line("overall_score_best", "Overall score", "higher"),
-    ),
-}
-
-_ARROWS = {"higher": "↑", "lower": "↓", "": " "}
+_ARROWS = {"higher": "↑", "lower": "↓", "neither": " "}
 _BETWEEN, _EDGES = 2, 2  # spaces between the columns of a plain table, and around it
 
 
@@ -99,7 +45,7 @@ def _one_set(evaluation: Evaluation, title: str) -> Table:
     table.add_column("value", justify="right", no_wrap=True)
     interval = f"{percent(evaluation.level)} interval"
     table.add_column(interval, no_wrap=True, style="dim")
-    for section, lines in _sections(evaluation):
+    for section, lines in sections(evaluation).items():
         table.add_section()
         table.add_row(f"[bold]{section}[/bold]")
         for line in lines:
@@ -114,7 +60,7 @@ def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table
     table.add_column("metric", no_wrap=True)
     for name in evaluations:
         table.add_column(escape(name), justify="right", no_wrap=True)
-    for section, lines in _sections(first):
+    for section, lines in sections(first).items():
         table.add_section()
         table.add_row(f"[bold]{section}[/bold]")
         for line in lines:
@@ -132,7 +78,7 @@ def _sets_in_rows(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
     """Yield a table per section, or more where its metrics need more room."""
     names = max(map(cell_len, evaluations))
     names = min(names, OUT.width // 3)  # longer ones are folded
-    for section, lines in _sections(next(iter(evaluations.values()))):
+    for section, lines in sections(next(iter(evaluations.values()))).items():
         columns = [_column(evaluations, line) for line in lines]
         room = max(1, OUT.width - names - _BETWEEN - _EDGES)
         for i, some in enumerate(_evenly(columns, room)):
@@ -158,7 +104,7 @@ class _Column:
         return max(*words, *(cell.cell_len for cell in self.cells))
 
 
-def _column(evaluations: Mapping[str, Evaluation], line: Line) -> _Column:
+def _column(evaluations: Mapping[str, Evaluation], line: Metric) -> _Column:
     cells = _marked(evaluations, line)
     for cell, evaluation in zip(cells, evaluations.values(), strict=True):
         span = _half_width(evaluation.intervals.get(line.key))
@@ -184,20 +130,13 @@ def _fitting(columns: Sequence[_Column], room: int) -> Iterator[Sequence[_Column
     yield run
 
 
-def _sections(evaluation: Evaluation) -> Iterator[tuple[str, Sequence[Line]]]:
-    for section, lines in SECTIONS.items():
-        shown = [line for line in lines if line.key in evaluation]
-        if shown:
-            yield section, shown
+def _indented(line: Metric) -> str:
+    return f" {_ARROWS[line.better]} {escape(line.label)}"
 
 
-def _indented(line: Line) -> str:
-    return f" {_ARROWS[line.better]} {line.label}"
-
-
-def _marked(evaluations: Mapping[str, Evaluation], line: Line) -> list[Text]:
+def _marked(evaluations: Mapping[str, Evaluation], line: Metric) -> list[Text]:
     values = [evaluation[line.key] for evaluation in evaluations.values()]
-    best = max(values) if line.better == "higher" else min(values)
+    best = {"higher": max, "lower": min}.get(line.better, lambda _: None)(values)
     return [
         Text(f"{value:.4f}", style="bold green" if value == best else "")
         for value in values
@@ -226,21 +165,19 @@ def as_csv(evaluations: Mapping[str, Evaluation]) -> str:
 def as_latex(evaluations: Mapping[str, Evaluation]) -> str:
     """Write a booktabs table, metrics by row, sets by column."""
     first = next(iter(evaluations.values()))
-    names = " & ".join(name.translate(LATEX) for name in evaluations)
+    names = " & ".join(latex_text(name) for name in evaluations)
     lines = [
         rf"\begin{{tabular}}{{l{'r' * len(evaluations)}}}",
         r"\toprule",
         rf"Metric & {names} \\",
     ]
-    for section in SECTIONS.values():
-        shown = [line for line in section if line.key in first]
-        if shown:
-            lines.append(r"\midrule")
+    for shown in sections(first).values():
+        lines.append(r"\midrule")
         for line in shown:
             cells = " & ".join(
                 _latex_cell(evaluation, line.key) for evaluation in evaluations.values()
             )
-            lines.append(rf"{line.label.translate(LATEX)} & {cells} \\")
+            lines.append(rf"{latex_text(line.label)} & {cells} \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 

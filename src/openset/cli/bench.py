@@ -10,7 +10,6 @@ from rich.markup import escape
 from openset import _check, runs, stats
 from openset.cli._lists import plain_table
 from openset.cli._tables import ERRORS, OUT
-from openset.stats._formats import ENDINGS
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -63,7 +62,12 @@ def command(
     from openset.bench._progress import live  # noqa: PLC0415
 
     for path in save or ():  # now, not when hours have gone by
-        _check.one_of("bench", f"the ending of {path.name}", path.suffix, ENDINGS)
+        _check.one_of(
+            "bench",
+            f"the ending of {path.name}",
+            path.suffix,
+            stats.Leaderboard.ENDINGS,
+        )
     if dry_run:
         _plan(bench.read(study), out, backend, jobs)
         return
@@ -80,11 +84,11 @@ def command(
         raise typer.Exit(130) from None
     found = runs.results(out)
     if len(found):
-        said = bench.read(study)
-        board = stats.leaderboard(found, said.headline)
+        headline, *metrics = (row.key for row in bench.read(study).rows())
+        board = stats.leaderboard(found, headline)
         OUT.print(board)
-        if set(said.metrics) != {said.headline}:
-            OUT.print(stats.leaderboard(found, said.metrics, columns="metric"))
+        if set(metrics) != {headline}:
+            OUT.print(stats.leaderboard(found, metrics, columns="metric"))
         for path in save or ():
             board.save(path)
     OUT.print(escape(str(done)), highlight=False, soft_wrap=True)

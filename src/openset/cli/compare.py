@@ -15,6 +15,7 @@ from openset import _check, _io, metrics, stats
 from openset._types import UndefinedMetricError
 from openset.cli._lists import percent, plain_table
 from openset.cli._tables import OUT, as_csv, as_latex, show
+from openset.metrics import Metric
 from openset.scores import Scores
 
 EPILOG = """[bold]Examples[/bold]
@@ -32,7 +33,11 @@ def command(
         ),
     ],
     metric: Annotated[
-        str, typer.Option(help="Ranking metric for the pairwise tests.")
+        str,
+        typer.Option(
+            help="Metric for the pairwise tests: one without a threshold, or your own "
+            "as package.module:Name."
+        ),
     ] = "openauc",
     level: Annotated[
         float, typer.Option(help="Confidence level of the intervals.")
@@ -49,8 +54,10 @@ def command(
     ] = False,
 ) -> None:
     """Compare detectors: every metric, intervals, pairwise tests, best in bold."""
-    options = [n for n, m in metrics.REGISTRY.items() if m.kind == "ranking"]
-    _check.one_of("openset compare", "--metric", metric, options)
+    row = metrics.get(metric, caller="openset compare", argument="--metric")
+    if row.kind not in {"closed", "ranking", "oracle"}:
+        options = [m.key for m in metrics.table() if m.kind in {"closed", "ranking"}]
+        _check.one_of("openset compare", "--metric", metric, options)
     if csv and latex:
         msg = "openset compare: at most one of --csv and --latex can be given"
         raise typer.BadParameter(msg)
@@ -68,7 +75,7 @@ def command(
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"
     # Both before the first is printed: what is wrong with either is said alone.
-    table, tests = show(evaluations, title=title), _tests(found, metric, level)
+    table, tests = show(evaluations, title=title), _tests(found, row, level)
     OUT.print(table, tests, sep="\n")
 
 
@@ -127,19 +134,21 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return ["/".join(one) for one in parts]
 
 
-def _tests(found: dict[str, Scores], metric: str, level: float) -> Table | Text:
+def _tests(found: dict[str, Scores], metric: Metric, level: float) -> Table | Text:
     try:
         return _pairwise(found, metric, level)
     except UndefinedMetricError as error:
         return Text(f"No pairwise tests. {error}", style="dim")
 
 
-def _pairwise(found: dict[str, Scores], metric: str, level: float) -> Table:
+def _pairwise(found: dict[str, Scores], metric: Metric, level: float) -> Table:
     pairs = list(combinations(found, 2))
-    tests = [stats.compare(found[a], found[b], metric, level=level) for a, b in pairs]
+    tests = [
+        stats.compare(found[a], found[b], metric.key, level=level) for a, b in pairs
+    ]
     corrected = stats.adjust([test.p_value for test in tests], "holm")
     table = plain_table(
-        f"Pairwise differences in {metric} (same samples; p after Holm)"
+        f"Pairwise differences in {metric.key} (same samples; p after Holm)"
     )
     for column in ("a", "b", "a - b", f"{percent(level)} interval", "p", "better"):
         if column in {"a", "b", "better"}:
@@ -150,7 +159,7 @@ def _pairwise(found: dict[str, Scores], metric: str, level: float) -> Table:
         zip(pairs, tests, corrected, strict=True), key=lambda row: row[2]
     ):
         better = a if test.difference > 0 else b
-        if metrics.get(metric).better == "lower":
+        if metric.better == "lower":
             better = b if better == a else a
         is_sure = p < 1 - level
         table.add_row(

@@ -42,6 +42,14 @@ def command(
         bool,
         typer.Option("--groups", help="Show one column per group of unknown samples."),
     ] = False,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Show this metric only; repeat for several. Your own goes by "
+            "package.module:Name. By default all are shown.",
+            show_default=False,
+        ),
+    ] = None,
     level: Annotated[
         float, typer.Option(help="Confidence level of the intervals.")
     ] = 0.95,
@@ -88,12 +96,15 @@ def command(
             scores,
             threshold,
             level,
+            metrics=metric,
             bootstrap=bootstrap,
             clusters="groups" if clusters else None,
         )
     }
     if groups:
-        found = evaluate_groups(scores, threshold, level, bootstrap=bootstrap)
+        found = evaluate_groups(
+            scores, threshold, level, metrics=metric, bootstrap=bootstrap
+        )
         # A group may be called "all", and is not all of them.
         evaluations |= {f"group {n}" if n == "all" else n: e for n, e in found.items()}
     writers = {_as_json: as_json, as_csv: csv, as_latex: latex}

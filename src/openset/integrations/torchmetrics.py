@@ -132,7 +132,7 @@ def _column(state: list[Tensor] | Tensor) -> Tensor:
 
 
 class OpenAUC(_OpenSetMetric):
-    """Share of (known, unknown) pairs named and ordered rightly.
+    """Share of pairs where the known is classified correctly and ranked first.
 
     Equals :func:`openset.metrics.openauc` of all samples of all processes.
 
@@ -153,9 +153,8 @@ class OpenAUC(_OpenSetMetric):
     tensor(0.5000, dtype=torch.float64)
     """
 
-    higher_is_better = True
-    plot_lower_bound = 0.0
-    plot_upper_bound = 1.0
+    higher_is_better = metrics.get("openauc").better == "higher"
+    plot_lower_bound, plot_upper_bound = metrics.get("openauc").bounds or (None, None)
 
     def __init__(self, *, ties: Any = "half", **kwargs: Any) -> None:
         _check.one_of("OpenAUC", "ties", ties, ["half", "strict", "optimistic"])
@@ -216,9 +215,8 @@ class OSA(_OpenSetMetric):
     tensor(0.7500, dtype=torch.float64)
     """
 
-    higher_is_better = True
-    plot_lower_bound = 0.0
-    plot_upper_bound = 1.0
+    higher_is_better = metrics.get("osa").better == "higher"
+    plot_lower_bound, plot_upper_bound = metrics.get("osa").bounds or (None, None)
 
     def __init__(
         self, threshold: float, *, alpha: float | None = None, **kwargs: Any

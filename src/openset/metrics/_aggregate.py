@@ -2,6 +2,7 @@
 
 from openset.metrics import _auroc
 from openset.metrics._ranking_counts import Floats, RankingCounts, both_sides
+from openset.metrics._registry import UNIT, Metric, register
 from openset.scores import Scores
 
 
@@ -40,3 +41,30 @@ def times_kernel(table: RankingCounts) -> Floats:
 def plus_kernel(table: RankingCounts) -> Floats:
     """Compute it for every replicate."""
     return table.accuracy + _auroc.kernel(table)
+
+
+_OPENAUC = "Wang et al., NeurIPS 2022"
+# They add up or multiply what is counted on different samples: not errors of both kinds
+# in one sample.
+register(
+    Metric(
+        acc_times_auroc,
+        label="Accuracy · AUROC",
+        short="accuracy · AUROC",
+        better="higher",
+        bounds=UNIT,
+        reference=_OPENAUC,
+        kernel=times_kernel,
+        order=28,
+    ),
+    Metric(
+        acc_plus_auroc,
+        label="Accuracy + AUROC",
+        short="accuracy + AUROC",
+        better="higher",
+        bounds=(0.0, 2.0),
+        reference=_OPENAUC,
+        kernel=plus_kernel,
+        order=29,
+    ),
+)

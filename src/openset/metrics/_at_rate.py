@@ -1,5 +1,6 @@
 """Error rates at the threshold that reaches a wanted true positive rate."""
 
+from dataclasses import replace
 from math import ceil
 from typing import Any, Literal
 
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics._ranking_counts import Floats, RankingCounts, both_sides
+from openset.metrics._registry import UNIT, Metric, register
 from openset.scores import Scores
 
 Positive = Literal["known", "unknown"]
@@ -124,3 +126,38 @@ def pick(counts: NDArray[Any], at: NDArray[np.intp]) -> Floats:
     """Read the count at one level per replicate."""
     taken = np.take_along_axis(counts, at[..., None], axis=-1)[..., 0]
     return np.asarray(taken, dtype=np.float64)
+
+
+_FPR = Metric(
+    fpr_at_tpr,
+    label="FPR95, known positive",
+    short="FPR95",
+    better="lower",
+    bounds=UNIT,
+    kernel=fpr_kernel,
+    order=8,
+    aliases=("fpr95",),
+    counts_errors_of="detection",
+)
+register(
+    _FPR,
+    replace(
+        _FPR,
+        key="fpr_at_tpr_unknown",
+        label="FPR95, unknown positive",
+        short="FPR95, unknown positive",
+        params={"positive": "unknown"},
+        order=20,
+        aliases=(),
+    ),
+    Metric(
+        error_at_tpr,
+        label="Detection error at 95 % TPR",
+        short="error at 95 % TPR",
+        better="lower",
+        bounds=UNIT,
+        kernel=error_kernel,
+        order=21,
+        counts_errors_of="detection",
+    ),
+)

@@ -1,5 +1,6 @@
 """Area under the precision-recall curve."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -7,13 +8,12 @@ import numpy as np
 from openset import _check
 from openset.metrics._ranking_counts import (
     Floats,
-    Moments,
     RankingCounts,
     blocks,
     both_sides,
     dot,
-    moments,
 )
+from openset.metrics._registry import UNIT, Metric, register
 from openset.scores import Scores
 
 Positive = Literal["known", "unknown"]
@@ -41,21 +41,14 @@ def aupr(scores: Scores, *, positive: Positive = "known", rule: Rule = "step") -
     return float(kernel(table, positive=positive, rule=rule))
 
 
-def from_moments(
-    table: RankingCounts, sums: Moments, *, positive: Positive = "known"
-) -> Floats:
-    """Compute the step rule from the sums."""
-    if positive == "known":
-        return sums.precision_known / table.n_known
-    return sums.precision_unknown / table.n_unknown
-
-
 def kernel(
     table: RankingCounts, *, positive: Positive = "known", rule: Rule = "step"
 ) -> Floats:
     """Compute it for every replicate."""
+    if rule == "step" and positive == "known":
+        return table.sums.precision_known / table.n_known
     if rule == "step":
-        return from_moments(table, moments(table), positive=positive)
+        return table.sums.precision_unknown / table.n_unknown
     if positive == "unknown":
         table = _swapped(table)
     area = np.zeros(table.known.shape[:-1])
@@ -76,3 +69,27 @@ def _swapped(table: RankingCounts) -> RankingCounts:
     return RankingCounts(
         values=-table.values[reverse], known=unknown, correct=unknown, unknown=known
     )
+
+
+_AUPR = Metric(
+    aupr,
+    label="AUPR, known positive",
+    short="AUPR",
+    better="higher",
+    bounds=UNIT,
+    kernel=kernel,
+    order=9,
+    counts_errors_of="detection",
+    moves_with_prevalence=True,
+)
+register(
+    _AUPR,
+    replace(
+        _AUPR,
+        key="aupr_unknown",
+        label="AUPR, unknown positive",
+        short="AUPR, unknown positive",
+        params={"positive": "unknown"},
+        order=19,
+    ),
+)

@@ -1,12 +1,10 @@
 """Area under the ROC curve, known against unknown."""
 
-from openset.metrics._ranking_counts import (
-    Floats,
-    Moments,
-    RankingCounts,
-    both_sides,
-    moments,
-)
+from math import inf
+
+from openset.metrics._ranking_counts import Floats, RankingCounts, both_sides
+from openset.metrics._registry import UNIT, Metric, register
+from openset.metrics._variance import pair_variance
 from openset.scores import Scores
 
 
@@ -16,7 +14,7 @@ def auroc(scores: Scores) -> float:
     .. math:: \frac{1}{N_k N_u} \sum_{i \in K} \sum_{j \in U}
               \bigl([s_i > s_j] + \tfrac12 [s_i = s_j]\bigr)
 
-    Classes play no part: a sample named wrongly but scored high counts in full. Scores
+    Classes play no part: a misclassified sample that scores high counts in full. Scores
     enter by rank only; they are never squashed, so any range will do.
 
     Examples
@@ -24,16 +22,30 @@ def auroc(scores: Scores) -> float:
     >>> auroc(Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[0.9, 0.2, 0.2]))
     0.75
     """
-    table = both_sides("auroc", scores)
-    return float(from_moments(table, moments(table)))
-
-
-def from_moments(table: RankingCounts, sums: Moments) -> Floats:
-    """Compute it from the pair counts."""
-    pairs = table.n_known * table.n_unknown
-    return (sums.known.won + sums.known.tied / 2) / pairs
+    return float(kernel(both_sides("auroc", scores)))
 
 
 def kernel(table: RankingCounts) -> Floats:
     """Compute it for every replicate."""
-    return from_moments(table, moments(table))
+    pairs = table.n_known * table.n_unknown
+    return (table.sums.known.won + table.sums.known.tied / 2) / pairs
+
+
+def variance(table: RankingCounts) -> tuple[float, float]:
+    """Return its sampling variance; the normal distribution fits it."""
+    return pair_variance(table.sums.known, table.n_known, table.n_unknown), inf
+
+
+register(
+    Metric(
+        auroc,
+        label="AUROC",
+        better="higher",
+        bounds=UNIT,
+        kernel=kernel,
+        variance=variance,
+        order=2,
+        aliases=("auc", "roc_auc"),
+        counts_errors_of="detection",
+    )
+)

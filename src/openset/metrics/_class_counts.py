@@ -22,11 +22,11 @@ class ClassCounts:
     """Counts per known class, shape (..., C), and of the unknowns, shape (...)."""
 
     support: Floats  # known samples of the class
-    closed_hits: Floats  # of these, named rightly when nobody is rejected
-    closed_false: Floats  # known samples of other classes named so
-    hits: Floats  # named rightly and accepted
-    false_known: Floats  # accepted known samples of other classes named so
-    false_unknown: Floats  # accepted unknown samples named so
+    closed_hits: Floats  # of these, classified correctly, without rejection
+    closed_false: Floats  # known samples of other classes, predicted as this one
+    hits: Floats  # accepted and classified correctly
+    false_known: Floats  # accepted known samples of other classes, predicted so
+    false_unknown: Floats  # accepted unknown samples, predicted so
     n_unknown: Floats
 
     @property
@@ -41,7 +41,7 @@ class ClassCounts:
 
     @property
     def accepted_known(self) -> Floats:
-        """Known samples accepted, under whatever name."""
+        """Known samples accepted, whatever the predicted class."""
         return (self.hits + self.false_known).sum(axis=-1)
 
     @property
@@ -61,7 +61,7 @@ class ClassCounts:
 
     @property
     def false(self) -> Floats:
-        """Accepted samples, known or not, named so wrongly."""
+        """Accepted samples, known or unknown, wrongly predicted as the class."""
         return self.false_known + self.false_unknown
 
 
@@ -99,7 +99,7 @@ def class_counts(
 
 
 def closed_recall(scores: Scores) -> tuple[Floats, Floats]:
-    """Return known samples per class, and those of them named rightly."""
+    """Count known samples per class, and those of them classified correctly."""
     classes = scores.classes
     labels = scores.labels
     if classes[-1] != classes.size - 1:

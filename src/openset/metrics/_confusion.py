@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.metrics._class_counts import positions
+from openset.metrics._registry import Metric, register
 from openset.scores import Scores, need_scores
 
 
@@ -18,15 +19,15 @@ class Confusion:
     matrix: NDArray[np.int64]
     classes: NDArray[np.int64]
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return a pandas table with named rows and columns."""
-        pd = _io.optional("Confusion.frame", "pandas", name="tables")
+        pd = _io.optional("Confusion.to_frame", "pandas", name="tables")
         names = [*map(str, self.classes), "unknown"]
         return pd.DataFrame(self.matrix, index=names, columns=names)
 
 
 def confusion(scores: Scores, threshold: float) -> Confusion:
-    r"""Count decisions at a threshold, per true class.
+    r"""Return the counts of decisions at a threshold, by true class.
 
     Entry (i, j) counts samples of class i that are accepted as class j; the last row
     holds unknown samples, the last column rejected ones.
@@ -47,3 +48,8 @@ def confusion(scores: Scores, threshold: float) -> Confusion:
     decided = np.where(scores.known >= threshold, predicted, size - 1)
     counts = np.bincount(label * size + decided, minlength=size * size)
     return Confusion(matrix=counts.reshape(size, size), classes=scores.classes)
+
+
+register(
+    Metric(confusion, label="Confusion matrix", kind="curve", better="neither"),
+)

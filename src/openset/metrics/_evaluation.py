@@ -1,90 +1,38 @@
 """`evaluate`: every metric of one set of scores, from one sort."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from openset import _check, _io
-from openset.metrics import (
-    _at_rate,
-    _aupr,
-    _auroc,
-    _fscore,
-    _imbalance,
-    _nacc,
-    _openauc,
-    _osa,
-    _oscr,
-    _youden,
-)
-from openset.metrics._class_counts import ClassCounts, class_counts
+from openset._types import UndefinedMetricError
+from openset.metrics import _osa, _oscr
+from openset.metrics._class_counts import class_counts
 from openset.metrics._confusion import Confusion, confusion
-from openset.metrics._intervals import (
+from openset.metrics._osa import OSACurve, osa_curve
+from openset.metrics._oscr import OSCRCurve
+from openset.metrics._ranking_counts import RankingCounts, ranking_counts
+from openset.metrics._registry import Metric, get
+from openset.metrics._registry import table as table_of_metrics
+from openset.metrics._sweep import Sweep, sweep
+from openset.metrics.intervals import (
     Interval,
     need_spread,
     on_logit_scale,
     percentile,
     replicates,
+    wilson,
 )
-from openset.metrics._intervals import wilson as _wilson
-from openset.metrics._osa import OSACurve, osa_curve
-from openset.metrics._oscr import OSCRCurve
-from openset.metrics._ranking_counts import (
-    Moments,
-    RankingCounts,
-    moments,
-    ranking_counts,
-)
-from openset.metrics._sweep import Sweep, sweep
-from openset.metrics._variance import pair_variance, partial_variance
 from openset.scores import Scores, need_both_sides
 
-CCR_AT = (0.1, 0.01, 0.001)
-"""False positive rates at which `evaluate` reports the correct classification rate."""
-
-PARTIAL = 0.1
-"""The bound β of the partial OpenAUC that `evaluate` reports."""
-
-# Best over all thresholds: oracles, computed when first asked for (they need the
-# samples in score order, several times the price of everything else together).
-_SWEPT: dict[str, tuple[str, Callable[[ClassCounts], Any]]] = {
-    "f_score_best": ("f_macro", _fscore.kernel),
-    "f_score_micro_best": ("f_micro", partial(_fscore.kernel, average="micro")),
-    "youden_best": ("youden", _youden.kernel),
-    "normalized_accuracy_best": ("nacc_precision", _nacc.kernel),
-    "halfpoint_score_best": ("halfpoint", _imbalance.halfpoint_kernel),
-    "overall_score_best": ("overall", _imbalance.overall_kernel),
-}
-
-# How the bootstrap computes an entry: metric name, parameters.
-_BOOTSTRAPPED: dict[str, tuple[str, dict[str, Any]]] = {
-    "fpr_at_tpr": ("fpr_at_tpr", {}),
-    "fpr_at_tpr_unknown": ("fpr_at_tpr", {"positive": "unknown"}),
-    "error_at_tpr": ("error_at_tpr", {}),
-    "aupr": ("aupr", {}),
-    "aupr_unknown": ("aupr", {"positive": "unknown"}),
-    **{f"ccr_at_fpr_{rate:g}": ("ccr_at_fpr", {"fpr": rate}) for rate in CCR_AT},
-    "acc_times_auroc": ("acc_times_auroc", {}),
-    "acc_plus_auroc": ("acc_plus_auroc", {}),
-    "inner_score": ("inner_score", {}),
-}
-_BOOTSTRAPPED_AT_THRESHOLD: dict[str, tuple[str, dict[str, Any]]] = {
-    "osa": ("osa", {}),
-    "f_score": ("f_score", {}),
-    "f_score_micro": ("f_score", {"average": "micro"}),
-    "youden": ("youden", {}),
-    "youden_binary": ("youden", {"kind": "binary"}),
-    "normalized_accuracy": ("normalized_accuracy", {}),
-    "normalized_accuracy_recall": ("normalized_accuracy", {"aus": "recall"}),
-    "outer_score": ("outer_score", {}),
-    "halfpoint_score": ("halfpoint_score", {}),
-    "overall_score": ("overall_score", {}),
-}
+# What one set of scores, and perhaps a threshold, tell.
+_REPORTED = ("closed", "ranking", "threshold", "oracle", "data")
+_WITH_INTERVALS = ("closed", "ranking", "threshold")
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,15 +53,16 @@ class Evaluation(Mapping[str, float]):
     n_unknown: int
     notes: tuple[str, ...]
     ranking_counts_: RankingCounts = field(repr=False)
+    # Oracles are computed when first asked for: they need the samples in score order,
+    # several times the price of everything else together.
+    oracles_: Mapping[str, Metric] = field(repr=False)
 
     def __getitem__(self, name: str) -> float:
-        if name in _SWEPT:
-            column, kernel = _SWEPT[name]
+        if name in self.oracles_:
+            row = self.oracles_[name]
             # The sweep adds up; counting anew at its threshold gives the exact value.
-            threshold = self.sweep.best(column).threshold
-            return float(
-                kernel(class_counts(self.scores, threshold, caller="evaluate"))
-            )
+            threshold = self.sweep.best(row.best_of).threshold
+            return float(row.function(self.scores, threshold, **row.params))
         try:
             return self.values_[name]
         except KeyError:
@@ -123,16 +72,17 @@ class Evaluation(Mapping[str, float]):
 
     def __iter__(self) -> Iterator[str]:
         yield from self.values_
-        yield from _SWEPT
+        yield from self.oracles_
 
     def __len__(self) -> int:
-        return len(self.values_) + len(_SWEPT)
+        return len(self.values_) + len(self.oracles_)
 
     def __repr__(self) -> str:
+        first = list(self.values_.items())[:3]
+        shown = ", ".join(f"{name}={value:.4f}" for name, value in first)
         return (
             f"Evaluation(n_known={self.n_known}, n_unknown={self.n_unknown}, "
-            f"openauc={self['openauc']:.4f}, auroc={self['auroc']:.4f}, "
-            f"accuracy={self['accuracy']:.4f}, ...{len(self)} metrics)"
+            f"{shown}, ...{len(self)} metrics)"
         )
 
     @cached_property
@@ -204,7 +154,7 @@ class Evaluation(Mapping[str, float]):
 
 
 @runtime_checkable
-class Chosen(Protocol):
+class ChosenThreshold(Protocol):
     """A threshold that knows where it comes from: `openset.thresholds.Threshold`."""
 
     @property
@@ -219,9 +169,10 @@ class Chosen(Protocol):
 
 def evaluate(
     scores: Scores,
-    threshold: float | Chosen | None = None,
+    threshold: float | ChosenThreshold | None = None,
     level: float = 0.95,
     *,
+    metrics: Sequence[str | Metric] | None = None,
     bootstrap: int = 0,
     clusters: Literal["groups"] | None = None,
     rng: np.random.Generator | int = 0,
@@ -239,6 +190,9 @@ def evaluate(
     level
         Confidence level of the intervals: U-statistic variance for AUROC, OpenAUC and
         partial OpenAUC; Wilson's for plain shares.
+    metrics
+        Report these only: keys of the table of metrics, or ``package.module:Name``. By
+        default all that are built in, registered, or offered by installed packages.
     bootstrap
         Number of resampled data sets, at least 2, for intervals of the other metrics;
         0 for none.
@@ -268,17 +222,9 @@ def evaluate(
     if bootstrap:
         remedy = "It is a number of resampled data sets; 0 is for no resampling"
         _check.integer("evaluate", "bootstrap", bootstrap, low=2, remedy=remedy)
-    inner = _imbalance.inner_score(scores)
-    table = ranking_counts(scores)
-    sums = moments(table)
-    values = {"accuracy": float(table.accuracy), "inner_score": inner}
-    values |= _ranking_values(table, sums)
-    intervals = _ranking_intervals(values, table, sums, level)
+    rows = _rows(metrics)
     if threshold is not None:
         threshold = _number(threshold, scores)
-        at_threshold, at_threshold_intervals = _at_threshold(scores, threshold, level)
-        values |= at_threshold
-        intervals |= at_threshold_intervals
     if clusters is not None and not bootstrap:
         msg = _check.must(
             "given with clusters", caller="evaluate", name="bootstrap", got=bootstrap
@@ -286,9 +232,21 @@ def evaluate(
         raise ValueError(msg)
     if clusters is not None:
         need_spread("evaluate", scores, clusters)
+    table = ranking_counts(scores)
+    values, undefined = _values(rows, scores, table, threshold)
+    reported = {row.key: row for row in rows if row.key in values}
+    intervals = {
+        key: _by_formula(row, values[key], table, level)
+        for key, row in reported.items()
+    }
     # One sample a side has no spread to draw from, as it has no variance above.
     if bootstrap and (clusters is not None or min(table.n_known, table.n_unknown) > 1):
-        wanted = _wanted(threshold, everything=clusters is not None)
+        wanted = {
+            key: row
+            for key, row in reported.items()
+            if row.kind in _WITH_INTERVALS
+            and (clusters is not None or not (row.variance or row.share_of))
+        }
         drawn = replicates(
             scores,
             wanted,
@@ -297,7 +255,7 @@ def evaluate(
             clusters=clusters,
             rng=rng,
         )
-        intervals |= {name: percentile(drawn[name], level) for name in wanted}
+        intervals |= {key: percentile(drawn[key], level) for key in wanted}
     kept = {name: interval for name, interval in intervals.items() if interval}
     return Evaluation(
         scores=scores,
@@ -307,13 +265,73 @@ def evaluate(
         level=level,
         n_known=table.n_known,
         n_unknown=table.n_unknown,
-        notes=_notes(table, sums),
+        notes=(*_notes(rows, table), *undefined),
         ranking_counts_=table,
+        oracles_={row.key: row for row in rows if _is_swept(row)},
     )
 
 
-def _number(threshold: float | Chosen, scores: Scores) -> float:
-    if not isinstance(threshold, Chosen):
+def _rows(metrics: Sequence[str | Metric] | None) -> list[Metric]:
+    """Return the rows to report."""
+    if metrics is None:
+        return [row for row in table_of_metrics() if row.kind in _REPORTED]
+    rows = [get(name, caller="evaluate", argument="metrics") for name in metrics]
+    for row in rows:
+        if row.kind not in _REPORTED:
+            msg = _check.must(
+                "one number of one set of scores",
+                caller="evaluate",
+                name="metrics",
+                got=repr(row.key),
+                remedy=f"Call metrics.{row.name}",
+            )
+            raise ValueError(msg)
+    return rows
+
+
+def _is_swept(row: Metric) -> bool:
+    return row.kind == "oracle" and row.kernel is None
+
+
+def _values(
+    rows: Sequence[Metric],
+    scores: Scores,
+    table: RankingCounts,
+    threshold: float | None,
+) -> tuple[dict[str, float], list[str]]:
+    """Compute the rows from shared counts; note those undefined on these data."""
+    counts: dict[str, Any] = {"ranking": table, "oracle": table}
+    if threshold is not None and any(row.kind == "threshold" for row in rows):
+        counts["threshold"] = class_counts(scores, threshold, caller="evaluate")
+    values, undefined = {}, []
+    for row in rows:
+        if _is_swept(row) or (row.kind == "threshold" and threshold is None):
+            continue
+        # What is counted without rejection has a function cheaper than all counts.
+        if row.kernel is not None and row.kind in counts:
+            values[row.key] = float(row.kernel(counts[row.kind], **row.params))
+            continue
+        try:
+            values[row.key] = row.value(scores, threshold)
+        except UndefinedMetricError as error:
+            undefined.append(f"{row.key} is not defined on these data ({error})")
+    return values, undefined
+
+
+def _by_formula(
+    row: Metric, value: float, table: RankingCounts, level: float
+) -> Interval | None:
+    if row.variance is not None:
+        variance, freedom = row.variance(table, **row.params)
+        return on_logit_scale(value, variance, level, freedom=freedom)
+    if row.share_of is not None:
+        n = table.n_known if row.share_of == "known" else table.n_unknown
+        return wilson(round(value * n), n, level)
+    return None
+
+
+def _number(threshold: float | ChosenThreshold, scores: Scores) -> float:
+    if not isinstance(threshold, ChosenThreshold):
         return _check.threshold("evaluate", threshold)
     threshold.check_disjoint(scores, caller="evaluate")
     if threshold.per_class:
@@ -331,9 +349,10 @@ def _number(threshold: float | Chosen, scores: Scores) -> float:
 
 def by_group(
     scores: Scores,
-    threshold: float | Chosen | None = None,
+    threshold: float | ChosenThreshold | None = None,
     level: float = 0.95,
     *,
+    metrics: Sequence[str | Metric] | None = None,
     bootstrap: int = 0,
     rng: np.random.Generator | int = 0,
 ) -> dict[str, Evaluation]:
@@ -360,6 +379,7 @@ def by_group(
             scores.take(~scores.is_unknown | (scores.groups == name)),
             threshold,
             level,
+            metrics=metrics,
             bootstrap=bootstrap,
             rng=rng,
         )
@@ -367,111 +387,26 @@ def by_group(
     }
 
 
-def _ranking_values(table: RankingCounts, sums: Moments) -> dict[str, float]:
-    accuracy, auroc = float(table.accuracy), float(_auroc.from_moments(table, sums))
-    return {
-        "accuracy": accuracy,
-        "auroc": auroc,
-        "openauc": float(_openauc.from_moments(table, sums)),
-        "openauc_strict": float(_openauc.from_moments(table, sums, ties="strict")),
-        "openauc_optimistic": float(
-            _openauc.from_moments(table, sums, ties="optimistic")
-        ),
-        "partial_openauc": float(_openauc.partial_kernel(table, max_fpr=PARTIAL)),
-        "fpr_at_tpr": float(_at_rate.fpr_kernel(table)),
-        "fpr_at_tpr_unknown": float(_at_rate.fpr_kernel(table, positive="unknown")),
-        "error_at_tpr": float(_at_rate.error_kernel(table)),
-        "aupr": float(_aupr.from_moments(table, sums)),
-        "aupr_unknown": float(_aupr.from_moments(table, sums, positive="unknown")),
-        **{
-            f"ccr_at_fpr_{rate:g}": float(_oscr.ccr_kernel(table, fpr=rate))
-            for rate in CCR_AT
-        },
-        "acc_times_auroc": accuracy * auroc,
-        "acc_plus_auroc": accuracy + auroc,
-        "osa_best": _osa.optimum(table).value,
-        "imbalance_ratio": table.n_known / table.n_unknown,
-    }
-
-
-def _ranking_intervals(
-    values: Mapping[str, float], table: RankingCounts, sums: Moments, level: float
-) -> dict[str, Interval | None]:
-    n_known, n_unknown = table.n_known, table.n_unknown
-    variances = {
-        "auroc": pair_variance(sums.known, n_known, n_unknown),
-        "openauc": pair_variance(sums.correct, n_known, n_unknown),
-    }
-    intervals: dict[str, Interval | None] = {
-        name: on_logit_scale(values[name], variance, level)
-        for name, variance in variances.items()
-    }
-    variance, freedom = partial_variance(table, PARTIAL)
-    intervals["partial_openauc"] = on_logit_scale(
-        values["partial_openauc"], variance, level, freedom=freedom
-    )
-    intervals["accuracy"] = _wilson(int(table.n_correct), n_known, level)
-    return intervals
-
-
-def _at_threshold(
-    scores: Scores, threshold: float, level: float
-) -> tuple[dict[str, float], dict[str, Interval | None]]:
-    counts = class_counts(scores, threshold, caller="evaluate")
-    hits, rejected = counts.hits.sum(), counts.rejected_unknown
-    n_known, n_unknown = scores.n_known, scores.n_unknown
-    values = {
-        "ccr": hits / n_known,
-        "urr": rejected / n_unknown,
-        "osa": (hits + rejected) / len(scores),
-        "f_score": _fscore.kernel(counts),
-        "f_score_micro": _fscore.kernel(counts, average="micro"),
-        "youden": _youden.kernel(counts),
-        "youden_binary": _youden.kernel(counts, kind="binary"),
-        "normalized_accuracy": _nacc.kernel(counts),
-        "normalized_accuracy_recall": _nacc.kernel(counts, aus="recall"),
-        "outer_score": _imbalance.outer_kernel(counts),
-        "halfpoint_score": _imbalance.halfpoint_kernel(counts),
-        "overall_score": _imbalance.overall_kernel(counts),
-    }
-    intervals: dict[str, Interval | None] = {
-        "ccr": _wilson(int(hits), n_known, level),
-        "urr": _wilson(int(rejected), n_unknown, level),
-    }
-    return {name: float(value) for name, value in values.items()}, intervals
-
-
-def _wanted(
-    threshold: float | None, *, everything: bool
-) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Name what to bootstrap: what has no formula, or everything."""
-    wanted = dict(_BOOTSTRAPPED)
-    formulas = ["accuracy", "auroc", "openauc", "partial_openauc"]
-    if threshold is not None:
-        wanted |= _BOOTSTRAPPED_AT_THRESHOLD
-        formulas += ["ccr", "urr"]
-    if everything:
-        wanted |= {name: (name, {}) for name in formulas}
-    return wanted
-
-
-def _notes(table: RankingCounts, sums: Moments) -> tuple[str, ...]:
+def _notes(rows: Sequence[Metric], table: RankingCounts) -> list[str]:
     notes = []
-    pairs = table.n_known * table.n_unknown
-    tied = float(sums.known.tied)
+    tied = float(table.sums.known.tied)
     if tied:
+        share = 100 * tied / (table.n_known * table.n_unknown)
         notes.append(
-            f"{100 * tied / pairs:.3g}% of the known-unknown pairs are tied: OpenAUC "
-            f"is between openauc_strict and openauc_optimistic"
+            f"{share:.3g}% of the known-unknown pairs are tied: OpenAUC is between "
+            "openauc_strict and openauc_optimistic"
         )
-    coarse = [rate for rate in CCR_AT if rate * table.n_unknown < 1]
+    coarse = [
+        f"{row.params['fpr']:g}"
+        for row in rows
+        if row.name == "ccr_at_fpr" and row.params["fpr"] * table.n_unknown < 1
+    ]
     if coarse:
-        rates = ", ".join(f"{rate:g}" for rate in coarse)
         notes.append(
-            f"with {table.n_unknown} unknowns, ccr_at_fpr at {rates} is the rate with "
-            f"no unknown accepted"
+            f"with {table.n_unknown} unknowns, ccr_at_fpr at {', '.join(coarse)} is "
+            "the rate with no unknown accepted"
         )
-    return tuple(notes)
+    return notes
 
 
 def _finite(value: Any) -> Any:

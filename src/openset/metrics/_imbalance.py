@@ -12,6 +12,7 @@ from openset.metrics._class_counts import (
     closed_recall,
     ratio,
 )
+from openset.metrics._registry import UNIT, Metric, best, register
 from openset.scores import Scores, need_both_sides, need_known
 
 Base = Literal["balanced_accuracy", "accuracy", "f1"]
@@ -20,7 +21,7 @@ BASES = ("balanced_accuracy", "accuracy", "f1")
 
 
 def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
-    r"""Quality within the known classes when nobody is rejected.
+    r"""Quality within the known classes, without rejection.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ def halfpoint_score(
     base: Base = "balanced_accuracy",
     absent: Absent = "skip",
 ) -> float:
-    r"""Quality within the known classes when a rejected known is an error.
+    r"""Quality within the known classes when rejecting a known sample is an error.
 
     Unknown samples are left out; the mean is over the known classes.
 
@@ -127,7 +128,7 @@ def overall_score(
 
 
 def imbalance_ratio(scores: Scores) -> float:
-    r"""Known samples per unknown sample, :math:`N_k / N_u`.
+    r"""Return the number of known samples per unknown sample.
 
     Far from 1, accuracy and F-scores of known against unknown say little.
 
@@ -202,3 +203,73 @@ def _mean(
         value = ratio(hits, support)
         occurs = support > 0 if only_true else hits + false + support > 0
     return ratio((value * occurs).sum(axis=-1), occurs.sum(axis=-1))
+
+
+_IMBALANCE = "Komorniczak & Ksieniewicz, 2024"
+_HALFPOINT = Metric(
+    halfpoint_score,
+    label="Halfpoint score",
+    short="Halfpoint",
+    kind="threshold",
+    better="higher",
+    bounds=UNIT,
+    reference=_IMBALANCE,
+    kernel=halfpoint_kernel,
+    order=11,
+    aliases=("halfpoint",),
+    counts_errors_of="both",
+)
+_OVERALL = Metric(
+    overall_score,
+    label="Overall score",
+    short="Overall",
+    kind="threshold",
+    better="higher",
+    bounds=UNIT,
+    reference=_IMBALANCE,
+    kernel=overall_kernel,
+    order=12,
+    aliases=("overall",),
+    counts_errors_of="both",
+)
+register(
+    _HALFPOINT,
+    # Unknown samples do not count in it: the best threshold accepts everything.
+    best(_HALFPOINT, counts_errors_of="classification"),
+    _OVERALL,
+    best(_OVERALL),
+    Metric(
+        inner_score,
+        label="Inner score",
+        short="Inner",
+        kind="closed",
+        better="higher",
+        bounds=UNIT,
+        reference=_IMBALANCE,
+        kernel=inner_kernel,
+        order=13,
+        aliases=("inner",),
+        counts_errors_of="classification",
+    ),
+    Metric(
+        outer_score,
+        label="Outer score",
+        short="Outer",
+        kind="threshold",
+        better="higher",
+        bounds=UNIT,
+        reference=_IMBALANCE,
+        kernel=outer_kernel,
+        order=14,
+        aliases=("outer",),
+        counts_errors_of="detection",
+    ),
+    Metric(
+        imbalance_ratio,
+        label="Known samples per unknown sample",
+        short="knowns per unknown",
+        kind="data",
+        better="neither",
+        reference=_IMBALANCE,
+    ),
+)

@@ -1,11 +1,13 @@
 """Normalized accuracy."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from openset import _check
 from openset.metrics._class_counts import ClassCounts, Floats, class_counts, ratio
+from openset.metrics._registry import UNIT, Metric, best, register
 from openset.metrics._sweep import sweep
 from openset.scores import Scores, need_both_sides
 
@@ -19,7 +21,7 @@ def normalized_accuracy(
     balance: float = 0.5,
     aus: AUS = "precision",
 ) -> float:
-    r"""Weighed mean of the accuracies on known (AKS) and unknown (AUS) samples.
+    r"""Weighted mean of the accuracies on known (AKS) and unknown (AUS) samples.
 
     .. math:: \mathrm{NAcc} = \lambda\,\mathrm{AKS} + (1 - \lambda)\,\mathrm{AUS},
               \quad \mathrm{AKS} = \frac{\sum_c (TP_c + TN_c)}
@@ -48,8 +50,8 @@ def normalized_accuracy(
     if isinstance(threshold, str):
         _check.one_of("normalized_accuracy", "threshold", threshold, ["best"])
         need_both_sides("normalized_accuracy", scores)
-        found = sweep(scores, balance=balance).best(f"nacc_{aus}")
-        threshold = found.threshold
+        column = "normalized_accuracy" + "_recall" * (aus == "recall")
+        threshold = sweep(scores, balance=balance).best(column).threshold
     counts = class_counts(scores, threshold, caller="normalized_accuracy")
     return float(kernel(counts, balance=balance, aus=aus))
 
@@ -65,3 +67,30 @@ def kernel(
     rejected = counts.rejected_unknown
     whole = rejected + counts.rejected_known if aus == "precision" else counts.n_unknown
     return balance * on_known + (1 - balance) * ratio(rejected, whole)
+
+
+_PRECISION = Metric(
+    normalized_accuracy,
+    label="Normalized accuracy",
+    short="normalized accuracy",
+    kind="threshold",
+    better="higher",
+    bounds=UNIT,
+    reference="Wang et al., NeurIPS 2022",
+    kernel=kernel,
+    order=26,
+    counts_errors_of="both",
+    moves_with_prevalence=True,
+)
+register(
+    _PRECISION,
+    best(_PRECISION),
+    replace(
+        _PRECISION,
+        key="normalized_accuracy_recall",
+        label="Normalized accuracy, recall",
+        short="normalized acc., recall",
+        params={"aus": "recall"},
+        order=27,
+    ),
+)

@@ -1,5 +1,7 @@
 """OpenAUC, whole and partial: the area under the OSCR curve."""
 
+from dataclasses import replace
+from math import inf
 from typing import Literal
 
 import numpy as np
@@ -8,13 +10,13 @@ from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics._ranking_counts import (
     Floats,
-    Moments,
     RankingCounts,
     blocks,
     both_sides,
     dot,
-    moments,
 )
+from openset.metrics._registry import UNIT, Metric, register
+from openset.metrics._variance import pair_variance, partial_variance
 from openset.scores import Scores
 
 Ties = Literal["half", "strict", "optimistic"]
@@ -23,7 +25,7 @@ TIE_CREDIT = {"strict": 0.0, "half": 0.5, "optimistic": 1.0}
 
 
 def openauc(scores: Scores, *, ties: Ties = "half") -> float:
-    r"""Share of (known, unknown) pairs that are named and ordered rightly.
+    r"""Share of pairs where the known is classified correctly and ranked first.
 
     .. math:: \frac{1}{N_k N_u} \sum_{i \in K} \sum_{j \in U} [\hat y_i = y_i]
               \bigl([s_i > s_j] + \tau [s_i = s_j]\bigr)
@@ -54,19 +56,18 @@ def openauc(scores: Scores, *, ties: Ties = "half") -> float:
     0.3333
     """
     _check.one_of("openauc", "ties", ties, list(TIE_CREDIT))
-    table = both_sides("openauc", scores)
-    return float(from_moments(table, moments(table), ties=ties))
-
-
-def from_moments(table: RankingCounts, sums: Moments, *, ties: Ties = "half") -> Floats:
-    """Compute it from the pair counts."""
-    pairs = table.n_known * table.n_unknown
-    return (sums.correct.won + TIE_CREDIT[ties] * sums.correct.tied) / pairs
+    return float(kernel(both_sides("openauc", scores), ties=ties))
 
 
 def kernel(table: RankingCounts, *, ties: Ties = "half") -> Floats:
     """Compute it for every replicate."""
-    return from_moments(table, moments(table), ties=ties)
+    pairs, counted = table.n_known * table.n_unknown, table.sums.correct
+    return (counted.won + TIE_CREDIT[ties] * counted.tied) / pairs
+
+
+def variance(table: RankingCounts) -> tuple[float, float]:
+    """Return its sampling variance; the normal distribution fits it."""
+    return pair_variance(table.sums.correct, table.n_known, table.n_unknown), inf
 
 
 def partial_openauc(
@@ -138,3 +139,46 @@ def partial_kernel(
         return area / bound
     chance, perfect = bound**2 * table.accuracy / 2, bound * table.accuracy
     return (1 + (area - chance) / (perfect - chance)) / 2
+
+
+_OPENAUC = Metric(
+    openauc,
+    label="OpenAUC",
+    better="higher",
+    bounds=UNIT,
+    reference="Wang et al., NeurIPS 2022",
+    kernel=kernel,
+    variance=variance,
+    order=1,
+    aliases=("oscr",),  # the area under the OSCR curve
+    counts_errors_of="both",
+)
+register(
+    _OPENAUC,
+    *(
+        replace(
+            _OPENAUC,
+            key=f"openauc_{ties}",
+            label=f"OpenAUC, ties {credit}",
+            short=f"OpenAUC, ties {credit}",
+            params={"ties": ties},
+            variance=None,
+            order=order,
+            aliases=(),
+        )
+        for ties, credit, order in (("strict", "lost", 30), ("optimistic", "won", 31))
+    ),
+    Metric(
+        partial_openauc,
+        label="partial OpenAUC, FPR ≤ 0.1",
+        short="partial OpenAUC",
+        params={"max_fpr": 0.1},
+        better="higher",
+        bounds=UNIT,
+        reference="Wang et al., NeurIPS 2022",
+        kernel=partial_kernel,
+        variance=partial_variance,
+        order=17,
+        counts_errors_of="both",
+    ),
+)

@@ -3,21 +3,27 @@
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UndefinedMetricError
-from openset.metrics._ranking_counts import RankingCounts, both_sides
+from openset.metrics._class_counts import ClassCounts
+from openset.metrics._ranking_counts import (
+    Floats,
+    Prefer,
+    RankingCounts,
+    best_level,
+    both_sides,
+)
+from openset.metrics._registry import UNIT, Metric, best, register
 from openset.scores import Scores, need_both_sides, need_known, need_scores
-
-Ties = Literal["smallest", "highest", "widest"]
 
 
 def ccr(scores: Scores, threshold: float) -> float:
-    r"""Correct classification rate: knowns that are named rightly *and* accepted.
+    r"""Correct classification rate: known samples accepted and classified correctly.
 
     .. math:: \mathrm{CCR}(\theta) = \frac{1}{N_k} \sum_{i \in K}
               [\hat y_i = y_i][s_i \ge \theta]
@@ -34,7 +40,7 @@ def ccr(scores: Scores, threshold: float) -> float:
 
 
 def urr(scores: Scores, threshold: float) -> float:
-    r"""Unknown rejection rate: unknowns that fall below the threshold.
+    r"""Unknown rejection rate: unknown samples that score below the threshold.
 
     .. math:: \mathrm{URR}(\theta) = \frac{1}{N_u} \sum_{j \in U} [s_j < \theta]
 
@@ -53,7 +59,7 @@ def urr(scores: Scores, threshold: float) -> float:
 
 
 def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> float:
-    r"""Open-set accuracy: knowns named rightly and unknowns rejected, weighed.
+    r"""Open-set accuracy: weighted mean of the rates :func:`ccr` and :func:`urr`.
 
     .. math:: \mathrm{OSA}(\theta) = \alpha\,\mathrm{CCR}(\theta)
               + (1 - \alpha)\,\mathrm{URR}(\theta)
@@ -127,7 +133,7 @@ class Optimum:
 
     Every threshold in ``(low, high]`` is optimal; `threshold` is a score of the data in
     it (or +inf: reject all). `n_optimal` counts the distinct scores that are optimal:
-    above one, the best is tied and `ties` chose among them.
+    above one, the best is tied and `prefer` chose among them.
     """
 
     value: float
@@ -139,7 +145,7 @@ class Optimum:
 
 
 def osa_optimum(
-    scores: Scores, *, alpha: float | None = None, ties: Ties = "smallest"
+    scores: Scores, *, alpha: float | None = None, prefer: Prefer = "smallest"
 ) -> Optimum:
     r"""Threshold with the largest open-set accuracy, over all there are.
 
@@ -152,7 +158,7 @@ def osa_optimum(
         Labelled scores with knowns and unknowns.
     alpha
         As in :func:`osa`.
-    ties
+    prefer
         Which optimal score to return: the ``"smallest"`` (accepts most), the
         ``"highest"``, or the right end of the ``"widest"`` optimal interval.
 
@@ -163,18 +169,18 @@ def osa_optimum(
     >>> best.value, best.threshold, best.n_optimal
     (0.75, 2.0, 2)
     """
-    _check.one_of("osa_optimum", "ties", ties, ["smallest", "highest", "widest"])
+    _check.one_of("osa_optimum", "prefer", prefer, ["smallest", "highest", "widest"])
     table = both_sides("osa_optimum", scores)
-    return optimum(table, alpha=alpha, ties=ties)
+    return optimum(table, alpha=alpha, prefer=prefer)
 
 
 def optimum(
-    table: RankingCounts, *, alpha: float | None = None, ties: Ties = "smallest"
+    table: RankingCounts, *, alpha: float | None = None, prefer: Prefer = "smallest"
 ) -> Optimum:
     """Find the best level."""
     weight = _alpha("osa_optimum", alpha, table.n_known, table.n_unknown)
     at, start, stop, n_optimal = best_level(
-        table.values, _gain(table, weight), ties=ties
+        table.values, _gain(table, weight), prefer=prefer
     )
     correct, unknown = int(table.correct[at]), int(table.unknown[at])
     value = weight * Fraction(correct, table.n_known)
@@ -194,7 +200,7 @@ def oosa(
     calibration: Scores,
     *,
     alpha: float | None = None,
-    ties: Ties = "smallest",
+    prefer: Prefer = "smallest",
 ) -> float:
     r"""Operational open-set accuracy: threshold from calibration, value on the test.
 
@@ -210,7 +216,7 @@ def oosa(
     alpha
         Weight of the known side on both sets. By default each set uses its own share
         of knowns.
-    ties
+    prefer
         As in :func:`osa_optimum`.
 
     Examples
@@ -227,8 +233,25 @@ def oosa(
         )
         raise ValueError(msg)
     need_both_sides("oosa", scores)
-    chosen = osa_optimum(calibration, alpha=alpha, ties=ties)
+    chosen = osa_optimum(calibration, alpha=alpha, prefer=prefer)
     return osa(scores, chosen.threshold, alpha=alpha)
+
+
+def ccr_kernel(counts: ClassCounts) -> Floats:
+    """Compute it for every replicate."""
+    return counts.hits.sum(axis=-1) / counts.n_known
+
+
+def urr_kernel(counts: ClassCounts) -> Floats:
+    """Compute it for every replicate."""
+    return counts.rejected_unknown / counts.n_unknown
+
+
+def osa_kernel(counts: ClassCounts, *, alpha: float | None = None) -> Floats:
+    """Compute it for every replicate."""
+    if alpha is None:  # one division: the value is as exact as a float can be
+        return (counts.hits.sum(axis=-1) + counts.rejected_unknown) / counts.n
+    return alpha * ccr_kernel(counts) + (1 - alpha) * urr_kernel(counts)
 
 
 def _alpha(caller: str, alpha: float | None, n_known: int, n_unknown: int) -> Fraction:
@@ -255,30 +278,71 @@ def _gain(table: RankingCounts, weight: Fraction) -> NDArray[Any]:
     return float(for_known) * table.correct - float(for_unknown) * table.unknown
 
 
-def best_level(
-    values: NDArray[np.float64], gain: NDArray[Any], *, ties: Ties = "smallest"
-) -> tuple[int, int, int, int]:
-    """Pick the level with the largest gain: its index, its run, how many are as good.
+def _best_osa(table: RankingCounts) -> float:
+    return optimum(table).value
 
-    `values` fall from +inf (reject all). The run ``start..stop-1`` of optimal levels
-    around the pick is an interval of thresholds that are all optimal.
-    """
-    # With a score of +inf no threshold rejects all: entry 0 is then out of reach.
-    first = 1 if values.size > 1 and values[1] == np.inf else 0
-    best = np.flatnonzero(gain[first:] == gain[first:].max()) + first
-    breaks = np.flatnonzero(np.diff(best) > 1) + 1
-    runs = np.split(best, breaks)
-    if ties == "highest":
-        run = runs[0]
-    elif ties == "smallest":
-        run = runs[-1]
-    else:
-        # Reject-all and accept-all reach to infinity: not "wide", just one-sided.
-        lows = np.append(values, -np.inf)[[run[-1] + 1 for run in runs]]
-        highs = values[[run[0] for run in runs]]
-        is_finite = np.isfinite(lows) & np.isfinite(highs)
-        width = np.full(len(runs), -1.0)
-        width[is_finite] = highs[is_finite] - lows[is_finite]
-        run = runs[int(np.argmax(width))]
-    at = run[-1] if ties == "smallest" else run[0]
-    return int(at), int(run[0]), int(run[-1]) + 1, best.size
+
+_POSTMAX = "Cruz et al., ECCV 2024"
+_OSA = Metric(
+    osa,
+    label="Open-set accuracy (OSA)",
+    short="OSA",
+    kind="threshold",
+    better="higher",
+    bounds=UNIT,
+    reference=_POSTMAX,
+    kernel=osa_kernel,
+    order=5,
+    aliases=("open_set_accuracy",),
+    counts_errors_of="both",
+    moves_with_prevalence=True,
+)
+register(
+    Metric(
+        oosa,
+        label="Operational open-set accuracy (OOSA)",
+        short="OOSA",
+        kind="operational",
+        better="higher",
+        bounds=UNIT,
+        reference=_POSTMAX,
+        order=4,
+        counts_errors_of="both",
+        moves_with_prevalence=True,
+    ),
+    _OSA,
+    best(_OSA, kernel=_best_osa),  # needs no sweep
+    Metric(
+        ccr,
+        label="Correct classification (CCR)",
+        short="CCR",
+        kind="threshold",
+        better="higher",
+        bounds=UNIT,
+        reference="Dhamija et al., NeurIPS 2018",
+        kernel=ccr_kernel,
+        share_of="known",
+        order=6,
+        counts_errors_of="both",
+    ),
+    Metric(
+        urr,
+        label="Unknown rejection rate (URR)",
+        short="URR",
+        kind="threshold",
+        better="higher",
+        bounds=UNIT,
+        reference=_POSTMAX,
+        kernel=urr_kernel,
+        share_of="unknown",
+        order=7,
+        counts_errors_of="detection",
+    ),
+    Metric(
+        osa_curve,
+        label="Open-set accuracy over all thresholds",
+        kind="curve",
+        better="neither",
+        reference=_POSTMAX,
+    ),
+)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset.metrics._at_rate import last_within, pick
 from openset.metrics._ranking_counts import Floats, RankingCounts, both_sides
+from openset.metrics._registry import UNIT, Metric, register
 from openset.scores import Scores
 
 
@@ -85,3 +86,31 @@ def ccr_kernel(table: RankingCounts, *, fpr: float = 0.1) -> Floats:
     allowed = floor(_check.fraction(fpr) * table.n_unknown)
     at = last_within(table.unknown, allowed)
     return pick(table.correct, at) / table.n_known
+
+
+_DHAMIJA = "Dhamija et al., NeurIPS 2018"
+register(
+    *(
+        Metric(
+            ccr_at_fpr,
+            key=f"ccr_at_fpr_{fpr:g}",
+            label=f"CCR at FPR {fpr:g}",
+            short=f"CCR@{fpr:g}",
+            params={"fpr": fpr},
+            better="higher",
+            bounds=UNIT,
+            reference=_DHAMIJA,
+            kernel=ccr_kernel,
+            order=order,
+            counts_errors_of="both",
+        )
+        for fpr, order in ((0.1, 15), (0.01, 16), (0.001, 18))
+    ),
+    Metric(
+        oscr_curve,
+        label="OSCR curve",
+        kind="curve",
+        better="neither",
+        reference=_DHAMIJA,
+    ),
+)

@@ -7,7 +7,8 @@ return one value per replicate.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,9 @@ from openset.scores import Scores, need_both_sides
 
 Floats: TypeAlias = NDArray[np.float64]
 """A value per replicate: shape () for plain data."""
+
+Prefer: TypeAlias = Literal["smallest", "highest", "widest"]
+"""Which of several equally good thresholds to take."""
 
 # Levels handled at a time: a dozen float64 temporaries of this length stay in cache.
 _BLOCK = 1 << 15
@@ -52,6 +56,11 @@ class RankingCounts:
     def accuracy(self) -> Floats:
         """Share of known samples whose class is right."""
         return self.n_correct / self.n_known
+
+    @cached_property
+    def sums(self) -> "RankingSums":
+        """What several metrics share, added up when first asked for."""
+        return _added_up(self)
 
 
 def ranking_counts(scores: Scores) -> RankingCounts:
@@ -165,7 +174,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class RankingSums:
     """All sums the ranking metrics need, from one pass over the levels."""
 
     known: Pairs
@@ -174,7 +183,7 @@ class Moments:
     precision_unknown: Floats
 
 
-def moments(table: RankingCounts) -> Moments:
+def _added_up(table: RankingCounts) -> RankingSums:
     """Add up everything in one pass over memory."""
     n_known, n_unknown = table.n_known, table.n_unknown
     shape = table.unknown.shape[:-1]
@@ -200,9 +209,47 @@ def moments(table: RankingCounts) -> Moments:
         below_unknown = n_unknown - block.unknown_above
         below = below_unknown + (n_known - block.known_above)
         total["pu"] += dot(block.d_unknown, below_unknown / np.maximum(below, 1))
-    return Moments(
+    return RankingSums(
         known=Pairs(*sums["known"]),
         correct=Pairs(*sums["correct"]),
         precision_known=total["pk"],
         precision_unknown=total["pu"],
     )
+
+
+class BestLevel(NamedTuple):
+    """Where a gain is largest: level `at`, in the run ``start..stop-1`` of equals.
+
+    The run is an interval of thresholds that are all optimal; `n_optimal` counts the
+    optimal levels in all runs.
+    """
+
+    at: int
+    start: int
+    stop: int
+    n_optimal: int
+
+
+def best_level(
+    values: NDArray[np.float64], gain: NDArray[Any], *, prefer: Prefer = "smallest"
+) -> BestLevel:
+    """Pick the level with the largest gain; `values` fall from +inf (reject all)."""
+    # With a score of +inf no threshold rejects all: entry 0 is then out of reach.
+    first = 1 if values.size > 1 and values[1] == np.inf else 0
+    best = np.flatnonzero(gain[first:] == gain[first:].max()) + first
+    breaks = np.flatnonzero(np.diff(best) > 1) + 1
+    runs = np.split(best, breaks)
+    if prefer == "highest":
+        run = runs[0]
+    elif prefer == "smallest":
+        run = runs[-1]
+    else:
+        # Reject-all and accept-all reach to infinity: not "wide", just one-sided.
+        lows = np.append(values, -np.inf)[[run[-1] + 1 for run in runs]]
+        highs = values[[run[0] for run in runs]]
+        is_finite = np.isfinite(lows) & np.isfinite(highs)
+        width = np.full(len(runs), -1.0)
+        width[is_finite] = highs[is_finite] - lows[is_finite]
+        run = runs[int(np.argmax(width))]
+    at = run[-1] if prefer == "smallest" else run[0]
+    return BestLevel(int(at), int(run[0]), int(run[-1]) + 1, best.size)

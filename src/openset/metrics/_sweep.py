@@ -23,6 +23,7 @@ class Best:
 class Sweep:
     """One column per metric, one row per distinct threshold, strictest first.
 
+    Columns are named by the keys of the metrics.
     Row 0 rejects everything (threshold +inf). `urr` is the true positive rate of the
     unknown class, the horizontal axis of Fig. 1 of the OpenAUC paper.
     """
@@ -31,16 +32,16 @@ class Sweep:
     ccr: Floats
     urr: Floats
     osa: Floats
-    f_macro: Floats
-    f_macro_f: Floats
-    f_micro: Floats
+    f_score: Floats
+    f_score_macro_f: Floats
+    f_score_micro: Floats
     youden: Floats
     youden_binary: Floats
-    nacc_precision: Floats
-    nacc_recall: Floats
-    outer: Floats
-    halfpoint: Floats
-    overall: Floats
+    normalized_accuracy: Floats
+    normalized_accuracy_recall: Floats
+    outer_score: Floats
+    halfpoint_score: Floats
+    overall_score: Floats
 
     def best(self, name: str) -> Best:
         """Return the largest value of a column; the smallest threshold on ties."""
@@ -54,9 +55,9 @@ class Sweep:
         at = int(np.flatnonzero(column[first:] >= best)[-1]) + first
         return Best(value=float(column[at]), threshold=float(self.thresholds[at]))
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return a pandas table, one row per threshold."""
-        pd = _io.optional("Sweep.frame", "pandas", name="tables")
+        pd = _io.optional("Sweep.to_frame", "pandas", name="tables")
         return pd.DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
 
 
@@ -79,7 +80,7 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
     >>> table = sweep(Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 2, 1]))
     >>> table.thresholds, table.urr
     (array([inf,  3.,  2.,  1.]), array([1., 1., 1., 0.]))
-    >>> table.best("f_macro")
+    >>> table.best("f_score")
     Best(value=1.0, threshold=2.0)
     """
     need_both_sides("sweep", scores)
@@ -121,16 +122,16 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
         ccr=hits / n_known,
         urr=urr,
         osa=weight * hits / n_known + (1 - weight) * urr,
-        f_macro=ratio(2 * mean_precision * mean_recall, mean_precision + mean_recall),
-        f_macro_f=at_levels(f_of_class) / n_classes,
-        f_micro=ratio(2 * hits, taken + n_known),
+        f_score=ratio(2 * mean_precision * mean_recall, mean_precision + mean_recall),
+        f_score_macro_f=at_levels(f_of_class) / n_classes,
+        f_score_micro=ratio(2 * hits, taken + n_known),
         youden=mean_recall + has_negatives - fpr_sum / n_classes - 1,
         youden_binary=accepted_known / n_known - false_unknown / n_unknown,
-        nacc_precision=balance * on_known + (1 - balance) * aus,
-        nacc_recall=balance * on_known + (1 - balance) * urr,
-        outer=(accepted_known / n_known + urr) / 2,
-        halfpoint=recall_sum / n_true,
-        overall=(recall_sum + urr) / (n_true + 1),
+        normalized_accuracy=balance * on_known + (1 - balance) * aus,
+        normalized_accuracy_recall=balance * on_known + (1 - balance) * urr,
+        outer_score=(accepted_known / n_known + urr) / 2,
+        halfpoint_score=recall_sum / n_true,
+        overall_score=(recall_sum + urr) / (n_true + 1),
     )
 
 

@@ -1,8 +1,9 @@
 r"""Sampling variance of AUROC, OpenAUC and partial OpenAUC.
 
 All three are two-sample U-statistics: the mean over (known i, unknown j) of a kernel
-:math:`h_{ij} = c_i \phi(k_i, u_j)`, with :math:`c_i` = 1 for AUROC and "named rightly"
-otherwise. With placement values :math:`V_i = \operatorname{mean}_j h_{ij}` and
+:math:`h_{ij} = c_i \phi(k_i, u_j)`, where :math:`c_i` is 1 for AUROC, and for the
+others 1 if i is classified correctly and 0 if not. With placement values
+:math:`V_i = \operatorname{mean}_j h_{ij}` and
 :math:`W_j = \operatorname{mean}_i h_{ij}`,
 
 .. math:: \operatorname{Var} = \frac{\zeta_{10}}{N_k} + \frac{\zeta_{01}}{N_u}

@@ -1,11 +1,13 @@
 """Youden's index."""
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from openset import _check
 from openset.metrics._class_counts import ClassCounts, Floats, class_counts, ratio
+from openset.metrics._registry import Metric, best, register
 from openset.metrics._sweep import sweep
 from openset.scores import Scores, need_both_sides
 
@@ -55,3 +57,32 @@ def kernel(counts: ClassCounts, *, kind: Kind = "classes") -> Floats:
     negatives = np.asarray(counts.n)[..., None] - counts.support
     specificity = ratio(negatives - counts.false, negatives).mean(axis=-1)
     return recall + specificity - 1
+
+
+_CLASSES = Metric(
+    youden,
+    label="Youden's index",
+    short="Youden",
+    kind="threshold",
+    better="higher",
+    bounds=(-1.0, 1.0),
+    reference="Wang et al., NeurIPS 2022",
+    kernel=kernel,
+    order=24,
+    counts_errors_of="both",
+    moves_with_prevalence=True,
+)
+register(
+    _CLASSES,
+    best(_CLASSES),
+    replace(
+        _CLASSES,
+        key="youden_binary",
+        label="Youden, known/unknown",
+        short="Youden, known/unknown",
+        params={"kind": "binary"},
+        order=25,
+        counts_errors_of="detection",
+        moves_with_prevalence=False,
+    ),
+)

@@ -1,7 +1,7 @@
 """Figures and tables for papers: the numbers first, then the drawing.
 
-Every display has `frame()` (its numbers), `plot()` (matplotlib: PNG, SVG, PDF), `svg()`
-(for web pages) and shows itself in notebooks; `write` puts them on one page.
+Every display has `to_frame()` (its numbers), `plot()` (matplotlib: PNG, SVG, PDF),
+`svg()` (for web pages) and shows itself in notebooks; `write` puts them on one page.
 """
 
 from openset.report._curves import oscr, roc

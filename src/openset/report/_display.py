@@ -26,7 +26,7 @@ class Brief:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Display:
-    """A figure as its numbers; `frame`, `plot`, `svg` and notebooks show it.
+    """A figure as its numbers; `to_frame`, `plot`, `svg` and notebooks show it.
 
     `columns` hold every number, tidy; `charts` what is drawn of them; `brief` is the
     short table that stands beside the figure on a page.
@@ -50,9 +50,9 @@ class Display:
         n = len(next(iter(self.columns.values())))
         return f"Display({self.title!r}, {n} rows: {', '.join(self.columns)})"
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return all numbers as a pandas table."""
-        pd = _io.optional("Display.frame", "pandas", name="tables")
+        pd = _io.optional("Display.to_frame", "pandas", name="tables")
         return pd.DataFrame(dict(self.columns))
 
     def plot(self, path: str | Path | None = None) -> Any:

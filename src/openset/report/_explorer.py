@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset.metrics._class_counts import positions
-from openset.metrics._osa import optimum
-from openset.metrics._ranking_counts import ranking_counts
+from openset.metrics.counts import optimum, positions, ranking_counts
 from openset.report._rejection import class_name
 from openset.report._report_data import Run
 from openset.report._svg import readable

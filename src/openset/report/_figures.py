@@ -14,7 +14,7 @@ from openset.report._curves import oscr, roc
 from openset.report._display import Brief, Display
 from openset.report._histogram import histogram
 from openset.report._inconsistency import metric_against_unknown_tpr
-from openset.report._leaderboard import Board, label
+from openset.report._leaderboard import Board
 from openset.report._learning_curves import learning_curves, sensitivity
 from openset.report._operating_curves import osa_over_urr
 from openset.report._regions import REGIONS, Regions, confusion_regions
@@ -264,7 +264,8 @@ def _sensitivity(material: Material, parameter: str, headline: str) -> Figure | 
     if settings.get(family, 0) < 2:
         return None
     few = dict(list(families[family].items())[:MOST_METHODS])
-    shown = sensitivity(few, parameter=readable(parameter, 40), metric=label(headline))
+    name = material.headings.text(headline)
+    shown = sensitivity(few, parameter=readable(parameter, 40), metric=name)
     text = (
         f"{readable(family)}: mean over repeats; the band is one standard deviation "
         "(as in Fig. 2 of the OpenAUC paper)."

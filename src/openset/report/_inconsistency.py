@@ -1,36 +1,25 @@
 """Metrics at a threshold against how many unknowns it finds."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 
 import numpy as np
 
 from openset import _check
-from openset.metrics import sweep
+from openset.metrics import Sweep, get, sweep
 from openset.report._chart import Chart, Line, Mark
 from openset.report._display import Brief, Display, several, stacked
 from openset.scores import Scores
 
-NAMES = {
-    "f_macro": "open-set F",
-    "youden": "Youden's index",
-    "nacc_precision": "normalized accuracy",
-    "osa": "open-set accuracy",
-    "ccr": "correct classification rate",
-    "f_macro_f": "open-set F, mean of classes",
-    "f_micro": "open-set F, micro",
-    "youden_binary": "Youden, known/unknown",
-    "nacc_recall": "normalized accuracy, recall",
-    "outer": "Outer score",
-    "halfpoint": "Halfpoint score",
-    "overall": "Overall score",
-}
-"""Columns of `metrics.sweep`, and what to call them."""
+_COLUMNS = [
+    field.name for field in fields(Sweep) if field.name not in ("thresholds", "urr")
+]
 
 
 def metric_against_unknown_tpr(
     scores: Scores | Mapping[str, Scores],
     *,
-    metrics: Sequence[str] = ("f_macro", "youden", "nacc_precision", "osa"),
+    metrics: Sequence[str] = ("f_score", "youden", "normalized_accuracy", "osa"),
 ) -> Display:
     """Show each metric over the unknown rejection rate; dots mark where each is best.
 
@@ -42,7 +31,7 @@ def metric_against_unknown_tpr(
     scores
         One `Scores`, or several by name: one panel each.
     metrics
-        Columns of :func:`openset.metrics.sweep`.
+        Columns of :func:`openset.metrics.sweep`: keys of metrics at a threshold.
 
     References
     ----------
@@ -58,7 +47,8 @@ def metric_against_unknown_tpr(
     """
     caller = "report.metric_against_unknown_tpr"
     for metric in metrics:
-        _check.one_of(caller, "metrics", metric, list(NAMES))
+        _check.one_of(caller, "metrics", metric, _COLUMNS)
+    names = {metric: get(metric).label for metric in metrics}
     table = several(caller, scores)
     charts, parts, rows = [], {}, []
     for name, one in table.items():
@@ -77,7 +67,7 @@ def metric_against_unknown_tpr(
             )
             # From the accepting end: the eye reads from left to right.
             lines.append(
-                Line(name=NAMES[metric], x=swept.urr[::-1], y=column[::-1], colour=i)
+                Line(name=names[metric], x=swept.urr[::-1], y=column[::-1], colour=i)
             )
             marks.append(
                 Mark(
@@ -88,7 +78,7 @@ def metric_against_unknown_tpr(
                     colour=i,
                 )
             )
-            rows.append((name, NAMES[metric], best.threshold, best.value, at))
+            rows.append((name, names[metric], best.threshold, best.value, at))
         charts.append(
             Chart(
                 title=name if len(table) > 1 else "",

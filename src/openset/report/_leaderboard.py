@@ -5,43 +5,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from openset._types import ArtefactError
-from openset.metrics import REGISTRY
-from openset.report._report_data import Run
-
-LABELS = {
-    "openauc": "OpenAUC",
-    "auroc": "AUROC",
-    "accuracy": "accuracy",
-    "oosa": "OOSA",
-    "osa": "OSA",
-    "ccr": "CCR",
-    "urr": "URR",
-    "fpr_at_tpr": "FPR95",
-    "aupr": "AUPR",
-    "f_score": "F",
-    "halfpoint_score": "Halfpoint",
-    "overall_score": "Overall",
-    "inner_score": "Inner",
-    "outer_score": "Outer",
-    "ccr_at_fpr_0.1": "CCR@0.1",
-    "ccr_at_fpr_0.01": "CCR@0.01",
-    "partial_openauc": "partial OpenAUC",
-    "ccr_at_fpr_0.001": "CCR@0.001",
-    "aupr_unknown": "AUPR, unknown positive",
-    "fpr_at_tpr_unknown": "FPR95, unknown positive",
-    "error_at_tpr": "error at 95 % TPR",
-    "f_score_micro": "F, micro",
-    "youden": "Youden",
-    "youden_binary": "Youden, known/unknown",
-    "normalized_accuracy": "normalized accuracy",
-    "normalized_accuracy_recall": "normalized acc., recall",
-    "acc_times_auroc": "accuracy · AUROC",
-    "acc_plus_auroc": "accuracy + AUROC",
-    "openauc_strict": "OpenAUC, ties lost",
-    "openauc_optimistic": "OpenAUC, ties won",
-    "imbalance_ratio": "knowns per unknown",
-}
-"""Metrics in the order in which a leaderboard shows them, and what it calls them."""
+from openset.report._report_data import Headings, Run
 
 _MOST = 7
 
@@ -86,18 +50,7 @@ class Overview:
         return [own[protocol] for own in self.scores.values() if protocol in own]
 
 
-def label(metric: str) -> str:
-    """Return what people call a metric."""
-    return LABELS.get(metric, metric.replace("_", " "))
-
-
-def is_lower_better(metric: str) -> bool:
-    """Tell which way is up, from the registry; variants follow the metric they vary."""
-    fitting = [name for name in REGISTRY if metric.startswith(name)]
-    return bool(fitting) and REGISTRY[max(fitting, key=len)].better == "lower"
-
-
-def board(runs: Sequence[Run], headline: str) -> Board:
+def board(runs: Sequence[Run], headline: str, headings: Headings) -> Board:
     """Aggregate the runs of one protocol."""
     values: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
@@ -106,7 +59,11 @@ def board(runs: Sequence[Run], headline: str) -> Board:
             of_method.setdefault(metric, []).append(run)
     present = {metric for of_method in values.values() for metric in of_method}
     chosen = [headline] if headline in present else []
-    chosen += [name for name in LABELS if name in present and name != headline]
+    chosen += [
+        key
+        for key, heading in headings.items()
+        if key in present and key != headline and heading.better != "neither"
+    ]
     if "oosa" in chosen and headline != "osa":  # one of the two tells enough
         chosen = [name for name in chosen if name != "osa"]
     chosen = (chosen or sorted(present))[:_MOST]
@@ -118,7 +75,8 @@ def board(runs: Sequence[Run], headline: str) -> Board:
         for method, of_method in values.items()
     }
     for metric in chosen:
-        _rank({name: own for name, own in scores.items() if metric in own}, metric)
+        of_metric = {name: own for name, own in scores.items() if metric in own}
+        _rank(of_metric, metric, headings.sign(metric))
     first = chosen[0]
     order = sorted(
         scores,
@@ -164,9 +122,8 @@ def _score(runs: Sequence[Run], metric: str) -> Score:
     return Score(mean, spread, mean - spread, mean + spread, len(found))
 
 
-def _rank(scores: Mapping[str, dict[str, Score]], metric: str) -> None:
+def _rank(scores: Mapping[str, dict[str, Score]], metric: str, sign: int) -> None:
     """Give every method its place; equal to the last shown digit is equal."""
-    sign = 1 if is_lower_better(metric) else -1
     shown = {name: round(own[metric].mean, 4) * sign for name, own in scores.items()}
     for name, own in scores.items():
         old = own[metric]

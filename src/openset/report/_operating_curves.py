@@ -36,9 +36,9 @@ class OperatingCurves:
     methods: Mapping[str, OperatingCurve]
     alpha: float
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return a pandas table: method, kind (curve, operational, best), urr, osa."""
-        pd = _io.optional("OperatingCurves.frame", "pandas", name="tables")
+        pd = _io.optional("OperatingCurves.to_frame", "pandas", name="tables")
         return pd.DataFrame(self._columns())
 
     def _columns(self) -> dict[str, NDArray[Any]]:

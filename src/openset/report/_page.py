@@ -17,7 +17,7 @@ from openset.report._figures import (
     training,
     view,
 )
-from openset.report._leaderboard import Board, label
+from openset.report._leaderboard import Board
 from openset.report._report_data import Material, Run
 from openset.report._svg import STYLE, readable
 
@@ -79,7 +79,7 @@ def render(source: str | Path, *, threshold: float | None = None) -> str:
     environment.filters |= {
         "number": number_text,
         "plain": readable,
-        "label": label,
+        "label": material.headings.text,
         "whisker": _whisker,
     }
     script = (_HERE / "page.js").read_text("utf-8")
@@ -103,7 +103,7 @@ def _content(material: Material) -> dict[str, Any]:
     for run in material.runs:
         by_protocol.setdefault(run.protocol, []).append(run)
     boards = {
-        protocol: _leaderboard.board(runs, material.headline)
+        protocol: _leaderboard.board(runs, material.headline, material.headings)
         for protocol, runs in by_protocol.items()
     }
     headline = next(iter(boards.values())).metrics[0]
@@ -139,7 +139,7 @@ def _content(material: Material) -> dict[str, Any]:
         if len(boards) > 1
         else None,
         "views": views,
-        "metrics": _metrics(material.runs),
+        "metrics": _metrics(material),
         "n_hidden_views": max(len(boards) - MOST_VIEWS, 0),
         "training": training(material, headline),
         "cells": packed.cells,
@@ -149,14 +149,13 @@ def _content(material: Material) -> dict[str, Any]:
     }
 
 
-def _metrics(runs: Sequence[Run]) -> list[tuple[str, Any]]:
+def _metrics(material: Material) -> list[tuple[str, Any]]:
     """Return all metrics of a lone run: with one row there is no race."""
-    if len(runs) > 1:
+    if len(material.runs) > 1:
         return []
-    values = runs[0].values
-    first = [name for name in _leaderboard.LABELS if name in values]
-    rest = [name for name in values if name not in first]
-    return [(label(name), values[name]) for name in (*first, *rest)]
+    values, headings = material.runs[0].values, material.headings
+    keys = dict.fromkeys([key for key in headings if key in values] + list(values))
+    return [(headings.text(key), values[key]) for key in keys]
 
 
 def _reference(runs: Sequence[Run], board: Board) -> list[Run]:

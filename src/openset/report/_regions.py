@@ -43,10 +43,10 @@ class Regions:
         rows = support > 0
         return float((np.diag(matrix)[rows] / support[rows]).mean())
 
-    def frame(self, region: str = "overall") -> Any:
+    def to_frame(self, region: str = "overall") -> Any:
         """Return a region as a pandas table with named rows and columns."""
-        pd = _io.optional("Regions.frame", "pandas", name="tables")
-        matrix = self._matrix("Regions.frame", region)
+        pd = _io.optional("Regions.to_frame", "pandas", name="tables")
+        matrix = self._matrix("Regions.to_frame", region)
         names = self.names(region)
         return pd.DataFrame(matrix, index=names, columns=names)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from openset import _check
-from openset.metrics._intervals import wilson
+from openset.metrics.intervals import wilson
 from openset.report._chart import Bar, Bars
 from openset.report._display import Brief, Display, from_records, one_set
 from openset.scores import Scores

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from openset import checks, runs
+from openset import _check, checks, runs
 from openset._types import ArtefactError
 from openset.checks import Finding
-from openset.metrics import evaluate
+from openset.metrics import evaluate, table
 from openset.results import Results
 from openset.scores import Scores
 from openset.thresholds import Threshold
@@ -78,6 +78,52 @@ class Run:
         return runs.read_scores(path)
 
 
+@dataclass(frozen=True)
+class Heading:
+    """What to call a metric, and which way it is better."""
+
+    text: str
+    better: str  # "higher", "lower" or "neither"
+
+
+class Headings(dict[str, Heading]):
+    """Headings of metrics by key, in the order in which a leaderboard shows them.
+
+    They come from the table of metrics. A study may have metrics that are not
+    installed here: its ``study.json`` says what they are, ``{"metrics": {"nll":
+    {"label": "NLL", "better": "lower"}}}``.
+    """
+
+    def __init__(self, said: Any = None) -> None:
+        super().__init__({row.key: Heading(row.short, row.better) for row in table()})
+        for key, one in said.items() if isinstance(said, Mapping) else ():
+            if key not in self and isinstance(one, Mapping):
+                better = one.get("better", "neither")
+                options = ["higher", "lower", "neither"]
+                _check.one_of("report", f"better of {key!r}", better, options)
+                self[key] = Heading(str(one.get("label", key)), better)
+
+    def text(self, key: str) -> str:
+        """Return what people call a metric."""
+        return self[key].text if key in self else key.replace("_", " ")
+
+    def sign(self, key: str) -> int:
+        """Return -1 if higher values are better, 1 if lower ones are."""
+        better = self[key].better if key in self else "neither"
+        if better == "neither":
+            said = {"metrics": {key: {"better": "lower"}}}
+            msg = _check.must(
+                "known",
+                caller="report",
+                name=f"which way {key!r} is better",
+                got="a metric that does not say",
+                remedy=f"Install the package it comes from, or add to study.json: "
+                f"{json.dumps(said)}",
+            )
+            raise ValueError(msg)
+        return -1 if better == "higher" else 1
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Material:
     """All runs of a study, and what is said about them."""
@@ -85,6 +131,7 @@ class Material:
     title: str
     runs: tuple[Run, ...]
     headline: str = HEADLINE
+    headings: Headings = field(default_factory=Headings)
     n_failed: int = 0
     folder: Path | None = None
 
@@ -103,8 +150,10 @@ def read(path: str | Path, *, threshold: float | None = None) -> Material:
         headline = str(said.get("headline") or HEADLINE)
         title = str(said.get("name") or path.resolve().name)
         if (path / "cells").is_dir():
-            return replace(_from_cells(path, headline), title=title)
-        return replace(_from_scores(path, said, headline), title=title)
+            found = _from_cells(path, headline)
+        else:
+            found = _from_scores(path, said, headline)
+        return replace(found, title=title, headings=Headings(said.get("metrics")))
     if not path.exists():
         msg = f"report: no such file or folder: {path}"
         raise FileNotFoundError(msg)
@@ -309,7 +358,6 @@ def _from_scores(folder: Path, said: Mapping[str, Any], headline: str) -> Materi
 def _from_file(path: Path, method: str, threshold: float | None) -> Run:
     scores = Scores.load(path)
     found = evaluate(scores, threshold)
-    names = [name for name in found if not name.endswith("_best")]
     calibration = path.parent.parent / "calibration" / path.name
     return Run(
         method=method,
@@ -322,7 +370,7 @@ def _from_file(path: Path, method: str, threshold: float | None) -> Run:
                     else (None, None)
                 ),
             )
-            for name in names
+            for name in found.values_
         },
         n=len(scores),
         scores_path=path,

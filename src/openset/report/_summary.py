@@ -9,7 +9,7 @@ from typing import Any
 from openset._types import UndefinedMetricError
 from openset.report import _leaderboard
 from openset.report._figures import View, has_both
-from openset.report._leaderboard import Board, label
+from openset.report._leaderboard import Board
 from openset.report._report_data import Material, Run
 from openset.report._svg import readable
 from openset.scores import Scores
@@ -48,7 +48,7 @@ def sentences(
 ) -> list[tuple[str, str, str]]:
     """Say what came out: texts, with a name to stress in each."""
     said: list[tuple[str, str, str]] = []
-    name = label(headline)
+    name = material.headings.text(headline)
     if len(boards) > 1:
         whole = _leaderboard.overview(boards, headline)
         best = whole.methods[0]

@@ -41,9 +41,9 @@ class SampleCounts:
         """Known samples per unknown sample."""
         return self.known / self.unknown
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return a pandas table, one row per pair."""
-        pd = _io.optional("SampleCounts.frame", "pandas", name="tables")
+        pd = _io.optional("SampleCounts.to_frame", "pandas", name="tables")
         return pd.DataFrame(
             {
                 "n_known": self.n_known,
@@ -146,9 +146,9 @@ class RandomScores:
         counts = np.bincount(place.ravel(), minlength=bins * len(values))
         return counts.reshape(len(values), bins), edges
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return a pandas table: mean, spread and middle 95 % per configuration."""
-        pd = _io.optional("RandomScores.frame", "pandas", name="tables")
+        pd = _io.optional("RandomScores.to_frame", "pandas", name="tables")
         tables = []
         for metric in METRICS:
             values: Floats = getattr(self, metric)

@@ -213,7 +213,7 @@ def choose(
 
 def _prices(caller: str, options: Mapping[str, Any] | None) -> Prices:
     """Take the prices from what `by_cost` is told."""
-    others = ("alpha", "ties", "at")
+    others = ("alpha", "prefer", "at")
     told = {name: x for name, x in dict(options or {}).items() if name not in others}
     check_options(caller, "by_cost", told)
     return Prices.of(caller, **told)

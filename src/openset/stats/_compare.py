@@ -9,12 +9,16 @@ import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics import REGISTRY, Interval, get
-from openset.metrics._intervals import need_spread, percentile, replicates
+from openset.metrics import Interval, Metric
+from openset.metrics.intervals import (
+    need_spread,
+    numeric_metric,
+    percentile,
+    replicates,
+)
 from openset.scores import Scores, need_scores
 
-_ANALYTIC = ("auroc", "openauc", "partial_openauc")
-_NAMES = [name for name, metric in REGISTRY.items() if metric.kernel is not None]
+_BY_PLACEMENTS = ("auroc", "openauc", "partial_openauc")
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ def compare(
 
     For AUROC, OpenAUC and partial OpenAUC the variance of the difference comes from
     the placement values of both, whose covariance counts the shared samples
-    (DeLong's method, with wrongly named knowns placed last), and the test is normal.
+    (DeLong's method, with misclassified knowns placed last), and the test is normal.
     Other metrics use a paired bootstrap: both detectors see the same resampled data.
 
     Parameters
@@ -52,7 +56,7 @@ def compare(
     a, b
         Scores of the same samples in the same order.
     metric
-        Name of a metric with one number as value.
+        Key of a metric, e.g. ``"fpr_at_tpr"``, or ``package.module:Name``.
     level
         Confidence level of the interval.
     threshold
@@ -74,25 +78,24 @@ def compare(
     (True, True)
     """
     _check_paired(a, b)
-    _check.one_of("compare", "metric", metric, _NAMES)
+    row = numeric_metric(metric, caller="compare", params=params)
     _check.number(
         "compare", "level", level, low=0, high=1, open_low=True, open_high=True
     )
-    if metric in _ANALYTIC and set(params) <= {"max_fpr"}:
-        return _by_placements(a, b, metric, level, **params)
-    if get(metric).kind == "threshold":
-        _check_pair(threshold, metric)
+    if row.key in _BY_PLACEMENTS and set(params) <= {"max_fpr"}:
+        return _by_placements(a, b, row, level)
+    if row.kind == "threshold":
+        _check_pair(threshold, row.key)
     # A generator would draw other samples for b than for a.
     remedy = "It is a seed: both see the same resampled data"
     _check.integer("compare", "rng", rng, low=0, remedy=remedy)
     pair = [
         _bootstrapped(
             scores,
-            metric,
+            row,
             None if threshold is None else threshold[i],
             resamples=resamples,
             rng=rng,  # the same seed draws the same samples for both
-            params=params,
         )
         for i, scores in enumerate((a, b))
     ]
@@ -101,7 +104,7 @@ def compare(
     tail = min(np.count_nonzero(spread <= 0), np.count_nonzero(spread >= 0))
     found = percentile(spread, level)
     return Comparison(
-        metric=metric,
+        metric=row.key,
         a=value_a,
         b=value_b,
         difference=value_a - value_b,
@@ -141,12 +144,9 @@ def _check_paired(a: Scores, b: Scores) -> None:
     need_spread("compare", a)
 
 
-def _by_placements(
-    a: Scores, b: Scores, metric: str, level: float, **params: Any
-) -> Comparison:
-    function = get(metric).function
-    value_a, value_b = (float(function(scores, **params)) for scores in (a, b))
-    placed = [_placements(scores, metric, **params) for scores in (a, b)]
+def _by_placements(a: Scores, b: Scores, row: Metric, level: float) -> Comparison:
+    value_a, value_b = (row.value(scores) for scores in (a, b))
+    placed = [_placements(scores, row.key, **row.params) for scores in (a, b)]
     variance = 0.0
     for of_a, of_b in zip(*placed, strict=True):  # knowns, then unknowns
         spread = of_a - of_b
@@ -160,7 +160,7 @@ def _by_placements(
         p_value = 1.0 if difference == 0 else 0.0
     interval = Interval(difference - half, difference + half, level, "placement values")
     return Comparison(
-        metric=metric,
+        metric=row.key,
         a=value_a,
         b=value_b,
         difference=difference,
@@ -217,20 +217,14 @@ def _share_below(
 
 def _bootstrapped(
     scores: Scores,
-    metric: str,
+    row: Metric,
     threshold: float | None,
     *,
     resamples: int,
     rng: int,
-    params: dict[str, Any],
 ) -> tuple[float, NDArray[np.float64]]:
     """Value on the data, and on resampled data."""
     values = replicates(
-        scores,
-        {metric: (metric, params)},
-        threshold=threshold,
-        resamples=resamples,
-        rng=rng,
-    )[metric]
-    at = {} if get(metric).kind != "threshold" else {"threshold": threshold}
-    return float(get(metric).function(scores, **at, **params)), values
+        scores, {row.key: row}, threshold=threshold, resamples=resamples, rng=rng
+    )[row.key]
+    return row.value(scores, threshold), values

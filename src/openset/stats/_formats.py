@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ARROWS = {"higher": "↑", "lower": "↓"}
 ENDINGS = (".md", ".csv", ".tex", ".parquet")
 
-LATEX = str.maketrans(
+_LATEX = str.maketrans(
     {
         "&": r"\&",
         "%": r"\%",
@@ -40,8 +40,6 @@ LATEX = str.maketrans(
         "±": r"$\pm$",
     }
 )
-"""What LaTeX would take for commands, and signs its fonts lack."""
-
 _MARKDOWN = str.maketrans(
     {
         **{sign: f"\\{sign}" for sign in "\\`*_[]|#~"},
@@ -52,6 +50,17 @@ _MARKDOWN = str.maketrans(
         "\n": " ",
     }
 )
+
+
+def latex_text(text: str) -> str:
+    r"""Write what LaTeX would take for commands, and signs its fonts lack, as text.
+
+    Examples
+    --------
+    >>> latex_text("A_1 & 5 %")
+    'A\\_1 \\& 5 \\%'
+    """
+    return text.translate(_LATEX)
 
 
 def rich_table(board: "Leaderboard") -> Table:
@@ -97,7 +106,7 @@ def markdown(board: "Leaderboard") -> str:
 def latex(board: "Leaderboard") -> str:
     """Write a booktabs table."""
     marks = {1: r"\textbf{%s}", 2: r"\underline{%s}"}
-    heads = [head.translate(LATEX) for head in _heads(board)]
+    heads = [latex_text(head) for head in _heads(board)]
     lines = [
         rf"\begin{{tabular}}{{l{'r' * len(heads)}}}",
         r"\toprule",
@@ -108,9 +117,9 @@ def latex(board: "Leaderboard") -> str:
         cells = []
         for entry in _entries(board, row):
             mark = marks.get(0 if entry is None else entry.place, "%s")
-            text = mark % _number(entry).translate(LATEX)
-            cells.append(text + _worse(board, entry).translate(LATEX))
-        shown = " & ".join([row.translate(LATEX), *cells, *_rank(board, row)])
+            text = mark % latex_text(_number(entry))
+            cells.append(text + latex_text(_worse(board, entry)))
+        shown = " & ".join([latex_text(row), *cells, *_rank(board, row)])
         lines.append(rf"{shown} \\")
     notes = [f"% {note}" for note in board.notes]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes, ""])
@@ -125,7 +134,7 @@ def csv_text(records: Sequence[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def frame(records: Sequence[dict[str, Any]]) -> Any:
+def to_frame(records: Sequence[dict[str, Any]]) -> Any:
     """Return records as a pandas table."""
     pd = _io.optional("Leaderboard.to_frame", "pandas", name="tables")
     return pd.DataFrame(list(records))

@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from openset import _check
+from openset import _check, metrics
 from openset._types import UndefinedMetricError
-from openset.metrics import REGISTRY
 from openset.results import Result, Results
 from openset.stats import _formats
 from openset.stats._paired_t import CORRECTIONS, Correction, adjust, paired_t
@@ -44,8 +43,10 @@ class Leaderboard:
     """Methods by row, problems (or metrics) by column; best first.
 
     Printed by rich and shown in notebooks as a table; :meth:`save` writes Markdown,
-    CSV, LaTeX (booktabs) or Parquet by the ending.
+    CSV, LaTeX (booktabs) or Parquet by the ending, one of `ENDINGS`.
     """
+
+    ENDINGS: ClassVar = _formats.ENDINGS
 
     title: str
     rows: tuple[str, ...]
@@ -102,7 +103,7 @@ class Leaderboard:
 
     def to_frame(self) -> Any:
         """Return the records as a pandas table."""
-        return _formats.frame(self.records())
+        return _formats.to_frame(self.records())
 
     def to_rich(self) -> Any:
         """Return a table for the terminal."""
@@ -124,6 +125,7 @@ def leaderboard(
     blocks: Literal["auto", "protocol", "run"] = "auto",
     level: float = 0.95,
     correction: Correction = "holm",
+    direction: Mapping[str, Direction] | None = None,
 ) -> Leaderboard:
     """Make a table of results: mean ± spread over repeats, best and runner-up marked.
 
@@ -147,6 +149,9 @@ def leaderboard(
         Of the tests and of the critical difference.
     correction
         For the number of tests in a column: ``"holm"``, ``"bonferroni"``, ``"none"``.
+    direction
+        Which way is better, ``"higher"`` or ``"lower"``, for metrics that the table of
+        metrics does not have: ``{"nll": "lower"}``.
 
     Examples
     --------
@@ -190,9 +195,9 @@ def leaderboard(
     values = _values(kept, who, columns)
     if columns == "metric":  # in the order asked for: the first one leads
         values = {name: values[name] for name in wanted}
+    ways = {name: _direction(name, direction or {}) for name in wanted}
     better = {
-        column: direction(column if columns == "metric" else wanted[0])
-        for column in values
+        column: ways[column if columns == "metric" else wanted[0]] for column in values
     }
     entries = {
         (row, column): entry
@@ -200,7 +205,7 @@ def leaderboard(
         for row, entry in _entries(table, better[column], correction).items()
     }
     headline = [row for row in kept if row.metric == wanted[0]]
-    found, over = _ranks(headline, who, direction(wanted[0]), blocks, level)
+    found, over = _ranks(headline, who, ways[wanted[0]], blocks, level)
     return Leaderboard(
         title=", ".join(wanted),
         rows=_order(who.values(), entries, list(values), better, found),
@@ -215,19 +220,36 @@ def leaderboard(
 
 
 def direction(metric: str) -> Direction:
-    """Tell which way a metric, or an entry of an evaluation, is better.
+    """Tell which way a metric is better; one that is not known is not guessed at.
 
     Examples
     --------
     >>> direction("fpr_at_tpr_unknown"), direction("f_score_micro"), direction("oosa")
     ('lower', 'higher', 'higher')
     """
-    # Entries are named after their metric: the longest name that fits is theirs.
-    fitting = [name for name in REGISTRY if metric.startswith(name)]
-    if not fitting:
-        return "higher"
-    better = REGISTRY[max(fitting, key=len)].better
-    return "lower" if better == "lower" else "higher"
+    return _direction(metric, {})
+
+
+def _direction(metric: str, given: Mapping[str, Direction]) -> Direction:
+    if metric in given:
+        rule = f"direction of {metric!r}"
+        return _check.one_of("leaderboard", rule, given[metric], ["higher", "lower"])  # type: ignore[return-value]
+    known = {row.key: row.better for row in metrics.table()}
+    better = known.get(metric, "unknown")
+    if better not in ("higher", "lower"):
+        why = "a metric that is not in the table of metrics"
+        if better == "neither":
+            why = "a metric for which neither is better"
+        msg = _check.must(
+            "known",
+            caller="stats.direction",
+            name=f"which way {metric!r} is better",
+            got=why,
+            remedy=f"Say it: leaderboard(..., direction={{{metric!r}: 'lower'}}); or "
+            "register the metric: openset.metrics.register",
+        )
+        raise ValueError(msg)
+    return better  # type: ignore[return-value]
 
 
 _Run = tuple[Any, ...]

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
-from openset.metrics._osa import Ties, best_level
-from openset.metrics._ranking_counts import ranking_counts
+from openset.metrics.counts import Prefer, best_level, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT
@@ -204,7 +203,7 @@ def by_cost(
     false_unknown: float = 1.0,
     confusion: float = 1.0,
     alpha: float | None = None,
-    ties: Ties = "smallest",
+    prefer: Prefer = "smallest",
     at: At = "score",
 ) -> Threshold:
     r"""Threshold with the least mean cost of its decisions.
@@ -232,7 +231,7 @@ def by_cost(
     alpha
         Weight of the known side, as in :func:`osa`: the cost is then
         ``alpha * (mean over knowns) + (1 - alpha) * (mean over unknowns)``.
-    ties, at
+    prefer, at
         As in :func:`osa`.
 
     Examples
@@ -248,7 +247,7 @@ def by_cost(
     caller = "thresholds.by_cost"
     need_scores(caller, scores)
     _check.one_of(caller, "at", at, AT)
-    _check.one_of(caller, "ties", ties, ["smallest", "highest", "widest"])
+    _check.one_of(caller, "prefer", prefer, ["smallest", "highest", "widest"])
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
     prices = Prices.of(
         caller,
@@ -261,7 +260,7 @@ def by_cost(
     weight = _weights(caller, scores, alpha)
     table = ranking_counts(scores)
     gain, everything, unit = _gain(scores, table.values, accepted, rejected, weight)
-    level, start, stop, _ = best_level(table.values, gain, ties=ties)
+    level, start, stop, _ = best_level(table.values, gain, prefer=prefer)
     values = np.append(table.values, -np.inf)
     span = Span(float(values[stop]), float(values[start]))
     # Cost at "reject all" minus what accepting down to the level saves.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics._ranking_counts import ranking_counts
+from openset.metrics.counts import ranking_counts
 from openset.scores import Scores
 
 EVERYONE = "all"

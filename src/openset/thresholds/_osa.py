@@ -4,7 +4,7 @@ import numpy as np
 
 from openset import _check
 from openset.metrics import osa_optimum
-from openset.metrics._osa import Ties
+from openset.metrics.counts import Prefer
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._share_intervals import of_sum
@@ -17,7 +17,7 @@ def osa(
     scores: Scores,
     alpha: float | None = None,
     *,
-    ties: Ties = "smallest",
+    prefer: Prefer = "smallest",
     at: At = "score",
 ) -> Threshold:
     r"""Threshold with the largest open-set accuracy on calibration scores.
@@ -34,7 +34,7 @@ def osa(
     alpha
         Weight of the known side; by default their share of the calibration samples.
         That share is yours, not the world's: give the one you expect in operation.
-    ties
+    prefer
         Which optimum to take when there are several: the ``"smallest"`` threshold,
         the ``"highest"``, or the ``"widest"`` optimal interval.
     at
@@ -57,7 +57,7 @@ def osa(
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
     if alpha is not None:
         _check.rate(caller, "alpha", alpha)
-    best = osa_optimum(scores, alpha=alpha, ties=ties)
+    best = osa_optimum(scores, alpha=alpha, prefer=prefer)
     span = Span(best.low, best.high)
     value = inside(span, best.threshold, at)
     hits = int(np.count_nonzero(scores.is_correct & (scores.known >= value)))

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics._osa import best_level
-from openset.metrics._ranking_counts import ranking_counts
+from openset.metrics.counts import best_level, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import osa

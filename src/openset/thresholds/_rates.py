@@ -6,7 +6,7 @@ import numpy as np
 
 from openset import _check
 from openset._types import UndefinedMetricError
-from openset.metrics._ranking_counts import RankingCounts, ranking_counts
+from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT

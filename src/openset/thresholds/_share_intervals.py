@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import sqrt
 
 from openset.metrics import Interval
-from openset.metrics._intervals import wilson
+from openset.metrics.intervals import wilson
 
 LEVEL = 0.95
 """Confidence of the interval that every threshold carries."""

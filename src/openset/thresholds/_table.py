@@ -12,7 +12,7 @@ from openset import _check, _io
 
 @dataclass(frozen=True, eq=False)
 class Table(Sequence[dict[str, Any]]):
-    """Records with the same columns; `frame` gives them to pandas.
+    """Records with the same columns; `to_frame` gives them to pandas.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Table(Sequence[dict[str, Any]]):
         _check.one_of("Table.column", "name", name, self.columns)
         return np.array([record[name] for record in self.records])
 
-    def frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return a pandas table."""
-        pd = _io.optional("Table.frame", "pandas", name="tables")
+        pd = _io.optional("Table.to_frame", "pandas", name="tables")
         return pd.DataFrame(list(self.records))

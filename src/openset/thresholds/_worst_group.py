@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 
 from openset import _check
-from openset.metrics._osa import Ties, best_level
+from openset.metrics.counts import Prefer, best_level
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._groups import by_group
@@ -19,7 +19,7 @@ def worst_group(
     alpha: float | None = None,
     *,
     criterion: Literal["regret", "osa"] = "regret",
-    ties: Ties = "smallest",
+    prefer: Prefer = "smallest",
     at: At = "score",
 ) -> Threshold:
     r"""Threshold that is best for the group of unknowns it suits least.
@@ -42,7 +42,7 @@ def worst_group(
     criterion
         ``"regret"``: least loss against each group's own best. ``"osa"``: largest
         accuracy on the hardest group, which listens to that group only.
-    ties, at
+    prefer, at
         As in :func:`osa`.
 
     Examples
@@ -59,14 +59,14 @@ def worst_group(
     caller = "thresholds.worst_group"
     need_scores(caller, scores)
     _check.one_of(caller, "criterion", criterion, ["regret", "osa"])
-    _check.one_of(caller, "ties", ties, ["smallest", "highest", "widest"])
+    _check.one_of(caller, "prefer", prefer, ["smallest", "highest", "widest"])
     _check.one_of(caller, "at", at, AT)
     table = by_group(caller, scores, alpha)
     worst = (
         -table.regret.max(axis=0) if criterion == "regret" else table.osa.min(axis=0)
     )
     # Sums of shares round: a trillionth is no difference.
-    level, start, stop, _ = best_level(table.values, np.round(worst, 12), ties=ties)
+    level, start, stop, _ = best_level(table.values, np.round(worst, 12), prefer=prefer)
     values = np.append(table.values, -np.inf)
     span = Span(float(values[stop]), float(values[start]))
     value = inside(span, float(values[level]), at)

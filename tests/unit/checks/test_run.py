@@ -83,7 +83,7 @@ def test_a_threshold_must_have_a_number(threshold):
         checks.run(thresholds=threshold)
 
 
-# What the metrics depend on, by trying: the tables in _names must say the same.
+# What the metrics depend on, by trying: the table of metrics must say the same.
 
 
 @pytest.fixture(scope="module")
@@ -101,48 +101,55 @@ def sample():
 CALIBRATION = Scores(labels=[0, -1], predicted=[0, 0], known=[0.5, 0.0])
 
 
-def value(name, scores):
-    metric = metrics.get(name)
-    if metric.kind == "operational":
-        return metric.function(scores, CALIBRATION)
-    at = (0.5,) if metric.kind == "threshold" else ()
-    return metric.function(scores, *at)
+def value(row, scores):
+    if row.kind == "operational":
+        return row.function(scores, CALIBRATION)
+    return row.value(scores, 0.5)
 
 
-SCALARS = [n for n in metrics.names() if metrics.get(n).kind not in ("curve", "data")]
+SCALARS = pytest.mark.parametrize(
+    "row",
+    [row for row in metrics.table() if row.kind not in ("curve", "data")],
+    ids=lambda row: row.key,
+)
 
 
-@pytest.mark.parametrize("name", SCALARS)
-def test_prevalence_lists_the_metrics_that_move_with_more_unknowns(name, sample):
+@SCALARS
+def test_a_metric_says_whether_it_moves_with_more_unknowns(row, sample):
     rows = np.concatenate([np.arange(90), *[np.flatnonzero(sample.is_unknown)] * 3])
-    moved = value(name, sample.take(rows)) != pytest.approx(value(name, sample))
-    assert moved == (name in _metric_names.PREVALENCE)
+    moved = value(row, sample.take(rows)) != pytest.approx(value(row, sample))
+    assert moved == row.moves_with_prevalence
 
 
-@pytest.mark.parametrize("name", SCALARS)
-def test_detection_lists_the_metrics_that_ignore_the_class(name, sample):
+@SCALARS
+def test_a_metric_says_which_errors_it_counts(row, sample):
     renamed = Scores(
         labels=sample.labels,
         predicted=(sample.predicted + 1) % 3,
         known=sample.known,
         n_classes=3,
     )
-    is_closed = metrics.get(name).kind == "closed"
-    moved = value(name, renamed) != pytest.approx(value(name, sample))
-    assert moved == (name not in _metric_names.DETECTION)
-    assert name not in _metric_names.JOINT or (moved and not is_closed)
+    before = value(row, sample)
+    moved = value(row, renamed) != pytest.approx(before)
+    assert moved == (row.counts_errors_of != "detection")
+    if row.counts_errors_of == "detection":
+        return
+    rejected = sample.with_known(np.where(sample.is_unknown, sample.known, -100.0))
+    moved = value(row, rejected) != pytest.approx(before)
+    assert moved == (row.counts_errors_of != "classification")
+    if row.counts_errors_of == "both":
+        assert value(row, rejected) < before
 
 
-@pytest.mark.parametrize("name", sorted(_metric_names.JOINT))
-def test_a_rejected_known_costs_in_joint_metrics(name, sample):
-    rejected = np.where(sample.is_unknown, sample.known, -100.0)
-    assert value(name, sample.with_known(rejected)) < value(name, sample)
-
-
-def test_every_alias_is_a_metric():
-    assert {_metric_names.base(alias) for alias in _metric_names._ALIASES} <= set(
-        metrics.names()
-    )
+def test_an_alias_stands_for_one_metric():
+    rows = metrics.table()
+    listed = [alias for row in rows for alias in (row.key, *row.aliases)]
+    assert len(set(listed)) == len(listed)
+    for row in rows:
+        assert all(
+            _metric_names.row_of(alias) is row for alias in (row.key, *row.aliases)
+        )
+    assert _metric_names.row_of("auroc_gap") is None
 
 
 # Folders

@@ -78,7 +78,7 @@ def test_latex_escapes_names_and_goes_to_a_file(path, tmp_path):
     text = out.read_text()
     assert text.startswith(r"\begin{tabular}{lrrr}")
     assert r"near\_by" in text
-    assert text.count(r"\midrule") == 3
+    assert text.count(r"\midrule") == 4
 
 
 def test_a_level_is_written_with_its_digits(path):

@@ -121,7 +121,7 @@ def test_all_wrong_gives_zero_openauc():
 
 
 def test_an_unknown_entry_of_an_evaluation_lists_the_known_ones():
-    with pytest.raises(KeyError, match="must be one of accuracy"):
+    with pytest.raises(KeyError, match="must be one of openauc"):
         evaluate(GOOD)["acuracy"]
 
 

@@ -46,7 +46,7 @@ def test_outlier_problems_have_their_own_class_sizes():
 
 
 def test_the_frame_of_figure_one_has_a_row_per_pair():
-    frame = sample_counts([10, 10, 10, 10]).frame()
+    frame = sample_counts([10, 10, 10, 10]).to_frame()
     assert list(frame.columns) == [
         "n_known",
         "n_unknown",
@@ -142,7 +142,7 @@ def test_histograms_are_numpys_row_by_row(guessed, metric):
 
 
 def test_the_frame_of_figure_two_has_mean_and_spread(guessed):
-    frame = guessed.frame()
+    frame = guessed.to_frame()
     assert len(frame) == 36
     row = frame[(frame.metric == "accuracy")].iloc[3]
     assert row["mean"] == pytest.approx(guessed.accuracy[3].mean())

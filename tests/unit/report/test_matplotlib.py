@@ -81,7 +81,7 @@ def test_operating_curves_have_a_star_and_a_diamond():
 
 def test_operating_curves_hold_every_point_and_one_alpha():
     data = operating_curves(operations())
-    frame = data.frame()
+    frame = data.to_frame()
     assert frame.groupby("kind").size().to_dict() == {
         "best": 1,
         "curve": 4,

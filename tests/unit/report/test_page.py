@@ -105,7 +105,7 @@ def test_every_figure_has_its_table(tmp_path):
 def test_the_leaderboard_is_the_mean_and_spread_of_the_results(tmp_path):
     folder = write_study(tmp_path / "study", protocols=("digits",), seeds=3)
     material = _report_data.read(folder)
-    board = _leaderboard.board(material.runs, "openauc")
+    board = _leaderboard.board(material.runs, "openauc", material.headings)
     frame = runs.results(folder).to_frame()
     for method in board.methods:
         mine = [run for run in material.runs if run.method == method]

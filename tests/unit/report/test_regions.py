@@ -50,10 +50,10 @@ def test_regions_keep_every_sample(pair):
 
 
 def test_frames_are_named(regions):
-    assert list(regions.frame("outer").index) == ["known", "unknown"]
-    assert list(regions.frame("inner").columns) == ["0", "1", "2", "3"]
-    assert regions.frame().loc["unknown", "unknown"] == 10
-    np.testing.assert_array_equal(regions.frame("halfpoint"), regions.halfpoint)
+    assert list(regions.to_frame("outer").index) == ["known", "unknown"]
+    assert list(regions.to_frame("inner").columns) == ["0", "1", "2", "3"]
+    assert regions.to_frame().loc["unknown", "unknown"] == 10
+    np.testing.assert_array_equal(regions.to_frame("halfpoint"), regions.halfpoint)
 
 
 def test_an_unknown_region_is_refused(regions):

@@ -63,7 +63,7 @@ def test_each_group_is_reported_against_all_knowns():
 
 def test_the_figure_has_the_curve_a_star_and_a_diamond():
     done = thresholds.operate(drawn(0), drawn(1))
-    table = done.figure().frame()
+    table = done.figure().to_frame()
     curve = table[table.kind == "curve"]
     star = table[table.kind == "operational"].iloc[0]
     diamond = table[table.kind == "best"].iloc[0]
@@ -124,7 +124,7 @@ def test_an_objective_of_ones_own_is_called_and_checked():
         thresholds.operate(calibration, test, objective=lambda s: 0.5)
     with pytest.raises(ValueError, match="objective must be one of 'osa'"):
         thresholds.operate(calibration, test, objective="best")
-    with pytest.raises(TypeError, match="an option must be one of alpha, ties, at"):
+    with pytest.raises(TypeError, match="an option must be one of alpha, prefer, at"):
         thresholds.operate(calibration, test, fpr=0.1)
 
 
@@ -136,7 +136,7 @@ def test_the_alpha_sweep_reports_every_threshold_alike():
     assert np.unique(table.column("oracle")).size == 1
     assert (table.column("gap") >= 0).all()
     assert table.column("gap")[4] < table.column("gap")[[0, -1]].max()
-    assert table.frame().shape == (9, len(table.columns))
+    assert table.to_frame().shape == (9, len(table.columns))
 
 
 def test_the_surrogate_sweep_shows_what_an_easy_surrogate_does():
@@ -196,7 +196,7 @@ def test_a_threshold_at_the_edge_is_cautioned():
     message = str(found.cautions[0])
     assert message.startswith("CAL001: the threshold")
     assert "lowest scores" in message
-    high = thresholds.report(scores, thresholds.osa(scores, 0.0, ties="highest"))
+    high = thresholds.report(scores, thresholds.osa(scores, 0.0, prefer="highest"))
     assert {"CAL001", "CAL002"} <= set(high.codes)
 
 
@@ -271,6 +271,6 @@ def test_without_unknowns_the_known_side_is_reported():
 def test_a_table_has_columns():
     table = Table(({"a": 1, "b": 2}, {"a": 3, "b": 4}))
     assert (len(table), table.columns, table[1]["a"]) == (2, ("a", "b"), 3)
-    assert table.frame().a.tolist() == [1, 3]
+    assert table.to_frame().a.tolist() == [1, 3]
     with pytest.raises(ValueError, match="name must be one of 'a', 'b'"):
         table.column("c")

@@ -30,7 +30,7 @@ def test_it_carries_its_birth():
 
 def test_infinite_thresholds_survive_json():
     scores = Scores(labels=[0, -1], predicted=[1, 0], known=[1.0, 2.0])
-    reject_all = thresholds.osa(scores, ties="highest")
+    reject_all = thresholds.osa(scores, prefer="highest")
     assert reject_all.value == np.inf
     assert Threshold.from_json(reject_all.to_json()) == reject_all
     accept_all = thresholds.conformal(scores, 0.1)
@@ -206,8 +206,8 @@ def test_worst_group_tells_the_rate_of_the_threshold_it_gives():
             known=rng.integers(0, 5, n).astype(float),
             groups=rng.integers(0, 2, n),
         )
-        for ties in ("smallest", "highest", "widest"):
-            found = thresholds.worst_group(scores, 0.5, ties=ties, at="middle")
+        for prefer in ("smallest", "highest", "widest"):
+            found = thresholds.worst_group(scores, 0.5, prefer=prefer, at="middle")
             groups = [
                 scores.take(~scores.is_unknown | (scores.groups == g))
                 for g in np.unique(scores.groups[scores.is_unknown])

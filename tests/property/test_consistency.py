@@ -74,8 +74,33 @@ def test_no_order_of_the_known_scores_is_worse_than_the_twins():
 
 
 @given(scores_and_threshold())
-def test_the_laws_of_openauc_hold(made):
-    scores, threshold = made
-    laws = consistency.propositions(scores, threshold)
-    assert [law.number for law in laws] == [4, 5, 6, 7, 8]
-    assert all(law.holds for law in laws), laws
+def test_openauc_is_the_area_under_oscr(made):
+    """Proposition 4, by the printed formula: a tied pair counts nothing."""
+    scores, _ = made
+    curve = metrics.oscr_curve(scores)
+    lower_steps = np.diff(curve.fpr) @ curve.ccr[:-1]
+    assert metrics.openauc(scores, ties="strict") == approx(lower_steps, abs=1e-12)
+
+
+@given(scores_and_threshold())
+def test_openauc_bounds_the_unknown_recall_at_every_threshold(made):
+    """Proposition 6: recall >= 1 - (1 - OpenAUC) / (share of knowns rejected)."""
+    scores, _ = made
+    value = metrics.openauc(scores)
+    for threshold in np.unique(scores.known):
+        is_rejected = scores.known < threshold
+        rejected = np.mean(is_rejected[~scores.is_unknown])
+        if rejected > 0:
+            recall = np.mean(is_rejected[scores.is_unknown])
+            assert recall >= 1 - (1 - value) / rejected - 1e-12
+
+
+@given(scores_and_threshold())
+def test_what_openauc_lacks_is_error_and_disorder(made):
+    """Proposition 8: closed-set error, plus correct pairs that are not in order."""
+    scores, _ = made
+    unknown = scores.known[scores.is_unknown]
+    disorder = sum(int(np.sum(s <= unknown)) for s in scores.known[scores.is_correct])
+    risk = 1 - metrics.accuracy(scores) + disorder / (scores.n_known * unknown.size)
+    value = metrics.openauc(scores, ties="strict")
+    assert 1 - value == approx(risk, abs=1e-12)

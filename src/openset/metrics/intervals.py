@@ -1,7 +1,7 @@
 """Confidence intervals: closed forms where there are some, else the bootstrap."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Literal
 
@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UndefinedMetricError
-from openset.metrics import _registry
 from openset.metrics._class_counts import Count, Floats, class_counts
 from openset.metrics._ranking_counts import RankingCounts
+from openset.metrics._registry import Metric, get, table
 from openset.scores import Scores, need_both_sides
 
+_COUNTED = ("closed", "ranking", "threshold")  # whose kernels take many data sets
 _LEVELS_AT_A_TIME = 1 << 22  # replicates x samples held in memory together
 
 
@@ -44,9 +45,7 @@ def on_logit_scale(
     """
     if not (0 < value < 1) or not variance > 0:
         return None
-    quantile = scipy.stats.t.ppf(
-        (1 + level) / 2, freedom
-    )  # inf degrees: the normal one
+    quantile = scipy.stats.t.ppf((1 + level) / 2, freedom)  # inf: the normal one
     half = quantile * sqrt(variance) / (value * (1 - value))
     centre = scipy.special.logit(value)
     low, high = scipy.special.expit([centre - half, centre + half])
@@ -78,12 +77,14 @@ def bootstrap(
 ) -> Interval:
     """Percentile interval from resampled data, knowns and unknowns apart.
 
+    A metric without a kernel is computed on each resampled data set in turn.
+
     Parameters
     ----------
     scores
         Labelled scores with knowns and unknowns.
     metric
-        Name of a metric with one number as value, e.g. ``"fpr_at_tpr"``.
+        Key of a metric, e.g. ``"fpr_at_tpr"``, or ``package.module:Name``.
     threshold
         For metrics at a threshold.
     resamples
@@ -110,19 +111,18 @@ def bootstrap(
     True
     """
     need_both_sides("bootstrap", scores)
-    _kernel(metric, threshold)
-    found = _registry.get(metric)
-    at = {"threshold": threshold} if found.kind == "threshold" else {}
-    found.function(scores, **at, **params)  # kernels do not check their options
+    row = numeric_metric(metric, caller="bootstrap", params=params)
+    _need_threshold(row, threshold)
+    row.value(scores, threshold)  # kernels do not check their options
     need_spread("bootstrap", scores, clusters)
     values = replicates(
         scores,
-        {metric: (metric, params)},
+        {row.key: row},
         threshold=threshold,
         resamples=resamples,
         clusters=clusters,
         rng=rng,
-    )[metric]
+    )[row.key]
     return percentile(values, level)
 
 
@@ -137,7 +137,7 @@ def percentile(values: Floats, level: float) -> Interval:
 
 def replicates(
     scores: Scores,
-    wanted: Mapping[str, tuple[str, Mapping[str, Any]]],
+    wanted: Mapping[str, Metric],
     *,
     threshold: float | None = None,
     resamples: int = 1000,
@@ -146,52 +146,64 @@ def replicates(
 ) -> dict[str, Floats]:
     """Values of several metrics, each on the same resampled data sets.
 
-    `wanted` maps a key of your own to the name of a metric and its parameters.
+    `wanted` maps names of your own to rows of the table of metrics.
     """
     # The ends of an interval are quantiles: of one value they would be that value.
     _check.integer("bootstrap", "resamples", resamples, low=2)
     need_both_sides("bootstrap", scores)
-    plan = {
-        key: (_kernel(name, threshold), _registry.get(name).kind, params)
-        for key, (name, params) in wanted.items()
-    }
+    for row in wanted.values():
+        _need_threshold(row, threshold)
     draw = _Draw(scores, clusters, np.random.default_rng(rng))
     in_order = _Sorted(scores)
+    every = np.arange(len(scores))
     at = -np.inf if threshold is None else threshold
     size = max(1, min(resamples, _LEVELS_AT_A_TIME // len(scores)))
     if clusters is not None:
         size = 1  # clusters differ in size, and so replicates in their sample counts
-    values: dict[str, list[Floats]] = {key: [] for key in plan}
+    values: dict[str, list[Floats]] = {key: [] for key in wanted}
     for start in range(0, resamples, size):
         weights = draw(min(size, resamples - start))
         weigh = _weighing(weights, scores.classes.size)
         of_kind: dict[str, Any] = {}
-        for key, (kernel, kind, params) in plan.items():
-            if kind not in of_kind:
-                of_kind[kind] = (
+        for key, row in wanted.items():
+            if row.kernel is None or row.kind not in _COUNTED:
+                drawn = (scores.take(np.repeat(every, times)) for times in weights)
+                values[key].append(np.array([row.value(s, threshold) for s in drawn]))
+                continue
+            if row.kind not in of_kind:
+                of_kind[row.kind] = (
                     in_order.ranking_counts(weights)
-                    if kind == "ranking"
+                    if row.kind == "ranking"
                     else class_counts(scores, at, caller="bootstrap", count=weigh)
                 )
-            values[key].append(kernel(of_kind[kind], **params))
+            values[key].append(row.kernel(of_kind[row.kind], **row.params))
     return {key: np.concatenate(parts) for key, parts in values.items()}
 
 
-def _kernel(name: str, threshold: float | None) -> Callable[..., Floats]:
-    metric = _registry.get(name)
-    if metric.kernel is None:
-        options = [n for n, m in _registry.REGISTRY.items() if m.kernel is not None]
-        _check.one_of("bootstrap", "metric", name, options)
-    if metric.kind == "threshold" and threshold is None:
+def _need_threshold(row: Metric, threshold: float | None) -> None:
+    if row.kind == "threshold" and threshold is None:
         msg = _check.must(
             "given",
             caller="bootstrap",
             name="threshold",
             got=None,
-            remedy=f"{name} is a metric at a threshold",
+            remedy=f"{row.key} is a metric at a threshold",
         )
         raise ValueError(msg)
-    return metric.kernel  # type: ignore[return-value]
+
+
+def numeric_metric(
+    name: str | Metric, *, caller: str, params: Mapping[str, Any]
+) -> Metric:
+    """Return the row of a metric that is one number of one set of scores.
+
+    `params` replace those of the row.
+    """
+    row = get(name, caller=caller, argument="metric")
+    if row.kind in {"curve", "operational"}:
+        options = [r.key for r in table() if r.kind not in {"curve", "operational"}]
+        _check.one_of(caller, "metric", name, options)
+    return replace(row, params={**row.params, **params}) if params else row
 
 
 def need_spread(

@@ -1,0 +1,23 @@
+"""Shared counts: what the kernels of metrics, and thresholds, are computed from."""
+
+from openset.metrics._class_counts import ClassCounts, class_counts, positions
+from openset.metrics._osa import optimum
+from openset.metrics._ranking_counts import (
+    BestLevel,
+    Prefer,
+    RankingCounts,
+    best_level,
+    ranking_counts,
+)
+
+__all__ = [
+    "BestLevel",
+    "ClassCounts",
+    "Prefer",
+    "RankingCounts",
+    "best_level",
+    "class_counts",
+    "optimum",
+    "positions",
+    "ranking_counts",
+]

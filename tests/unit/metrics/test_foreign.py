@@ -67,6 +67,7 @@ def test_openauc_is_the_authors_masked_auroc(scores):
     assert metrics.openauc(scores) == approx(expected)
 
 
+@pytest.mark.usefixtures("import_torchvision")
 def test_openauc_is_pytorch_oods_oscr_score(scores):
     oscr_score = pytest.importorskip(
         "pytorch_ood.metrics", reason="pytorch-ood is not installed"

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check lint types layers tests docs theory bench clean
+.PHONY: demo test check lint types layers tests docs coverage lowest mutation bench clean
 
 demo: .venv/.installed
 	$(BIN)/openset demo
@@ -31,6 +31,33 @@ tests: .venv/.installed-dev
 docs: .venv/.installed-dev
 	$(BIN)/python docs/metrics_table.py
 
+# Lines and branches of the core that its own tests reach.
+CORE := scores outputs metrics thresholds rejector
+coverage: .venv/.installed-dev
+	$(BIN)/pytest -q -n auto $(foreach one,$(CORE),--cov=openset.$(one)) \
+	  --cov-report=term-missing:skip-covered \
+	  src/openset/scores.py src/openset/outputs.py src/openset/metrics \
+	  src/openset/thresholds src/openset/rejector \
+	  tests/unit/test_scores.py tests/unit/test_outputs.py tests/unit/test_wrong_types.py \
+	  tests/unit/metrics tests/unit/thresholds tests/unit/rejector \
+	  tests/contract/test_metrics.py tests/property tests/golden
+
+# The tests of the core with the lowest versions pyproject.toml allows (Python 3.11).
+LOWEST_EXTRAS := tables report bench serve vision onnx
+lowest: .venv-lowest/.installed
+	.venv-lowest/bin/pytest -q -n auto --ignore=tests/unit/serve/test_page.py \
+	  tests/unit/test_scores.py tests/unit/test_outputs.py tests/unit/metrics \
+	  tests/unit/thresholds tests/unit/rejector tests/unit/detectors \
+	  tests/unit/protocols tests/unit/checks tests/unit/test_stats.py \
+	  tests/unit/test_ranks.py tests/unit/test_watch.py tests/unit/test_runs.py \
+	  tests/unit/report tests/unit/bench/test_run.py tests/unit/bench/test_read.py \
+	  tests/unit/serve/test_predict.py tests/property tests/contract tests/golden
+
+# Does a test notice if an operator, a number or a statement changes?
+MODULES ?= src/openset/metrics src/openset/thresholds
+mutation: .venv/.installed-dev
+	$(BIN)/python benchmarks/mutation.py $(MODULES)
+
 # Every table in benchmarks/README.md, measured anew (minutes, wants a quiet machine).
 bench: .venv/.installed-dev
 	$(BIN)/python benchmarks/metrics.py
@@ -50,5 +77,13 @@ bench: .venv/.installed-dev
 	$(PIP) -c constraints.txt -e '.[dev]'
 	@touch $@ .venv/.installed
 
+.venv-lowest/.installed: pyproject.toml constraints.txt .ci/lowest.py
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python .ci/lowest.py $(LOWEST_EXTRAS) >.venv-lowest/versions.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
+	  -c constraints.txt -r .venv-lowest/versions.txt -e . torch lightning-fabric \
+	  safetensors pytest pytest-xdist hypothesis httpx array-api-strict
+	@touch $@
+
 clean:
-	rm -rf .venv dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,8 @@
-"""What cannot be imported without a GPU's libraries is not searched for doctests."""
+"""What cannot be imported everywhere is not searched for doctests."""
 
 from importlib.util import find_spec
 
-collect_ignore = []
-if find_spec("triton") is None:
+# Imports torchvision, which need not fit torch: its tests run its examples.
+collect_ignore = ["src/openset/integrations/torchmetrics.py"]
+if find_spec("triton") is None:  # a GPU's libraries
     collect_ignore.append("src/openset/train/networks/_norm_kernels.py")

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -54,6 +55,31 @@ def importing(caller: str, name: str) -> Iterator[None]:
         msg = (
             f"{caller}: needs {error.name}; install it with: "
             f"pip install 'openset[{name}]'"
+        )
+        raise MissingExtraError(msg) from error
+
+
+@contextmanager
+def fitting(caller: str, package: str, *, remedy: str = "") -> Iterator[None]:
+    """Guard the import of a package that imports torchvision: say if that does not fit.
+
+    It is compiled for one version of torch, and for a GPU or for none; beside another
+    torch its import fails. `remedy` says what else can be done.
+    """
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise
+    except BROKEN_IMPORT as error:
+        version = sys.modules["torch"].__version__
+        # A build for a GPU does not fit a torch without one: both from one place.
+        _, _, build = version.partition("+")
+        place = f" --index-url https://download.pytorch.org/whl/{build}"
+        msg = (
+            f"{caller}: {package} is installed but does not import "
+            f"({first_line(error)}). Install the torchvision that fits this torch: "
+            f"pip uninstall torchvision, then pip install torch=={version} torchvision"
+            f"{place if build else ''}{remedy}"
         )
         raise MissingExtraError(msg) from error
 

@@ -265,8 +265,9 @@ class Watch:
 
     def _rate(self, rejected: int, n: int) -> Finding:
         m, total = self._n, self._rejected + rejected
-        law = scipy.stats.hypergeom(m + n, total, n)
-        p_value = min(1.0, 2 * min(law.sf(rejected - 1), law.cdf(rejected)))
+        law, size = scipy.stats.hypergeom, (m + n, total, n)
+        tails = law.sf(rejected - 1, *size), law.cdf(rejected, *size)
+        p_value = min(1.0, 2 * min(tails))
         reference, new = self._rejected / m, rejected / n
         return Finding(
             name="unknown rate",

@@ -1,17 +1,39 @@
 """What every page of help promises, in a terminal of 80 columns."""
 
 import re
+import shlex
+import shutil
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.text import Text
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from openset import Outputs, Rejector, detectors, protocols
 from openset.cli import app
 
 WIDTH = 80
 PROGRAMS = ("openset", "curl", "torchrun")
+
+# What an argument looks like in the first line: a word, or a choice of words.
+USAGE = re.compile(
+    r"( \[OPTIONS\])?( COMMAND \[ARGS\]\.\.\.)?( (\{[A-Z_|]+\}|\[[A-Z_|]+\])(\.\.\.)?)*"
+)
+
+NOT_RUN = {
+    "protocols outlier": "wants data sets that are downloaded",
+    "demo": "takes seconds, and is run in tests/unit/cli/test_demo.py",
+    "serve": "serves until it is stopped",
+    "train": "wants data sets that are downloaded",
+    "extract": "wants a trained network",
+    "export": "wants onnx, and is run in tests/unit/cli/test_export.py",
+    "report": "wants jinja2, and is run in tests/unit/report",
+    "bench": "wants a study, and is run in tests/unit/cli/test_bench.py",
+    "check": "wants a study, and is run in tests/unit/cli/test_check.py",
+}
 
 
 def pages(command, words=()):
@@ -24,13 +46,7 @@ def pages(command, words=()):
 PAGES = dict(pages(get_command(app)))
 
 
-@pytest.fixture(params=PAGES, ids=lambda words: " ".join(words) or "openset")
-def words(request):
-    return request.param
-
-
-@pytest.fixture
-def text(words):
+def help_of(words):
     result = CliRunner().invoke(
         app, [*words, "--help"], env={"COLUMNS": str(WIDTH)}, prog_name="openset"
     )
@@ -45,8 +61,118 @@ def paragraphs(text):
     return [part.split("\n") for part in re.split(r"\n{2,}", joined.strip())]
 
 
+def examples(words):
+    """Return the examples of a page, each as one line."""
+    found = [lines for lines in paragraphs(help_of(words)) if is_example(lines)]
+    return [" ".join(line.removesuffix("\\").strip() for line in x) for x in found]
+
+
+def is_example(lines):
+    return lines[0].split()[0] in PROGRAMS
+
+
+def arguments(example):
+    """Return the words after ``openset``, up to what belongs to the shell."""
+    words = shlex.split(example, comments=True)
+    words = words[words.index("openset") + 1 :]
+    ends = [i for i, word in enumerate(words) if word in {">", "|", "||", "&&"}]
+    return words[: min(ends, default=len(words))]
+
+
+EXAMPLES = {
+    example: words
+    for words in PAGES
+    for example in examples(words)
+    if "openset" in example.split()
+}
+
+
+@pytest.fixture(params=PAGES, ids=lambda words: " ".join(words) or "openset")
+def words(request):
+    return request.param
+
+
+@pytest.fixture
+def text(words):
+    return help_of(words)
+
+
 def test_all_commands_are_looked_at():
     assert {("serve",), ("compare",), ("protocols", "outlier")} <= set(PAGES)
+
+
+def test_every_page_has_an_example_of_its_command(words):
+    if not words:
+        pytest.skip("the first page lists the commands")
+    mine = [one for one in examples(words) if "openset" in one.split()]
+    assert list(words) in [arguments(example)[: len(words)] for example in mine]
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_have_arguments_and_options_that_exist(example):
+    command, rest = get_command(app), arguments(example)
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command, rest = command.commands[rest[0]], rest[1:]
+    assert command is not get_command(app)
+    if not hasattr(command, "commands"):
+        command.make_context("openset", rest)  # raises what a user would read
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Make the files the examples name."""
+    there = tmp_path_factory.mktemp("examples")
+    rng = np.random.default_rng(0)
+
+    def outputs(n, unknown):
+        labels = np.where(rng.random(n) < unknown, -1, np.arange(n) % 3)
+        centres = np.vstack([4 * np.eye(3, 4), np.zeros(4)])
+        features = rng.normal(size=(n, 4)) + centres[labels]
+        return Outputs(
+            logits=features[:, :3],
+            features=features,
+            labels=labels,
+            groups=np.where(labels < 0, "somewhere", ""),
+        )
+
+    train, calibration = outputs(300, 0), outputs(200, 0.4)
+    train.save(there / "train.npz")
+    train.save(there / "train")
+    outputs(200, 0).save(there / "val.npz")
+    outputs(60, 1).save(there / "negatives.npz")
+    for name in ("test.npz", "test", "new.npz", "new-outputs.npz"):
+        outputs(200, 0.4).save(there / name)
+    for name in ("today", "monday", "tuesday", "calibration", "lastweek"):
+        outputs(600, 0.4).save(there / f"{name}.npz")
+    for name in ("msp", "postmax"):
+        fitted = detectors.make(name).fit(train)
+        scores = fitted.score(calibration)
+        for path in (f"scores/{name}.npz", f"scores-{name}.npz"):
+            scores.save(there / path)
+    scores.save(there / "scores.npz")
+    scores.save(there / "scores.csv")
+    Rejector.calibrate(fitted, known=calibration).save(there / "rejector")
+    protocols.holdout(10, n_known=6, n_unknown=4, repeats=2).save(there / "draws.json")
+    return there
+
+
+def is_run(example):
+    said = arguments(example)
+    return said[0] not in NOT_RUN and " ".join(said[:2]) not in NOT_RUN
+
+
+@pytest.mark.parametrize("example", [*filter(is_run, EXAMPLES)])
+def test_examples_run(example, folder, tmp_path, monkeypatch):
+    there = shutil.copytree(folder, tmp_path / "here")
+    monkeypatch.chdir(there)
+    said = arguments(example)
+    for place, word in enumerate(said):  # patterns, as a shell does
+        if "*" in word:
+            said[place : place + 1] = sorted(map(str, Path().glob(word)))
+    result = CliRunner().invoke(app, said, prog_name="openset")
+    # `watch` says with 1 that something changed.
+    assert result.exit_code in ({0, 1} if said[0] == "watch" else {0}), result.output
+    assert result.output
 
 
 def test_nothing_is_cut(text, words):
@@ -59,7 +185,7 @@ def test_nothing_is_cut(text, words):
 
 def test_paragraphs_fill_their_lines(text):
     for lines in paragraphs(text):
-        if lines[0].startswith(PROGRAMS):
+        if is_example(lines):
             continue
         for line, following in pairwise(lines):
             word = following.split()[0]
@@ -69,7 +195,7 @@ def test_paragraphs_fill_their_lines(text):
 
 def test_examples_can_be_pasted(text):
     for lines in paragraphs(text):
-        if lines[0].startswith(PROGRAMS):
+        if is_example(lines):
             assert all(line.endswith(" \\") for line in lines[:-1]), lines
 
 
@@ -80,7 +206,7 @@ def test_no_word_is_taken_for_markup(words):
 
 
 def test_arguments_are_capital_letters_and_flags_ask_for_no_value(text, words):
-    usage = text.strip().splitlines()[0].removeprefix("Usage: openset")
+    usage = text.strip().splitlines()[0].removeprefix("Usage: openset").rstrip()
     rest = usage.removeprefix("".join(f" {word}" for word in words))
-    assert not re.search("[a-z]|[.]{3}}", rest), rest
+    assert USAGE.fullmatch(rest), rest
     assert "<bool>" not in text

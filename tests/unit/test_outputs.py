@@ -212,3 +212,42 @@ def test_labels_may_be_left_out():
     outputs = Outputs(logits=LOGITS)
     assert outputs.labels is None
     assert len(outputs.take(slice(1, 3))) == 2
+
+
+def test_what_it_holds_is_shown():
+    head = {"weight": np.ones((3, 2)), "bias": np.zeros(3)}
+    text = repr(Outputs(**GOOD, **head, groups=["", "", "", "far"]))
+    assert text == (
+        "Outputs(n=4, logits=(4, 3) float32, features=(4, 2) float32, head, groups=2, "
+        "numpy)"
+    )
+
+
+def test_the_number_of_classes_comes_from_logits_head_or_names():
+    bare = {"features": FEATURES, "labels": [0, 0, 1, -1]}
+    assert Outputs(**GOOD).n_classes == 3
+    assert Outputs(**bare, weight=np.ones((5, 2))).n_classes == 5
+    assert Outputs(**bare, classes=["a", "b"]).n_classes == 2
+    assert Outputs(**bare).n_classes is None
+
+
+def test_parts_must_have_the_same_columns():
+    with_ids = Outputs(**GOOD, ids=np.arange(4))
+    assert Outputs.concat([with_ids, Outputs(**GOOD)]).ids is None
+    bare = Outputs(logits=LOGITS, labels=GOOD["labels"])
+    words = r"features must be given for all parts or for none, got 1 of 2 without"
+    with pytest.raises(ValueError, match=words):
+        Outputs.concat([bare, Outputs(**GOOD)])
+    with pytest.raises(ValueError, match=r"parts must be a non-empty list, got \[\]"):
+        Outputs.concat([])
+
+
+def test_arrays_go_to_a_device_and_back_to_numpy():
+    there = Outputs(**(GOOD | {"logits": torch.ones(4, 3), "features": None}))
+    assert there.to("cpu").logits.device.type == "cpu"
+    assert isinstance(there.to("numpy").logits, np.ndarray)
+
+
+def test_an_ending_nobody_knows_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"ending must be '\.npz', or none for a fold"):
+        Outputs(**GOOD).save(tmp_path / "outputs.csv")

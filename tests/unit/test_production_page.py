@@ -4,15 +4,15 @@ import json
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+
+from tests.waiting import PATIENCE
 
 PAGE = Path(__file__).parents[2] / "docs" / "production.md"
 
@@ -38,26 +38,22 @@ def openset(arguments, folder, **options):
 def served(arguments, folder):
     """Start the server on a free port and post what the page posts."""
     pytest.importorskip("fastapi", reason="the extra serve is not installed")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    arguments = [str(port) if word == "8000" else word for word in arguments]
-    server = openset(arguments, folder)
+    server = openset(["0" if word == "8000" else word for word in arguments], folder)
+    said = []
     try:
-        url = f"http://127.0.0.1:{port}"
-        for _ in range(300):
-            try:
-                httpx.get(f"{url}/healthz", timeout=1)
+        for line in server.stdout:
+            said.append(line)
+            if found := re.search(r"Serving at (http://\S+)", line):
                 break
-            except httpx.TransportError:
-                assert server.poll() is None, server.stdout.read()
-                time.sleep(0.1)
+        else:
+            pytest.fail("".join(said))
         body = (folder / "demo" / "unseen.npz").read_bytes()
         kind = {"Content-Type": "application/x-npz"}
-        return httpx.post(f"{url}/predict", content=body, headers=kind, timeout=30)
+        url = f"{found[1]}/predict"
+        return httpx.post(url, content=body, headers=kind, timeout=PATIENCE)
     finally:
         server.terminate()
-        server.communicate(timeout=30)
+        server.communicate()
 
 
 def test_the_page_works_as_written(tmp_path):
@@ -78,7 +74,7 @@ def test_the_page_works_as_written(tmp_path):
             answer = served(words[1:], tmp_path)
             continue
         done = openset(words[1:], tmp_path)
-        text = done.communicate(timeout=120)[0]
+        text = done.communicate()[0]
         assert done.returncode == 0, f"{line}\n{text}"
     assert (tmp_path / "rejector.onnx").stat().st_size > 100
     table = (tmp_path / "decisions.csv").read_text().splitlines()

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from openset import ArtefactError, Scores
+from openset import ArtefactError, Scores, UndefinedMetricError
+from openset.scores import need_known
 
 GOOD = {"labels": [0, 1, -1], "predicted": [0, 1, 1], "known": [0.9, 1 / 3, -np.inf]}
 
@@ -217,3 +218,18 @@ def test_parts_may_come_from_a_generator_and_must_be_scores():
         TypeError, match=r"Scores\.concat: scores must be Scores, got i"
     ):
         Scores.concat([scores, 1])
+
+
+def test_another_knownness_keeps_the_samples():
+    one = Scores(**GOOD)
+    other = one.with_known([1.0, 2.0, 3.0])
+    assert other.known.tolist() == [1.0, 2.0, 3.0]
+    assert other.labels.tolist() == one.labels.tolist()
+    assert one.known.tolist() == GOOD["known"]
+
+
+def test_knowns_are_asked_for_by_name():
+    unknown = Scores(labels=[-1], predicted=[0], known=[0.5])
+    with pytest.raises(UndefinedMetricError, match="accuracy"):
+        need_known("accuracy", unknown)
+    need_known("accuracy", Scores(**GOOD))

@@ -48,16 +48,20 @@ def adopt(run: Path, made: Plan, text: bytes, ending: str) -> None:
 
 
 _ENDINGS = (".yaml", ".yml", ".toml")
+_FILES = ("study", "protocols.json", "results.csv", "study.json")
+_FOLDERS = ("cells", "scores", "calibration", "failed", "networks")
 
 
 def tidy(run: Path) -> None:
     """Remove what a killed run left half-written, and the marks of its workers."""
-    for name in ("cells", "scores", "calibration", "failed", "networks"):
-        for path in (run / name).glob(".*"):
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+    # The folder itself may hold hidden files of its owner; those below are all ours.
+    left = [f".{name}.*" for name in _FILES]
+    left += [f"{name}/.*" for name in _FOLDERS]
+    for path in [path for pattern in left for path in run.glob(pattern)]:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
     shutil.rmtree(run / "running", ignore_errors=True)
 
 

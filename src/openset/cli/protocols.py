@@ -16,26 +16,25 @@ from openset.cli._options import naming
 from openset.cli._tables import OUT
 from openset.protocols import Draws, Protocol
 
-EPILOG = """[bold]Examples[/bold]
+_SHOW = "openset protocols show cifar10 0"
+_HOLDOUT = """openset protocols holdout 10 --known 6 --unknown 4 --repeats 5 \\
+    --out draws.json"""
+_OUTLIER = """openset protocols outlier cifar10 svhn --known 4 --unknown 4 \\
+    --out draws.json"""
+_OPERATIONAL = """openset protocols operational digits --known 5 --surrogate 2 \\
+    --unknown 3 --out p.json"""
 
-openset protocols
 
-openset protocols show cifar10 0
+def _examples(*listed: str) -> str:
+    return "\n\n".join(["[bold]Examples[/bold]", *listed])
 
-openset protocols holdout 10 --known 6 --unknown 4 --repeats 5 \\
-    --out draws.json
-
-openset protocols outlier cifar10 svhn --known 4 --unknown 4 --out draws.json
-
-openset protocols operational digits --known 5 --surrogate 2 --unknown 3 \\
-    --out p.json"""
 
 _MANY, _ALL = 10, 200  # classes listed in a table of several protocols, or of one
 
 app = typer.Typer(
     cls=Group,
     help="List published protocols, show one, or draw new ones.",
-    epilog=EPILOG,
+    epilog=_examples("openset protocols", _SHOW, _HOLDOUT, _OUTLIER, _OPERATIONAL),
     invoke_without_command=True,
     rich_markup_mode="rich",
 )
@@ -73,7 +72,7 @@ def _default(context: typer.Context) -> None:
         listed()
 
 
-@app.command("list", cls=Command)
+@app.command("list", cls=Command, epilog=_examples("openset protocols list"))
 def listed() -> None:
     """List the published protocols."""
     table = plain_table("Published protocols")
@@ -104,7 +103,11 @@ def _listed(splits: Sequence[int | str]) -> str:
     return ", ".join(map(str, splits))
 
 
-@app.command("show", cls=Command)
+@app.command(
+    "show",
+    cls=Command,
+    epilog=_examples(_SHOW, "openset protocols show draws.json --json"),
+)
 def show(
     name: Annotated[
         str,
@@ -145,7 +148,7 @@ def _one_of(drawn: Protocol | Draws, split: str) -> Protocol:
     return each[int(split)]
 
 
-@app.command("holdout", cls=Command)
+@app.command("holdout", cls=Command, epilog=_examples(_HOLDOUT))
 def holdout(
     classes: Classes,
     n_known: Known,
@@ -162,7 +165,7 @@ def holdout(
         _deliver(drawn, out)
 
 
-@app.command("outlier", cls=Command)
+@app.command("outlier", cls=Command, epilog=_examples(_OUTLIER))
 def outlier(
     known_set: Classes,
     unknown_set: Annotated[
@@ -195,7 +198,7 @@ def outlier(
         _deliver(drawn, out)
 
 
-@app.command("operational", cls=Command)
+@app.command("operational", cls=Command, epilog=_examples(_OPERATIONAL))
 def operational(
     classes: Classes,
     n_known: Known,

@@ -5,11 +5,18 @@ from typing import Any, NamedTuple
 from openset import _check, _io, metrics
 from openset.scores import Scores
 
-with _io.importing("openset.integrations.torchmetrics", "torchmetrics"):
+_CALLER = "openset.integrations.torchmetrics"
+
+with _io.importing(_CALLER, "torchmetrics"):
     import torch
     from torch import Tensor
-    from torchmetrics import Metric
-    from torchmetrics.utilities import dim_zero_cat
+
+    # It imports torchvision wherever that is installed, for metrics of images.
+    with _io.fitting(
+        _CALLER, "torchmetrics", remedy=". Or uninstall torchvision and do without"
+    ):
+        from torchmetrics import Metric
+        from torchmetrics.utilities import dim_zero_cat
 
 __all__ = ["OSA", "OSCR", "OSCRPoints", "OpenAUC"]
 

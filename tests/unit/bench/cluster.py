@@ -6,10 +6,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.waiting import wait_until
+
+_ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
 _SMALL = str(80 << 20)  # bytes of shared memory; cells leave their results on disk
 
@@ -44,7 +46,7 @@ def two_nodes(folder, *, cpus=1):
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "PYTHONPATH": str(Path(__file__).resolve().parents[3] / "src"),
+        "PYTHONPATH": os.pathsep.join([str(_ROOT / "src"), str(_ROOT)]),
     }
     port = _free_port()
     address = f"127.0.0.1:{port}"
@@ -64,7 +66,7 @@ def two_nodes(folder, *, cpus=1):
     try:
         with (folder / "ray.log").open("wb") as log:
             nodes.append(_node([*head, *shared], environment, log))
-            _wait_for(lambda: _answers(port), nodes, log.name)
+            wait_until(lambda: _has_started(nodes[0], port, log.name))
             nodes.append(_node([f"--address={address}", *shared], environment, log))
             yield address, environment
     finally:
@@ -72,20 +74,14 @@ def two_nodes(folder, *, cpus=1):
             _stop(node)
 
 
-def _answers(port):
+def _has_started(node, port, log):
+    """Whether it answers; what it said instead, if it has ended."""
+    if node.poll() is not None:
+        said = Path(log).read_text(errors="replace")[-2000:]
+        msg = f"no Ray cluster: {said}"
+        raise RuntimeError(msg)
     with socket.socket() as one:
-        one.settimeout(1)
         return one.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _wait_for(condition, nodes, log, seconds=40):
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end or any(node.poll() is not None for node in nodes):
-            said = Path(log).read_text(errors="replace")[-2000:]
-            msg = f"no Ray cluster: {said}"
-            raise RuntimeError(msg)
-        time.sleep(0.1)
 
 
 def _stop(node):
@@ -96,4 +92,4 @@ def _stop(node):
             node.wait(10)
     with suppress(ProcessLookupError):
         os.killpg(node.pid, signal.SIGKILL)
-    node.wait(10)
+    node.wait()

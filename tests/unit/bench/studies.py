@@ -20,3 +20,12 @@ def small(extra=b""):
 def contents(folder):
     """Return all cells of a folder without their births."""
     return {cell.id: cell.to_json(provenance=False) for cell in read_cells(folder)}
+
+
+def fatal(text=SMALL, *, mark=""):
+    """Return the text of a study with one more detector, which kills its process.
+
+    With a `mark` only the first of them: see :mod:`tests.unit.bench.fatal`.
+    """
+    one = f'{{name: "tests.unit.bench.fatal:Fatal", label: fatal, mark: "{mark}"}}'
+    return text.replace(b"[msp,", b"[msp, " + one.encode() + b",")

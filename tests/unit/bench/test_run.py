@@ -1,11 +1,7 @@
 """Running a study: results, resume, failures, names, lost workers."""
 
 import json
-import os
 import shutil
-import signal
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -147,69 +143,6 @@ def test_a_failing_network_fails_its_cells_only(tmp_path):
     done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
     assert (done.n_run, len(done.failed)) == (6, 6)
     assert all("its network failed" in record["error"] for record in done.failed)
-
-
-def test_a_killed_worker_loses_nothing(undisturbed, tmp_path):
-    killed = kill_a_worker(tmp_path)
-    study = parse(SMALL.replace(b"epochs: 5", b"epochs: 6"), "study.yaml")
-    bench.run(study, tmp_path / "calm", backend="sequential")
-    done = bench.run(study, tmp_path / "run", backend="loky", jobs=2)
-    assert killed.wait(10)
-    assert (done.n_run, done.failed) == (6, ())
-    assert contents(tmp_path / "run") == contents(tmp_path / "calm")
-
-
-def kill_a_worker(folder):
-    """Kill the first process that says it is running something, but not this one."""
-    killed = threading.Event()
-
-    def hunt():
-        while not killed.is_set():
-            for mark in (folder / "run" / "running").glob("*"):
-                try:
-                    pid = int(mark.read_text().split()[-1])
-                except (OSError, ValueError, IndexError):
-                    continue
-                if pid != os.getpid():
-                    os.kill(pid, signal.SIGKILL)
-                    killed.set()
-                    return
-            time.sleep(0.001)
-
-    threading.Thread(target=hunt, daemon=True).start()
-    return killed
-
-
-def test_a_cell_that_kills_its_process_is_given_up(tmp_path, monkeypatch):
-    study = small()
-    victim = plan(study).tasks[1]
-    work = bench._run._worker
-
-    class Pool:
-        """Stands for a backend: the victim's process dies, whoever is beside it."""
-
-        def __call__(self, function, calls):
-            for call in calls:
-                if call[0].id == victim.id:
-                    mark = tmp_path / "running" / victim.id
-                    mark.parent.mkdir(exist_ok=True)
-                    mark.touch()
-                    msg = "a worker died"
-                    raise ConnectionError(msg)
-                function(*call)
-
-        def alone(self, function, call):
-            self(function, [call])
-
-    monkeypatch.setattr(bench._run._backends, "pool", lambda *a, **k: Pool())
-    done = bench.run(study, tmp_path)
-    assert [record["id"] for record in done.failed] == [victim.id]
-    assert (
-        "its process died twice (ConnectionError: a worker died)"
-        in (done.failed[0]["error"])
-    )
-    assert done.n_run == 5
-    assert work.marks(tmp_path) == set()
 
 
 def test_a_backend_that_never_gets_anywhere_is_an_error(tmp_path, monkeypatch):

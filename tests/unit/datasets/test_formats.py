@@ -536,7 +536,7 @@ def test_an_archive_with_folder_entries_is_unpacked(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def torchvision():
+def torchvision(import_torchvision):
     reason = "torchvision is not installed"
     return pytest.importorskip("torchvision", reason=reason).datasets
 

@@ -1,7 +1,6 @@
 """KNN and NNGuide against full sorts, scikit-learn and pytorch-ood."""
 
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -161,63 +160,48 @@ def test_nan_products_are_not_lost_in_the_search(rng):
     assert np.isnan(found).any(axis=1).tolist() == [False, False, True, False]
 
 
-class FlatIndex:
-    """What we use of a faiss index, by a full sort."""
-
-    is_trained = False
-
-    def __init__(self, width):
-        self.width, self.trained_on, self.vectors = width, 0, None
-
-    def train(self, vectors):  # noqa: D102
-        self.trained_on = len(vectors)
-
-    def add(self, vectors):  # noqa: D102
-        assert vectors.dtype == np.float32
-        assert vectors.shape[1] == self.width
-        self.vectors = vectors
-
-    def search(self, queries, k):  # noqa: D102
-        products = queries @ self.vectors.T
-        order = np.argsort(-products, axis=1)[:, :k]
-        return np.take_along_axis(products, order, axis=1), order
-
-
 @pytest.fixture
 def faiss(monkeypatch):
-    """Put a stand-in where faiss would be; it notes what was built."""
-    built = []
+    """Return faiss; a list `built` on it notes what it builds."""
+    library = pytest.importorskip("faiss", reason="the extra faiss")
+    built, build = [], library.index_factory
 
-    def index_factory(width, description, metric):
-        built.append((description, metric))
-        return FlatIndex(width)
+    def index_factory(*arguments):
+        built.append(arguments)
+        return build(*arguments)
 
-    module = SimpleNamespace(
-        METRIC_INNER_PRODUCT="ip", index_factory=index_factory, built=built
-    )
-    monkeypatch.setitem(sys.modules, "faiss", module)
-    return module
+    monkeypatch.setattr(library, "built", built, raising=False)
+    monkeypatch.setattr(library, "index_factory", index_factory)
+    return library
 
 
 @pytest.mark.parametrize("kind", [KNN, NNGuide])
-def test_faiss_finds_what_the_matrix_product_finds(kind, faiss, xp):
+def test_an_exact_index_finds_what_the_matrix_product_finds(kind, faiss, xp):
     train, test = in_library(split(60), xp), in_library(split(25, seed=3), xp)
     expected = kind(k=5).fit(train).score(test).known
-    fitted = kind(k=5, backend="faiss", index="HNSW32").fit(train)
-    assert_allclose(fitted.score(test, batch_size=4).known, expected, rtol=1e-3)
+    fitted = kind(k=5, backend="faiss", index="Flat").fit(train)
+    assert_allclose(fitted.score(test, batch_size=4).known, expected, rtol=1e-5)
     fitted.score(test)
     # Once for the fit, not once for every batch or call.
-    assert faiss.built == [("HNSW32", "ip")]
+    assert faiss.built == [(32, "Flat", faiss.METRIC_INNER_PRODUCT)]
 
 
-def test_an_index_that_finds_too_few_neighbours_is_an_error(faiss, monkeypatch):
-    def search(self, queries, k):
-        return np.zeros((len(queries), k)), np.full((len(queries), k), -1)
+@pytest.mark.parametrize("index", ["HNSW32", "IVF4,Flat"])  # the second is trained
+@pytest.mark.parametrize("kind", [KNN, NNGuide])
+def test_an_approximate_index_finds_no_neighbour_that_is_too_near(kind, index, faiss):
+    train, test = split(400), split(200, seed=3, unknown=0.3)
+    exact = kind(k=5).fit(train).score(test).known
+    found = kind(k=5, backend="faiss", index=index).fit(train).score(test).known
+    assert (found <= exact + 1e-3).all()
+    assert np.mean(np.isclose(found, exact, rtol=1e-3)) > 0.5  # most are the nearest
 
-    monkeypatch.setattr(FlatIndex, "search", search)
-    train = split(60)
-    with pytest.raises(ValueError, match=r"KNN\.score: faiss must find 5 neighbours"):
-        KNN(k=5, backend="faiss").fit(train).score(train)
+
+def test_an_index_that_finds_too_few_neighbours_is_an_error(faiss):
+    train = split(400)
+    # It searches one of ten cells, which hold 40 samples on average.
+    detector = KNN(k=200, backend="faiss", index="IVF10,Flat")
+    with pytest.raises(ValueError, match=r"KNN\.score: faiss must find 200 neighbours"):
+        detector.fit(train).score(train)
 
 
 def test_without_faiss_the_error_names_the_extra(monkeypatch):

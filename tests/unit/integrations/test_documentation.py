@@ -9,6 +9,7 @@ import pytest
 PAGE = Path(__file__).parents[3] / "docs" / "integrations.md"
 
 
+@pytest.mark.usefixtures("import_torchvision")  # torchmetrics imports it
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
 def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     if not PAGE.exists():

@@ -1,5 +1,6 @@
 """What is imported when, and what is said when it is not there."""
 
+import os
 import subprocess
 import sys
 
@@ -61,3 +62,34 @@ def test_modules_are_there_on_first_use():
     for module in (openset, openset.integrations):
         with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
             module.nothing  # noqa: B018  # the access is the test
+
+
+UNFIT = "raise RuntimeError('operator torchvision::nms does not exist\\nand more')"
+
+
+def test_a_torchvision_that_does_not_fit_torch_is_named_with_the_remedy(
+    tmp_path, monkeypatch
+):
+    """It is imported by torchmetrics, wherever it is installed."""
+    (tmp_path / "torchvision.py").write_text(UNFIT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    done = python("import openset.integrations.torchmetrics")
+    said = done.stderr.strip().splitlines()[-1]
+    assert said.startswith(
+        "openset._types.MissingExtraError: openset.integrations.torchmetrics: "
+        "torchmetrics is installed but does not import "
+        "(RuntimeError: operator torchvision::nms does not exist). Install the "
+        "torchvision that fits this torch: pip uninstall torchvision, then pip install"
+    )
+    assert said.endswith(". Or uninstall torchvision and do without")
+
+
+def test_everything_else_imports_beside_such_a_torchvision(tmp_path, monkeypatch):
+    (tmp_path / "torchvision.py").write_text(UNFIT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    modules = (
+        *("train", "bench", "serve", "report", "cli", "datasets"),
+        *("integrations.torch", "integrations.onnx", "integrations.sklearn"),
+    )
+    done = python("import " + ", ".join(f"openset.{name}" for name in modules))
+    assert (done.returncode, done.stderr) == (0, "")

@@ -165,6 +165,7 @@ NETWORKS = {
 }
 
 
+@pytest.mark.usefixtures("import_torchvision")
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks_are_wrapped_and_run(name, rng):
     make, head = NETWORKS[name]
@@ -186,6 +187,7 @@ def test_networks_are_wrapped_and_run(name, rng):
     assert not module._ear.heard
 
 
+@pytest.mark.usefixtures("import_torchvision")
 def test_a_compiled_network_is_listened_to(rng):
     model = timm_model("test_resnet")
     images = torch.tensor(rng.normal(size=(8, 3, 32, 32)), dtype=torch.float32)

@@ -1,17 +1,23 @@
 """Open-set metrics as torchmetrics."""
 
-import socket
+import doctest
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
-from torch import multiprocessing
-from torchmetrics import MetricCollection
 
 from openset import Scores, UndefinedMetricError, metrics
-from openset.integrations.torchmetrics import OSA, OSCR, OpenAUC
 from tests.unit.integrations.two_processes import worker
+from tests.vision import declare_operators
+
+declare_operators()  # torchmetrics imports torchvision
+from torchmetrics import MetricCollection  # noqa: E402
+
+from openset.integrations import torchmetrics  # noqa: E402
+from openset.integrations.torchmetrics import OSA, OSCR, OpenAUC  # noqa: E402
 
 N = 101
 
@@ -112,26 +118,20 @@ def test_a_sample_seen_twice_counts_once_when_ids_tell():
     )
 
 
-def test_two_processes_give_exactly_what_one_does():
+def test_the_examples_run():
+    found = doctest.testmod(torchmetrics, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert (found.failed, found.attempted > 0) == (0, True)
+
+
+def test_two_processes_give_exactly_what_one_does(tmp_path):
     splits = [(70, 31), (N, 0)]  # uneven, and one without any sample
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     context = multiprocessing.get_context("spawn")
-    queue = context.Queue()
-    workers = [
-        context.Process(target=worker, args=(rank, port, splits, queue))
-        for rank in range(2)
-    ]
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join(timeout=120)
-    assert [one.exitcode for one in workers] == [0, 0]
-    results = dict(queue.get(timeout=10) for _ in workers)
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        meeting = str(tmp_path / "meeting")
+        results = pool.map(worker, (0, 1), [meeting] * 2, [splits] * 2)
     wanted = expected(as_scores(*samples()))
-    for rank in range(2):
-        for found in results[rank]:
+    for of_one in results:
+        for found in of_one:
             for name, value in wanted.items():
                 assert_array_equal(found[name], value)
 

@@ -3,14 +3,15 @@
 from torch import distributed
 
 
-def worker(rank, port, splits, queue):
-    """Update every metric with a share of the samples, and send what it computes."""
-    # The shared set-up must come before torchmetrics, which imports torchvision.
-    import tests.conftest  # noqa: F401, PLC0415
+def worker(rank, meeting, splits):
+    """Update every metric with a share of the samples, and return what it computes.
+
+    The processes meet over the file `meeting`, which nobody else knows.
+    """
     from tests.unit.integrations import test_torchmetrics as shared  # noqa: PLC0415
 
     distributed.init_process_group(
-        "gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2
+        "gloo", init_method=f"file://{meeting}", rank=rank, world_size=2
     )
     found = []
     for counts in splits:
@@ -22,5 +23,5 @@ def worker(rank, port, splits, queue):
                 metric.update(*(part[rows] for part in shared.samples()))
             results[name] = shared.values(metric)
         found.append(results)
-    queue.put((rank, found))
     distributed.destroy_process_group()
+    return found

@@ -5,9 +5,15 @@ import pytest
 import torch
 from pytest import approx  # noqa: PT013
 from sklearn import metrics as sk
-from torchmetrics.functional.classification import binary_auroc, multiclass_accuracy
 
 from openset import Scores, metrics
+from tests.vision import declare_operators
+
+declare_operators()  # torchmetrics and pytorch-ood import torchvision
+from torchmetrics.functional.classification import (  # noqa: E402
+    binary_auroc,
+    multiclass_accuracy,
+)
 
 
 def random_scores(seed, *, decimals=None, n=400, n_classes=5):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from openset import Outputs, Rejector, detectors, thresholds
+from openset import Outputs, Rejector, detectors, selection, thresholds
+from openset.rejector._rejector import need_rejector
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(4, 8))
@@ -181,3 +182,57 @@ def test_bad_calibration_data_are_named(fitted):
             Rejector.calibrate(fitted, **arguments)
     with pytest.raises(TypeError, match="an option must be one of alpha"):
         Rejector.calibrate(fitted, known=known, surrogate=unknown, fpr=0.1)
+
+
+def test_it_says_what_it_is_made_of(rejector):
+    assert repr(rejector).startswith("Rejector(PostMax(")
+    assert str(rejector.threshold) in repr(rejector)
+
+
+def test_a_choice_brings_its_objective_and_its_options():
+    train, known = drawn(300, seed=1), drawn(200, seed=2)
+    surrogate = drawn(200, seed=3, unknown=True)
+    choice = selection.choose(
+        {name: detectors.make(name).fit(train) for name in ("msp", "postmax")},
+        known=known,
+        surrogate=surrogate,
+        objectives="at_fpr",
+        options={"fpr": 0.2},
+    )
+    parts = {"known": known, "surrogate": surrogate}
+    found = Rejector.calibrate(choice, **parts)
+    by_hand = Rejector.calibrate(choice.fitted, **parts, objective="at_fpr", fpr=0.2)
+    assert found.threshold.to_dict() == by_hand.threshold.to_dict()
+    # What is said here goes first; options of another objective are not taken over.
+    stricter = Rejector.calibrate(choice, **parts, fpr=0.05)
+    assert stricter.threshold.value > found.threshold.value
+    assert (
+        Rejector.calibrate(choice, **parts, objective="osa").threshold.method == "osa"
+    )
+
+
+def test_without_logits_there_are_no_best_classes_to_explain():
+    train = drawn(300, seed=1)
+    bare = Outputs(features=train.features, labels=train.labels)
+    known = drawn(200, seed=2)
+    bare_known = Outputs(features=known.features, labels=known.labels)
+    fitted = detectors.make("osnn").fit(bare)  # it names the class itself
+    rejector = Rejector.calibrate(fitted, known=bare_known, objective="at_tpr", tpr=0.9)
+    found = rejector.explain(bare_known, 0)
+    assert found.top == ()
+    assert found.decision == rejector.predict(bare_known)[0]
+
+
+def test_a_network_of_another_width_is_refused(rejector):
+    rejector._check_network("serve", "model", n_classes=4, n_features=None)
+    words = "serve: n_classes of model must be 4, as in the rejector, got 5. It must be"
+    with pytest.raises(ValueError, match=words):
+        rejector._check_network("serve", "model", n_classes=5, n_features=8)
+
+
+def test_only_rejectors_pass_for_rejectors(rejector):
+    need_rejector("predict", rejector)
+    with pytest.raises(
+        TypeError, match="predict: rejector must be a Rejector, got str"
+    ):
+        need_rejector("predict", "folder/")

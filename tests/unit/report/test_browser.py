@@ -8,6 +8,7 @@ import pytest
 
 from openset import Scores, evaluate, metrics, report, thresholds
 from tests.unit.report.studies import cell, scores, write_study
+from tests.waiting import PATIENCE
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")
 pytest.importorskip("jinja2", reason="the extra report")
@@ -382,7 +383,7 @@ def test_ten_to_the_fifth_samples_are_moved_through_at_once(browser, tmp_path):
     path = report.write(tmp_path / "big.npz", tmp_path / "big.html")
     assert path.stat().st_size < 8_000_000
     page = Page(browser, path)
-    WebDriverWait(browser, 20).until(lambda _: page.numbers()["ccr"] != "–")
+    WebDriverWait(browser, PATIENCE).until(lambda _: page.numbers()["ccr"] != "–")
     for at in (900, 100, 555):
         page.slide("x-slider", at)
         assert page.numbers() == expected(one, page.threshold())

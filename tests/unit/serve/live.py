@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import httpx
 
+from tests.waiting import PATIENCE
+
 
 class Live:
     """A running `openset serve`."""
@@ -19,16 +21,21 @@ class Live:
 
     def get(self, path, **options):
         """Ask for a path."""
-        return httpx.get(self.url + path, timeout=20, **options)
+        return httpx.get(self.url + path, timeout=PATIENCE, **options)
 
     def post(self, path="/predict", **options):
         """Send something, by default to be decided on."""
-        return httpx.post(self.url + path, timeout=20, **options)
+        return httpx.post(self.url + path, timeout=PATIENCE, **options)
+
+    def read_until(self, words):
+        """Read what it says up to a line with these words."""
+        while words not in (line := self.process.stderr.readline()):
+            assert line, f"it ended and did not say {words!r}"
 
     def stop(self):
         """Ask it to stop, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=40)
+        return self.process.wait(timeout=PATIENCE)
 
 
 @contextmanager
@@ -53,5 +60,5 @@ def serving(folder, *options):
     finally:
         if process.poll() is None:
             process.kill()
-        process.wait(timeout=10)
+        process.wait()
         process.stderr.close()

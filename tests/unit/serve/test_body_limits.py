@@ -2,7 +2,6 @@
 
 import http.client
 import socket
-import time
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ from starlette.testclient import TestClient
 from openset import Outputs, serve
 from tests.unit.serve.live import serving
 from tests.unit.serve.test_predict import npy, npz
+from tests.waiting import PATIENCE, wait_until
 
 N = 20_000  # samples: some hundred kilobytes, more than the short way begins at
 JSON = {"Content-Type": "application/json"}
@@ -91,7 +91,9 @@ def test_requests_behind_a_large_one_on_its_connection_are_answered(by_msp, logi
         request(large, *kinds),  # pipelined: the answer before is not yet written
         request(small, *texts),
     ]
-    with socket.create_connection(("127.0.0.1", by_msp.port), timeout=20) as connection:
+    with socket.create_connection(
+        ("127.0.0.1", by_msp.port), timeout=PATIENCE
+    ) as connection:
         connection.sendall(b"".join(sent))
         found = answers(connection, len(sent))
     assert [status for status, _ in found] == [b"HTTP/1.1 200 OK\r\n"] * 5
@@ -102,7 +104,9 @@ def test_requests_behind_a_large_one_on_its_connection_are_answered(by_msp, logi
 @pytest.mark.parametrize("size", [1, 1000, 70_000])
 def test_a_large_body_in_pieces_of_any_size_is_put_together(by_msp, logits, size):
     whole = request(npy(logits), "Content-Type: application/x-npy")
-    with socket.create_connection(("127.0.0.1", by_msp.port), timeout=20) as connection:
+    with socket.create_connection(
+        ("127.0.0.1", by_msp.port), timeout=PATIENCE
+    ) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for start in range(0, 20 * size, size):
             connection.sendall(whole[start : start + size])
@@ -116,7 +120,9 @@ def test_who_asks_before_sending_is_told_to_go_on(by_msp, logits):
     head = request(b"", "Content-Type: application/x-npy", "Expect: 100-continue")
     body = npy(logits)
     head = head.replace(b"Content-Length: 0", b"Content-Length: %d" % len(body))
-    with socket.create_connection(("127.0.0.1", by_msp.port), timeout=20) as connection:
+    with socket.create_connection(
+        ("127.0.0.1", by_msp.port), timeout=PATIENCE
+    ) as connection:
         connection.sendall(head)
         assert connection.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(body)
@@ -124,17 +130,16 @@ def test_who_asks_before_sending_is_told_to_go_on(by_msp, logits):
 
 
 def test_more_in_flight_than_allowed_is_put_off_until_others_leave(by_msp, logits):
-    half = request(bytes(1_000_000), "Content-Type: application/x-npy")[:-100_000]
+    lines = ("Content-Type: application/x-npy", "Expect: 100-continue")
+    head = request(bytes(1_000_000), *lines)[:-1_000_000]
     waiting = []
     try:
         for _ in range(2):
             waiting.append(socket.create_connection(("127.0.0.1", by_msp.port)))
-            waiting[-1].sendall(half)
-        deadline = time.monotonic() + 20
-        while (answer := by_msp.post(content=npy(logits), headers=NPY)) and (
-            answer.status_code != 503 and time.monotonic() < deadline
-        ):
-            time.sleep(0.05)
+            waiting[-1].sendall(head)
+            # Told to go on, it has its place, and never fills it.
+            assert waiting[-1].recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        answer = by_msp.post(content=npy(logits), headers=NPY)
         assert answer.status_code == 503, answer.text
         assert answer.headers["Retry-After"] == "1"
         assert "must be at most 2097152 bytes together" in answer.json()["detail"]
@@ -146,13 +151,8 @@ def test_more_in_flight_than_allowed_is_put_off_until_others_leave(by_msp, logit
     finally:
         for connection in waiting:
             connection.close()
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        answer = by_msp.post(content=npy(logits), headers=NPY)
-        if answer.status_code == 200:
-            break
-        time.sleep(0.05)
-    assert answer.status_code == 200  # who left holds nothing any more
+    # Who left holds nothing any more, once the server has noticed.
+    wait_until(lambda: by_msp.post(content=npy(logits), headers=NPY).is_success)
 
 
 def test_what_is_held_is_released_whatever_happens(by_logits, logits):

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 
 from openset import serve
 from tests.unit.serve.test_predict import npy, npz
+from tests.waiting import PATIENCE
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 JSON = {"Content-Type": "application/json"}
@@ -263,7 +264,7 @@ def test_what_means_nothing_is_refused(by_logits):
 
 
 def pieces(live, path="/predict", *, headers):
-    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)
     connection.putrequest("POST", path)
     for name, value in {**OCTETS, **headers}.items():
         connection.putheader(name, value)
@@ -289,7 +290,7 @@ def test_a_gigabyte_that_is_sent_all_the_same_is_cut_off_early(live, length):
     if length == "chunked":
         headers, chunk = {"Transfer-Encoding": "chunked"}, b"100000\r\n%b\r\n" % chunk
     connection = pieces(live, headers=headers)
-    connection.sock.settimeout(20)
+    connection.sock.settimeout(PATIENCE)
     before, sent = resident(live), 0
     with suppress(ConnectionError):  # reset: there is no other way to say stop
         while sent < 1 << 10:
@@ -323,7 +324,7 @@ def test_a_body_that_does_not_come_is_given_up(by_logits):
 
     async def stalls():
         if arrived:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()  # for ever
         arrived.append(b"x")
         return {"type": "http.request", "body": b"x", "more_body": True}
 
@@ -358,7 +359,9 @@ CHUNKED = b"POST /predict HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 )
 def test_headers_without_end_are_cut_off(live, start, line):
     before, sent = resident(live), 0
-    with socket.create_connection(("127.0.0.1", live.port), timeout=20) as connection:
+    with socket.create_connection(
+        ("127.0.0.1", live.port), timeout=PATIENCE
+    ) as connection:
         connection.sendall(start)
         with suppress(ConnectionError):  # reset: there is no other way to say stop
             while sent < 100:
@@ -375,7 +378,7 @@ def test_headers_of_some_length_are_fine(live):
     many = {f"X-{i}": "a" * 1000 for i in range(60)}
     for _ in range(5):  # on connections of their own, and on one
         assert live.get("/healthz", headers=many).status_code == 200
-    with httpx.Client(base_url=live.url, headers=many) as client:
+    with httpx.Client(base_url=live.url, headers=many, timeout=PATIENCE) as client:
         assert {client.get("/healthz").status_code for _ in range(5)} == {200}
 
 
@@ -391,7 +394,9 @@ def test_who_asks_on_and_does_not_listen_is_not_kept_in_memory(live, words):
     before = resident(live)
     many = words * 10_000
     with socket.create_connection(("127.0.0.1", live.port)) as connection:
-        connection.settimeout(0.5)  # soon the server does not listen either
+        # Soon the server does not listen either: stop sending then. How long this
+        # waits decides how much is sent, not what the server may keep of it.
+        connection.settimeout(0.5)
         with suppress(TimeoutError):
             for _ in range(100):
                 connection.sendall(many)

@@ -8,6 +8,7 @@ import pytest
 
 from openset import Outputs, Rejector
 from tests.unit.serve.live import serving
+from tests.waiting import PATIENCE
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")
 from selenium.webdriver.common.by import By  # noqa: E402  # after the guard
@@ -48,7 +49,7 @@ class Page:
 
     def wait(self, condition):
         """Wait until something is so."""
-        WebDriverWait(self.browser, 20).until(lambda _: condition())
+        WebDriverWait(self.browser, PATIENCE).until(lambda _: condition())
 
     def find(self, name):
         """Return an element."""

@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 from openset import Outputs, Rejector, Scores, detectors, serve
 from openset._types import MissingExtraError
 from tests.unit.serve.conftest import split
+from tests.waiting import PATIENCE
 
 
 def npy(array):
@@ -164,7 +165,7 @@ def test_infinities_in_arrays_are_numbers_beyond_all_floats(by_logits):
     "path", ["/healthz", "/", "/metrics", "/rejector", "/openapi.json"]
 )
 def test_head_gets_the_headers_of_get_alone(live, path):
-    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)
     connection.request("HEAD", path)
     answer = connection.getresponse()
     assert answer.status == 200

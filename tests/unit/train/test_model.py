@@ -56,6 +56,7 @@ def test_every_method_answers_the_same_after_loading(name, tmp_path):
         assert_same(one.apply(inputs, **how), trained.outputs["test"])
 
 
+@pytest.mark.usefixtures("import_torchvision")
 @pytest.mark.parametrize(
     "network", ["classifier32", "osrci", "mlp", "torchvision:mobilenet_v3_small"]
 )

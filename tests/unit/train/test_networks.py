@@ -191,6 +191,7 @@ def test_names_nobody_has_are_refused(network, example, message):
 # Models of others.
 
 
+@pytest.mark.usefixtures("import_torchvision")
 @pytest.mark.filterwarnings("ignore::UserWarning:timm")  # says which imports moved
 @pytest.mark.parametrize("name", ["torchvision:resnet18", "timm:resnet18"])
 def test_models_of_others_are_split_and_trained(name):
@@ -211,6 +212,7 @@ def test_models_of_others_are_split_and_trained(name):
     assert trained.outputs["train"].features.shape == (6, 512)
 
 
+@pytest.mark.usefixtures("import_torchvision")
 @pytest.mark.parametrize("source", ["torchvision", "timm"])
 def test_models_nobody_has_are_named(source):
     pytest.importorskip(source, reason="lists the models", exc_type=ImportError)

@@ -4,7 +4,6 @@ import copy
 from importlib import import_module
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from openset import _check, _io
@@ -116,22 +115,11 @@ def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:
 def _library(source: str) -> Any:
     """Import torchvision, or timm, which imports it."""
     try:
-        return import_module(source)
+        with _io.fitting(_CALLER, source):
+            return import_module(source)
     except ModuleNotFoundError as error:
         missing = error.name or source
         msg = f"{_CALLER}: needs {missing}; install it with: pip install {missing}"
-        raise MissingExtraError(msg) from error
-    except _io.BROKEN_IMPORT as error:
-        version = torch.__version__
-        # A build for a GPU does not fit a torch without one: both from one place.
-        _, _, build = version.partition("+")
-        place = f" --index-url https://download.pytorch.org/whl/{build}"
-        msg = (
-            f"{_CALLER}: {source} is installed but does not import "
-            f"({_io.first_line(error)}). Install the torchvision that fits this torch: "
-            f"pip uninstall torchvision, then pip install torch=={version} torchvision"
-            f"{place if build else ''}"
-        )
         raise MissingExtraError(msg) from error
 
 

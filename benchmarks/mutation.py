@@ -1,0 +1,535 @@
+"""Change one operator, number or statement at a time, and see if the tests notice.
+
+    python benchmarks/mutation.py src/openset/metrics [--jobs 2] [--out mutation.json]
+    python benchmarks/mutation.py src/openset/metrics/_auroc.py --tests tests/property
+
+Each mutant runs, in a process of its own, the tests that reach the changed line,
+quickest first, until one fails. Everything the tests import besides openset is imported
+once, before the processes are forked. What survives is printed with its line. A mutant
+that means the same as the original cannot be noticed: `benchmarks/equivalent.json`
+(module -> mutant -> reason) lists those, and they do not count.
+
+Not mutated: text (messages, names), annotations, decorators, and what is raised.
+"""
+
+import argparse
+import ast
+import contextlib
+import copy
+import importlib
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import spec_from_file_location
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+EQUIVALENT = Path(__file__).with_name("equivalent.json")
+
+# Tests of a package, besides its own doctests and tests/unit/<package>.
+TESTS = {
+    "metrics": [
+        "tests/property/test_metrics.py",
+        "tests/contract/test_metrics.py",
+        "tests/unit/test_scores.py",
+        "tests/unit/test_stats.py",
+    ],
+    "thresholds": ["tests/property/test_thresholds.py", "tests/unit/rejector"],
+    "stats": [
+        "tests/unit/test_stats.py",
+        "tests/unit/test_ranks.py",
+        "tests/unit/test_leaderboard.py",
+    ],
+    "detectors": ["tests/contract/test_detectors.py"],
+    "scores.py": ["tests/unit/test_scores.py"],
+    "outputs.py": ["tests/unit/test_outputs.py"],
+    "watch.py": ["tests/unit/test_watch.py"],
+}
+
+# --- mutants ------------------------------------------------------------------
+
+_COMPARISONS: dict[type[ast.cmpop], list[type[ast.cmpop]]] = {
+    ast.Lt: [ast.LtE, ast.GtE],
+    ast.LtE: [ast.Lt, ast.Gt],
+    ast.Gt: [ast.GtE, ast.LtE],
+    ast.GtE: [ast.Gt, ast.Lt],
+    ast.Eq: [ast.NotEq],
+    ast.NotEq: [ast.Eq],
+    ast.Is: [ast.IsNot],
+    ast.IsNot: [ast.Is],
+    ast.In: [ast.NotIn],
+    ast.NotIn: [ast.In],
+}
+_OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Div,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+    ast.LShift: ast.RShift,
+    ast.RShift: ast.LShift,
+}
+_PAIRS = [
+    *(("min", "max"), ("minimum", "maximum"), ("argmin", "argmax"), ("any", "all")),
+    *(("floor", "ceil"), ("left", "right"), ("log", "log1p"), ("exp", "expm1")),
+    *(("logical_and", "logical_or"), ("zeros", "ones"), ("cumsum", "cumprod")),
+]
+_OTHER = dict(_PAIRS) | {b: a for a, b in _PAIRS}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one module."""
+
+    path: Path
+    line: int
+    where: str
+    before: str
+    after: str
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        """What it is, wherever its line moves to."""
+        return f"{self.where}: {self.before} -> {self.after}"
+
+
+def mutants(path: Path) -> Iterator[Mutant]:
+    """Yield every mutant of a source file."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for where, statement, place in _places(tree):
+        for before, after, change in _changes(place):
+            # The tree is copied with the change made; then the change is undone.
+            with change:
+                mutated = copy.deepcopy(tree)
+                text = ast.unparse(statement) if statement is place else after
+            yield Mutant(
+                path=path,
+                line=getattr(place, "lineno", statement.lineno),
+                where=where,
+                before=before,
+                after=text if statement is place else after,
+                tree=ast.fix_missing_locations(mutated),
+            )
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST]]:
+    """Yield the function, the statement and the node of everything to be mutated."""
+
+    def walk(node: ast.AST, where: str, statement: Any) -> Iterator[Any]:
+        if isinstance(node, ast.stmt):
+            statement = node
+        if _is_text(node):
+            if isinstance(node, ast.Raise):
+                yield where, statement, node
+            return
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            where = f"{where}.{node.name}".lstrip(".")
+            inside: list[ast.AST] = list(node.body)
+            if not isinstance(node, ast.ClassDef):
+                inside += [x for x in node.args.defaults + node.args.kw_defaults if x]
+        elif isinstance(node, ast.AnnAssign):
+            inside = [node.value] if node.value else []
+        else:
+            if statement is not None:
+                yield where, statement, node
+            inside = list(ast.iter_child_nodes(node))
+        for child in inside:
+            yield from walk(child, where, statement)
+
+    for top in tree.body:
+        yield from walk(top, "", None)
+
+
+def _is_text(node: ast.AST) -> bool:
+    """Whether it is there for readers: messages, imports, type checking."""
+    match node:
+        case ast.JoinedStr() | ast.Raise() | ast.Import() | ast.ImportFrom():
+            return True
+        case ast.Assign(targets=[ast.Name(id="msg" | "__all__" | "remedy" | "rule")]):
+            return True
+        case ast.Expr(value=ast.Constant(value=str())):  # a docstring
+            return True
+        case ast.Call(func=ast.Attribute(attr="must")):  # words of an error
+            return True
+    return False
+
+
+Change = tuple[str, str, contextlib.AbstractContextManager[None]]
+
+
+def _changes(node: ast.AST) -> Iterator[Change]:  # noqa: PLR0912  # one case a kind
+    """Yield what can be changed at a node: before, after, and the change itself."""
+    match node:
+        case ast.Compare(ops=[op]):
+            for other in _COMPARISONS.get(type(op), []):
+                yield _with(node, "ops", [other()])
+        case ast.BinOp(op=op) | ast.AugAssign(op=op) if type(op) in _OPERATORS:
+            yield _with(node, "op", _OPERATORS[type(op)]())
+        case ast.BoolOp(op=op):
+            yield _with(node, "op", ast.Or() if isinstance(op, ast.And) else ast.And())
+        case ast.UnaryOp(op=ast.USub() | ast.Invert() | ast.Not(), operand=inner):
+            if not isinstance(inner, ast.Constant):
+                yield _instead(node, inner)
+        case ast.Constant(value=bool(value)):
+            yield _with(node, "value", not value)
+        case ast.Constant(value=int(value)):
+            yield _with(node, "value", value + 1)
+        case ast.Constant(value=float(value)):
+            yield _with(node, "value", value + 1 if abs(value) < 1e300 else 1.0)
+        case ast.Constant(value=str(value)) if value in _OTHER:
+            yield _with(node, "value", _OTHER[value])
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _OTHER:
+            yield _with(node.func, "attr", _OTHER[name], shown=node)
+        case ast.Call(func=ast.Name(id=name)) if name in _OTHER:
+            yield _with(node.func, "id", _OTHER[name], shown=node)
+        case ast.Raise() | ast.Break() | ast.Continue():
+            yield _instead(node, ast.Pass())
+        case ast.Expr(value=ast.Call()):
+            yield _instead(node, ast.Pass())
+    if isinstance(node, ast.If | ast.IfExp | ast.While) and isinstance(
+        node.test, ast.Name | ast.Attribute | ast.Call | ast.NamedExpr
+    ):
+        test = node.test
+        yield _with(node, "test", ast.UnaryOp(ast.Not(), test), shown=node, words=test)
+
+
+def _with(
+    node: Any,
+    field: str,
+    value: Any,
+    *,
+    shown: ast.AST | None = None,
+    words: ast.AST | None = None,
+) -> Change:
+    shown = node if shown is None else shown
+    old = getattr(node, field)
+
+    def text() -> str:
+        if words is not None:
+            return ast.unparse(getattr(node, field))
+        return ast.unparse(shown)
+
+    before = text()
+    setattr(node, field, value)
+    after = text()
+    setattr(node, field, old)
+
+    @contextlib.contextmanager
+    def change() -> Iterator[None]:
+        setattr(node, field, value)
+        try:
+            yield
+        finally:
+            setattr(node, field, old)
+
+    return before, after, change()
+
+
+def _instead(node: ast.AST, other: ast.AST) -> Change:
+    """Put another node in the place of one."""
+    before, after = ast.unparse(node), ast.unparse(other)
+    kind, fields = type(node), dict(vars(node))
+
+    @contextlib.contextmanager
+    def change() -> Iterator[None]:
+        node.__class__ = type(other)  # type: ignore[assignment]
+        node.__dict__ = dict(vars(other))
+        ast.copy_location(node, ast.Pass(lineno=fields["lineno"], col_offset=0))
+        try:
+            yield
+        finally:
+            node.__class__ = kind  # type: ignore[assignment]
+            node.__dict__ = fields
+
+    return before.partition("\n")[0], after, change()
+
+
+# --- running tests ------------------------------------------------------------
+
+
+class _Mutating(SourceFileLoader, MetaPathFinder):
+    """Imports one module from a mutated tree."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        super().__init__(_module(mutant.path), str(mutant.path))
+        self._mutant = mutant
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        if name != self.name:
+            return None
+        return spec_from_file_location(name, self.path, loader=self)
+
+    def get_code(self, fullname: str) -> CodeType:
+        return compile(self._mutant.tree, self.path, "exec")
+
+
+def _module(path: Path) -> str:
+    parts = path.resolve().relative_to(ROOT / "src").with_suffix("").parts
+    return ".".join(parts).removesuffix(".__init__")
+
+
+class _Selection:
+    """A pytest plug-in: keeps some tests, quickest first; notes how long they take."""
+
+    def __init__(
+        self, wanted: dict[str, float] | None = None, mutant: Mutant | None = None
+    ) -> None:
+        self.wanted, self.mutant = wanted, mutant
+        self.seconds: dict[str, float] = {}
+
+    def pytest_sessionstart(self) -> None:
+        if self.mutant is not None:  # before pytest's own importer of modules
+            assert _module(self.mutant.path) not in sys.modules
+            sys.meta_path.insert(0, _Mutating(self.mutant))
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        if self.wanted is not None:
+            kept = [item for item in items if item.nodeid in self.wanted]
+            items[:] = sorted(kept, key=lambda item: self.wanted[item.nodeid])
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        seconds = self.seconds.get(report.nodeid, 0.0) + report.duration
+        self.seconds[report.nodeid] = seconds
+
+
+def _pytest(arguments: Sequence[str], plugin: _Selection | None = None) -> int:
+    import pytest
+
+    quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    quiet += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # preloaded plug-ins
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        plugins = [] if plugin is None else [plugin]
+        return int(pytest.main([*quiet, *arguments], plugins=plugins))
+
+
+def _in_child(work: Callable[[], Any]) -> int:
+    """Fork, work, and return the process's number; what `work` returns is its code."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 70
+    try:
+        code = int(work() or 0)
+    except BaseException:  # of ours: pytest catches those of tests
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
+
+
+def _done(pid: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def preload(tests: Sequence[str]) -> None:
+    """Import all that the tests import, besides openset and the tests themselves."""
+    with tempfile.TemporaryDirectory() as folder:
+        listed = Path(folder) / "modules"
+
+        def work() -> None:
+            _pytest(["--collect-only", *tests])
+            listed.write_text("\n".join(sys.modules))
+
+        _done(_in_child(work))
+        names = listed.read_text().splitlines()
+    for name in names:
+        if name.partition(".")[0] not in {"openset", "tests", "conftest", "__main__"}:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+    assert "openset" not in sys.modules
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Which tests reach which lines, and how long each test takes."""
+
+    lines: dict[str, dict[int, set[str]]]
+    seconds: dict[str, float]
+
+    def of(self, mutant: Mutant) -> dict[str, float]:
+        """Return the tests that reach a mutant's line, with their seconds."""
+        found = self.lines.get(str(mutant.path), {}).get(mutant.line, set())
+        if "" in found:  # it is run at import: by all of them
+            found = set().union(*self.lines[str(mutant.path)].values())
+        return {name: self.seconds[name] for name in found if name in self.seconds}
+
+
+def reach(paths: Sequence[Path], tests: Sequence[str]) -> Reach:
+    """Run the tests once as they are."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, note = Path(folder) / "coverage", Path(folder) / "seconds.json"
+
+        def work() -> int:
+            os.environ["COVERAGE_FILE"] = str(data)
+            plugin = _Selection()
+            # Folders: for the name of a module, coverage would import it first.
+            modules = [f"--cov={folder}" for folder in {path.parent for path in paths}]
+            options = ["--cov-context=test", "--cov-report=", "--cov-config=/dev/null"]
+            code = _pytest([*modules, *options, *tests], plugin)
+            note.write_text(json.dumps(plugin.seconds))
+            return code
+
+        if _done(_in_child(work)) != 0:
+            print("The tests must pass without a mutant first.")
+            raise SystemExit(2)
+        from coverage import CoverageData
+
+        measured = CoverageData(str(data))
+        measured.read()
+        lines = {
+            str(path): {
+                line: {context.partition("|")[0] for context in contexts}
+                for line, contexts in measured.contexts_by_lineno(str(path)).items()
+            }
+            for path in paths
+        }
+        return Reach(lines, json.loads(note.read_text()))
+
+
+KILLED, SURVIVED, UNREACHED = "killed", "survived", "not reached by a test"
+
+
+def judge(mutant: Mutant, tests: dict[str, float]) -> int:
+    """Start the tests of a mutant in a process of its own; return its number."""
+
+    def work() -> int:
+        limit = 60 + 20 * int(sum(tests.values()))  # seconds of the processor
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        files = sorted({name.partition("::")[0] for name in tests})
+        return _pytest(["-x", *files], _Selection(tests, mutant))
+
+    return _in_child(work)
+
+
+def run(
+    listed: Sequence[Mutant], found: Reach, jobs: int, say: Callable[[str], None]
+) -> list[str]:
+    """Return what became of each mutant."""
+    fates = [""] * len(listed)
+    running: dict[int, int] = {}
+
+    def settle() -> None:
+        pid, status = os.wait()
+        i = running.pop(pid)
+        fates[i] = SURVIVED if os.waitstatus_to_exitcode(status) == 0 else KILLED
+        if fates[i] != KILLED:
+            say(f"{listed[i].path.relative_to(ROOT)}:{listed[i].line} {listed[i].name}")
+
+    for i, mutant in enumerate(listed):
+        tests = found.of(mutant)
+        if not tests:
+            fates[i] = UNREACHED
+            say(
+                f"{mutant.path.relative_to(ROOT)}:{mutant.line} {mutant.name} (no test)"
+            )
+            continue
+        while len(running) >= jobs:
+            settle()
+        running[judge(mutant, tests)] = i
+    while running:
+        settle()
+    return fates
+
+
+# --- the command --------------------------------------------------------------
+
+
+def tests_of(paths: Sequence[Path]) -> list[str]:
+    """Return the tests of the packages some files are of."""
+    found = []
+    for path in paths:
+        package = path.resolve().relative_to(ROOT / "src" / "openset").parts[0]
+        found += [f"src/openset/{package}", f"tests/unit/{package}"]
+        found += TESTS.get(package, [])
+    return [one for one in dict.fromkeys(found) if (ROOT / one).exists()]
+
+
+def main() -> None:
+    """Mutate some modules and print a table of what the tests noticed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "paths", nargs="+", type=Path, help="modules, or folders of them"
+    )
+    parser.add_argument("--tests", nargs="+", help="instead of those of the package")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--every", type=int, default=1, help="only every n-th mutant")
+    parser.add_argument("--out", type=Path, help="write what survived as JSON")
+    args = parser.parse_args()
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    os.environ["CI"] = "1"  # hypothesis draws the same examples every time
+    paths = [
+        path.resolve()
+        for one in args.paths
+        for path in (sorted(one.rglob("*.py")) if one.is_dir() else [one])
+    ]
+    tests = args.tests or tests_of(paths)
+    print("Tests:", *tests, flush=True)
+    start = time.perf_counter()
+    preload(tests)
+    found = reach(paths, tests)
+    explained = json.loads(EQUIVALENT.read_text("utf-8")) if EQUIVALENT.exists() else {}
+    listed = [one for path in paths for one in mutants(path)][:: args.every]
+    known = {one for one in listed if one.name in explained.get(_module(one.path), {})}
+    listed = [one for one in listed if one not in known]
+    took = time.perf_counter() - start
+    print(f"{len(listed)} mutants after {took:.0f} s", flush=True)
+    start = time.perf_counter()
+    fates = run(listed, found, args.jobs, lambda text: print(text, flush=True))
+    took = time.perf_counter() - start
+    print(
+        f"\n{'module':48} {'mutants':>8} {'killed':>7} {'share':>6} {'equivalent':>11}"
+    )
+    rows = []
+    for path in [*paths, None]:
+        mine = [
+            fate
+            for one, fate in zip(listed, fates, strict=True)
+            if path in {None, one.path}
+        ]
+        same = sum(path in {None, one.path} for one in known)
+        if not mine:
+            continue
+        killed = mine.count(KILLED)
+        name = "all" if path is None else _module(path)
+        share = killed / len(mine)
+        print(f"{name:48} {len(mine):8} {killed:7} {share:6.1%} {same:11}")
+        rows.append({"module": name, "mutants": len(mine), "killed": killed})
+    print(f"{took / max(1, len(listed)):.1f} s a mutant, {args.jobs} at a time")
+    if args.out is not None:
+        left = [
+            {
+                "module": _module(one.path),
+                "line": one.line,
+                "mutant": one.name,
+                "fate": fate,
+            }
+            for one, fate in zip(listed, fates, strict=True)
+            if fate != KILLED
+        ]
+        args.out.write_text(
+            json.dumps({"modules": rows, "left": left}, indent=1) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main()

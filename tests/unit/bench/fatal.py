@@ -1,0 +1,35 @@
+"""A detector that kills the process it is fitted in: a lost worker, at a chosen point.
+
+Studies name it as ``tests.unit.bench.fatal:Fatal``.
+"""
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from openset.detectors import MSP
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fatal(MSP):
+    """MSP; the process that fits it first dies, or every one does.
+
+    Parameters
+    ----------
+    mark
+        A file. Who creates it dies; who finds it there lives. Without it all die.
+    """
+
+    name = "fatal"
+
+    mark: str = ""
+
+    def _fit(self, train):
+        try:
+            if self.mark:
+                Path(self.mark).open("x").close()
+        except FileExistsError:
+            return {}
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError  # nobody comes here

@@ -13,7 +13,7 @@ from openset._types import UNKNOWN
 from openset.bench import _network
 from openset.bench._plan import Task, folder_of
 from openset.bench._provenance import Provenance
-from openset.bench._study import OWN, Calibration
+from openset.bench._study import PUBLISHED, Calibration
 from openset.detectors import Fitted
 from openset.metrics import Metric, evaluate, get, table
 from openset.runs import Cell
@@ -55,19 +55,19 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
 
 
 class _Scorer:
-    """Scores of the parts of a network: by a detector, or by the method's own rule."""
+    """Scores of the parts of a network: by a detector, or by the published score."""
 
     def __init__(self, task: Task, folder: Path) -> None:
         self.folder = folder
         self.train = _network.need(folder, "train")
         self.fitted: Fitted | None = None
-        if task.detector.name != OWN:
+        if task.detector.name != PUBLISHED:
             recipe = detectors.make(task.detector.name, **task.detector.params)
             self.fitted = recipe.fit(self.train)
 
     def part(self, name: str) -> Scores | None:
         if self.fitted is None:
-            path = _network.own_scores(self.folder, name)
+            path = _network.published_scores(self.folder, name)
             return Scores.load(path) if path.exists() else None
         outputs = _network.part(self.folder, name)
         if outputs is None:
@@ -80,13 +80,13 @@ class _Scorer:
         found = self.part(name)
         if found is None:
             _network.need(self.folder, name)  # says what is missing
-            msg = f"bench: {self.folder} has no scores of its own for {name}"
+            msg = f"bench: {self.folder} has no published scores of {name}"
             raise FileNotFoundError(msg)
         return found
 
     def made_up(self, kind: str) -> Scores:
         if self.fitted is None:
-            msg = f"bench: {OWN!r} cannot score made-up features, got {kind!r}"
+            msg = f"bench: {PUBLISHED!r} cannot score made-up features, got {kind!r}"
             raise ValueError(msg)
         known = _network.need(self.folder, "validation")
         return self.fitted.score(selection.synthetic(known, kind))

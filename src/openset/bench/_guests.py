@@ -1,9 +1,10 @@
 """What a study uses from outside the package, for workers to import."""
 
 import sys
+from typing import Any
 
-from openset import _plugins, datasets, detectors
-from openset.bench._study import DATA_KEYS, OWN, Study
+from openset import _io, _plugins, datasets, detectors
+from openset.bench._study import DATA_KEYS, PUBLISHED, NetworkModel, Study
 from openset.metrics import Metric
 
 
@@ -13,9 +14,12 @@ def guests(study: Study) -> tuple[str, ...]:
     A worker knows what is installed and what it can import, not what was registered in
     the process that started it.
     """
-    names = [one.name for one in study.detectors if one.name != OWN]
+    names = [one.name for one in study.detectors if one.name != PUBLISHED]
     with _plugins.searching(study.base):
-        found = [detectors.find(name) for name in names]
+        found: list[Any] = [detectors.find(name) for name in names]
+        if any(isinstance(model, NetworkModel) for model in study.models):
+            train: Any = _io.optional("bench", "openset.train", name="torch")
+            found += [train.methods.find(one.name) for one in study.methods]
         return tuple(
             _plugins.need_importable(one, caller="bench")
             for one in found

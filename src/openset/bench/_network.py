@@ -94,7 +94,7 @@ def _train(
     )
     for name, outputs in done.outputs.items():
         outputs.save(folder / name)
-        done.own[name].save(own_scores(folder, name))
+        done.published[name].save(published_scores(folder, name))
     curve = [
         {"epoch": line["epoch"] + 1, "loss": line["loss"]}
         | {k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"}
@@ -103,9 +103,9 @@ def _train(
     return {"curve": curve if len(curve[0]) > 2 else None}
 
 
-def own_scores(folder: Path, name: str) -> Path:
-    """Return the file of a part's scores by the training method's own rule."""
-    return folder / "own" / f"{name}.npz"
+def published_scores(folder: Path, name: str) -> Path:
+    """Return the file of a part's scores by the training method's published score."""
+    return folder / "published" / f"{name}.npz"
 
 
 def part(folder: Path, name: str) -> Outputs | None:

@@ -10,7 +10,7 @@ from typing import Any
 from openset.bench import _protocols
 from openset.bench._guests import metric_for_workers
 from openset.bench._study import (
-    OWN,
+    PUBLISHED,
     Calibration,
     Component,
     Model,
@@ -102,8 +102,10 @@ def plan(study: Study) -> Plan:
     )
     for source in [*_trained(study), *map(_saved, study.outputs)]:
         for detector in study.detectors:
-            if detector.name == OWN and not isinstance(source.model, NetworkModel):
-                continue  # only a training method has a score of its own
+            if detector.name == PUBLISHED and not isinstance(
+                source.model, NetworkModel
+            ):
+                continue  # only a training method has a published score
             recipe = {
                 "source": source.key["recipe"],
                 "detector": detector.model_dump(exclude={"label"}),

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from openset import _check, _plugins, datasets, detectors, metrics, protocols
 from openset.bench._study import (
     DATA_KEYS,
-    OWN,
+    PUBLISHED,
     Holdout,
     NamedClasses,
     NetworkModel,
@@ -167,8 +167,8 @@ def _check_parts(study: Study, name: str) -> None:
                 classifier(model.estimator)(**model.params)
     _check_methods(name, study)
     for i, detector in enumerate(study.detectors):
-        if detector.name == OWN:
-            _check_own(name, f"detectors[{i}]", study)
+        if detector.name == PUBLISHED:
+            _check_published(name, f"detectors[{i}]", study)
         else:
             _check_detector(name, f"detectors[{i}]", detector.name, detector.params)
     for part in ("protocols", "models", "methods", "detectors"):
@@ -246,21 +246,21 @@ def _check_methods(name: str, study: Study) -> None:
     except ImportError:
         return  # a plan can be read without torch; running it says what is missing
     for i, method in enumerate(study.methods):
-        _check.one_of(name, f"methods[{i}].name", method.name, train.names())
+        train.methods.find(method.name, caller=name, argument=f"methods[{i}].name")
 
 
-def _check_own(name: str, path: str, study: Study) -> None:
+def _check_published(name: str, path: str, study: Study) -> None:
     if not any(isinstance(model, NetworkModel) for model in study.models):
         msg = (
-            f"{name}: {path} may be {OWN!r}, the score of a training method, where "
-            "there are models of kind network, got none"
+            f"{name}: {path} may be {PUBLISHED!r}, the score of a training method, "
+            "only with models of kind network, got none"
         )
         raise ValueError(msg)
     wanted = study.calibrate
     if wanted is not None and wanted.surrogate in KINDS:
         msg = (
             f"{name}: calibrate.surrogate must be 'protocol' or 'none' with the "
-            f"detector {OWN!r}, got {wanted.surrogate!r}. Made-up features went "
+            f"detector {PUBLISHED!r}, got {wanted.surrogate!r}. Made-up features went "
             "through no network"
         )
         raise ValueError(msg)

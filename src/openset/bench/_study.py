@@ -197,7 +197,7 @@ Model = Annotated[
 DATA_KEYS = ("data", "unknown_data", "negative_data", "surrogate_data")
 """Keys of a protocol entry that name a data set."""
 
-OWN = "own"
+PUBLISHED = "published"
 """In place of a detector: the score a training method was published with."""
 
 

@@ -1,8 +1,11 @@
 """`openset train`."""
 
 import json
+import re
 import shlex
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +14,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from openset import _check, protocols
+from openset import _check, datasets, protocols
 from openset._types import MissingExtraError
 from openset.cli._lists import plain_table
 from openset.cli._tables import ERRORS, OUT
@@ -19,7 +22,7 @@ from openset.protocols import Protocol
 
 EPILOG = """[bold]Examples[/bold]
 
-openset train --method openauc --data cifar10 --split 0 --recipe B \\
+openset train --method openauc --data cifar10 --split 0 --recipe ceplus \\
     --out runs/openauc
 
 openset train -m ceplus --data cifar10 --all-splits --seeds 3 --epochs 100 \\
@@ -28,16 +31,33 @@ openset train -m ceplus --data cifar10 --all-splits --seeds 3 --epochs 100 \\
 openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 \\
     --out runs/tuned
 
+openset train -m mypackage.losses:MyMethod --data cifar10 --out runs/mine
+
 torchrun --nproc-per-node 4 -m openset train -m softmax --data cub \\
     --network timm:resnet50 --devices 4 --out runs/cub"""
 
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _CALLER = "openset train"
+# Parameters of `train.fit` that are options here, by the name of the option.
+_OPTIONS = {
+    name: f"--{name}"
+    for name in (
+        *("method", "data", "protocol", "split", "seed", "recipe", "epochs", "batch"),
+        *("lr", "network", "validation", "root", "out", "devices", "nodes", "curves"),
+        *("accelerator", "precision", "accumulate", "tensorboard"),
+    )
+} | {"compiled": "--compile"}
 
 
 def command(
     method: Annotated[
-        str, typer.Option("--method", "-m", help="Training method (see --list).")
+        str,
+        typer.Option(
+            "--method",
+            "-m",
+            help="Training method: a name (see --list), or one of your own as "
+            "package.module:Class.",
+        ),
     ] = "",
     data: Annotated[
         str, typer.Option(help="Name of a data set, a .npz file or an image folder.")
@@ -45,66 +65,96 @@ def command(
     protocol: Annotated[
         str,
         typer.Option(
-            help="A published protocol, or a JSON file of one. Default: the one of the "
-            "data set's name."
+            help="Name of a published protocol, or a JSON file (default: the published "
+            "protocol of the data set)."
         ),
     ] = "",
-    split: Annotated[str, typer.Option(help="Which split. Default: the first.")] = "",
+    split: Annotated[
+        str, typer.Option(help="Split of the protocol (default: the first).")
+    ] = "",
     all_splits: Annotated[
-        bool, typer.Option("--all-splits", help="All of them, at once on one device.")
+        bool,
+        typer.Option("--all-splits", help="Train all splits, together on one device."),
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
-    seeds: Annotated[int, typer.Option(help="How many seeds, from that one on.")] = 1,
-    recipe: Annotated[str, typer.Option(help="A, B or T.")] = "B",
-    epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
-    lr: Annotated[float | None, typer.Option(help="Instead of the recipe's.")] = None,
+    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 1,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="Published recipe: arpl (100 epochs), ceplus (600 epochs, strong "
+            "augmentation) or torchosr (128 epochs)."
+        ),
+    ] = "ceplus",
+    epochs: Annotated[
+        int | None, typer.Option(help="Number of epochs (default: the recipe's).")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Batch size (default: the recipe's).")
+    ] = None,
+    lr: Annotated[
+        float | None, typer.Option(help="Learning rate (default: the recipe's).")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             help="An option of the method or the recipe, as NAME=VALUE: weight=0.2, "
-            "preset=paper, smoothing=0.1, magnitude=9. Repeat it for several.",
+            "preset=paper, smoothing=0.1, magnitude=9. May be repeated.",
         ),
     ] = None,
     tune: Annotated[
         list[str] | None,
         typer.Option(
-            help="Try values of an option on held-out known classes first: "
-            "weight=0.05,0.1,0.2. Test data are not looked at."
+            help="First choose an option of the method among these values, by held-out "
+            "known classes: weight=0.05,0.1,0.2. Test data are not used."
         ),
     ] = None,
     network: Annotated[
         str | None,
-        typer.Option(help="classifier32, osrci, mlp, torchvision:NAME or timm:NAME."),
+        typer.Option(
+            help="classifier32, osrci, mlp, torchvision:NAME or timm:NAME (default: "
+            "classifier32 for images, mlp for tables)."
+        ),
     ] = None,
     validation: Annotated[
         float,
         typer.Option(help="Share of training samples kept for validation; 0: none."),
     ] = 0.1,
-    root: Annotated[Path | None, typer.Option(help="Folder of the data.")] = None,
+    root: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the runs.")
+        Path, typer.Option("--out", "-o", help="Folder for the results.")
     ] = Path("runs/train"),
     devices: Annotated[int, typer.Option(help="Devices per machine.")] = 1,
     nodes: Annotated[int, typer.Option(help="Machines, under torchrun.")] = 1,
     accelerator: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     precision: Annotated[
         str | None,
-        typer.Option(help="32-true or bf16-mixed. Default: by device."),
+        typer.Option(
+            help="32-true or bf16-mixed (default: bf16-mixed on a GPU that supports "
+            "it)."
+        ),
     ] = None,
     accumulate: Annotated[
-        int, typer.Option(help="Cut each batch into parts, to save memory.")
+        int,
+        typer.Option(
+            help="Cut each batch into this many parts whose gradients add up, to save "
+            "memory."
+        ),
     ] = 1,
     compiled: Annotated[
-        bool | None, typer.Option("--compile/--no-compile", help="Default: if it pays.")
+        bool | None,
+        typer.Option(
+            "--compile/--no-compile",
+            help="Compile the training step (default: on a GPU, for runs longer than a "
+            "few minutes).",
+        ),
     ] = None,
     curves: Annotated[
         bool,
-        typer.Option("--curves", help="Test metrics after each epoch, for figures."),
+        typer.Option("--curves", help="Record test metrics after each epoch."),
     ] = False,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Log for TensorBoard, too.")
+        bool, typer.Option("--tensorboard", help="Also log for TensorBoard.")
     ] = False,
     show: Annotated[
         bool, typer.Option("--list", help="List the methods and their options.")
@@ -112,9 +162,9 @@ def command(
 ) -> None:
     """Train a network by a published method.
 
-    Ends with the outputs of the training, validation and test part on disk, so that
-    every detector, metric and report can go on from there. The last epoch counts:
-    nothing is chosen by looking at test data. A run that was interrupted goes on.
+    Writes the outputs of the training, validation and test parts, for every detector,
+    metric and report to use. The network of the last epoch is the result: nothing is
+    chosen by looking at test data. An interrupted run is continued by the same command.
     """
     train = _library()
     if show:
@@ -124,74 +174,150 @@ def command(
         if not value:
             msg = f"{_CALLER}: {name} must be given, got none. See openset train --help"
             raise ValueError(msg)
-    taken = list(train.methods.find(method).options())
-    options, changes = _settings(settings or [], taken, train.recipes.changeable())
-    given = {"epochs": epochs, "batch": batch, "lr": lr}
-    changes |= {name: value for name, value in given.items() if value is not None}
-    named = _protocols(protocol, data, split, all_splits=all_splits)
-    grid = _grid(tune or [], taken)
-    numbers = range(seed, seed + _check.positive_int(_CALLER, "--seeds", seeds))
-    several = len(named) * seeds > 1
-    folders = {
-        (name, number): out / _folder(name, number) if several else out
-        for name in named
-        for number in numbers
-    }
-    for folder in folders.values():
-        train.check_folder(_CALLER, "--out", folder)
-    fabric = train.make_fabric(accelerator, devices, nodes, precision, method=method)
-    common: dict[str, Any] = {
-        "method": method,
-        "recipe": recipe,
-        "network": network,
-        "precision": fabric.asked_precision,
-        "accumulate": accumulate,
-        **changes,
-    }
-    loaded = train.load_data(data, root)
-    jobs = {}
-    for name, one in named.items():
-        # Cut once; seeds share the samples.
-        first = train.job(
-            data=loaded,
-            protocol=one,
-            root=root,
-            validation=validation,
-            options=options,
-            **common,
-        )
+    with _naming_options():
+        kind = train.methods.find(method)
+        taken = list(kind.options())
+        options, changes = _settings(settings or [], taken, train.recipes.changeable())
+        given = {"epochs": epochs, "batch": batch, "lr": lr}
+        changes |= {name: value for name, value in given.items() if value is not None}
+        named = _protocols(protocol, data, split, all_splits=all_splits)
+        grid = _grid(tune or [], taken)
+        execution: dict[str, Any] = {
+            "accelerator": accelerator,
+            "devices": devices,
+            "nodes": nodes,
+            "precision": precision,
+            "compiled": compiled,
+            "curves": curves,
+            "tensorboard": tensorboard,
+        }
+        common: dict[str, Any] = {
+            "method": method,
+            "recipe": recipe,
+            "network": network,
+            "validation": validation,
+            "root": root,
+            "accumulate": accumulate,
+            **changes,
+        }
+        numbers = range(seed, seed + _check.positive_int(_CALLER, "--seeds", seeds))
+        several = len(named) * seeds > 1
+        runs = {
+            (split, number): train.Job.of(
+                data=data,
+                protocol=one,
+                seed=number,
+                options=options,
+                out=out / f"split{split}-seed{number}" if several else out,
+                title=f"{kind.name}, {_title(split, number)}",
+                **common,
+            )
+            for split, one in named.items()
+            for number in numbers
+        }
+        machine = train.Execution(**execution)
+        loaded = datasets.load(data, root)
         if grid:
             # Each split by itself: a known class of one is unknown in another.
-            first = _tuned(train, first, name, grid, fabric, seed=seed, **common)
-        for number in numbers:
-            title = f"split {name}, seed {number}"
-            jobs[title] = replace(
-                first,
-                spec=replace(first.spec, seed=number),
-                out=folders[name, number],
-                title=f"{method}, {title}",
-            )
+            chosen = {
+                name: _tuned(
+                    train,
+                    name,
+                    grid=grid,
+                    data=loaded,
+                    protocol=one,
+                    seed=seed,
+                    options=options,
+                    **common,
+                    **execution,
+                )
+                for name, one in named.items()
+            }
+            runs = {
+                key: replace(job, options=chosen[key[0]]) for key, job in runs.items()
+            }
+        jobs = [replace(job, data=loaded) for job in runs.values()]
+        try:
+            done = train.fit_jobs(jobs, machine)
+        except KeyboardInterrupt:
+            if _is_main_process():
+                ERRORS.print(
+                    "Interrupted. The same command continues from the last checkpoint; "
+                    "one is written every half minute.",
+                    soft_wrap=True,
+                )
+            raise
+    if _is_main_process():
+        titles = [_title(*key) for key in runs]
+        OUT.print(_results(kind.title, dict(zip(titles, done, strict=True))))
+        first = Path(next(iter(runs.values())).out)
+        _say_what_next(first, list(named.values()), several=several)
+
+
+@contextmanager
+def _naming_options() -> Iterator[None]:
+    """Let errors of the library name options, as they are typed here."""
     try:
-        done = train.fit_jobs(
-            jobs.values(),
-            fabric,
-            compiled=compiled,
-            curves=curves,
-            tensorboard=tensorboard,
-        )
-    except KeyboardInterrupt:
-        if fabric.global_rank == 0:
-            ERRORS.print(
-                "Interrupted. The same command goes on from the last checkpoint: there "
-                "is one every half minute.",
-                soft_wrap=True,
-            )
+        yield
+    except (ValueError, TypeError, FloatingPointError) as error:
+        if len(error.args) == 1 and isinstance(error.args[0], str):
+            error.args = (_as_typed(error.args[0]),)
         raise
-    if fabric.global_rank == 0:
-        title = train.methods.find(method).title
-        OUT.print(_results(title, dict(zip(jobs, done, strict=True))))
-        first_folder = next(iter(folders.values()))
-        _say_what_next(first_folder, list(named.values()), several=several)
+
+
+def _as_typed(message: str) -> str:
+    """Write parameters of the library as options of the command.
+
+    Examples
+    --------
+    >>> _as_typed("train.fit: accelerator must be there. Use accelerator='cpu'")
+    'openset train: --accelerator must be there. Use --accelerator cpu'
+    >>> _as_typed("train.recipe: cycle must be left out. It needs schedule='cosine'")
+    'openset train: --set cycle must be left out. It needs --set schedule=cosine'
+    """
+    caller = re.match(r"(train(\.\w+)?|Pipeline|method \w+): ", message)
+    if caller is None:
+        return message
+    message = message[caller.end() :]
+    settable = _settable(caller[0])
+
+    def option(name: str, value: str = "") -> str:
+        if name in _OPTIONS:
+            return f"{_OPTIONS[name]} {value}".strip()
+        return f"--set {name}={value}" if value else f"--set {name}"
+
+    def assigned(found: re.Match[str]) -> str:
+        name, value = found[1], found[2].strip("'").replace(", ", ",")
+        return option(name, value) if name in settable else found[0]
+
+    subject, must, rest = message.partition(" must be ")
+    words = subject.split(" ")
+    if all(word in {*settable, "times"} for word in words):
+        subject = " ".join(option(w) if w in settable else w for w in words)
+    value = r"('[^']*'|\[[^\]]*\]|[-+]?\w+(?:\.\w+)?(?:[-+]\d+)?|)"
+    text = re.sub(rf"\b(\w+)={value}", assigned, subject + must + rest)
+    return f"{_CALLER}: {text}"
+
+
+def _settable(caller: str) -> set[str]:
+    """Return what can be set from the command line."""
+    train = _library()
+    names = {*_OPTIONS, *train.recipes.changeable()}
+    kind, _, name = caller.rstrip(": ").partition(" ")
+    if kind == "method" and name in train.methods.REGISTRY:
+        names |= set(train.methods.REGISTRY[name].options())
+    return names
+
+
+def _is_main_process() -> bool:
+    from torch import distributed  # noqa: PLC0415  # slow: not for --help
+
+    is_one_of_many = distributed.is_available() and distributed.is_initialized()
+    return not is_one_of_many or distributed.get_rank() == 0
+
+
+def _title(split: str, seed: int) -> str:
+    return f"split {split}, seed {seed}"
 
 
 def _library() -> Any:
@@ -237,7 +363,7 @@ def _settings(
                 remedy=_check.near(name, [*taken, *changeable]),
             )
             raise ValueError(msg)
-        # Some belong to both: the size of images, to a generator and to the pipeline.
+        # Some belong to both: `side` is of ARPL+CS's generator and of the pipeline.
         if name in taken:
             options[name] = _value(value)
         if name in changeable:
@@ -303,10 +429,6 @@ def _protocols(
     return {str(one): protocols.published(name, one) for one in wanted}
 
 
-def _folder(split: str, seed: int) -> str:
-    return f"split{split}-seed{seed}"
-
-
 def _results(method: str, done: dict[str, Any]) -> Table:
     table = plain_table(f"{method}, test part, last epoch")
     table.add_column("run", no_wrap=True)
@@ -315,8 +437,8 @@ def _results(method: str, done: dict[str, Any]) -> Table:
         table.add_column(column, justify="right")
     rows = []
     for name, one in done.items():
-        own = one.evaluate("own")
-        row = [own["accuracy"], own["auroc"], own["openauc"]]
+        published = one.evaluate("published")
+        row = [published[metric] for metric in ("accuracy", "auroc", "openauc")]
         row += [one.evaluate(rule)["openauc"] for rule in ("maxlogit", "msp")]
         rows.append(row)
         table.add_row(name, *(f"{value:.4f}" for value in row))
@@ -328,22 +450,12 @@ def _results(method: str, done: dict[str, Any]) -> Table:
     return table
 
 
-def _tuned(
-    train: Any,
-    first: Any,
-    split: str,
-    grid: dict[str, list[Any]],
-    fabric: Any,
-    **settings: Any,
-) -> Any:
-    """Return the job with the options that did best on held-out known classes."""
-    options = first.spec.options
-    found = train.tune(
-        grid=grid, cut=first.cut, options=options, fabric=fabric, **settings
-    )
-    if fabric.global_rank == 0:
+def _tuned(train: Any, split: str, **settings: Any) -> dict[str, Any]:
+    """Return the options that did best on held-out known classes of a split."""
+    found = train.tune(**settings)
+    if _is_main_process():
         OUT.print(_tuning(split, found))
-    return replace(first, spec=replace(first.spec, options=found.options))
+    return found.options
 
 
 def _tuning(split: str, tuned: Any) -> Table:
@@ -366,15 +478,15 @@ def _say_what_next(run: Path, trained: list[Protocol], *, several: bool) -> None
     if same:
         OUT.print(
             "[yellow]Some of these splits are the same problem[/yellow] "
-            f"({'; '.join(' = '.join(map(str, group)) for group in same)}): the spread "
-            "over splits is too small.",
+            f"({'; '.join(' = '.join(map(str, group)) for group in same)}): the "
+            "standard deviation over splits is too small.",
             highlight=False,
         )
     where = escape(shlex.quote(str(run)))
     others = ", and so on for every run" if several else ""
     OUT.print(
         f"Outputs are in {where}/outputs, scores in {where}/scores{others}. Next: "
-        f"[bold]openset evaluate {where}/scores/own.npz[/bold], or any detector: "
+        f"[bold]openset evaluate {where}/scores/published.npz[/bold], or any detector: "
         f"[bold]openset score -d postmax --train {where}/outputs/train.npz "
         f"{where}/outputs/test.npz[/bold]. The network on other data: "
         f"[bold]openset extract {where} DATA[/bold]",

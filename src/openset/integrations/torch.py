@@ -11,7 +11,7 @@ from openset.detectors import Batch, Detector
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.rejector._rejector import need_rejector
-from openset.train import _head
+from openset.train.networks import last_layer
 
 with _io.importing("openset.integrations.torch", "torch"):
     import torch
@@ -79,7 +79,7 @@ class OpenSetModule(nn.Module):
         example: Any = None,
     ) -> None:
         super().__init__()
-        _head.check_module(_CALLER, model)
+        last_layer.check_module(_CALLER, model)
         need_rejector(_CALLER, rejector)
         detector = rejector.fitted.detector
         if getattr(detector, "backend", None) == "faiss":
@@ -88,12 +88,12 @@ class OpenSetModule(nn.Module):
             raise ValueError(msg)
         widths = rejector.fitted.widths
         if head is not None:
-            found = _head.named(_CALLER, model, head)
+            found = last_layer.named(_CALLER, model, head)
         elif example is not None:
-            with _head.evaluating(model):
-                found = _head.by_running(_CALLER, model, lambda: model(example))
+            with last_layer.evaluating(model):
+                found = last_layer.by_running(_CALLER, model, lambda: model(example))
         else:
-            found = _head.by_shape(_CALLER, model, **widths)
+            found = last_layer.by_shape(_CALLER, model, **widths)
         rejector._check_network(
             _CALLER,
             f"head {found.name!r}",
@@ -124,7 +124,7 @@ class OpenSetModule(nn.Module):
             self.model(*args, **kwargs)
         finally:
             heard = self._ear.heard.pop(me)
-        features, logits = _head.check_heard(_CALLER, self._head[0], heard)
+        features, logits = last_layer.check_recorded(_CALLER, self._head[0], heard)
         classes, known = self.score(logits, features)
         return OpenSetResult(classes=classes, known=known, logits=logits)
 

@@ -7,18 +7,21 @@ from typing import Any
 
 from openset import _check
 from openset.train.augment import (
+    ARPLPLUS,
+    CEPLUS,
     PLAIN,
-    PUBLISHED,
     Pipeline,
-    Published,
-    pipeline_a,
-    pipeline_b,
+    PublishedConstants,
+    pipeline_arpl,
+    pipeline_ceplus,
 )
 from openset.train.augment.pipeline import CIFAR_MEAN, CIFAR_STD
 
 _CALLER = "train.recipe"
+NAMES = ("arpl", "ceplus", "torchosr")
 SCHEDULES = ("constant", "steps", "cosine")
 OPTIMISERS = ("sgd", "adam")
+_ARPLPLUS = ("arpl", "arpl_cs")  # methods with constants of their own
 _OF_PIPELINE = ("n_ops", "magnitude", "side", "padding", "flip")
 _OF_SCHEDULE = {
     "steps": ("milestones", "factor"),
@@ -37,7 +40,7 @@ class Recipe:
     optimiser
         "sgd" or "adam".
     lr, momentum, weight_decay
-        Of the optimiser, for all parameters alike. Adam takes no momentum.
+        Of the optimiser, the same for all parameters. Adam takes no momentum.
     schedule
         "constant"; "steps": times `factor` at each of `milestones`; "cosine":
         annealing with restarts every `cycle` epochs, to `floor` times the rate, after
@@ -45,7 +48,7 @@ class Recipe:
     smoothing
         Label smoothing, see :class:`openset.train.methods.Method`.
     pipeline
-        What happens to the images.
+        Augmentation, size and normalisation of images.
     """
 
     name: str
@@ -100,7 +103,7 @@ class Recipe:
                 caller=_CALLER,
                 name="milestones",
                 got=repr(listed),
-                remedy="Say milestones=[30, 60], or --set milestones=[30,60]",
+                remedy="For example milestones=[30, 60]",
             )
             raise TypeError(msg)
 
@@ -118,8 +121,8 @@ class Recipe:
 
         Examples
         --------
-        >>> [round(recipe("B", "cifar10").rate(e), 6) for e in (0, 1, 10, 200, 599)]
-        [0.0001, 0.010029, 0.099385, 0.000106, 0.000125]
+        >>> [round(recipe("ceplus", "cifar10").rate(e), 6) for e in (0, 1, 10, 200)]
+        [0.0001, 0.010029, 0.099385, 0.000106]
         """
         if self.schedule == "constant":
             return self.lr
@@ -138,18 +141,25 @@ class Recipe:
         return floor + (self.lr - floor) * (1 + math.cos(math.pi * k / self.cycle)) / 2
 
 
-def recipe(name: str = "B", data: str = "", **changes: Any) -> Recipe:
-    """Return recipe A, B or T with the constants of a data set.
+def recipe(
+    name: str = "ceplus", data: str = "", *, method: str = "", **changes: Any
+) -> Recipe:
+    """Return a published recipe with the constants of a data set.
 
     Parameters
     ----------
     name
-        "A": the ARPL release (100 epochs, steps, crop and flip); "B": the CE+ and
-        OpenAUC releases (600 epochs, cosine with restarts, RandAugment); "T": torchosr
-        (128 epochs of plain SGD, no augmentation).
+        "arpl": the ARPL release (100 epochs, rate lowered in steps, crop and flip);
+        "ceplus": the CE+ and OpenAUC releases (600 epochs, cosine with restarts,
+        RandAugment); "torchosr": 128 epochs of plain SGD, no augmentation.
     data
-        Whose constants: a published protocol's name. For other data A and B keep the
-        images' size; B takes rate 0.1, RandAugment (1, 9) and no smoothing.
+        Name of a published protocol, whose constants are taken. For other data "arpl"
+        and "ceplus" keep the images' size, and "ceplus" takes rate 0.1, RandAugment
+        (1, 9) and no label smoothing.
+    method
+        Name of the training method. With "arpl" and "arpl_cs" the recipe "ceplus" has
+        the constants published for ARPL+ and ARPL+CS+, which differ from those of CE+
+        on CIFAR-10, TinyImageNet, CUB and FGVC-Aircraft.
     **changes
         Any field of `Recipe`; ``n_ops``, ``magnitude``, ``side``, ``padding`` and
         ``flip`` change its pipeline. With fewer epochs than a cosine cycle, the cycle
@@ -157,29 +167,36 @@ def recipe(name: str = "B", data: str = "", **changes: Any) -> Recipe:
 
     Examples
     --------
-    >>> recipe("B", "svhn", epochs=100).cycle
+    >>> recipe("ceplus", "svhn", epochs=100).cycle
     100
-    >>> recipe("A", "cifar10", epochs=10).milestones
+    >>> recipe("arpl", "cifar10", epochs=10).milestones
     (3, 6, 9)
+    >>> recipe("ceplus", "cifar10", method="arpl").pipeline.magnitude
+    15
     """
-    _check.one_of(_CALLER, "recipe", name, ["A", "B", "T"])
-    made = {"A": _a, "B": _b, "T": _t}[name](data)
+    _check.one_of(_CALLER, "recipe", name, NAMES)
+    if name == "arpl":
+        made = _arpl(data)
+    elif name == "ceplus":
+        made = _ceplus(data, ARPLPLUS if method in _ARPLPLUS else CEPLUS)
+    else:
+        made = _torchosr(data)
     for key in changes:
         _check.one_of(_CALLER, "a change", key, changeable())
     of_pipeline = {k: v for k, v in changes.items() if k in _OF_PIPELINE}
-    own = {k: v for k, v in changes.items() if k not in _OF_PIPELINE}
+    others = {k: v for k, v in changes.items() if k not in _OF_PIPELINE}
     if of_pipeline:
-        own["pipeline"] = replace(made.pipeline, **of_pipeline)
-    epochs = own.get("epochs", made.epochs)
+        others["pipeline"] = replace(made.pipeline, **of_pipeline)
+    epochs = others.get("epochs", made.epochs)
     _check.positive_int(_CALLER, "epochs", epochs)
-    schedule = own.get("schedule", made.schedule)
-    changed = replace(made, **(_shortened(made, schedule, epochs) | own))
+    schedule = others.get("schedule", made.schedule)
+    changed = replace(made, **(_shortened(made, schedule, epochs) | others))
     _check_read(changed, changes)
     return changed
 
 
 def _check_read(made: Recipe, changes: Mapping[str, Any]) -> None:
-    """Refuse a change that nothing reads: it would look as if it had been made."""
+    """Refuse a change without effect: it would look as if it had been made."""
     read: dict[str, tuple[str, Any, Any]] = {
         name: ("schedule", made.schedule, kind)
         for kind, names in _OF_SCHEDULE.items()
@@ -191,17 +208,17 @@ def _check_read(made: Recipe, changes: Mapping[str, Any]) -> None:
         field, now, wanted = read.get(name, ("", "", ""))
         if now != wanted:
             msg = _check.must(
-                f"left out with {field}={now!r}, which does not read it",
+                f"left out with {field}={now!r}, where it has no effect",
                 caller=_CALLER,
                 name=name,
                 got=repr(changes[name]),
-                remedy=f"It goes with {field}={wanted!r}",
+                remedy=f"It needs {field}={wanted!r}",
             )
             raise ValueError(msg)
 
 
 def changeable() -> list[str]:
-    """Return the names :func:`recipe` takes changes by.
+    """Return the names of what :func:`recipe` can change.
 
     Examples
     --------
@@ -223,10 +240,10 @@ def _shortened(made: Recipe, schedule: str, epochs: int) -> dict[str, Any]:
     return {}
 
 
-def _a(data: str) -> Recipe:
-    is_known = data in PUBLISHED and data not in ("cub", "fgvc-aircraft")
+def _arpl(data: str) -> Recipe:
+    is_known = data in CEPLUS and data not in ("cub", "fgvc-aircraft")
     common = Recipe(
-        name="A",
+        name="arpl",
         epochs=100,
         batch=64,
         lr=0.1,
@@ -234,7 +251,7 @@ def _a(data: str) -> Recipe:
         weight_decay=1e-4,
         schedule="steps",
         milestones=(30, 60, 90),
-        pipeline=pipeline_a(data) if is_known else Pipeline(padding=4, flip=True),
+        pipeline=pipeline_arpl(data) if is_known else Pipeline(padding=4, flip=True),
     )
     if data == "tinyimagenet":
         adam = {"optimiser": "adam", "lr": 0.001, "momentum": 0.0, "weight_decay": 0.0}
@@ -242,17 +259,18 @@ def _a(data: str) -> Recipe:
     return common
 
 
-def _b(data: str) -> Recipe:
-    if data in PUBLISHED:
-        constants, pipeline = PUBLISHED[data], pipeline_b(data)
+def _ceplus(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
+    if data in published:
+        constants = published[data]
+        pipeline = pipeline_ceplus(data, constants=constants)
     else:
-        constants = Published(0, 0.1, 1, 9, 0.0, 128)
+        constants = PublishedConstants(0, 0.1, 1, 9, 0.0, 128)
         pipeline = Pipeline(
             n_ops=1, magnitude=9, padding=4, flip=True, mean=CIFAR_MEAN, std=CIFAR_STD
         )
     is_adam = data == "tinyimagenet"
     return Recipe(
-        name="B",
+        name="ceplus",
         epochs=600,
         batch=constants.batch,
         optimiser="adam" if is_adam else "sgd",
@@ -266,6 +284,7 @@ def _b(data: str) -> Recipe:
     )
 
 
-def _t(data: str) -> Recipe:
-    side = PUBLISHED[data].side if data in PUBLISHED else None
-    return Recipe(name="T", epochs=128, batch=64, lr=1e-3, pipeline=Pipeline(side=side))
+def _torchosr(data: str) -> Recipe:
+    side = CEPLUS[data].side if data in CEPLUS else None
+    pipeline = Pipeline(side=side)
+    return Recipe(name="torchosr", epochs=128, batch=64, lr=1e-3, pipeline=pipeline)

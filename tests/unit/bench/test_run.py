@@ -277,9 +277,9 @@ def test_pixels_are_not_standardised_one_by_one(rng):
 def test_networks_are_trained_by_the_training_package(tmp_path):
     text = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, validation: 0.1}]
-models: [{kind: network, params: {recipe: A, epochs: 3, lr: 0.02, curves: true}}]
+models: [{kind: network, params: {recipe: arpl, epochs: 3, lr: 0.02, curves: true}}]
 methods: [softmax, {name: openauc, weight: 0.2}]
-detectors: [msp, postmax, own]
+detectors: [msp, postmax, published]
 seeds: [3]
 calibrate: {objective: conformal, surrogate: none, options: {level: 0.1}}
 """
@@ -298,16 +298,16 @@ calibrate: {objective: conformal, surrogate: none, options: {level: 0.1}}
     assert 0 < openauc < 1
     # Softmax was published with the largest probability.
     of_softmax = {c.key["detector"]: c for c in cells if c.key["method"] == "softmax"}
-    own, msp = (of_softmax[name].results() for name in ("own", "msp"))
+    published, msp = (of_softmax[name].results() for name in ("published", "msp"))
     for metric in ("openauc", "auroc", "oosa"):
-        one, other = (t.where(metric=metric).column("value") for t in (own, msp))
+        one, other = (t.where(metric=metric).column("value") for t in (published, msp))
         assert one == pytest.approx(other, abs=1e-3)
 
 
 def test_training_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     text = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
-models: [{kind: network, params: {recipe: A, epochs: 2, lr: 0.02}}]
+models: [{kind: network, params: {recipe: arpl, epochs: 2, lr: 0.02}}]
 methods: [softmax]
 detectors: [msp]
 """
@@ -318,32 +318,34 @@ detectors: [msp]
         raise RuntimeError(msg)
 
     with monkeypatch.context() as patch:
-        patch.setattr("openset.train._fit._finished", stop)
+        patch.setattr("openset.train.loop._fit._finished", stop)
         assert len(bench.run(study, tmp_path, backend="sequential").failed) == 1
     assert len(list(tmp_path.glob("training/*/checkpoint.safetensors"))) == 1
     updates = []
     monkeypatch.setattr(
-        "openset.train._updates.Updates.__call__", lambda *a: updates.append(a)
+        "openset.train.loop._updates.Updates.__call__", lambda *a: updates.append(a)
     )
     assert bench.run(study, tmp_path, backend="sequential").n_run == 1
     assert updates == []  # all had been made
     assert list(tmp_path.glob("training/*")) == []
 
 
-def test_only_training_methods_have_a_score_of_their_own():
+def test_only_training_methods_have_a_published_score():
     text = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
 models: [{kind: mlp}]
-detectors: [own]
+detectors: [published]
 """
-    with pytest.raises(ValueError, match=r"detectors\[0\] may be 'own'.* got none"):
+    with pytest.raises(
+        ValueError, match=r"detectors\[0\] may be 'published'.* got none"
+    ):
         parse(text, "study.yaml")
 
 
 def test_an_option_no_method_has_fails_its_cells_and_says_so(tmp_path):
     text = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
-models: [{kind: network, params: {recipe: A, epochs: 1}}]
+models: [{kind: network, params: {recipe: arpl, epochs: 1}}]
 methods: [{name: openauc, lam: 0.1}]
 detectors: [msp]
 """

@@ -27,7 +27,7 @@ def run(*arguments):
     return done.stdout
 
 
-QUICK = ("--data", "digits", "--recipe", "A", "--epochs", 2, "--lr", 0.02)
+QUICK = ("--data", "digits", "--recipe", "arpl", "--epochs", 2, "--lr", 0.02)
 
 
 def test_methods_are_listed_with_their_options():
@@ -47,7 +47,7 @@ def test_a_run_leaves_what_all_other_commands_read(draws, tmp_path):
     assert f"openset extract {out} DATA" in text
     trained = Trained.load(out)
     assert sorted(trained.outputs) == ["test", "train", "validation"]
-    scores = Scores.load(out / "scores" / "own.npz")
+    scores = Scores.load(out / "scores" / "published.npz")
     shown = f"{evaluate(scores)['openauc']:.4f}"
     assert shown in text
     assert len(Outputs.load(out / "outputs" / "test.npz")) == len(scores)
@@ -73,7 +73,7 @@ def test_the_next_commands_are_of_a_run_that_is_there(draws, tmp_path, monkeypat
     )  # fmt: skip
     first = shlex.quote(str(tmp_path / "my [runs]" / "split0-seed0"))
     commands = (
-        f"openset evaluate {first}/scores/own.npz",
+        f"openset evaluate {first}/scores/published.npz",
         f"openset score -d postmax --train {first}/outputs/train.npz "
         f"{first}/outputs/test.npz",
     )
@@ -90,7 +90,7 @@ def test_a_folder_of_other_files_is_refused_and_left_alone(draws, tmp_path):
     for name in ("chapter1.tex", "chapter2.tex"):
         (out / name).write_text("")
     expected = (
-        r"--out must be a new or empty folder, or one of a run to go on with, got "
+        r"--out must be a new or empty folder, or that of a run to continue, got "
         r".*thesis with other files in it \(chapter1.tex and 1 more\)"
     )
     with pytest.raises(ValueError, match=expected):
@@ -163,7 +163,7 @@ def test_a_training_that_diverges_is_said_in_a_line(
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 2
-    assert "error: train.fit: " in capsys.readouterr().err
+    assert "error: openset train: the " in capsys.readouterr().err
 
 
 def test_an_interruption_says_how_to_go_on(draws, tmp_path, monkeypatch, capsys):
@@ -177,14 +177,14 @@ def test_an_interruption_says_how_to_go_on(draws, tmp_path, monkeypatch, capsys)
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 130
-    assert "The same command goes on from the last" in capsys.readouterr().err
+    assert "The same command continues from the last" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "--method must be given"),
-        (["-m", "softmax", *QUICK, "--nodes", 2], "nodes must be 1 where one process"),
+        (["-m", "softmax", *QUICK, "--nodes", 2], "--nodes must be 1 unless"),
         (
             ["-m", "softmax", *QUICK, "--split", "7"],
             "--split must be one of 0, 1, ",
@@ -194,7 +194,7 @@ def test_an_interruption_says_how_to_go_on(draws, tmp_path, monkeypatch, capsys)
             "--split must be left out with --all-splits, got '0'",
         ),
         (["-m", "softmax"], "--data must be given"),
-        (["-m", "best", *QUICK], "method must be one of 'softmax'"),
+        (["-m", "best", *QUICK], "--method must be one of 'softmax'"),
         (["-m", "softmax", *QUICK], r"--protocol must be one of .*got 'digits'"),
         (["-m", "softmax", *QUICK, "--set", "weight"], "--set must be NAME=VALUE"),
         (

@@ -7,7 +7,7 @@ import pytest
 
 from openset.train import Recipe, recipe
 
-# Rates of recipe B with lr 0.1, by epoch, as the CE+ release's scheduler gives them.
+# Rates of the CE+ release's scheduler with lr 0.1, by epoch.
 CHECKED = {
     0: 0.000100,
     1: 0.010029,
@@ -26,12 +26,12 @@ CHECKED = {
 
 
 @pytest.mark.parametrize(("epoch", "rate"), CHECKED.items())
-def test_recipe_b_has_the_published_rates(epoch, rate):
-    assert recipe("B", "cifar10").rate(epoch) == pytest.approx(rate, abs=5e-7)
+def test_recipe_ceplus_has_the_published_rates(epoch, rate):
+    assert recipe("ceplus", "cifar10").rate(epoch) == pytest.approx(rate, abs=5e-7)
 
 
 def test_the_rate_is_lowest_in_epochs_200_and_400_and_not_in_the_last():
-    rates = [recipe("B", "cifar10").rate(e) for e in range(600)]
+    rates = [recipe("ceplus", "cifar10").rate(e) for e in range(600)]
     lowest = min(rates[1:])
     assert [e for e, rate in enumerate(rates) if rate == lowest] == [200, 400]
     assert rates[599] > lowest
@@ -39,7 +39,7 @@ def test_the_rate_is_lowest_in_epochs_200_and_400_and_not_in_the_last():
 
 @pytest.mark.parametrize("warmup", [0, 10])
 def test_the_schedule_is_the_textbook_one_an_epoch_late(warmup):
-    made = recipe("B", "cifar10", warmup=warmup)
+    made = recipe("ceplus", "cifar10", warmup=warmup)
     floor, top = 1e-4, 0.1
 
     def textbook(k):
@@ -54,34 +54,34 @@ def test_the_schedule_is_the_textbook_one_an_epoch_late(warmup):
 
 
 def test_without_warm_up_the_first_two_epochs_have_the_full_rate():
-    made = recipe("B", "cifar10", warmup=0)
+    made = recipe("ceplus", "cifar10", warmup=0)
     assert made.rate(0) == made.rate(1) == 0.1
     assert made.rate(2) < 0.1
 
 
-def test_recipe_a_steps_down_at_30_60_and_90():
-    made = recipe("A", "cifar10")
+def test_recipe_arpl_steps_down_at_30_60_and_90():
+    made = recipe("arpl", "cifar10")
     rates = {e: made.rate(e) for e in (0, 29, 30, 59, 60, 89, 90, 99)}
     expected = (0.1, 0.1, 0.01, 0.01, 0.001, 0.001, 0.0001, 0.0001)
     assert list(rates.values()) == pytest.approx(list(expected))
 
 
-def test_recipe_t_keeps_its_rate():
-    made = recipe("T", "cifar10")
+def test_recipe_torchosr_keeps_its_rate():
+    made = recipe("torchosr", "cifar10")
     assert {made.rate(e) for e in range(made.epochs)} == {1e-3}
 
 
 @pytest.mark.parametrize(
     ("name", "data", "expected"),
     [
-        ("A", "cifar10", (100, 64, "sgd", 0.1, 0.9, 1e-4, 0.0)),
-        ("A", "tinyimagenet", (100, 64, "adam", 0.001, 0.0, 0.0, 0.0)),
-        ("B", "cifar10", (600, 128, "sgd", 0.1, 0.9, 1e-4, 0.0)),
-        ("B", "tinyimagenet", (600, 128, "adam", 0.01, 0.0, 0.0, 0.9)),
-        ("B", "cub", (600, 32, "sgd", 0.001, 0.9, 1e-4, 0.3)),
-        ("B", "fgvc-aircraft", (600, 32, "sgd", 0.001, 0.9, 1e-4, 0.2)),
-        ("T", "cifar10", (128, 64, "sgd", 1e-3, 0.0, 0.0, 0.0)),
-        ("B", "of one's own", (600, 128, "sgd", 0.1, 0.9, 1e-4, 0.0)),
+        ("arpl", "cifar10", (100, 64, "sgd", 0.1, 0.9, 1e-4, 0.0)),
+        ("arpl", "tinyimagenet", (100, 64, "adam", 0.001, 0.0, 0.0, 0.0)),
+        ("ceplus", "cifar10", (600, 128, "sgd", 0.1, 0.9, 1e-4, 0.0)),
+        ("ceplus", "tinyimagenet", (600, 128, "adam", 0.01, 0.0, 0.0, 0.9)),
+        ("ceplus", "cub", (600, 32, "sgd", 0.001, 0.9, 1e-4, 0.3)),
+        ("ceplus", "fgvc-aircraft", (600, 32, "sgd", 0.001, 0.9, 1e-4, 0.2)),
+        ("torchosr", "cifar10", (128, 64, "sgd", 1e-3, 0.0, 0.0, 0.0)),
+        ("ceplus", "of one's own", (600, 128, "sgd", 0.1, 0.9, 1e-4, 0.0)),
     ],
 )
 def test_recipes_have_the_published_constants(name, data, expected):
@@ -90,13 +90,41 @@ def test_recipes_have_the_published_constants(name, data, expected):
     assert (made.epochs, made.batch, *of_optimiser, made.smoothing) == expected
 
 
+# Of the release's README: only where ARPL+ and ARPL+CS+ differ from CE+.
+ARPL_PLUS = {
+    "mnist": (0.1, 8, 0.0),
+    "cifar10": (0.1, 15, 0.0),
+    "cifar+10": (0.1, 6, 0.0),
+    "tinyimagenet": (0.001, 9, 0.9),
+    "cub": (0.001, 30, 0.2),
+    "fgvc-aircraft": (0.001, 18, 0.1),
+}
+
+
+@pytest.mark.parametrize("method", ["arpl", "arpl_cs"])
+@pytest.mark.parametrize(("data", "expected"), ARPL_PLUS.items())
+def test_arpl_by_the_recipe_ceplus_has_the_constants_of_arpl_plus(
+    method, data, expected
+):
+    made = recipe("ceplus", data, method=method)
+    assert (made.lr, made.pipeline.magnitude, made.smoothing) == expected
+    # Everything else is CE+'s, and other recipes do not ask for the method.
+    like = recipe("ceplus", data)
+    of_pipeline = dataclasses.replace(like.pipeline, magnitude=expected[1])
+    assert made == dataclasses.replace(
+        like, lr=expected[0], smoothing=expected[2], pipeline=of_pipeline
+    )
+    assert recipe("ceplus", data, method="openauc") == like
+    assert recipe("arpl", "cifar10", method=method) == recipe("arpl", "cifar10")
+
+
 def test_the_pipelines_are_those_of_the_releases():
-    assert recipe("A", "cifar10").pipeline.mean is None
-    assert recipe("A", "mnist").pipeline.flip is False
-    b = recipe("B", "svhn").pipeline
+    assert recipe("arpl", "cifar10").pipeline.mean is None
+    assert recipe("arpl", "mnist").pipeline.flip is False
+    b = recipe("ceplus", "svhn").pipeline
     assert (b.n_ops, b.magnitude, b.side, b.padding, b.flip) == (1, 18, 32, 4, True)
     assert b.mean == (0.4914, 0.4822, 0.4465)
-    t = recipe("T", "cifar10").pipeline
+    t = recipe("torchosr", "cifar10").pipeline
     assert (t.n_ops, t.padding, t.flip, t.mean) == (0, 0, False, None)
 
 
@@ -105,12 +133,12 @@ def test_the_pipelines_are_those_of_the_releases():
     [(100, 100, 5), (10, 10, 0), (1, 1, 0), (300, 200, 10)],
 )
 def test_a_short_cosine_is_one_cycle_with_warm_up_in_proportion(epochs, cycle, warmup):
-    made = recipe("B", "cifar10", epochs=epochs)
+    made = recipe("ceplus", "cifar10", epochs=epochs)
     assert (made.cycle, made.warmup) == (cycle, warmup)
 
 
 def test_a_short_cosine_ends_near_the_floor():
-    made = recipe("B", "cifar10", epochs=50)
+    made = recipe("ceplus", "cifar10", epochs=50)
     assert made.rate(49) < 0.001
 
 
@@ -119,27 +147,29 @@ def test_a_short_cosine_ends_near_the_floor():
     [(10, (3, 6, 9)), (200, (60, 120, 180)), (1, (1, 1, 1)), (100, (30, 60, 90))],
 )
 def test_milestones_move_with_the_length(epochs, milestones):
-    made = recipe("A", "cifar10", epochs=epochs)
+    made = recipe("arpl", "cifar10", epochs=epochs)
     assert made.milestones == milestones
     assert made.rate(0) == 0.1
 
 
-def test_a_cosine_put_into_recipe_a_is_as_long_as_the_training():
-    assert recipe("A", "cifar10", schedule="cosine").cycle == 100
-    assert recipe("A", "cifar10", schedule="cosine", epochs=10).cycle == 10
+def test_a_cosine_put_into_recipe_arpl_is_as_long_as_the_training():
+    assert recipe("arpl", "cifar10", schedule="cosine").cycle == 100
+    assert recipe("arpl", "cifar10", schedule="cosine", epochs=10).cycle == 10
 
 
 def test_what_is_said_outright_is_not_shrunk():
-    made = recipe("B", "cifar10", epochs=20, cycle=10, warmup=2)
+    made = recipe("ceplus", "cifar10", epochs=20, cycle=10, warmup=2)
     assert (made.cycle, made.warmup) == (10, 2)
-    assert recipe("A", epochs=10, milestones=(5,)).milestones == (5,)
+    assert recipe("arpl", epochs=10, milestones=(5,)).milestones == (5,)
 
 
 def test_changes_reach_the_pipeline():
-    made = recipe("B", "cifar10", n_ops=2, magnitude=15, side=64, padding=8, flip=False)
+    made = recipe(
+        "ceplus", "cifar10", n_ops=2, magnitude=15, side=64, padding=8, flip=False
+    )
     p = made.pipeline
     assert (p.n_ops, p.magnitude, p.side, p.padding, p.flip) == (2, 15, 64, 8, False)
-    assert p.mean == recipe("B", "cifar10").pipeline.mean
+    assert p.mean == recipe("ceplus", "cifar10").pipeline.mean
 
 
 @pytest.mark.parametrize(
@@ -170,14 +200,14 @@ def test_changes_reach_the_pipeline():
 )
 def test_bad_changes_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        recipe("B", "cifar10", **changes)
+        recipe("ceplus", "cifar10", **changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"milestones": "30,60"}, r"milestones must be a list of epochs, got '30,60'"),
-        ({"milestones": 1}, r"milestones must be .*--set milestones=\[30,60\]"),
+        ({"milestones": 1}, r"milestones must be .*For example milestones=\[30, 60\]"),
         ({"milestones": ["a"]}, "milestones must be a list of epochs"),
         ({"milestones": [-5]}, r"milestones must be a list of epochs, got \[-5\]"),
         ({"milestones": [True]}, "milestones must be a list of epochs"),
@@ -186,33 +216,49 @@ def test_bad_changes_are_refused(changes, message):
 )
 def test_changes_of_another_type_are_refused(changes, message):
     with pytest.raises(TypeError, match=message):
-        recipe("A", "cifar10", **changes)
+        recipe("arpl", "cifar10", **changes)
 
 
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("A", {"warmup": 5}, "warmup must be left out with schedule='steps', .*got 5"),
-        ("T", {"cycle": 5}, "cycle must be left out.*It goes with schedule='cosine'"),
-        ("B", {"milestones": [3]}, "milestones must be left out with schedule='cosi"),
-        ("A", {"schedule": "cosine", "factor": 0.5}, "factor must be left out"),
-        ("A", {"magnitude": 9}, "magnitude must be left out with n_ops=0, .*n_ops=1"),
+        (
+            "arpl",
+            {"warmup": 5},
+            "warmup must be left out with schedule='steps'.*got 5",
+        ),
+        (
+            "torchosr",
+            {"cycle": 5},
+            "cycle must be left out.*needs schedule='cosine'",
+        ),
+        (
+            "ceplus",
+            {"milestones": [3]},
+            "milestones must be left out with schedule='c",
+        ),
+        ("arpl", {"schedule": "cosine", "factor": 0.5}, "factor must be left out"),
+        (
+            "arpl",
+            {"magnitude": 9},
+            "magnitude must be left out with n_ops=0.*n_ops=1",
+        ),
     ],
 )
-def test_changes_that_nothing_reads_are_refused(name, changes, message):
+def test_changes_without_effect_are_refused(name, changes, message):
     with pytest.raises(ValueError, match=message):
         recipe(name, "cifar10", **changes)
 
 
 def test_changes_that_go_together_are_made():
-    made = recipe("A", schedule="cosine", warmup=5, n_ops=1, magnitude=9)
+    made = recipe("arpl", schedule="cosine", warmup=5, n_ops=1, magnitude=9)
     assert (made.warmup, made.pipeline.magnitude) == (5, 9)
-    assert recipe("B", n_ops=0, magnitude=3).pipeline.n_ops == 0
+    assert recipe("ceplus", n_ops=0, magnitude=3).pipeline.n_ops == 0
 
 
 def test_an_unknown_recipe_is_refused():
     with pytest.raises(
-        ValueError, match="recipe must be one of 'A', 'B', 'T', got 'C'"
+        ValueError, match="recipe must be one of 'arpl', 'ceplus', 'torchosr', got 'C'"
     ):
         recipe("C")
 
@@ -223,4 +269,4 @@ def test_a_recipe_of_ones_own_is_checked_alike():
     ):
         Recipe(name="own", epochs=1, batch=1, lr=0.1, schedule="cosine", cycle=0)
     with pytest.raises(dataclasses.FrozenInstanceError):
-        recipe("A").epochs = 3
+        recipe("arpl").epochs = 3

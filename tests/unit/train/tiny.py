@@ -142,7 +142,7 @@ def fit_tiny(data=None, **changes):
     usual = {
         "method": "softmax",
         "protocol": last_unknown(data) if isinstance(data, Dataset) else None,
-        "recipe": "T",
+        "recipe": "torchosr",
         "epochs": 3,
         "batch": 16,
         "lr": 0.1,

@@ -1,35 +1,35 @@
-"""Random augmentation of whole batches of images, on CPU and CUDA alike.
+"""Random augmentation of whole batches of images, with equal results on CPU and CUDA.
 
 Every image has its own draw, and no loop runs over them. Needs the extra `torch`.
 """
 
 from openset.train.augment import ops
 from openset.train.augment._crop import crop_and_flip
-from openset.train.augment._normalize import normalize
+from openset.train.augment._normalize import Normalize
 from openset.train.augment._randaugment import OPERATIONS, rand_augment
 from openset.train.augment._resize import resize
 from openset.train.augment.pipeline import (
+    ARPLPLUS,
+    CEPLUS,
     PLAIN,
-    PUBLISHED,
-    PUBLISHED_ARPL,
     Pipeline,
-    Published,
-    pipeline_a,
-    pipeline_b,
+    PublishedConstants,
+    pipeline_arpl,
+    pipeline_ceplus,
 )
 
 __all__ = [
+    "ARPLPLUS",
+    "CEPLUS",
     "OPERATIONS",
     "PLAIN",
-    "PUBLISHED",
-    "PUBLISHED_ARPL",
+    "Normalize",
     "Pipeline",
-    "Published",
+    "PublishedConstants",
     "crop_and_flip",
-    "normalize",
     "ops",
-    "pipeline_a",
-    "pipeline_b",
+    "pipeline_arpl",
+    "pipeline_ceplus",
     "rand_augment",
     "resize",
 ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from openset import _check, _io
 from openset.train.augment import _images
 from openset.train.augment._crop import crop_and_flip
-from openset.train.augment._normalize import normalize
+from openset.train.augment._normalize import Normalize
 from openset.train.augment._randaugment import (
     check_magnitude,
     check_without,
@@ -23,7 +23,7 @@ CIFAR_STD = (0.2023, 0.1994, 0.2010)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """RandAugment, resize, crop, flip, normalise: in this order, each only if asked.
+    """RandAugment, resize, crop, flip, normalise: in this order, each only if set.
 
     Attributes
     ----------
@@ -34,17 +34,18 @@ class Pipeline:
     padding
         Of :func:`crop_and_flip`; 0 does not crop.
     flip
-        Whether to mirror one of two images.
+        Whether to mirror each image with probability ½.
     mean, std
-        Of :func:`normalize`; None leaves [0, 1].
+        Of :class:`Normalize`; None leaves [0, 1].
 
     Examples
     --------
     >>> images = torch.zeros(2, 3, 28, 28, dtype=torch.uint8)
     >>> pipeline = Pipeline(n_ops=1, magnitude=8, side=32, padding=4, flip=True)
-    >>> pipeline.apply(images, torch.Generator().manual_seed(0)).shape
-    torch.Size([2, 3, 32, 32])
-    >>> pipeline.evaluate(images).dtype
+    >>> augmented = pipeline.augment(images, torch.Generator().manual_seed(0))
+    >>> augmented.shape, augmented.dtype
+    (torch.Size([2, 3, 32, 32]), torch.uint8)
+    >>> pipeline.normalizer()(augmented).dtype
     torch.float32
     """
 
@@ -67,19 +68,8 @@ class Pipeline:
         if self.side is not None:
             _check.positive_int(caller, "side", self.side)
 
-    def apply(
-        self,
-        images: Tensor,
-        generator: torch.Generator,
-        *,
-        dtype: torch.dtype = torch.float32,
-        memory_format: torch.memory_format = torch.contiguous_format,
-    ) -> Tensor:
-        """Return what a network is trained on: uint8 (n, 3, h, w) in, floats out."""
-        return self._normalized(self.augment(images, generator), dtype, memory_format)
-
     def augment(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Return the images augmented, as bytes: all but the normalising."""
+        """Return augmented images, still as uint8: everything but normalisation."""
         _images.check("Pipeline.augment", images)
         if self.n_ops:
             images = rand_augment(
@@ -92,31 +82,17 @@ class Pipeline:
             )
         return images
 
-    def evaluate(
-        self,
-        images: Tensor,
-        *,
-        dtype: torch.dtype = torch.float32,
-        memory_format: torch.memory_format = torch.contiguous_format,
-    ) -> Tensor:
-        """Return what a network is tested on: nothing is drawn."""
-        _images.check("Pipeline.evaluate", images)
-        return self._normalized(self.resized(images), dtype, memory_format)
-
     def resized(self, images: Tensor) -> Tensor:
-        """Return the images at the network's size, as bytes."""
+        """Return the images at the network's size, as uint8."""
         return images if self.side is None else resize(images, self.side)
 
-    def _normalized(
-        self, images: Tensor, dtype: torch.dtype, memory_format: torch.memory_format
-    ) -> Tensor:
-        mean = (0.0, 0.0, 0.0) if self.mean is None else self.mean
-        std = (1.0, 1.0, 1.0) if self.std is None else self.std
-        return normalize(images, mean, std, dtype, memory_format=memory_format)
+    def normalizer(self) -> Normalize:
+        """Return the module that turns uint8 images into the network's input."""
+        return Normalize(self.mean, self.std)
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedConstants:
     """The constants of one data set, chosen for closed-set accuracy by their authors.
 
     Attributes
@@ -142,51 +118,53 @@ class Published:
     batch: int
 
 
-PUBLISHED = {
-    "mnist": Published(32, 0.1, 1, 8, 0.0, 128),
-    "svhn": Published(32, 0.1, 1, 18, 0.0, 128),
-    "cifar10": Published(32, 0.1, 1, 6, 0.0, 128),
-    "cifar+10": Published(32, 0.1, 1, 6, 0.0, 128),
-    "cifar+50": Published(32, 0.1, 1, 6, 0.0, 128),
-    "tinyimagenet": Published(64, 0.01, 1, 9, 0.9, 128),
-    "cub": Published(448, 0.001, 2, 30, 0.3, 32),
-    "fgvc-aircraft": Published(448, 0.001, 2, 15, 0.2, 32),
+CEPLUS = {
+    "mnist": PublishedConstants(32, 0.1, 1, 8, 0.0, 128),
+    "svhn": PublishedConstants(32, 0.1, 1, 18, 0.0, 128),
+    "cifar10": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
+    "cifar+10": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
+    "cifar+50": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
+    "tinyimagenet": PublishedConstants(64, 0.01, 1, 9, 0.9, 128),
+    "cub": PublishedConstants(448, 0.001, 2, 30, 0.3, 32),
+    "fgvc-aircraft": PublishedConstants(448, 0.001, 2, 15, 0.2, 32),
 }
 """Constants of the CE+ release (Vaze et al., 2022), by the name of the protocol."""
 
-PUBLISHED_ARPL = PUBLISHED | {
-    "cifar10": replace(PUBLISHED["cifar10"], magnitude=15),
-    "tinyimagenet": replace(PUBLISHED["tinyimagenet"], lr=0.001),
-    "cub": replace(PUBLISHED["cub"], smoothing=0.2),
-    "fgvc-aircraft": replace(PUBLISHED["fgvc-aircraft"], magnitude=18, smoothing=0.1),
+ARPLPLUS = CEPLUS | {
+    "cifar10": replace(CEPLUS["cifar10"], magnitude=15),
+    "tinyimagenet": replace(CEPLUS["tinyimagenet"], lr=0.001),
+    "cub": replace(CEPLUS["cub"], smoothing=0.2),
+    "fgvc-aircraft": replace(CEPLUS["fgvc-aircraft"], magnitude=18, smoothing=0.1),
 }
-"""The same for ARPL+ and ARPL+CS+, where the release differs."""
+"""Constants of ARPL+ and ARPL+CS+ in the same release, by the name of the protocol."""
 
-_A = ("mnist", "svhn", "cifar10", "cifar+10", "cifar+50", "tinyimagenet")
-# A turned or shifted digit may be another digit, or none.
+_ARPL = ("mnist", "svhn", "cifar10", "cifar+10", "cifar+50", "tinyimagenet")
+# A rotated or shifted digit may be another digit, or none.
 _DIGITS = ("mnist", "svhn")
 _MOVES = ("rotate", "translate_x", "translate_y")
 
 PLAIN = Pipeline()
-"""No augmentation, values in [0, 1] (pipeline T)."""
+"""No augmentation, values in [0, 1], as torchosr has it."""
 
 
-def pipeline_a(name: str) -> Pipeline:
+def pipeline_arpl(name: str) -> Pipeline:
     """Return the pipeline of the ARPL release: crop, flip, [0, 1]; MNIST as it is.
 
     Examples
     --------
-    >>> pipeline_a("cifar10").padding, pipeline_a("mnist").padding
+    >>> pipeline_arpl("cifar10").padding, pipeline_arpl("mnist").padding
     (4, 0)
     """
-    _check.one_of("pipeline_a", "name", name, _A)
-    side = PUBLISHED[name].side
+    _check.one_of("pipeline_arpl", "name", name, _ARPL)
+    side = CEPLUS[name].side
     if name == "mnist":
         return Pipeline(side=side)
     return Pipeline(side=side, padding=4, flip=True)
 
 
-def pipeline_b(name: str, *, constants: Published | None = None) -> Pipeline:
+def pipeline_ceplus(
+    name: str, *, constants: PublishedConstants | None = None
+) -> Pipeline:
     """Return the pipeline of the CE+ and OpenAUC releases.
 
     RandAugment, resize, crop, flip and the mean and deviation of CIFAR for every data
@@ -195,19 +173,19 @@ def pipeline_b(name: str, *, constants: Published | None = None) -> Pipeline:
     Parameters
     ----------
     name
-        A key of `PUBLISHED`.
+        A key of `CEPLUS`.
     constants
-        Others than ``PUBLISHED[name]``, such as ``PUBLISHED_ARPL[name]``.
+        Others than ``CEPLUS[name]``, such as ``ARPLPLUS[name]``.
 
     Examples
     --------
-    >>> pipeline_b("svhn").without
+    >>> pipeline_ceplus("svhn").without
     ('rotate', 'translate_x', 'translate_y')
-    >>> pipeline_b("cifar10", constants=PUBLISHED_ARPL["cifar10"]).magnitude
+    >>> pipeline_ceplus("cifar10", constants=ARPLPLUS["cifar10"]).magnitude
     15
     """
-    _check.one_of("pipeline_b", "name", name, tuple(PUBLISHED))
-    chosen = PUBLISHED[name] if constants is None else constants
+    _check.one_of("pipeline_ceplus", "name", name, tuple(CEPLUS))
+    chosen = CEPLUS[name] if constants is None else constants
     return Pipeline(
         n_ops=chosen.n_ops,
         magnitude=chosen.magnitude,

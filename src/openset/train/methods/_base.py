@@ -1,4 +1,4 @@
-"""`Method`: what a training method adds to a network."""
+"""`Method`: what a training method adds to a network, and the registry of methods."""
 
 import inspect
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F  # noqa: N812  # its name everywhere
 from torch import Tensor, nn
 
-from openset import _check
+from openset import _check, _plugins
 from openset.train.networks import Network
 
 
 class Response(NamedTuple):
-    """What a trained network says: one logit per known class, and how known."""
+    """Logits (n, C) of the known classes, and the method's score, knownness (n,)."""
 
     logits: Tensor
     known: Tensor
@@ -21,15 +21,16 @@ class Response(NamedTuple):
 
 @dataclass(frozen=True)
 class Phase:
-    """One update: which loss, of whose parameters.
+    """One update: which loss, and whose parameters it changes.
 
     Attributes
     ----------
     name
         Passed to :meth:`Method.loss`.
     part
-        Whose parameters move: "classifier" (the network and the method's own, with the
-        recipe's optimiser) or the name of a part of the method that brings its own.
+        Whose parameters are updated: "classifier" (network and method, by the recipe's
+        optimiser) or the name of a part of the method with its own
+        :meth:`Method.optimiser`.
     """
 
     name: str = "classify"
@@ -42,6 +43,11 @@ class Method(nn.Module):
     One object belongs to one training run. Subclasses set the class attributes, take
     their options as keywords, and write :meth:`loss`; most need nothing else.
 
+    A subclass is registered under its `name`, for ``train.fit(method=name)``, as soon
+    as it is defined (but not with ``class Base(Method, register=False)``, nor if the
+    class name begins with an underscore). Where it was not imported yet, it is found as
+    ``"package.module:Class"``, or by an entry point of the group ``openset.methods``.
+
     Parameters
     ----------
     n_classes
@@ -51,22 +57,42 @@ class Method(nn.Module):
     smoothing
         Label smoothing as in CE+: the target is 1 − ε for the true class and
         ε / (C − 1) for each other one.
+
+    Examples
+    --------
+    A method of your own, in a module that can be imported::
+
+        class Halved(Method):
+            def loss(self, network, inputs, labels, phase):
+                logits = network(inputs)
+                return self.cross_entropy(logits, labels) / 2, logits
     """
 
     name: ClassVar[str]
+    """What users type; left out, the class name in lower case."""
     title: ClassVar[str]
-    """The name papers use."""
-    paper: ClassVar[str]
+    """The name in papers and tables; left out, the class name."""
+    paper: ClassVar[str] = ""
+    """Where it was published, for lists."""
     score: ClassVar[str] = "maxlogit"
-    """The score it was published with: "maxlogit", "msp", or "own"."""
+    """The score it was published with: "maxlogit", "msp" (the largest probability), or
+    "custom", which :meth:`respond` computes."""
     n_extra: ClassVar[int] = 0
     """Outputs of the last layer beyond the known classes."""
     has_linear_head: ClassVar[bool] = True
-    """Are the logits a linear function of the features?"""
+    """Whether the logits are a linear function of the features."""
     two_norms: ClassVar[bool] = False
-    """Does it need two batch norms for each?"""
+    """Whether it needs two batch norms in place of each."""
     passes: ClassVar[tuple[tuple[Phase, ...], ...]] = ((Phase(),),)
     """Passes over the training data per epoch; the updates made with each batch."""
+
+    def __init_subclass__(cls, *, register: bool = True) -> None:
+        super().__init_subclass__()
+        for fact, value in (("name", cls.__name__.lower()), ("title", cls.__name__)):
+            if fact not in cls.__dict__:
+                setattr(cls, fact, value)
+        if register and not cls.__name__.startswith("_"):
+            REGISTRY.register(cls.name, cls)
 
     def __init__(
         self, *, n_classes: int, network: Network, smoothing: float = 0.0
@@ -79,7 +105,7 @@ class Method(nn.Module):
                 caller=caller,
                 name="the number of known classes",
                 got=n_classes,
-                remedy="With one known class there is nothing to classify",
+                remedy="One known class leaves nothing to classify",
             )
             raise ValueError(msg)
         _check.number(caller, "smoothing", smoothing, low=0, high=1, open_high=True)
@@ -87,7 +113,7 @@ class Method(nn.Module):
         self.smoothing = smoothing
 
     def check_batch(self, batch: int) -> None:
-        """Refuse a batch size the loss cannot work with."""
+        """Raise ValueError for a batch size that the loss cannot work with."""
 
     def loss(
         self, network: Network, inputs: Tensor, labels: Tensor, phase: str
@@ -113,7 +139,7 @@ class Method(nn.Module):
         return smooth_cross_entropy(logits, labels, self.smoothing, counts)
 
     def optimiser(self, part: str) -> torch.optim.Optimizer:
-        """Return the optimiser of a part that the recipe's optimiser does not move."""
+        """Return the optimiser of a part that the recipe's one does not update."""
         msg = f"{self.name}: no part {part!r}"
         raise KeyError(msg)
 
@@ -123,6 +149,51 @@ class Method(nn.Module):
         parameters = inspect.signature(cls).parameters
         given = ("n_classes", "network")
         return {n: p.default for n, p in parameters.items() if n not in given}
+
+
+_accept = _plugins.subclass_of(Method, "a training method")
+REGISTRY: _plugins.Registry[type[Method]] = _plugins.Registry(
+    "openset.methods", "a training method", _accept, package="train.methods"
+)
+"""All training methods: built in, registered, or offered by installed packages."""
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of all methods.
+
+    Examples
+    --------
+    >>> "openauc" in names()
+    True
+    """
+    return tuple(REGISTRY.names())
+
+
+def find(
+    method: str | type[Method], *, caller: str = "train.fit", argument: str = "method"
+) -> type[Method]:
+    """Return a method's class by its name, or by ``package.module:Class``."""
+    if isinstance(method, type):
+        return _accept(caller, method)
+    return REGISTRY.find(method, caller=caller, argument=argument)
+
+
+def make(
+    method: str | type[Method], *, n_classes: int, network: Network, **options: Any
+) -> Method:
+    """Make a method's object; an option it does not have is an error.
+
+    Examples
+    --------
+    >>> from openset.train.networks import MLP
+    >>> network = MLP(3, example=torch.eye(4))
+    >>> make("arpl", n_classes=3, network=network, weight=0.2).points.shape
+    torch.Size([3, 64])
+    """
+    kind = find(method)
+    for option in options:
+        _check.one_of(f"method {kind.name}", "option", option, tuple(kind.options()))
+    return kind(n_classes=n_classes, network=network, **options)
 
 
 def full_precision(tensor: Tensor) -> Tensor:

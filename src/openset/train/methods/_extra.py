@@ -9,7 +9,7 @@ from openset.train.methods.tsoftmax import unit_norm
 from openset.train.networks import Network
 
 
-class ExtraOutput(Method):
+class ExtraOutput(Method, register=False):
     r"""Cross-entropy over C + 1 unit-norm logits; made-up images have the last label.
 
     .. math:: v = \frac{z}{\|z\| + 10^{-4}} \in \mathbb{R}^{C+1}, \qquad
@@ -21,7 +21,7 @@ class ExtraOutput(Method):
         Made-up images per real one.
     """
 
-    score = "own"
+    score = "custom"
     n_extra = 1
     has_linear_head = False  # dividing by the length is not linear
 

@@ -8,7 +8,7 @@ from openset.train.methods._base import Method, full_precision
 from openset.train.networks import Network
 
 
-class PointMethod(Method):
+class PointMethod(Method, register=False):
     r"""Logits from distances to points; a penalty on the distance to one's own point.
 
     .. math:: L = \text{CE}(z, y) + \lambda \, \text{penalty}(d(x, p_y)), \qquad

@@ -14,7 +14,8 @@ class ARPL(RPL):
               \lambda \, \overline{\max(0, d(x, p_y) - R + 1)}
 
     with :math:`d(x, p) = \|x - p\|^2 / \dim x` and one learnable R for all classes, at
-    first 0; the score is the largest raw logit. With label smoothing it is "ARPL+".
+    first 0; the score is the largest raw logit. Trained by the recipe "ceplus" it is
+    "ARPL+".
 
     Parameters
     ----------

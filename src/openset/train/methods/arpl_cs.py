@@ -14,7 +14,7 @@ from openset.train.methods.arpl import ARPL
 from openset.train.networks import Network
 from openset.train.networks.classifier32 import use_norms
 
-_BRING = "Bring images to a side it can generate: side=32, or --set side=32"
+_REMEDY = "Resize images to a side it can generate, such as side=32"
 
 
 class ARPLCS(ARPL):
@@ -51,8 +51,9 @@ class ARPLCS(ARPL):
     -----
     The released code draws one noise for the updates of D and G; here each update draws
     its own. ARPL+CS updates the classifier twice as often as ARPL in the same number of
-    epochs: compare at equal updates. Left without `mean` and `std`, recipe B has the
-    range mismatch of the CE+ release.
+    epochs: compare at equal updates. Without `mean` and `std`, recipe "ceplus" has the
+    range mismatch of the CE+ release: its discriminator could tell generated images by
+    their range alone.
 
     References
     ----------
@@ -96,7 +97,9 @@ class ARPLCS(ARPL):
         )
         if side not in SIDES:
             rule = "32 or 64"
-            msg = _check.must(rule, caller=caller, name="side", got=side, remedy=_BRING)
+            msg = _check.must(
+                rule, caller=caller, name="side", got=side, remedy=_REMEDY
+            )
             raise ValueError(msg)
         self.side = side
         self.register_buffer("mean", _channels(caller, "mean", mean, 0.0))
@@ -114,7 +117,7 @@ class ARPLCS(ARPL):
                 caller=f"method {self.name}",
                 name="images",
                 got="×".join(map(str, inputs.shape[1:])),
-                remedy=_BRING,
+                remedy=_REMEDY,
             )
             raise ValueError(msg)
         if phase == "classify":

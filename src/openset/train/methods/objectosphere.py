@@ -52,7 +52,7 @@ class Objectosphere(Method):
     name = "objectosphere"
     title = "Objectosphere"
     paper = "Network agnostophobia (Dhamija et al. 2018)"
-    score = "own"
+    score = "custom"
 
     def __init__(
         self,

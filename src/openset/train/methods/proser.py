@@ -62,7 +62,7 @@ class PROSER(Method):
     name = "proser"
     title = "PROSER"
     paper = "Placeholders (Zhou et al. 2021)"
-    score = "own"
+    score = "custom"
 
     def __init__(
         self,

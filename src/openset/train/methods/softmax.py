@@ -14,7 +14,7 @@ class Softmax(Method):
     References
     ----------
     Chen et al. (2021), Adversarial reciprocal points learning for open set recognition:
-    the baseline of its tables, trained by recipe A.
+    the baseline of its tables, trained by recipe "arpl".
     """
 
     name = "softmax"
@@ -36,7 +36,8 @@ class CEPlus(Softmax):
     References
     ----------
     Vaze et al. (2022), Open-set recognition: a good closed-set classifier is all you
-    need. Recipe B: long cosine schedule with restarts, RandAugment, label smoothing.
+    need. Recipe "ceplus": long cosine schedule with restarts, RandAugment, label
+    smoothing.
     """
 
     name = "ceplus"

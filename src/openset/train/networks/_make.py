@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from openset import _check, _io
 from openset._types import MissingExtraError
-from openset.train import _head
+from openset.train.networks import last_layer
 from openset.train.networks._network import Network
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
 from openset.train.networks.mlp import MLP
@@ -66,7 +66,7 @@ def make(
             _check_norms(network)
         return _right_size(network, n_outputs)
     if two_norms and network != "classifier32":
-        rule = "'classifier32', the one with two batch norms for each"
+        rule = "'classifier32', the only one with two sets of batch norms"
         msg = _check.must(rule, caller=_CALLER, name="network", got=repr(network))
         raise ValueError(msg)
     is_image = example.ndim == 4
@@ -81,7 +81,7 @@ def make(
                 caller=_CALLER,
                 name="images",
                 got="×".join(map(str, example.shape[-2:])),
-                remedy="Set their side: side=32, or --set side=32",
+                remedy="Resize them: side=32",
             )
             raise ValueError(msg)
         return OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
@@ -96,7 +96,7 @@ def make(
         caller=_CALLER,
         name="network",
         got=repr(network),
-        remedy=f"Make one of the class: {kind}(...)" if kind else "",
+        remedy=f"Pass an object of the class: {kind}(...)" if kind else "",
     )
     raise ValueError(msg)
 
@@ -126,8 +126,8 @@ def _library(source: str) -> Any:
 def _split(model: nn.Module, example: Tensor) -> Network:
     """Take the last linear layer off: what is left makes the features."""
     first = example[:2].float()
-    with _head.evaluating(model):
-        head = _head.by_running(
+    with last_layer.evaluating(model):
+        head = last_layer.by_running(
             _CALLER,
             model,
             lambda: model(first),
@@ -138,7 +138,7 @@ def _split(model: nn.Module, example: Tensor) -> Network:
         return Network(nn.Identity(), head.layer)
     parent, _, name = head.name.rpartition(".")
     setattr(model.get_submodule(parent), name, nn.Identity())
-    with _head.evaluating(model):
+    with last_layer.evaluating(model):
         features = model(first)
     is_tensor = isinstance(features, Tensor)
     if not is_tensor or features.shape != (len(first), head.layer.in_features):

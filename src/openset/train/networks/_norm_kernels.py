@@ -1,4 +1,4 @@
-"""Batch norm and LeakyReLU as GPU kernels, with as few passes over memory as can be.
+"""Batch norm and LeakyReLU as GPU kernels, with as few passes over memory as possible.
 
 An image batch in `channels_last` order is a matrix: one row per pixel, one column per
 channel. Forward reads it twice (moments, then the result) and writes once; backward
@@ -250,7 +250,7 @@ def fits(x: Tensor) -> bool:
     )
 
 
-class NormLeaky(torch.autograd.Function):
+class FusedNormLeaky(torch.autograd.Function):
     """Batch norm in training and LeakyReLU, of images that fit."""
 
     @staticmethod

@@ -1,0 +1,1 @@
+"""Using networks: outputs of any network, and of a finished training run."""

@@ -1,0 +1,335 @@
+"""Outputs of a network: logits and features of every sample of a loader."""
+
+import hashlib
+import inspect
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io
+from openset._progress import bar
+from openset.outputs import Outputs
+from openset.train.inference._row_files import RowFiles, RowLists
+from openset.train.jobs import _fingerprint
+from openset.train.networks import last_layer
+from openset.train.networks.last_layer import Head
+
+with _io.importing("openset.train", "torch"):
+    import torch
+    from torch import Tensor, nn
+    from torch.nn.parallel import DataParallel, DistributedDataParallel
+    from torch.utils.data import DataLoader
+    from torch.utils.data.distributed import DistributedSampler
+
+_CALLER = "extract"
+_LABELS = ("labels", "label", "targets", "target")
+
+
+def extract(
+    model: nn.Module,
+    loader: Iterable[Any],
+    head: str | nn.Module | None = None,
+    out: str | Path | None = None,
+    *,
+    device: Any = None,
+    classes: Iterable[str] = (),
+    resume: bool = False,
+    progress: bool = True,
+) -> Outputs:
+    """Run a classifier over a loader and keep its logits, features and labels.
+
+    Features are the input of the last linear layer, logits its output; its weight and
+    bias are kept with them (a bias of zeros, if it has none). The model runs in
+    evaluation mode without gradients; afterwards each module is in its former mode.
+
+    Parameters
+    ----------
+    model
+        A classifier: anything whose forward ends in an ``nn.Linear``.
+    loader
+        Gives batches: ``(inputs, labels)``, inputs alone, or a mapping with ``labels``
+        (or ``label``, ``targets``, ``target``) whose other entries are passed by
+        keyword. Labels are ``0..C-1``, or -1.
+    head
+        The last linear layer, or its name. Left out: the layer whose output is the
+        model's output, found with the first batch.
+    out
+        Folder to write to, batch by batch, so that memory does not grow with the data;
+        the result is memory-mapped. The folder appears when it is complete.
+    device
+        Device to run on: the inputs are moved there. Default: that of the model.
+    classes
+        Names of the classes.
+    resume
+        Keep an interrupted run (as ``.NAME.partial`` beside `out`) and continue after
+        its last complete batch next time. The loader must give the same samples in the
+        same order; weights, first batch and labels are compared.
+    progress
+        Show a progress bar, if there is a terminal to show it in.
+
+    Returns
+    -------
+    Outputs
+        NumPy arrays, in the order of the loader.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> batches = [(torch.ones(5, 4), torch.zeros(5, dtype=torch.int64))]
+    >>> outputs = extract(model, batches)
+    >>> outputs
+    Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
+    """
+    last_layer.check_module(_CALLER, model)
+    _check_loader(loader)
+    names = tuple(classes)
+    given = None if head is None else last_layer.named(_CALLER, model, head)
+    place = _place(model) if device is None else device
+    if out is None:
+        if resume:
+            rule = "a folder to keep an interrupted run in (resume=True)"
+            msg = _check.must(rule, caller=_CALLER, name="out", got=None)
+            raise ValueError(msg)
+        rows = RowLists()
+        found = _run(model, loader, given, place, rows, progress=progress)
+        return Outputs(**rows.arrays(), **_layer(found), classes=names)
+    path = Path(out)
+    if path.suffix:
+        got = repr(str(out))
+        msg = _check.must("the name of a folder", caller=_CALLER, name="out", got=got)
+        raise ValueError(msg)
+    provenance = {"weights": _fingerprint.of_weights(model)} if resume else {}
+    with _folder(path, resume=resume) as folder:
+        files = RowFiles.reopen(folder) or RowFiles(folder, provenance)
+        if resume and files.provenance.get("weights") != provenance["weights"]:
+            msg = (
+                f"extract: model must be the one the interrupted run {folder} was made "
+                f"with, got other weights. Delete that folder to start again"
+            )
+            raise ValueError(msg)
+        found = _run(model, loader, given, place, files, progress=progress)
+        files.close()
+        for name, array in _layer(found).items():
+            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+        meta = {
+            "kind": "openset.Outputs",
+            "schema": 1,
+            "classes": names,
+            "head": found.name,
+        }
+        (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+        Outputs.load(folder)  # raises before the folder appears, if it cannot be read
+    return Outputs.load(path)
+
+
+def _run(
+    model: nn.Module,
+    loader: Iterable[Any],
+    head: Head | None,
+    place: Any,
+    rows: RowLists | RowFiles,
+    *,
+    progress: bool,
+) -> Head:
+    """Send every batch through the model, into `rows`; return the last layer."""
+    batches = bar(loader, "extracting", total=_length(loader), show=progress)
+    seen = done = 0
+    recorded: list[tuple[Tensor, Tensor]] | None = None
+    with last_layer.evaluating(model), ExitStack() as stack:
+        for number, batch in enumerate(batches):
+            arguments, keywords, labels = _parts(batch, place)
+            if keywords:
+                _check_keywords(model, keywords)
+            if head is None:
+                once = partial(model, *arguments, **keywords)
+                head = last_layer.by_running(_CALLER, model, once)
+            if isinstance(rows, RowFiles):
+                if number == 0:
+                    _same_start(rows, arguments, keywords)
+                if number < rows.batches:
+                    done = _same_labels(rows, done, labels)
+                    seen += 1
+                    continue
+            if recorded is None:  # one hook for all: another would recompile a network
+                recorded = stack.enter_context(last_layer.recording(head))
+            recorded.clear()
+            model(*arguments, **keywords)
+            features, logits = last_layer.check_recorded(_CALLER, head, recorded)
+            arrays = {"logits": _numpy(logits), "features": _numpy(features)}
+            if labels is not None:
+                arrays["labels"] = _label_array(labels, logits.shape[0])
+            rows.append(arrays)
+            seen += 1
+    if seen == 0 or head is None:
+        msg = _check.must("non-empty", caller=_CALLER, name="loader", got="no batch")
+        raise ValueError(msg)
+    return head
+
+
+def _check_loader(loader: Iterable[Any]) -> None:
+    """Refuse loaders that leave samples out, or repeat some of them."""
+    if not isinstance(loader, DataLoader):
+        return
+    if loader.drop_last:
+        msg = _check.must(
+            "one that keeps the last batch",
+            caller=_CALLER,
+            name="loader",
+            got="drop_last=True",
+            remedy="Its samples would be missing from every metric",
+        )
+        raise ValueError(msg)
+    sampler = loader.sampler
+    if isinstance(sampler, DistributedSampler):
+        n = len(sampler.dataset)  # type: ignore[arg-type]
+        if n != sampler.total_size:
+            msg = _check.must(
+                "free of padding",
+                caller=_CALLER,
+                name="loader",
+                got=f"a DistributedSampler that makes {sampler.total_size} of {n}",
+                remedy="Give every process a torch.utils.data.Subset of its own",
+            )
+            raise ValueError(msg)
+
+
+def _parts(
+    batch: Any, place: Any
+) -> tuple[tuple[Any, ...], dict[str, Any], Tensor | None]:
+    """Split a batch into the model's arguments, on its device, and labels."""
+    if isinstance(batch, Mapping):
+        names = [name for name in _LABELS if name in batch]
+        labels = batch[names[0]] if names else None
+        keywords = {k: _moved(v, place) for k, v in batch.items() if k not in _LABELS}
+        return (), keywords, labels
+    if isinstance(batch, tuple | list):
+        if len(batch) not in (1, 2):
+            msg = _check.must(
+                "(inputs, labels), inputs, or a mapping",
+                caller=_CALLER,
+                name="a batch",
+                got=f"{len(batch)} parts",
+            )
+            raise ValueError(msg)
+        labels = batch[1] if len(batch) == 2 else None
+        return (_moved(batch[0], place),), {}, labels
+    return (_moved(batch, place),), {}, None
+
+
+def _check_keywords(model: nn.Module, keywords: Mapping[str, Any]) -> None:
+    """Refuse entries of a batch that the model does not take by these names."""
+    model = _unwrapped(model)
+    try:
+        signature = inspect.signature(model.forward)
+    except (TypeError, ValueError):  # the call itself will fail
+        return
+    try:
+        signature.bind(**keywords)
+    except TypeError as error:
+        takes = ", ".join(signature.parameters) or "nothing"
+        msg = _check.must(
+            f"arguments of {type(model).__name__}.forward ({takes}), to which entries "
+            f"go by keyword, or for the labels one of {', '.join(_LABELS)}",
+            caller=_CALLER,
+            name="the keys of a batch",
+            got=f"{', '.join(map(repr, keywords))} ({error})",
+            remedy="Rename them in the loader, or let it give (inputs, labels)",
+        )
+        raise TypeError(msg) from error
+
+
+def _unwrapped(model: nn.Module) -> nn.Module:
+    """Return the network inside wrappers that take any arguments."""
+    if isinstance(model, DataParallel | DistributedDataParallel):
+        return _unwrapped(model.module)
+    inner = getattr(model, "_orig_mod", None)  # compiled
+    return model if inner is None else _unwrapped(inner)
+
+
+def _moved(value: Any, place: Any) -> Any:
+    return value.to(place, non_blocking=True) if isinstance(value, Tensor) else value
+
+
+def _numpy(tensor: Tensor) -> NDArray[Any]:
+    if tensor.dtype == torch.bfloat16:  # NumPy has none; float32 holds all of them
+        tensor = tensor.float()
+    return tensor.detach().cpu().numpy()
+
+
+def _label_array(labels: Any, n: int) -> NDArray[np.int64]:
+    values = _numpy(labels) if isinstance(labels, Tensor) else np.asarray(labels)
+    values = _check.labels(_CALLER, "labels", values, lowest=-1)
+    _check.same_length(_CALLER, {"inputs": n, "labels": values.size})
+    return values
+
+
+def _layer(head: Head) -> dict[str, NDArray[Any]]:
+    return {"weight": _numpy(head.weight()), "bias": _numpy(head.bias())}
+
+
+def _place(model: nn.Module) -> torch.device:
+    for tensor in (*model.parameters(), *model.buffers()):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def _length(loader: Iterable[Any]) -> int | None:
+    try:
+        return len(loader)  # type: ignore[arg-type]
+    except TypeError:  # a generator, or the loader of a stream
+        return None
+
+
+@contextmanager
+def _folder(path: Path, *, resume: bool) -> Iterator[Path]:
+    """Give a folder to write in; it is renamed to `path` when it is complete."""
+    if not resume:
+        with _io.replacing_folder(path) as temporary:
+            yield temporary
+        return
+    unfinished = path.parent / f".{path.name}.partial"
+    unfinished.mkdir(parents=True, exist_ok=True)
+    yield unfinished
+    _io.rename_folder(unfinished, path)
+
+
+def _same_start(
+    files: RowFiles, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
+    """Compare the first inputs with those of the interrupted run, or keep them."""
+    digest = hashlib.sha256()
+    for value in (*arguments, *keywords.values()):
+        if isinstance(value, Tensor):
+            digest.update(_fingerprint.bytes_of(value))
+    if files.batches and files.provenance.get("inputs") != digest.hexdigest():
+        msg = (
+            "extract: loader must begin as in the interrupted run, got other inputs. "
+            "Turn off shuffling and random augmentation, or start with resume=False"
+        )
+        raise ValueError(msg)
+    files.provenance["inputs"] = digest.hexdigest()
+
+
+def _same_labels(files: RowFiles, done: int, labels: Any) -> int:
+    """Compare the labels of a batch that is written; return the rows seen so far."""
+    if labels is None or not files.has("labels"):
+        return done
+    found = _label_array(labels, len(labels))
+    rows = slice(done, done + found.size)
+    if rows.stop > files.rows or not np.array_equal(
+        files.stored("labels", rows), found
+    ):
+        msg = (
+            f"extract: loader must give samples in the order of the interrupted run, "
+            f"got other labels in rows {rows.start} to {rows.stop - 1}. Turn off "
+            f"shuffling, or start with resume=False"
+        )
+        raise ValueError(msg)
+    return rows.stop

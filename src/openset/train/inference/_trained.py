@@ -1,0 +1,226 @@
+"""`Trained`: a finished training run."""
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+
+from openset import _check, _io, metrics
+from openset._types import ArtefactError
+from openset.outputs import Outputs
+from openset.scores import Scores
+from openset.train import methods
+from openset.train.inference._predict import Predictions, head_of, logit_scores
+from openset.train.inference._trained_network import TrainedNetwork, restore
+from openset.train.jobs._spec import Spec
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """A finished run: outputs of every part, scores of the test part, the log.
+
+    Attributes
+    ----------
+    spec
+        What was trained, as plain data.
+    outputs
+        `Outputs` by part: "train", "test" (or "test0", "test1", … with several test
+        splits), and "validation", "negative", "surrogate" where the protocol has them.
+    scores
+        Test `Scores` by score: "published" (the one the method was published with),
+        "maxlogit" and "msp".
+    published
+        `Scores` of every part, by the score the method was published with.
+    log
+        One record per epoch.
+    learner
+        The trained module, in the process that trained it; None after :meth:`load`.
+    shape
+        Of one input tensor.
+    folder
+        Where it was loaded from.
+    """
+
+    spec: dict[str, Any]
+    outputs: dict[str, Outputs]
+    scores: dict[str, Scores]
+    published: dict[str, Scores]
+    log: list[dict[str, Any]]
+    learner: Any = field(default=None, repr=False)
+    shape: tuple[int, ...] | None = None
+    folder: Path | None = None
+
+    def __repr__(self) -> str:
+        title = f"{self.spec['method']}, {self.spec['recipe']['epochs']} epochs"
+        found = metrics.openauc(self.scores["published"])
+        return f"Trained({title}, openauc={found:.4f})"
+
+    def evaluate(self, score: str = "published") -> metrics.Evaluation:
+        """Return all metrics of the test part, by one of the scores."""
+        _check.one_of("Trained.evaluate", "score", score, tuple(self.scores))
+        return metrics.evaluate(self.scores[score])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the known classes, in the order of the logits."""
+        return next(iter(self.outputs.values())).classes
+
+    def model(self, network: Any = None) -> TrainedNetwork:
+        """Return the trained network as a module: images or rows in, logits out.
+
+        It takes images as uint8, shape (n, 3, h, w), and normalises them itself. Use it
+        with `extract`, with `OpenSetModule`, or with `export` and its ``example``.
+
+        Parameters
+        ----------
+        network
+            After :meth:`load`, if a model of your own was trained: another one like it;
+            its weights are replaced.
+        """
+        spec = Spec.from_json(self.spec)
+        if self.learner is None:
+            learner = restore(self.folder or Path(), spec, self.shape, network)
+        else:
+            learner = copy.deepcopy(self.learner)
+        model = TrainedNetwork(learner, spec.recipe.pipeline, self.shape or ())
+        return model.eval().requires_grad_(requires_grad=False)
+
+    def apply(
+        self,
+        inputs: Any,
+        labels: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        *,
+        network: Any = None,
+        progress: bool = True,
+    ) -> Outputs:
+        """Return the network's outputs of new samples.
+
+        Parameters
+        ----------
+        inputs
+            Images as uint8, shape (n, h, w) or (n, h, w, 3), or rows of numbers.
+        labels, groups, ids
+            Of the samples, for `Outputs`; labels are ``0..K-1``, or -1.
+        network
+            See :meth:`model`.
+        progress
+            Show a progress bar in a terminal.
+        """
+        model = self.model(network)
+        return Outputs(
+            **model.outputs(model.tensor(inputs), progress=progress),
+            labels=labels,
+            groups=groups,
+            ids=ids,
+            classes=self.classes,
+            **head_of(model.learner),
+        )
+
+    def save(self, folder: str | Path) -> Path:
+        """Write outputs, scores and, last, a summary: with it the run is complete.
+
+        The folder holds ``outputs/<part>.npz``, ``published/<part>.npz``,
+        ``scores/<score>.npz`` and ``trained.json``.
+        """
+        folder = Path(folder)
+        for part, outputs in self.outputs.items():
+            outputs.save(folder / "outputs" / f"{part}.npz")
+        for kind, table in (("published", self.published), ("scores", self.scores)):
+            for name, scores in table.items():
+                scores.save(folder / kind / f"{name}.npz")
+        found = {
+            rule: {
+                "openauc": metrics.openauc(scores),
+                "auroc": metrics.auroc(scores),
+                "accuracy": metrics.accuracy(scores),
+            }
+            for rule, scores in self.scores.items()
+        }
+        record = {
+            "kind": "openset.Trained",
+            "schema": _SCHEMA,
+            "spec": self.spec,
+            "test": found,
+            "shape": self.shape,
+            "log": self.log,
+        }
+        text = json.dumps(record, indent=1) + "\n"
+        _io.write(folder / "trained.json", lambda stream: stream.write(text.encode()))
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path, *, plugins: Sequence[str] = ()) -> Self:
+        """Read a finished run.
+
+        Parameters
+        ----------
+        folder
+            Folder of the run.
+        plugins
+            Training methods to import, as ``"package.module:Class"``. :meth:`model` of
+            a run with a method from outside needs it built in, registered, offered by
+            an installed package, or named here: a file does not decide what runs.
+        """
+        for text in plugins:
+            methods.find(text, caller="Trained.load")
+        folder = Path(folder)
+        record = cls.record(folder)
+        if record is None:
+            msg = f"Trained.load: {folder} holds no finished run (no trained.json)"
+            raise FileNotFoundError(msg)
+        parts = sorted((folder / "outputs").glob("*.npz"))
+        published = sorted((folder / "published").glob("*.npz"))
+        rules = sorted((folder / "scores").glob("*.npz"))
+        return cls(
+            spec=record["spec"],
+            outputs={path.stem: Outputs.load(path) for path in parts},
+            scores={path.stem: Scores.load(path) for path in rules},
+            published={path.stem: Scores.load(path) for path in published},
+            log=record["log"],
+            shape=tuple(record["shape"]) if record.get("shape") else None,
+            folder=folder,
+        )
+
+    @staticmethod
+    def record(folder: Path) -> dict[str, Any] | None:
+        """Return the summary of a finished run, or None where there is none."""
+        path = folder / "trained.json"
+        if not path.exists():
+            return None
+        try:
+            record = dict(json.loads(path.read_text("utf-8")))
+        except (ValueError, TypeError) as error:
+            msg = (
+                f"Trained.load: {path} is damaged ({error}). Delete it: training then "
+                "continues from the checkpoint"
+            )
+            raise ArtefactError(msg) from error
+        kind, schema = record.get("kind"), record.get("schema")
+        if kind != "openset.Trained" or not 1 <= int(schema or 0) <= _SCHEMA:
+            msg = (
+                f"Trained.load: {path} must be a summary of schema {_SCHEMA} or older, "
+                f"got {kind} {schema}"
+            )
+            raise ArtefactError(msg)
+        return record
+
+
+def collect(predictions: dict[str, Predictions]) -> dict[str, Any]:
+    """Return outputs and published scores by part, and test scores by score.
+
+    Several test splits are put together.
+    """
+    outputs = {part: found.outputs for part, found in predictions.items()}
+    published = {part: found.scores for part, found in predictions.items()}
+    tests = [part for part in predictions if part.startswith("test")]
+    scores = {"published": Scores.concat([published[part] for part in tests])}
+    scores |= logit_scores(Outputs.concat([outputs[part] for part in tests]))
+    return {"outputs": outputs, "published": published, "scores": scores}

@@ -1,0 +1,124 @@
+"""`TrainedNetwork`: a trained network as a module, from raw inputs to logits."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from openset import _check
+from openset._types import ArtefactError
+from openset.train.augment import Pipeline
+from openset.train.inference._predict import forward
+from openset.train.jobs._spec import Spec
+from openset.train.learner import _checkpoint
+from openset.train.learner._learner import Learner, make_learner
+from openset.train.learner._tensors import as_tensor, blank
+
+_CALLER = "Trained.model"
+
+
+class TrainedNetwork(nn.Module):
+    """A trained network: images as uint8 (n, 3, h, w), or rows (n, d), to logits.
+
+    Parameters
+    ----------
+    learner
+        The trained one.
+    pipeline
+        How images are resized.
+    shape
+        Of one sample in training.
+    """
+
+    def __init__(
+        self, learner: Learner, pipeline: Pipeline, shape: tuple[int, ...]
+    ) -> None:
+        super().__init__()
+        self.learner, self.pipeline, self.shape = learner, pipeline, shape
+
+    @property
+    def example(self) -> Tensor:
+        """Two blank inputs, to trace the module with."""
+        return blank(self.shape)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits."""
+        if inputs.dtype == torch.uint8:
+            inputs = self.pipeline.resized(inputs)
+        return self.learner.respond(inputs)[1].logits
+
+    def outputs(
+        self, inputs: Tensor | NDArray[Any], *, progress: bool = False
+    ) -> dict[str, NDArray[Any]]:
+        """Return logits and features of inputs as :meth:`forward` takes them."""
+        tensor = torch.as_tensor(inputs)
+        rows = torch.arange(len(tensor))
+        found = forward(self.learner, tensor, rows, self.pipeline, progress=progress)
+        arrays = {"logits": found.logits, "features": found.features}
+        return {name: one.cpu().numpy() for name, one in arrays.items()}
+
+    def tensor(self, inputs: Any) -> Tensor:
+        """Return arrays or image files as :meth:`forward` takes them."""
+        caller, is_image = "Trained.apply", len(self.shape) == 3
+        kind = "image" if is_image else "table"
+        # Files are read at the size of the training images.
+        tensor = as_tensor(inputs, kind, self.shape[-1], caller=caller)
+        if len(tensor) == 0:
+            rule, got = "at least one sample", "none"
+            raise ValueError(_check.must(rule, caller=caller, name="inputs", got=got))
+        # Images of any size will do if the pipeline resizes them.
+        is_resized = is_image and self.pipeline.side is not None
+        if tuple(tensor.shape[1:]) != self.shape and not is_resized:
+            size = " × ".join(map(str, self.shape[-2:]))
+            what = f"images of {size}" if is_image else f"rows of {size} numbers"
+            got = f"shape {tuple(np.shape(inputs))}"
+            rule = f"{what}, as in training"
+            raise ValueError(_check.must(rule, caller=caller, name="inputs", got=got))
+        return tensor
+
+
+def restore(
+    folder: Path,
+    spec: Spec,
+    shape: tuple[int, ...] | None,
+    network: nn.Module | None,
+) -> Learner:
+    """Rebuild the learner of a finished run, with its weights.
+
+    Parameters
+    ----------
+    folder, spec
+        Of the run.
+    shape
+        Of one input tensor.
+    network
+        The caller's own model, if one was trained.
+    """
+    path = folder / "checkpoint.safetensors"
+    if not path.exists() or shape is None:
+        what = "no checkpoint" if shape is not None else "the shape of inputs missing"
+        msg = _check.must(
+            "a folder with a finished run",
+            caller=_CALLER,
+            name="the run",
+            got=f"{folder} with {what}",
+            remedy="Train again with out=",
+        )
+        raise ArtefactError(msg)
+    if network is None and " " in spec.network:  # class name and hash of a module
+        msg = _check.must(
+            "given",
+            caller=_CALLER,
+            name="network",
+            got=None,
+            remedy=f"The run trained a model of your own, {spec.network.split()[0]}: "
+            "make one like it and pass it",
+        )
+        raise ValueError(msg)
+    chosen = spec.network if network is None else network
+    learner = make_learner(spec, chosen, blank(shape))
+    _checkpoint.load(path, learner, {})
+    return learner

@@ -1,0 +1,1 @@
+"""What to train, described before it starts, and where to train it."""

@@ -1,0 +1,68 @@
+"""Short hashes of the network and the samples of a run.
+
+A folder with results must not be taken for that of another model, or of other data,
+with the same name.
+"""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from openset.datasets import Cut, Samples, lazy_inputs
+
+_N_READ = 256  # samples of each part whose inputs are hashed
+
+
+def of_network(network: str | nn.Module) -> str:
+    """Return the name of a network; with a model, its layers and weights hashed.
+
+    Examples
+    --------
+    >>> of_network("mlp")
+    'mlp'
+    >>> one, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> of_network(one) == of_network(one), of_network(one) == of_network(other)
+    (True, False)
+    """
+    if not isinstance(network, nn.Module):
+        return str(network)
+    found = hashlib.sha256(repr(network).encode() + of_weights(network).encode())
+    return f"{type(network).__name__} {found.hexdigest()[:16]}"
+
+
+def of_weights(model: nn.Module) -> str:
+    """Return a hash of all parameters and buffers of a model."""
+    found = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        found.update(bytes_of(tensor))
+    return found.hexdigest()
+
+
+def bytes_of(tensor: Tensor) -> bytes:
+    """Return the bytes of a tensor of any dtype."""
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def of_cut(cut: Cut) -> str:
+    """Return a hash of all labels and class names, and of some inputs of each part."""
+    parts = (cut.train, cut.validation, cut.negative, cut.surrogate, *cut.tests)
+    found = hashlib.sha256()
+    for samples in parts:
+        found.update(b"-" if samples is None else _of_samples(samples))
+    return found.hexdigest()[:16]
+
+
+def _of_samples(samples: Samples) -> bytes:
+    found = hashlib.sha256(np.ascontiguousarray(samples.labels).tobytes())
+    found.update("\n".join([*samples.groups.tolist(), *samples.classes]).encode())
+    rows = np.linspace(0, len(samples) - 1, min(len(samples), _N_READ), dtype=int)
+    inputs: Any = lazy_inputs.take(samples.inputs, rows)
+    if isinstance(inputs, np.ndarray):
+        found.update(repr((inputs.dtype.str, inputs.shape)).encode())
+        found.update(np.ascontiguousarray(inputs).tobytes())
+    return found.digest()

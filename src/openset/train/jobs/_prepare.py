@@ -1,0 +1,140 @@
+"""Jobs made ready to start: data loaded and cut, recipe and network chosen."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from openset import _check, _plugins, datasets, protocols
+from openset.datasets import Cut, Dataset, lazy_inputs
+from openset.protocols import Protocol
+from openset.train import methods, recipes
+from openset.train.jobs import _fingerprint
+from openset.train.jobs._job import Job
+from openset.train.jobs._spec import Spec
+from openset.train.recipes import Recipe
+
+_CALLER = "train.fit"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedJob:
+    """A run that can start: its spec, the data cut for it, and where it is kept."""
+
+    spec: Spec
+    cut: Cut
+    network: str | nn.Module
+    out: Path | None
+    title: str
+
+
+def prepare_all(jobs: Iterable[Job], *, precision: str) -> list[PreparedJob]:
+    """Prepare several jobs; those on the same data and protocol share the samples."""
+    cuts: dict[Any, tuple[Cut, str]] = {}
+    prepared = []
+    for job in jobs:
+        is_name = isinstance(job.data, str | Path)
+        data = str(job.data) if is_name else id(job.data)
+        key = (data, job.protocol, job.split, job.validation, str(job.root))
+        if key not in cuts:
+            cuts[key] = _cut(job)
+        prepared.append(_prepared(job, *cuts[key], precision))
+    return prepared
+
+
+def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
+    """Write down what determines the result of a job."""
+    kind = methods.find(job.method)
+    network = job.network
+    if network is None:
+        network = "classifier32" if cut.train.kind == "image" else "mlp"
+    recipe = job.recipe
+    if isinstance(recipe, str):
+        recipe = recipes.recipe(recipe, name, method=kind.name, **job.changes)
+    spec = Spec(
+        method=kind.name,
+        plugin="" if _plugins.is_built_in(kind) else _plugins.reference(kind),
+        data=name,
+        protocol=cut.protocol,
+        network=_fingerprint.of_network(network),
+        recipe=_with_side(recipe, cut),
+        seed=int(job.seed),
+        options=dict(job.options or {}),
+        precision=precision,
+        accumulate=int(job.accumulate),
+        samples=_fingerprint.of_cut(cut),
+    )
+    return PreparedJob(
+        spec=spec,
+        cut=cut,
+        network=network,
+        out=None if job.out is None else Path(job.out),
+        title=job.title or spec.title,
+    )
+
+
+def _cut(job: Job) -> tuple[Cut, str]:
+    """Return the data cut by the protocol, and whose published constants apply."""
+    if isinstance(job.data, Cut):
+        return job.data, _constants_of(job.data.protocol, job.data.protocol.source)
+    loaded = _load(job.data, job.root)
+    name = loaded.label_set or loaded.name
+    protocol = _published(name) if job.protocol is None else job.protocol
+    if isinstance(protocol, str):
+        first = protocols.splits(protocol)[0]
+        split = first if job.split is None else job.split
+        protocol = protocols.published(protocol, split)
+    has_validation = protocol.validation or "validation" in loaded.parts
+    if job.validation and not has_validation:
+        protocol = replace(protocol, validation=job.validation)
+    others = {
+        part: datasets.load(source, job.root, imports=False)
+        for part in ("unknown", "negative", "surrogate")
+        if getattr(protocol, part)
+        and (source := protocol.source_of(part)) != protocol.source
+    }
+    return datasets.cut(loaded, protocol, **others), _constants_of(protocol, name)
+
+
+def _constants_of(protocol: Protocol, data: str) -> str:
+    """Return the name of a published protocol, or else of the data set."""
+    published, _, _ = protocol.name.partition("/")
+    return published if published in protocols.names() else data
+
+
+def _published(name: str) -> str:
+    if name not in protocols.names():
+        msg = _check.must(
+            "given for data without a published one",
+            caller=_CALLER,
+            name="protocol",
+            got=f"None for {name!r}",
+            remedy="Draw one: protocols.holdout(data, n_known, n_unknown, rng=0)",
+        )
+        raise ValueError(msg)
+    return name
+
+
+def _load(data: str | Path | Dataset, root: str | Path | None) -> Dataset:
+    """Load a data set by name, or take it as it is; draw parts if it has none."""
+    found = data if isinstance(data, Dataset) else datasets.load(str(data), root)
+    if "test" in found.parts and "train" in found.parts:
+        return found
+    return found.with_parts(test=0.3, rng=0)
+
+
+def _with_side(recipe: Recipe, cut: Cut) -> Recipe:
+    """Keep the size of images in files, where all are squares of one size.
+
+    Decided here for all parts together: separately, they could get different sizes.
+    """
+    listed = (cut.train, cut.validation, cut.negative, cut.surrogate, *cut.tests)
+    inputs = [part.inputs for part in listed if part is not None]
+    is_in_memory = all(isinstance(one, np.ndarray) for one in inputs)
+    if cut.train.kind != "image" or is_in_memory or recipe.pipeline.side is not None:
+        return recipe
+    side = lazy_inputs.common_side(inputs)
+    return replace(recipe, pipeline=replace(recipe.pipeline, side=side))

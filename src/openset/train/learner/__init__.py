@@ -1,0 +1,1 @@
+"""Network and method as one module, its input tensors, its weights on disk."""

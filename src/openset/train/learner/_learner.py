@@ -1,0 +1,71 @@
+"""`Learner`: network and method as one module, from raw inputs to the loss."""
+
+import torch
+from torch import Tensor, nn
+
+from openset.train import networks
+from openset.train.augment import Normalize
+from openset.train.jobs._spec import Spec
+from openset.train.methods import Method, Response, make
+from openset.train.networks import Network
+
+
+class Learner(nn.Module):
+    """What is trained: a network, a method, and the normalisation of images.
+
+    One forward pass is one loss, so that DDP, Fabric and compilers see everything.
+    Images arrive as uint8 and are normalised here, so that a saved learner can be used
+    on raw images.
+    """
+
+    def __init__(self, network: Network, method: Method, normalize: Normalize) -> None:
+        super().__init__()
+        self.network = network
+        self.method = method
+        self.normalize = normalize
+
+    @property
+    def device(self) -> torch.device:
+        """Where the learner is."""
+        return self.normalize.scale.device
+
+    def forward(
+        self, inputs: Tensor, labels: Tensor, phase: str
+    ) -> tuple[Tensor, Tensor]:
+        """Return the loss of a batch and the number of correctly classified samples."""
+        loss, logits = self.method.loss(
+            self.network, self.prepared(inputs), labels, phase
+        )
+        known = logits[:, : self.method.n_classes]
+        return loss, (known.argmax(dim=1) == labels).sum()
+
+    def prepared(self, inputs: Tensor) -> Tensor:
+        """Return the network's input: normalised images, or rows as they are."""
+        return self.normalize(inputs) if inputs.dtype == torch.uint8 else inputs
+
+    def respond(self, inputs: Tensor) -> tuple[Tensor, Response]:
+        """Return features, and the method's logits and score, at test time."""
+        features = self.network.backbone(self.prepared(inputs))
+        return features, self.method.respond(self.network, features)
+
+
+def make_learner(spec: Spec, network: str | nn.Module, example: Tensor) -> Learner:
+    """Make the learner a spec describes, for inputs like `example`, on the CPU."""
+    kind, pipeline = spec.method_class, spec.recipe.pipeline
+    normalize = pipeline.normalizer()
+    if example.dtype == torch.uint8:
+        example = normalize(pipeline.resized(example))
+    n_classes = spec.protocol.n_known
+    made = networks.make(
+        network, n_classes + kind.n_extra, example, two_norms=kind.two_norms
+    )
+    # Settings of the recipe that the method takes as options.
+    offered = {
+        "smoothing": spec.recipe.smoothing,
+        "mean": pipeline.mean,
+        "std": pipeline.std,
+        "side": example.shape[-1],
+    }
+    options = {k: v for k, v in offered.items() if k in kind.options()} | spec.options
+    method = make(kind, n_classes=n_classes, network=made, **options)
+    return Learner(made, method, normalize)

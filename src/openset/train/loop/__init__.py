@@ -1,0 +1,1 @@
+"""The training loop: batches, updates, one run, several runs on one device."""

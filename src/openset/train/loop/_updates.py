@@ -1,0 +1,129 @@
+"""Updates: one batch, one step of each optimiser; recorded as a CUDA graph on a GPU."""
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from openset.train.methods import Phase
+
+_WARM = 3  # updates before a graph is recorded, in which libraries choose kernels
+
+
+class Updates:
+    """Makes the updates of one run, and adds up losses and correct answers.
+
+    On a GPU a small network's update is hundreds of short kernels, and launching them
+    costs more than running them. The first updates of each batch size run as usual;
+    then one is recorded, and replayed in a single launch from there on.
+
+    Parameters
+    ----------
+    fabric
+        Backward passes go through it.
+    learner
+        The learner, as fabric has set it up.
+    optimisers
+        One per part, likewise.
+    batch
+        The usual batch size; batches of other sizes are not compiled.
+    accumulate
+        Number of parts each batch is cut into, whose gradients add up; the last batch
+        of an epoch is cut into fewer, if its parts would be single samples.
+    compiled
+        Whether the learner is compiled.
+    record
+        Whether to record CUDA graphs.
+    """
+
+    def __init__(
+        self,
+        fabric: Any,
+        learner: Any,
+        optimisers: Mapping[str, Any],
+        *,
+        batch: int,
+        accumulate: int = 1,
+        compiled: bool = False,
+        record: bool = False,
+    ) -> None:
+        self.fabric, self.learner, self.optimisers = fabric, learner, optimisers
+        self.batch, self.accumulate = batch, accumulate
+        self.compiled, self.record = compiled, record
+        # Sum of losses, correct answers, samples: on the device, read once per epoch.
+        self.totals = torch.zeros(3, dtype=torch.float64, device=fabric.device)
+        self._seen: dict[Any, int] = {}
+        self._graphs: dict[Any, _Recorded] = {}
+
+    def __call__(
+        self, phases: tuple[Phase, ...], inputs: Tensor, labels: Tensor, weight: float
+    ) -> None:
+        """Make the updates of one batch; `weight` corrects for uneven shares of it."""
+        key = (phases, tuple(inputs.shape))
+        if self.record:
+            graph = self._graphs.get(key)
+            seen = self._seen[key] = self._seen.get(key, 0) + 1
+            if graph is None and seen > _WARM:
+                graph = _Recorded(
+                    lambda x, y: self._update(phases, x, y, weight), inputs, labels
+                )
+                self._graphs[key] = graph
+            if graph is not None:
+                graph(inputs, labels)
+                return
+        self._update(phases, inputs, labels, weight)
+
+    def _update(
+        self, phases: tuple[Phase, ...], inputs: Tensor, labels: Tensor, weight: float
+    ) -> None:
+        # The compiler would run again for the last, smaller batch of an epoch.
+        is_plain = not self.compiled or labels.shape[0] == self.batch
+        stance = nullcontext() if is_plain else torch.compiler.set_stance("force_eager")
+        with stance:
+            for phase in phases:
+                self._step(phase, inputs, labels, weight)
+
+    def _step(
+        self, phase: Phase, inputs: Tensor, labels: Tensor, weight: float
+    ) -> None:
+        for optimiser in self.optimisers.values():
+            optimiser.zero_grad(set_to_none=True)
+        n = labels.shape[0]
+        # Batch norm needs two samples: a small last batch is cut into fewer parts,
+        # unless the usual batches are cut as small.
+        is_fine = self.batch < 2 * self.accumulate
+        parts = self.accumulate if is_fine else min(self.accumulate, max(n // 2, 1))
+        cut = [t.tensor_split(parts) for t in (inputs, labels)]
+        pieces = [(x, y) for x, y in zip(*cut, strict=True) if y.shape[0]]
+        for i, (x, y) in enumerate(pieces):
+            is_last = i == len(pieces) - 1
+            with self.fabric.no_backward_sync(self.learner, enabled=not is_last):
+                loss, hits = self.learner(x, y, phase.name)
+                share = weight * y.shape[0] / n
+                self.fabric.backward(loss if share == 1 else loss * share)
+            if phase.name == "classify":
+                n_piece = torch.full_like(hits, y.shape[0])
+                self.totals += torch.stack([loss.detach() * n_piece, hits, n_piece])
+        self.optimisers[phase.part].step()
+
+
+class _Recorded:
+    """A function of a batch, recorded once and replayed with other batches."""
+
+    def __init__(
+        self, function: Callable[[Tensor, Tensor], None], inputs: Tensor, labels: Tensor
+    ) -> None:
+        self.inputs, self.labels = inputs.clone(), labels.clone()
+        self.graph = torch.cuda.CUDAGraph()
+        stream = torch.cuda.current_stream()
+        with torch.cuda.graph(
+            self.graph, stream=stream, capture_error_mode="thread_local"
+        ):
+            function(self.inputs, self.labels)
+
+    def __call__(self, inputs: Tensor, labels: Tensor) -> None:
+        self.inputs.copy_(inputs)
+        self.labels.copy_(labels)
+        self.graph.replay()

@@ -1,0 +1,411 @@
+"""Draws, crops, normalisation and pipelines."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from openset import protocols
+from openset.train.augment import (
+    ARPLPLUS,
+    CEPLUS,
+    OPERATIONS,
+    PLAIN,
+    Normalize,
+    Pipeline,
+    crop_and_flip,
+    ops,
+    pipeline_arpl,
+    pipeline_ceplus,
+    rand_augment,
+    resize,
+)
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def pictures(n=64, h=32, w=32, seed=1):
+    return torch.randint(256, (n, 3, h, w), dtype=torch.uint8, generator=seeded(seed))
+
+
+def only(*names):
+    return [name for name in OPERATIONS if name not in names]
+
+
+def outcomes(images, magnitude):
+    """Give all that one operation can make of the images, by name; cut-outs aside."""
+
+    def value(low, high):
+        return (magnitude / 30) * (high - low) + low
+
+    made = {name: [getattr(ops, name)(images)] for name in OPERATIONS[:3]}
+    made["posterize"] = [ops.posterize(images, max(value(0, 4), 1))]
+    made["solarize"] = [ops.solarize(images, value(0, 256))]
+    made["solarize_add"] = [ops.solarize_add(images, value(0, 110))]
+    for name in ("color", "contrast", "brightness", "sharpness"):
+        made[name] = [getattr(ops, name)(images, value(0.1, 1.9))]
+    signed = {"rotate": 30, "shear_x": 0.3, "shear_y": 0.3}
+    for name, high in (signed | {"translate_x": 100, "translate_y": 100}).items():
+        made[name] = [getattr(ops, name)(images, s * value(0, high)) for s in (1, -1)]
+    return made
+
+
+def counts(image, out, magnitude):
+    """Count what became of many copies of one image; the rest was cut out."""
+    found = {}
+    left = torch.ones(len(out), dtype=torch.bool)
+    for name, results in outcomes(image, magnitude).items():
+        for sign, result in enumerate(results):
+            is_it = (out == result).flatten(1).all(1)
+            assert not (is_it & ~left).any()  # no two have the same outcome
+            found[name, sign] = int(is_it.sum())
+            left &= ~is_it
+    grey = torch.tensor([125, 123, 114], dtype=torch.uint8).reshape(1, 3, 1, 1)
+    assert ((out[left] == image) | (out[left] == grey)).all()
+    found["cutout_abs", 0] = int(left.sum())
+    return found
+
+
+@pytest.mark.parametrize("without", [(), ("rotate", "translate_x", "translate_y")])
+def test_operations_are_drawn_uniformly_and_signs_are_fair(without):
+    image = (pictures(1, 20, 20) * 0.8).to(torch.uint8)  # something to stretch
+    images = image.expand(6000, -1, -1, -1)
+    found = counts(image, rand_augment(images, 1, 3, seeded(), without), 3)
+    names = [name for name in OPERATIONS if name not in without]
+    per_name = {name: found[name, 0] + found.get((name, 1), 0) for name in OPERATIONS}
+    assert [name for name in OPERATIONS if per_name[name]] == names
+    assert stats.chisquare([per_name[name] for name in names]).pvalue > 0.01
+    signs = {0: 0, 1: 0}
+    for name in ("rotate", "shear_x", "shear_y", "translate_x", "translate_y"):
+        for sign in signs:
+            signs[sign] += found[name, sign]
+    assert stats.chisquare(list(signs.values())).pvalue > 0.01
+
+
+def test_operations_are_drawn_with_replacement_and_independently():
+    # Of two operations, inverting twice is the identity: half of the samples have
+    # drawn one of each, a quarter two of either.
+    images = torch.full((8000, 3, 1, 1), 200, dtype=torch.uint8)
+    out = rand_augment(images, 2, 0, seeded(), only("invert", "posterize"))[:, 0, 0, 0]
+    values, counts = out.unique(return_counts=True)
+    # inverted twice 200; posterized (twice) 128; inverted then posterized 0;
+    # posterized then inverted 127
+    assert values.tolist() == [0, 127, 128, 200]
+    assert stats.chisquare(counts.numpy()).pvalue > 0.01
+
+
+def test_the_cutout_centre_is_uniform():
+    images = torch.zeros(6000, 3, 1, 16, dtype=torch.uint8)
+    out = rand_augment(images, 1, 0, seeded(), only("cutout_abs"))
+    is_grey = out == torch.tensor([125, 123, 114]).reshape(1, 3, 1, 1)
+    assert (is_grey.all(1).sum((1, 2)) == 1).all()
+    assert stats.chisquare(is_grey[:, 0, 0].sum(0).numpy()).pvalue > 0.01
+
+
+def test_value_is_linear_in_the_magnitude():
+    images = pictures(8)
+    expected = {
+        ("rotate", 0): images,
+        ("solarize", 30): images,  # nothing reaches a threshold of 256
+        ("solarize", 0): 255 - images,
+        ("solarize_add", 0): ops.solarize(images, 128),
+        ("solarize_add", 18): ops.solarize_add(images, 66),
+        ("color", 15): images,
+        ("contrast", 15): images,
+        ("brightness", 15): images,
+        ("sharpness", 15): images,
+        ("color", 0): ops.color(images, 0.1),
+        ("contrast", 30): ops.contrast(images, 1.9),
+        ("posterize", 6): ops.posterize(images, 1),  # 0.8 bits, at least 1
+        ("posterize", 18): ops.posterize(images, 2),  # 2.4 bits
+        ("posterize", 30): ops.posterize(images, 4),
+        ("translate_x", 30): torch.zeros_like(images),
+        ("shear_y", 0): images,
+    }
+    for (name, magnitude), wanted in expected.items():
+        out = rand_augment(images, 1, magnitude, seeded(), only(name))
+        assert torch.equal(out, wanted), (name, magnitude)
+
+
+def test_samples_keep_their_place_and_are_augmented_one_by_one():
+    # Every result must be what one operation makes of *its own* image.
+    images = (pictures(400) * 0.8).to(torch.uint8)
+    out = rand_augment(images, 1, 6, seeded(3))
+    made = [one for results in outcomes(images, 6).values() for one in results]
+    is_one = torch.stack([(out == one).flatten(1).all(1) for one in made])
+    grey = torch.tensor([125, 123, 114], dtype=torch.uint8).reshape(1, 3, 1, 1)
+    is_cut = ((out == images) | (out == grey)).flatten(1).all(1)
+    assert ((is_one.sum(0) + is_cut) == 1).all()
+    assert is_one.any(1).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_same_state_gives_the_same_result(device):
+    images = pictures(300)
+    pipeline = pipeline_ceplus("cub")
+    here = pipeline.augment(images[:2], seeded(4))
+    there = pipeline.augment(images[:2].to(device), seeded(4))
+    assert torch.equal(here, there.cpu())
+    here = rand_augment(images, 2, 9, seeded(4))
+    there = rand_augment(images.to(device), 2, 9, seeded(4))
+    assert torch.equal(here, there.cpu())
+    assert not torch.equal(here, rand_augment(images, 2, 9, seeded(5)))
+
+
+def test_pieces_do_not_change_the_result(monkeypatch):
+    images = pictures(200)
+    pipeline = pipeline_ceplus("cifar10")
+    whole = pipeline.augment(images, seeded(6))
+    monkeypatch.setattr("openset.train.augment._images._CACHED", 7 * 3 * 32 * 32)
+    assert torch.equal(pipeline.augment(images, seeded(6)), whole)
+
+
+def test_the_global_generator_is_left_alone():
+    before = torch.get_rng_state()
+    pipeline_ceplus("cifar10").augment(pictures(), seeded())
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_images_are_not_written_to():
+    images = pictures()
+    before = images.clone()
+    pipeline_ceplus("cifar10").augment(images, seeded())
+    assert torch.equal(images, before)
+
+
+def test_crops_are_windows_of_the_padded_image_and_their_mirrors():
+    images = pictures(500, 5, 7)
+    out = crop_and_flip(images, 2, generator=seeded())
+    framed = np.pad(images.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2)))
+    seen = []
+    for framed_one, out_one in zip(framed, out.numpy(), strict=True):
+        found = [
+            (top, left, is_mirror)
+            for top in range(5)
+            for left in range(5)
+            for is_mirror in (0, 1)
+            if np.array_equal(
+                framed_one[:, top : top + 5, left : left + 7][
+                    ..., :: -1 if is_mirror else 1
+                ],
+                out_one,
+            )
+        ]
+        assert len(found) == 1
+        seen += found
+    tops, lefts, mirrors = zip(*seen, strict=True)
+    for drawn, n_values in ((tops, 5), (lefts, 5), (mirrors, 2)):
+        assert stats.chisquare(np.bincount(drawn, minlength=n_values)).pvalue > 0.01
+
+
+def test_crops_and_mirrors_are_left_out_when_not_asked_for():
+    images = pictures(50)
+    assert torch.equal(crop_and_flip(images, 0, generator=seeded(), flip=False), images)
+    mirrored = crop_and_flip(images, 0, generator=seeded())
+    is_same = (mirrored == images).flatten(1).all(1)
+    assert torch.equal(mirrored[~is_same], images[~is_same].flip(3))
+    assert 0 < is_same.sum() < 50
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_normalising_is_the_formula(dtype, device):
+    images = pictures(5, 4, 6)
+    mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+    out = Normalize(mean, std).to(device, dtype)(images.to(device)).cpu()
+    exact = (images.numpy() / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(
+        std, (3, 1, 1)
+    )
+    assert out.dtype == dtype
+    np.testing.assert_allclose(out.numpy(), exact, atol=2e-6)
+
+
+def test_normalising_adds_nothing_to_a_checkpoint():
+    assert not Normalize((0.5, 0.5, 0.5)).state_dict()
+
+
+def test_published_constants_are_those_of_known_protocols():
+    assert set(CEPLUS) <= set(protocols.names())
+    assert set(ARPLPLUS) == set(CEPLUS)
+    tiny = CEPLUS["tinyimagenet"]
+    assert (tiny.side, tiny.lr, tiny.n_ops, tiny.magnitude) == (64, 0.01, 1, 9)
+    assert (tiny.smoothing, tiny.batch) == (0.9, 128)
+    differing = {name for name in CEPLUS if CEPLUS[name] != ARPLPLUS[name]}
+    assert differing == {"cifar10", "tinyimagenet", "cub", "fgvc-aircraft"}
+
+
+def test_pipeline_ceplus_is_its_parts_in_order():
+    images = pictures(40, 28, 28)
+    pipeline = pipeline_ceplus("mnist")
+    generator = seeded(7)
+    parts = rand_augment(images, 1, 8, generator, pipeline.without)
+    cropped = crop_and_flip(resize(parts, 32), 4, generator=generator)
+    assert torch.equal(pipeline.augment(images, seeded(7)), cropped)
+    expected = Normalize((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))(cropped)
+    assert torch.equal(pipeline.normalizer()(cropped), expected)
+
+
+def test_pipeline_arpl_augments_all_but_mnist_and_does_not_normalise():
+    images = pictures(40)
+    out = pipeline_arpl("svhn").augment(images, seeded(8))
+    assert torch.equal(out, crop_and_flip(images, 4, generator=seeded(8)))
+    assert torch.equal(pipeline_arpl("mnist").augment(images, seeded(8)), images)
+    assert torch.equal(PLAIN.augment(images, seeded(8)), images)
+    plain = images.numpy() / 255
+    for pipeline in (pipeline_arpl("svhn"), PLAIN):
+        np.testing.assert_allclose(pipeline.normalizer()(images), plain, rtol=1e-6)
+
+
+def test_at_test_time_images_are_only_resized():
+    images = pictures(3, 40, 40)
+    out = pipeline_ceplus("tinyimagenet").resized(images)
+    assert torch.equal(out, resize(images, 64))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (33, 2), (64, 64)])
+def test_any_height_and_width_will_do(shape):
+    images = pictures(200, *shape)
+    out = rand_augment(images, 3, 20, seeded())
+    assert out.shape == images.shape
+    assert out.dtype == torch.uint8
+    assert crop_and_flip(images, generator=seeded()).shape == images.shape
+
+
+def test_no_images_are_fine():
+    images = torch.zeros(0, 3, 32, 32, dtype=torch.uint8)
+    assert pipeline_ceplus("cifar10").augment(images, seeded()).shape == (0, 3, 32, 32)
+
+
+def test_equal_pipelines_are_equal_and_differ_by_what_is_set():
+    a, b = pipeline_ceplus("cifar10"), pipeline_ceplus("cifar+10")
+    assert a == b
+    assert hash(a) == hash(b)
+    others = [
+        pipeline_ceplus("svhn"),
+        pipeline_ceplus("mnist"),
+        pipeline_arpl("svhn"),
+        PLAIN,
+    ]
+    assert all(left != right for left, right in pairwise([a, *others]))
+
+
+GOOD = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize(
+    ("images", "kind", "message"),
+    [
+        (np.zeros((2, 3, 4, 4), np.uint8), TypeError, r"got ndarray\. torch\.from"),
+        (GOOD.float(), TypeError, r"got dtype float32\. Augment first"),
+        (GOOD[0], ValueError, r"got shape \(3, 4, 4\)"),
+        (GOOD[:, :1], ValueError, r"got shape \(2, 1, 4, 4\)\. Grey images become"),
+        (GOOD.permute(0, 2, 3, 1), ValueError, r"got .*\. Channels come second"),
+        (GOOD[..., :0], ValueError, r"got shape \(2, 3, 4, 0\)"),
+    ],
+)
+def test_wrong_images_are_refused_with_a_remedy(images, kind, message):
+    rule = r"rand_augment: images must be a uint8 tensor \(n, 3, h, w\), " + message
+    with pytest.raises(kind, match=rule):
+        rand_augment(images, 1, 6, seeded())
+    for function in (
+        lambda: crop_and_flip(images, generator=seeded()),
+        lambda: PLAIN.augment(images, seeded()),
+    ):
+        with pytest.raises(kind, match=message):
+            function()
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (
+            lambda: rand_augment(GOOD, 0, 6, seeded()),
+            ValueError,
+            r"rand_augment: n_ops must be an integer >= 1, got 0",
+        ),
+        (
+            lambda: rand_augment(GOOD, 1, 31, seeded()),
+            ValueError,
+            r"rand_augment: magnitude must be a number in \[0, 30\], got 31",
+        ),
+        (
+            lambda: rand_augment(GOOD, 1, 6, 42),
+            TypeError,
+            r"rand_augment: generator must be a torch.Generator of the CPU, got int",
+        ),
+        (
+            lambda: rand_augment(GOOD, 1, 6, seeded(), ["flip"]),
+            ValueError,
+            r"rand_augment: without must be one of 'autocontrast', .*, got 'flip'",
+        ),
+        (
+            lambda: rand_augment(GOOD, 1, 6, seeded(), "rotate"),
+            TypeError,
+            r"rand_augment: without must be a collection of names, got 'rotate'",
+        ),
+        (
+            lambda: rand_augment(GOOD, 1, 6, seeded(), OPERATIONS),
+            ValueError,
+            r"rand_augment: without must be shorter than the list",
+        ),
+        (
+            lambda: crop_and_flip(GOOD, -1, generator=seeded()),
+            ValueError,
+            r"crop_and_flip: padding must be an integer >= 0, got -1",
+        ),
+        (
+            lambda: crop_and_flip(GOOD, generator=None),
+            TypeError,
+            r"crop_and_flip: generator must be a torch.Generator",
+        ),
+        (
+            lambda: Normalize((0.5,)),
+            ValueError,
+            r"Normalize: mean must be one number per channel \(3\), got 1",
+        ),
+        (
+            lambda: Normalize(std=(1, 0, 1)),
+            ValueError,
+            r"Normalize: std must be a number in \(0, inf\), got 0",
+        ),
+        (
+            lambda: pipeline_arpl("cub"),
+            ValueError,
+            r"pipeline_arpl: name must be one of 'mnist'",
+        ),
+        (
+            lambda: pipeline_ceplus("stanford-cars"),
+            ValueError,
+            r"pipeline_ceplus: name must be one of 'mnist'",
+        ),
+        (
+            lambda: Pipeline(n_ops=-1),
+            ValueError,
+            r"Pipeline: n_ops must be an integer >= 0, got -1",
+        ),
+        (
+            lambda: Pipeline(n_ops=1, magnitude=40),
+            ValueError,
+            r"Pipeline: magnitude must be a number in \[0, 30\], got 40",
+        ),
+        (
+            lambda: Pipeline(without=("rotat",)),
+            ValueError,
+            r"Pipeline: without must be one of 'autocontrast'",
+        ),
+        (
+            lambda: Pipeline(side=0),
+            ValueError,
+            r"Pipeline: side must be an integer >= 1, got 0",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()

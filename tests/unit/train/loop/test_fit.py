@@ -1,0 +1,780 @@
+"""Training end to end: what comes out, that it repeats, and what is refused."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from openset import datasets, metrics
+from openset.datasets import Dataset
+from openset.train import (
+    Execution,
+    Job,
+    Trained,
+    fit_jobs,
+    methods,
+    recipe,
+    recipes,
+)
+from openset.train.augment import PLAIN
+from openset.train.jobs._prepare import prepare_all
+from openset.train.learner._learner import make_learner
+from openset.train.loop import _fit as fit_module
+from openset.train.loop import _progress as progress_module
+from openset.train.loop._batches import Batches
+from openset.train.loop._devices import launch
+from openset.train.loop._seeds import derived
+from openset.train.methods import arpl_cs as arpl_cs_module
+from openset.train.networks import Network, TwoNorms
+from tests.unit.train.tiny import (
+    SmallGenerator,
+    fit_tiny,
+    image_data,
+    image_network,
+    last_unknown,
+    rows_data,
+    rows_network,
+    small_discriminator,
+)
+
+ON_ROWS = [name for name in methods.REGISTRY.built_in() if name != "arpl_cs"]
+TIMES = ("seconds", "samples_per_second")
+CPU = Execution(accelerator="cpu", progress=False)
+
+
+def weights(trained):
+    return {k: v.clone() for k, v in trained.learner.state_dict().items()}
+
+
+def assert_same_weights(one, other):
+    one, other = weights(one), weights(other)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+
+
+def without_times(log):
+    return [{k: v for k, v in line.items() if k not in TIMES} for line in log]
+
+
+def softmax(logits):
+    e = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture
+def small_gan(monkeypatch):
+    """Put small networks in place of ARPL+CS's own."""
+    monkeypatch.setattr(arpl_cs_module, "Generator", lambda side: SmallGenerator())
+    monkeypatch.setattr(arpl_cs_module, "Discriminator", small_discriminator)
+
+
+# What comes out.
+
+
+def check_trained(trained, data, method):
+    cut = datasets.cut(data, last_unknown(data))
+    test = trained.outputs["test"]
+    assert_array_equal(test.labels, cut.test.labels)
+    assert_array_equal(test.groups, cut.test.groups)
+    assert test.classes == cut.train.classes
+    n_train = len(trained.outputs["train"]) + len(trained.outputs["validation"])
+    assert n_train == len(cut.train)
+    kind = methods.find(method)
+    for part in trained.outputs.values():
+        assert part.logits.shape == (len(part), 3)
+        if kind.has_linear_head:
+            linear = part.features @ part.weight.T + part.bias
+            assert_allclose(part.logits, linear, rtol=1e-4, atol=1e-5)
+        else:
+            assert part.weight is None
+    top, probability = test.logits.max(axis=1), softmax(test.logits).max(axis=1)
+    assert_allclose(trained.scores["maxlogit"].known, top, rtol=1e-6)
+    assert_allclose(trained.scores["msp"].known, probability, rtol=1e-6)
+    rules = {"maxlogit": top, "msp": probability}
+    if kind.score in rules:
+        assert_allclose(trained.scores["published"].known, rules[kind.score], rtol=1e-5)
+    for scores in trained.scores.values():
+        assert_array_equal(scores.predicted, test.logits.argmax(axis=1))
+        assert_array_equal(scores.labels, test.labels)
+        assert_array_equal(scores.groups, test.groups)
+    assert [line["epoch"] for line in trained.log] == list(range(len(trained.log)))
+    for line in trained.log:
+        assert math.isfinite(line["loss"])
+        assert 0 <= line["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("method", ON_ROWS)
+def test_every_method_learns_a_table(method):
+    data = rows_data()
+    trained = fit_tiny(data, method=method, epochs=15, momentum=0.9)
+    check_trained(trained, data, method)
+    assert trained.log[-1]["loss"] < trained.log[0]["loss"]
+    assert metrics.accuracy(trained.scores["published"]) > 0.9
+
+
+@pytest.mark.parametrize("method", ["ceplus", "gcpl", "openauc", "overlay"])
+def test_methods_train_on_images_with_augmentation(method):
+    data = image_data()
+    trained = fit_tiny(data, method=method, network="osrci", recipe="ceplus", epochs=2)
+    check_trained(trained, data, method)
+
+
+def test_confusing_samples_train_through_all_their_updates(small_gan):
+    data = image_data(side=32)
+    trained = fit_tiny(
+        data, method="arpl_cs", network=image_network(3), epochs=2, batch=8
+    )
+    check_trained(trained, data, "arpl_cs")
+    fresh = fit_tiny(
+        data, method="arpl_cs", network=image_network(3), epochs=1, batch=8, lr=1e-9
+    )
+    moved, still = weights(trained), weights(fresh)
+    for part in ("method.generator.2.weight", "method.discriminator.0.weight"):
+        assert not torch.equal(moved[part], still[part])
+
+
+def test_images_are_generated_in_the_size_of_the_real_ones():
+    for side, pipeline in ((64, {}), (32, {"side": 32})):
+        one = described(
+            image_data(side=64), method="arpl_cs", recipe="torchosr", **pipeline
+        )
+        example = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+        (prepared,) = prepare_all([one], precision="32-true")
+        made = make_learner(prepared.spec, "classifier32", example)
+        assert made.method.side == side
+    with pytest.raises(
+        ValueError, match=r"arpl_cs: side must be 32 or 64, got 28\. .*side=32"
+    ):
+        fit_tiny(image_data(side=28), method="arpl_cs")
+
+
+def test_labels_follow_the_order_of_the_known_classes():
+    data = rows_data()
+    first, second, third, last = data.classes
+    usual = last_unknown(data)
+    turned = type(usual)(known=[third, first, second], unknown=[last], source=data.name)
+    test = fit_tiny(data, protocol=turned, epochs=1).outputs["test"]
+    for number, name in enumerate((third, first, second)):
+        assert set(test.labels[test.groups == name]) == {number}
+    assert set(test.labels[test.groups == last]) == {-1}
+
+
+def test_several_test_splits_give_outputs_each_and_scores_of_all():
+    data = rows_data()
+    usual = last_unknown(data)
+    split = type(usual)(
+        known=usual.known, unknown=usual.unknown, source=data.name, n_tests=2
+    )
+    trained = fit_tiny(data, protocol=split, epochs=1)
+    sizes = [len(trained.outputs[f"test{i}"]) for i in range(2)]
+    assert sum(sizes) == len(trained.scores["published"].labels) == 60
+
+
+def test_a_table_sorted_by_class_is_standardised_as_a_whole():
+    # The last column is constant in the first class, which fills the first 600 rows.
+    labels = np.repeat([0, 1, 2], [600, 40, 4])
+    rows = np.random.default_rng(0).normal(size=(644, 3)).astype(np.float32)
+    rows[:, 2] = labels
+    data = Dataset(
+        inputs=np.concatenate([rows, rows]),
+        labels=np.concatenate([labels, labels]),
+        classes=["a", "b", "c"],
+        kind="table",
+        name="sorted",
+        parts={"train": np.arange(644), "test": np.arange(644, 1288)},
+    )
+    trained = fit_tiny(data, epochs=1, validation=0)
+    standard = trained.learner.network.backbone.standard
+    known = rows[labels < 2]
+    assert_allclose(standard.mean.numpy(), known.mean(axis=0), rtol=1e-4, atol=1e-6)
+    assert_allclose(standard.scale.numpy(), 1 / known.std(axis=0), rtol=1e-4)
+
+
+# On disk.
+
+
+def test_a_run_comes_back_from_its_folder(tmp_path):
+    trained = fit_tiny(out=tmp_path / "run")
+    back = Trained.load(tmp_path / "run")
+    assert back.spec == trained.spec
+    assert back.log == trained.log
+    assert back.learner is None
+    for part, outputs in trained.outputs.items():
+        assert_array_equal(back.outputs[part].logits, outputs.logits)
+        assert_array_equal(back.outputs[part].features, outputs.features)
+        assert_array_equal(back.outputs[part].groups, outputs.groups)
+        assert_array_equal(back.outputs[part].weight, outputs.weight)
+        assert back.outputs[part].classes == outputs.classes
+    for rule, scores in trained.scores.items():
+        assert_array_equal(back.scores[rule].known, scores.known)
+    assert back.evaluate() == trained.evaluate()
+    assert repr(back) == repr(trained)
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == trained.log
+
+
+def test_a_finished_run_is_read_and_not_trained_again(tmp_path, monkeypatch):
+    first = fit_tiny(out=tmp_path)
+    monkeypatch.setattr(fit_module, "TrainingRun", None)  # nobody may build one
+    again = fit_tiny(out=tmp_path)
+    assert again.log == first.log
+    assert_array_equal(again.outputs["test"].logits, first.outputs["test"].logits)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, r"seed \(0 there, 1 here\)"),
+        ({"method": "ceplus"}, r"method \('softmax' there, 'ceplus' here\)"),
+        ({"epochs": 4}, r".*recipe epochs \(1 there, 4 here\)"),
+        ({"lr": 0.2}, r".*recipe lr \(0\.\d+ there, 0\.2 here\)"),
+        (
+            {"options": {"smoothing": 0.1}},
+            r"options smoothing \(None there, 0\.1 here\)",
+        ),
+        ({"accumulate": 2}, r"accumulate \(1 there, 2 here\)"),
+        ({"validation": 0.2}, "protocol validation .*, samples"),
+        ({"network": rows_network(3)}, "network"),
+        ({"data": rows_data(64)}, "samples"),
+    ],
+)
+def test_another_run_does_not_get_into_the_folder(tmp_path, change, named):
+    fit_tiny(out=tmp_path, epochs=1)
+    with pytest.raises(ValueError, match=rf"out must be .*with another {named}.*\. "):
+        fit_tiny(**({"out": tmp_path, "epochs": 1} | change))
+
+
+def test_models_of_one_class_are_told_apart_by_layers_and_weights(tmp_path):
+    torch.manual_seed(0)
+    one, other = rows_network(3), rows_network(3)
+    fit_tiny(out=tmp_path, network=one, epochs=1)
+    fit_tiny(out=tmp_path, network=one, epochs=1)  # read
+    with pytest.raises(ValueError, match="with another network"):
+        fit_tiny(out=tmp_path, network=other, epochs=1)
+
+
+def test_a_damaged_summary_is_named(tmp_path):
+    fit_tiny(out=tmp_path, epochs=1)
+    for text in ('{"kind": "openset.Trai', "[1]", '{"kind": "openset.Trained"}'):
+        (tmp_path / "trained.json").write_text(text)
+        with pytest.raises(ValueError, match=r"trained.json (is damaged|must be)"):
+            fit_tiny(out=tmp_path, epochs=1)
+
+
+def test_an_empty_folder_holds_no_run(tmp_path):
+    with pytest.raises(FileNotFoundError, match="holds no finished run"):
+        Trained.load(tmp_path)
+
+
+def test_an_unknown_rule_is_refused():
+    trained = fit_tiny(epochs=1)
+    with pytest.raises(
+        ValueError, match="score must be one of 'published', 'maxlogit'"
+    ):
+        trained.evaluate("energy")
+
+
+# It repeats.
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_one_others():
+    first, second = fit_tiny(seed=5), fit_tiny(seed=5)
+    assert_same_weights(first, second)
+    assert without_times(first.log) == without_times(second.log)
+    other = weights(fit_tiny(seed=6))
+    assert not torch.equal(
+        other["network.head.weight"], first.learner.network.head.weight
+    )
+
+
+def test_augmentation_and_dropout_repeat_as_well():
+    usual = {"network": "osrci", "recipe": "ceplus", "epochs": 2}
+    assert_same_weights(
+        fit_tiny(image_data(), **usual), fit_tiny(image_data(), **usual)
+    )
+
+
+def test_what_ran_before_leaves_no_trace():
+    first = fit_tiny(image_data(), network="osrci", epochs=1)
+    torch.manual_seed(123)
+    np.random.default_rng(0)
+    fit_tiny(method="arpl", epochs=1)
+    assert_same_weights(first, fit_tiny(image_data(), network="osrci", epochs=1))
+
+
+def test_the_callers_random_numbers_are_left_alone():
+    torch.manual_seed(9)
+    expected = torch.rand(3)
+    torch.manual_seed(9)
+    fit_tiny(method="proser", epochs=1)
+    assert torch.equal(torch.rand(3), expected)
+    torch.manual_seed(9)
+    with pytest.raises(FloatingPointError):
+        fit_tiny(lr=1e38)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def described(data, **changes):
+    usual = {
+        "recipe": "ceplus",
+        "epochs": 2,
+        "batch": 8,
+        "protocol": last_unknown(data),
+    }
+    return Job.of(data=data, **(usual | changes))
+
+
+def test_runs_that_take_turns_get_the_weights_they_get_alone(tmp_path):
+    images, rows = image_data(), rows_data()
+    runs = [
+        {"data": images, "method": "openauc", "network": "osrci"},
+        {"data": images, "method": "openauc", "network": "osrci", "seed": 1},
+        {"data": rows, "method": "arpl", "epochs": 3},  # another length
+    ]
+    together = fit_jobs(
+        [described(**run, out=tmp_path / str(i)) for i, run in enumerate(runs)],
+        CPU,
+    )
+    for run, trained in zip(runs, together, strict=True):
+        (alone,) = fit_jobs([described(**run)], CPU)
+        assert_same_weights(alone, trained)
+        assert without_times(alone.log) == without_times(trained.log)
+
+
+def test_a_finished_run_among_several_is_read_and_keeps_its_place(tmp_path):
+    data = rows_data()
+    jobs = [
+        described(data, method="softmax", seed=seed, out=tmp_path / str(seed))
+        for seed in range(3)
+    ]
+    fit_jobs(jobs[1:2], CPU)
+    trained = fit_jobs(jobs, CPU)
+    assert [one.spec["seed"] for one in trained] == [0, 1, 2]
+    assert [one.learner is None for one in trained] == [False, True, False]
+
+
+def test_a_model_given_twice_is_trained_twice_and_stays_as_it_was():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    data = rows_data()
+    jobs = [described(data, method="softmax", network=model) for _ in range(2)]
+    first, second = fit_jobs(jobs, CPU)
+    assert_same_weights(first, second)
+    after = model.state_dict()
+    assert all(torch.equal(before[k], after[k]) for k in before)
+    trained = first.learner.network.head.weight.cpu()
+    assert not torch.equal(trained, before["2.weight"])
+
+
+def test_accumulated_parts_add_up_to_the_batch():
+    def trained(parts):
+        torch.manual_seed(0)
+        return fit_tiny(
+            method="softmax", network=rows_network(3), accumulate=parts, momentum=0.9
+        )
+
+    whole = weights(trained(1))
+    for parts in (2, 3):
+        for name, value in weights(trained(parts)).items():
+            torch.testing.assert_close(value, whole[name], rtol=1e-4, atol=1e-6)
+
+
+def test_a_small_last_batch_is_not_cut_into_single_samples():
+    # 45 samples: two batches of 16, cut into pairs, and one of 13.
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU())
+    model.append(nn.Linear(8, 3))
+    trained = fit_tiny(network=model, accumulate=8, validation=0, epochs=2)
+    assert len(trained.outputs["train"]) % 16 == 13
+    assert all(math.isfinite(line["loss"]) for line in trained.log)
+
+
+def test_no_two_places_draw_from_one_seed():
+    places = [(), (1,)] + [(2, epoch, rank) for epoch in range(9) for rank in range(4)]
+    seeds = [derived(seed, *place) for seed in range(5) for place in places]
+    of_batches = derived(0, 1)
+    seeds += [derived(of_batches, epoch) for epoch in range(9)]
+    seeds += [
+        derived(of_batches, e, s, r) for e in range(9) for s in (0, 7) for r in (0, 1)
+    ]
+    assert len(set(seeds)) == len(seeds)
+
+
+# The schedule, the batches.
+
+
+def test_the_log_has_the_rates_of_the_recipe():
+    trained = fit_tiny(recipe="ceplus", epochs=5, warmup=2)
+    made = recipe("ceplus", "rows", epochs=5, warmup=2, lr=0.1)
+    assert [line["lr"] for line in trained.log] == [made.rate(e) for e in range(5)]
+
+
+def test_the_updates_are_those_of_a_plain_loop():
+    """SGD with momentum and decay, a rate per epoch, all samples once per epoch."""
+    data = rows_data()
+    torch.manual_seed(1)
+    network = rows_network(3)
+    made = recipe("arpl", "rows", epochs=4, batch=16, lr=0.1)
+    one = Job(
+        method="softmax",
+        data=data,
+        protocol=last_unknown(data),
+        validation=0,
+        network=network,
+        recipe=made,
+    )
+    (trained,) = fit_jobs([one], CPU)
+    cut = datasets.cut(data, last_unknown(data))
+    batches = Batches(
+        cut.train, PLAIN, device=torch.device("cpu"), batch=16, seed=derived(0, 1)
+    )
+    moved = torch.optim.SGD(
+        network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4
+    )
+    for epoch in range(4):
+        for group in moved.param_groups:
+            group["lr"] = made.rate(epoch)
+        for inputs, labels in batches.epoch(epoch):
+            moved.zero_grad()
+            nn.functional.cross_entropy(network(inputs), labels).backward()
+            moved.step()
+    for name, value in network.state_dict().items():
+        torch.testing.assert_close(weights(trained)[f"network.{name}"], value)
+
+
+def test_every_sample_has_its_turn_once_per_epoch_in_a_new_order():
+    data = rows_data()
+    cut = datasets.cut(data, last_unknown(data))
+    batches = Batches(cut.train, PLAIN, device=torch.device("cpu"), batch=16, seed=3)
+    seen = [torch.cat([x for x, _ in batches.epoch(epoch)]) for epoch in range(2)]
+    expected = np.sort(np.asarray(cut.train.inputs)[:, 0])
+    for one in seen:
+        assert_array_equal(np.sort(one[:, 0].numpy()), expected)
+    assert not torch.equal(seen[0], seen[1])
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_processes_share_every_batch_out_among_them(world):
+    data = rows_data(62)  # 47 known samples
+    cut = datasets.cut(data, last_unknown(data))
+
+    def batches(rank, world):
+        found = Batches(
+            cut.train, PLAIN, device=torch.device("cpu"), batch=13, seed=3, rank=rank,
+            world=world,
+        )  # fmt: skip
+        assert len(list(found.epoch(0))) == len(found) == 4
+        return list(found.epoch(0))
+
+    whole = batches(0, 1)
+    shares = [batches(rank, world) for rank in range(world)]
+    for number, (inputs, labels) in enumerate(whole):
+        parts = [share[number] for share in shares]
+        assert torch.equal(torch.cat([x for x, _ in parts]), inputs)
+        assert torch.equal(torch.cat([y for _, y in parts]), labels)
+
+
+def test_a_single_sample_left_over_does_not_reach_a_batch_norm():
+    data = rows_data(n=44)  # 33 known samples: two batches of 16 and one of 1
+    network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    trained = fit_tiny(data, network=network, validation=0)
+    assert trained.learner.network.backbone[1].num_batches_tracked == 6
+
+
+# Watching.
+
+
+def test_curves_are_recorded_and_change_nothing(tmp_path):
+    data = image_data()
+    usual = {"network": "osrci", "recipe": "ceplus", "epochs": 3}
+    plain = fit_tiny(data, **usual)
+    watched = fit_tiny(data, curves=True, out=tmp_path, **usual)
+    assert_same_weights(plain, watched)
+    for line in watched.log:
+        for rule in ("published", "maxlogit", "msp"):
+            assert 0 <= line[f"test_openauc_{rule}"] <= line["test_accuracy"]
+            assert 0 <= line[f"test_auroc_{rule}"] <= 1
+    last = watched.log[-1]
+    for rule, scores in watched.scores.items():
+        assert last[f"test_openauc_{rule}"] == metrics.openauc(scores)
+        assert last[f"test_auroc_{rule}"] == metrics.auroc(scores)
+    assert last["test_accuracy"] == metrics.accuracy(watched.scores["published"])
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == watched.log
+    assert "test_accuracy" not in plain.log[0]
+
+
+def test_the_log_times_every_epoch(monkeypatch):
+    seconds = iter(range(1000))
+    monkeypatch.setattr("openset.train.loop._run.time.monotonic", lambda: next(seconds))
+    trained = fit_tiny(epochs=4)
+    for line in trained.log:
+        assert line["seconds"] == trained.log[0]["seconds"] > 0
+        assert line["samples_per_second"] == pytest.approx(
+            42 / line["seconds"], rel=0.1
+        )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard")
+def test_tensorboard_files_appear_when_asked_for(tmp_path):
+    pytest.importorskip("tensorboard", reason="an optional log")
+    fit_tiny(out=tmp_path / "with", tensorboard=True, epochs=1)
+    fit_tiny(out=tmp_path / "without", epochs=1)
+    assert list((tmp_path / "with" / "tensorboard").glob("events.*"))
+    assert not (tmp_path / "without" / "tensorboard").exists()
+
+
+def test_no_bars_outside_of_a_terminal(capsys):
+    fit_tiny(progress=True, epochs=1)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_bars_show_epochs_loss_and_speed_in_a_terminal(capsys, monkeypatch):
+    console = progress_module.Console
+
+    def terminal(**options):
+        return console(force_terminal=True, width=120, **options)
+
+    monkeypatch.setattr(progress_module, "Console", terminal)
+    clock = iter(range(100_000))
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))
+    fit_tiny(progress=True, epochs=6)
+    shown = capsys.readouterr().err
+    assert "softmax rows seed 0" in shown
+    assert "/6" in shown
+    assert "loss 1." in shown or "loss 0." in shown
+
+
+def test_bars_of_several_runs_end_complete(capsys, monkeypatch):
+    console = progress_module.Console
+
+    def terminal(**options):
+        return console(force_terminal=True, width=120, **options)
+
+    monkeypatch.setattr(progress_module, "Console", terminal)
+    data = rows_data()
+    jobs = [
+        described(data, method="softmax", seed=seed, title=f"seed {seed}")
+        for seed in range(3)
+    ]
+    fit_jobs(jobs, Execution(progress=True))
+    shown = capsys.readouterr().err
+    n = jobs[0].changes["epochs"]
+    last = shown[shown.rindex("seed 0") :]
+    assert last.count(f"epoch {n}/{n}") == 3
+    assert last.count("loss –") == 0
+
+
+# Refused.
+
+
+@pytest.mark.parametrize(
+    ("method", "option"),
+    [
+        ("arpl", "weight"),
+        ("openauc", "weight"),
+        ("objectosphere", "weight"),
+        ("objectosphere", "length"),
+        ("proser", "second"),
+        ("proser", "mixed"),
+    ],
+)
+def test_infinite_options_are_refused_before_the_training(method, option):
+    with pytest.raises(ValueError, match=rf"{option} must be .*\[0, inf\), got inf"):
+        fit_tiny(method=method, options={option: math.inf})
+
+
+def test_an_empty_option_is_not_taken_for_none():
+    with pytest.raises(ValueError, match=r"pairing must be one of .*got ''"):
+        fit_tiny(method="openauc", options={"pairing": ""})
+
+
+def test_a_frozen_network_is_refused():
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    with pytest.raises(ValueError, match=r"network must be .*frozen.*requires_grad_"):
+        fit_tiny(network=model.requires_grad_(requires_grad=False))
+
+
+def test_a_class_in_place_of_a_network_says_so():
+    with pytest.raises(
+        ValueError, match=r"Pass an object of the class: Bilinear\(\.\.\.\)"
+    ):
+        fit_tiny(network=nn.Bilinear)
+
+
+def test_an_odd_batch_is_fine_without_halves():
+    options = {"pairing": "full_batch"}
+    assert len(fit_tiny(method="openauc", batch=15, options=options).log) == 3
+
+
+def test_one_known_class_is_refused():
+    data = rows_data()
+    usual = last_unknown(data)
+    lonely = type(usual)(known=usual.known[:1], unknown=usual.unknown, source=data.name)
+    with pytest.raises(ValueError, match="known classes must be at least 2, got 1"):
+        fit_tiny(data, protocol=lonely)
+
+
+@pytest.mark.parametrize("accelerator", ["cuda", "gpu"])
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch, accelerator):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    message = f"accelerator must be available, got '{accelerator}' on .* without"
+    with pytest.raises(ValueError, match=message):
+        fit_tiny(accelerator=accelerator)
+
+
+def test_more_gpus_than_there_are_are_refused(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    with pytest.raises(
+        ValueError, match=r"devices must be at most 2, the GPUs .*got 3"
+    ):
+        launch(Execution(accelerator="cuda", devices=3), [])
+
+
+def test_processes_nobody_asked_for_are_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(
+        ValueError, match=r"devices times nodes must be 2, .*got 1 times 1"
+    ):
+        launch(CPU, [])
+
+
+def test_texts_are_refused():
+    data = Dataset(
+        inputs=np.array(["a", "b", "c", "d"] * 6),
+        labels=np.arange(24) % 4,
+        classes=list("abcd"),
+        kind="text",
+        name="texts",
+        parts={"train": np.arange(12), "test": np.arange(12, 24)},
+    )
+    with pytest.raises(
+        TypeError, match=r"data must be images or rows .*got texts. Embed"
+    ):
+        fit_tiny(data, validation=0)
+
+
+def test_pixels_that_are_no_bytes_are_refused():
+    data = image_data()
+    floats = Dataset(
+        inputs=data.inputs / 255,
+        labels=data.labels,
+        classes=data.classes,
+        kind="image",
+        name="floats",
+        parts=data.parts,
+    )
+    with pytest.raises(
+        TypeError, match=r"data must be images as uint8.*got dtype float64"
+    ):
+        fit_tiny(floats)
+
+
+def test_too_few_samples_are_refused():
+    data = image_data(n=4)
+    with pytest.raises(
+        ValueError, match="training part must be at least 2 samples, got"
+    ):
+        Batches(
+            datasets.cut(data, last_unknown(data)).test.__class__(
+                inputs=data.inputs[:1],
+                labels=data.labels[:1],
+                groups=np.array(["a"]),
+                classes=("a", "b"),
+                kind="image",
+                sources=(),
+            ),
+            PLAIN,
+            device=torch.device("cpu"),
+            batch=4,
+            seed=0,
+        )
+
+
+def test_a_loss_that_explodes_stops_the_run_and_leaves_no_result(tmp_path):
+    with pytest.raises(
+        FloatingPointError,
+        match=r"the loss of softmax rows seed 0 must be finite .*lower",
+    ):
+        fit_tiny(lr=1e38, out=tmp_path, checkpoint_seconds=0)
+    assert not (tmp_path / "trained.json").exists()
+
+
+def test_a_loss_that_explodes_names_the_options():
+    with pytest.raises(
+        FloatingPointError,
+        match=r"of arpl rows seed 0 \(weight=1e\+30\) must .*schedule='cosine'",
+    ):
+        fit_tiny(method="arpl", options={"weight": 1e30})
+
+
+def test_weights_that_explode_in_the_last_update_are_not_kept(tmp_path, monkeypatch):
+    # The only batch's loss is taken before its update.
+    monkeypatch.setattr(recipes.Recipe, "rate", lambda *_: math.inf)
+    for _ in range(2):  # the second does not take up what the first left
+        with pytest.raises(FloatingPointError, match=r"the weights of .*lower learn"):
+            fit_tiny(batch=64, epochs=1, out=tmp_path)
+    assert not (tmp_path / "checkpoint.safetensors").exists()
+
+
+def test_outputs_that_overflow_are_named():
+    with pytest.raises(FloatingPointError, match=r"the \w+ of the trained .*lower lea"):
+        fit_tiny(lr=1e38, batch=64, epochs=1)
+
+
+def test_missing_numbers_in_a_table_are_refused():
+    data = rows_data()
+    rows = np.array(data.inputs)
+    rows[4, 2] = np.nan
+    broken = dataclasses.replace(data, inputs=rows)
+    with pytest.raises(ValueError, match="data must be finite numbers, got NaN or inf"):
+        fit_tiny(broken)
+
+
+def test_runs_that_would_write_over_each_other_are_refused(tmp_path):
+    jobs = [
+        described(rows_data(), method="softmax", seed=seed, out=tmp_path)
+        for seed in range(2)
+    ]
+    with pytest.raises(
+        ValueError, match="out must be another folder for each run, got"
+    ):
+        fit_jobs(jobs, CPU)
+
+
+def test_half_precision_trains_and_answers_in_float32():
+    trained = fit_tiny(precision="bf16-mixed", epochs=8, momentum=0.9)
+    assert trained.outputs["test"].logits.dtype == np.float32
+    assert trained.spec["precision"] == "bf16-mixed"
+    assert metrics.accuracy(trained.scores["published"]) > 0.9
+
+
+def test_batch_norms_that_would_be_shared_with_generated_images_are_refused(small_gan):
+    plain = Network(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten()),
+        nn.Linear(4 * 30 * 30, 3),
+    )
+    with pytest.raises(
+        ValueError, match="TwoNorms for its batch norms, got a BatchNorm2d"
+    ):
+        fit_tiny(image_data(side=32), method="arpl_cs", network=plain)
+    with pytest.raises(
+        ValueError, match="network must be 'classifier32', the only one w"
+    ):
+        fit_tiny(image_data(side=32), method="arpl_cs", network="osrci")
+    assert TwoNorms(4).on == 0
+
+
+def test_a_batch_that_is_cut_too_small_says_who_cut_it():
+    with pytest.raises(ValueError, match=r"must be even, got 1.*A batch of 8 was div"):
+        fit_tiny(method="openauc", batch=8, accumulate=8)
+    with pytest.raises(ValueError, match=r"must be even, got 7\. One half"):
+        fit_tiny(method="openauc", batch=7)

@@ -1,0 +1,415 @@
+"""Runs that are killed go on as if nothing had been; damaged files are named."""
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from openset._types import ArtefactError
+from openset.train import Trained
+from openset.train.learner import _checkpoint
+from openset.train.loop import _log, _run
+from openset.train.methods import arpl_cs
+from tests.unit.train.tiny import (
+    SmallGenerator,
+    fit_tiny,
+    image_data,
+    image_network,
+    rows_data,
+    rows_network,
+    small_discriminator,
+)
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="needs SIGKILL and forks"
+)
+EPOCHS = 8
+CHECKPOINT = "checkpoint.safetensors"
+TIMES = ("seconds", "samples_per_second")
+
+
+def train(folder, epochs=EPOCHS):
+    """Train with all that is random: dropout, RandAugment, mixtures, momentum."""
+    return fit_tiny(
+        image_data(),
+        method="proser",
+        network="osrci",
+        recipe="ceplus",
+        epochs=epochs,
+        batch=5,
+        out=folder,
+        checkpoint_seconds=0,
+    )
+
+
+def fingerprint(folder):
+    """Return the weights and optimisers of a run, and its log without the clock."""
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    plain = [{k: v for k, v in line.items() if k not in TIMES} for line in log]
+    return load_file(folder / CHECKPOINT), plain
+
+
+def assert_same_run(one, other):
+    (tensors, log), (others, other_log) = fingerprint(one), fingerprint(other)
+    assert log == other_log
+    assert tensors.keys() == others.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(tensor, others[name]), name
+    ours, theirs = Trained.load(one), Trained.load(other)
+    for part in ours.outputs:
+        assert_array_equal(ours.outputs[part].logits, theirs.outputs[part].logits)
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_a_step(count):
+    """Die in the middle of an epoch."""
+    step = _run.start_step
+
+    def patched(*arguments, calls=[0]):  # noqa: B006  # counts over all calls
+        calls[0] += 1
+        return die() if calls[0] == count else step(*arguments)
+
+    _run.start_step = patched
+
+
+def in_a_checkpoint(count):
+    """Die with half a checkpoint written."""
+
+    def patched(tensors, path, calls=[0], **options):  # noqa: B006  # as above
+        calls[0] += 1
+        if calls[0] < count:
+            return save_file(tensors, path, **options)
+        Path(path).write_bytes(b"half a file")
+        return die()
+
+    _checkpoint.save_file = patched
+
+
+def in_a_line(count):
+    """Die with half a line of the log written."""
+    add = _log.Log.add
+
+    def patched(self, line):
+        if line["epoch"] < count:
+            return add(self, line)
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps(line)[:20])
+        return die()
+
+    _log.Log.add = patched
+
+
+def between_line_and_checkpoint(count):
+    """Die when the log knows more than the checkpoint."""
+    save = _run.TrainingRun.save
+    _run.TrainingRun.save = lambda self: die() if self.done >= count else save(self)
+
+
+def before_the_summary(_):
+    """Die when all is trained and nothing is summed up."""
+    Trained.save = die
+
+
+MOMENTS = [
+    (in_a_step, 2),
+    (in_a_checkpoint, 1),
+    (in_a_step, 9),
+    (in_a_line, 4),
+    (between_line_and_checkpoint, 5),
+    (in_a_checkpoint, 3),
+    (before_the_summary, 0),
+]
+
+
+def train_and_die(folder, moment, count):
+    """Run in a process of its own."""
+    torch.set_num_threads(1)  # as in the tests: sums in the same order
+    if moment is not None:
+        moment(count)
+    train(folder)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Start processes that have imported everything already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    return context
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Return the folder of a run that nobody killed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    train(folder)
+    return folder
+
+
+def killed(processes, folder, moment, count):
+    process = processes.Process(target=train_and_die, args=(folder, moment, count))
+    process.start()
+    process.join(timeout=120)
+    return process.exitcode
+
+
+def test_a_run_killed_at_every_bad_moment_ends_as_if_nothing_had_been(
+    processes, undisturbed, tmp_path
+):
+    for moment, count in MOMENTS:
+        assert killed(processes, tmp_path, moment, count) == -signal.SIGKILL
+    assert not (tmp_path / "trained.json").exists()
+    train(tmp_path)
+    assert_same_run(tmp_path, undisturbed)
+    assert not list(tmp_path.glob(f".{CHECKPOINT}.*"))
+
+
+def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_been(
+    processes, undisturbed, tmp_path
+):
+    rng = random.Random(0)  # noqa: S311  # no secret
+    n_killed = 0
+    for _ in range(4):
+        process = processes.Process(target=train_and_die, args=(tmp_path, None, 0))
+        process.start()
+        log = tmp_path / "log.jsonl"
+        before = len(log.read_text().splitlines()) if log.exists() else 0
+        # Wait until it trains, then a little: starting takes most of the time.
+        while process.is_alive():
+            now = len(log.read_text().splitlines()) if log.exists() else 0
+            if now > before:
+                break
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.03))
+        process.kill()
+        process.join()
+        n_killed += process.exitcode == -signal.SIGKILL
+    assert n_killed > 0
+    train(tmp_path)
+    assert_same_run(tmp_path, undisturbed)
+
+
+class Stopped(Exception):  # noqa: N818  # no error
+    """A run stopped on purpose."""
+
+
+def stopped(monkeypatch, folder, after, **changes):
+    """Train, and stop after so many epochs."""
+    epoch = _run.TrainingRun._epoch
+
+    def patched(self, number):
+        if number == after:
+            raise Stopped
+        return epoch(self, number)
+
+    usual = {"out": folder, "checkpoint_seconds": 0, "epochs": 4, "momentum": 0.9}
+    with monkeypatch.context() as patch:
+        patch.setattr(_run.TrainingRun, "_epoch", patched)
+        with pytest.raises(Stopped):
+            fit_tiny(**(usual | changes))
+    return lambda: fit_tiny(**(usual | changes))
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_optimisers_go_on_with_their_memory(monkeypatch, tmp_path, optimiser):
+    changes = {"optimiser": optimiser, "lr": 0.01, "method": "arpl"}
+    go_on = stopped(monkeypatch, tmp_path / "a", 2, **changes)
+    trained = []
+    monkeypatch.setattr(_run, "start_step", counting(trained, _run.start_step))
+    go_on()
+    assert len(trained) == 1 + 2 * 3  # to build, and two epochs of three batches
+    fit_tiny(out=tmp_path / "b", epochs=4, momentum=0.9, **changes)
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
+def counting(calls, function):
+    def counted(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return counted
+
+
+def test_the_adversaries_of_confusing_samples_go_on_as_well(monkeypatch, tmp_path):
+    monkeypatch.setattr(arpl_cs, "Generator", lambda side: SmallGenerator())
+    monkeypatch.setattr(arpl_cs, "Discriminator", small_discriminator)
+    torch.manual_seed(0)
+    changes = {
+        "data": image_data(n=8, side=32),
+        "method": "arpl_cs",
+        "network": image_network(3),
+        "validation": 0,
+        "epochs": 2,
+    }
+    stopped(monkeypatch, tmp_path / "a", 1, **changes)()
+    fit_tiny(out=tmp_path / "b", momentum=0.9, **changes)
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
+def test_weights_that_are_tied_can_be_kept(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+            self.second.weight = self.first.weight
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, rows):
+            return self.head(self.second(self.first(rows).relu()))
+
+    trained = fit_tiny(network=Tied(), out=tmp_path, epochs=1)
+    backbone = trained.learner.network.backbone
+    assert backbone.first.weight is backbone.second.weight
+
+
+def test_a_longer_wait_between_checkpoints_writes_one_at_the_end(tmp_path, monkeypatch):
+    saved = []
+    monkeypatch.setattr(
+        _run._checkpoint, "save", lambda *_, epoch, spec: saved.append(epoch)
+    )
+    fit_tiny(out=tmp_path / "a", epochs=3)
+    assert saved == [3]
+    fit_tiny(out=tmp_path / "b", epochs=3, checkpoint_seconds=0)
+    assert saved == [3, 1, 2, 3]
+
+
+def test_a_full_disk_names_the_checkpoint_and_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_, **__):
+        msg = "I/O error: No space left on device"
+        raise SafetensorError(msg)
+
+    monkeypatch.setattr(_run._checkpoint, "save_file", full)
+    with pytest.raises(OSError, match=rf"{CHECKPOINT}: .*disk full\? .*No space left"):
+        fit_tiny(out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+# Damage.
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch):
+    """Return a folder after two of four epochs, and how to go on with it."""
+    return tmp_path, stopped(monkeypatch, tmp_path, 2)
+
+
+@pytest.mark.parametrize("left", [0, 5, 100, -1])
+def test_a_checkpoint_cut_off_is_named_with_a_remedy(interrupted, left):
+    folder, go_on = interrupted
+    path = folder / CHECKPOINT
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(ArtefactError, match=rf"{CHECKPOINT} is damaged .*Delete it to"):
+        go_on()
+    path.unlink()
+    assert len(go_on().log) == 4
+
+
+def test_a_flipped_bit_in_a_checkpoint_is_noticed(interrupted):
+    folder, go_on = interrupted
+    path = folder / CHECKPOINT
+    content = bytearray(path.read_bytes())
+    content[-100] ^= 1  # among the numbers, behind the header
+    path.write_bytes(content)
+    with pytest.raises(ArtefactError, match="wrong checksum"):
+        go_on()
+
+
+def test_garbage_in_place_of_a_checkpoint_is_named(interrupted):
+    folder, go_on = interrupted
+    (folder / CHECKPOINT).write_bytes(os.urandom(3000))
+    with pytest.raises(ArtefactError, match=rf"{CHECKPOINT} is damaged"):
+        go_on()
+
+
+def test_tensors_of_another_kind_are_no_checkpoint(interrupted):
+    folder, go_on = interrupted
+    save_file({"a": torch.zeros(3)}, folder / CHECKPOINT)
+    with pytest.raises(
+        ArtefactError, match="must be a checkpoint of schema 1, got anot"
+    ):
+        go_on()
+
+
+def test_a_checkpoint_without_a_weight_does_not_fit(interrupted):
+    folder, go_on = interrupted
+    path = folder / CHECKPOINT
+    tensors, meta = _checkpoint._open(path)
+    del tensors["learner/network.head.weight"]
+    meta["crc32"] = _checkpoint._sum(tensors)
+    save_file(tensors, path, metadata=meta)
+    with pytest.raises(ArtefactError, match=r"(?s)does not fit the network .*head"):
+        go_on()
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, r"seed \(0 there, 1 here\)"),
+        ({"epochs": 5}, r".*recipe epochs \(4 there, 5 here\)"),
+        ({"method": "gcpl"}, r"method \('softmax' there, 'gcpl' here\)"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(interrupted, change, named):
+    folder, _ = interrupted
+    usual = {"out": folder, "epochs": 4, "momentum": 0.9}
+    with pytest.raises(
+        ArtefactError, match=rf"same run, got another {named}.*\. Choose"
+    ):
+        fit_tiny(**(usual | change))
+
+
+def test_a_line_of_garbage_in_the_log_is_named(interrupted):
+    folder, go_on = interrupted
+    path = folder / "log.jsonl"
+    good = path.read_text()
+    for garbage in ("{]\n", "5\n", "{}\n", "\0\0\n"):
+        path.write_text(garbage + good)
+        with pytest.raises(
+            ArtefactError, match=r"line 1 of .*log.jsonl is damaged. Del"
+        ):
+            go_on()
+    path.write_bytes(good.encode() + b"\xff\xfe{")  # the last line: cut off by a kill
+    log = go_on().log
+    assert [line["epoch"] for line in log] == [0, 1, 2, 3]
+
+
+def test_a_log_that_is_gone_does_not_stop_the_run(interrupted):
+    folder, go_on = interrupted
+    (folder / "log.jsonl").unlink()
+    assert [line["epoch"] for line in go_on().log] == [2, 3]
+
+
+def test_a_log_without_a_checkpoint_is_begun_anew(interrupted):
+    folder, go_on = interrupted
+    (folder / CHECKPOINT).unlink()
+    assert [line["epoch"] for line in go_on().log] == [0, 1, 2, 3]
+
+
+def test_a_folder_can_be_moved(interrupted, tmp_path_factory):
+    folder, _ = interrupted
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "run"
+    shutil.copytree(folder, elsewhere)
+    trained = fit_tiny(out=elsewhere, epochs=4, momentum=0.9)
+    assert len(trained.log) == 4
+
+
+def test_a_model_of_ones_own_resumes_too(monkeypatch, tmp_path):
+    torch.manual_seed(2)
+    changes = {"network": rows_network(3), "data": rows_data()}
+    stopped(monkeypatch, tmp_path / "a", 3, **changes)()
+    fit_tiny(out=tmp_path / "b", epochs=4, momentum=0.9, **changes)
+    assert_same_run(tmp_path / "a", tmp_path / "b")

@@ -1,0 +1,354 @@
+"""Networks: the published sizes and starts, models of others, and of one's own."""
+
+import math
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from openset._types import MissingExtraError
+from openset.train import networks
+from openset.train.methods.proser import two_thirds
+from openset.train.networks import MLP, OSRCI, Classifier32, Network, TwoNorms, make
+from openset.train.networks._norm import NormLeaky
+from openset.train.networks.classifier32 import use_norms
+from tests.unit.train.tiny import fit_tiny, image_data, rows_network
+
+IMAGES = torch.zeros(2, 3, 32, 32)
+ROWS = torch.eye(4)
+
+
+def size(module):
+    return sum(p.numel() for p in module.parameters())
+
+
+# Classifier32.
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "published"), [(4, 999_872), (6, 1_000_128), (20, 1_001_920)]
+)
+def test_classifier32_has_the_published_size_less_a_batch_norm_nobody_uses(
+    n_classes, published
+):
+    assert size(Classifier32(n_classes)) == published - 256
+
+
+def test_classifier32_has_nine_convolutions_with_the_published_widths_and_strides():
+    convolutions = [m for m in Classifier32(6).modules() if isinstance(m, nn.Conv2d)]
+    found = [(c.in_channels, c.out_channels, c.stride[0]) for c in convolutions]
+    assert found == [
+        (3, 64, 1),
+        (64, 64, 1),
+        (64, 128, 2),
+        (128, 128, 1),
+        (128, 128, 1),
+        (128, 128, 2),
+        (128, 128, 1),
+        (128, 128, 1),
+        (128, 128, 2),
+    ]
+    for c in convolutions:
+        assert (c.kernel_size, c.padding, c.bias) == ((3, 3), (1, 1), None)
+
+
+def test_classifier32_drops_channels_before_convolutions_1_4_and_7():
+    for number in range(1, 10):
+        block = getattr(Classifier32(6).backbone, f"conv{number}")
+        assert isinstance(block[-2], nn.Conv2d)
+        assert isinstance(block[-1], NormLeaky)
+        assert block[-1].slope == 0.2
+        assert isinstance(block[0], nn.Dropout2d) == (number in (1, 4, 7))
+        if isinstance(block[0], nn.Dropout2d):
+            assert block[0].p == 0.2
+
+
+def test_classifier32_starts_as_published():
+    torch.manual_seed(0)
+    network = Classifier32(6)
+    convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d)]
+    weights = torch.cat([c.weight.flatten() for c in convolutions])
+    assert weights.mean().abs() < 5e-4
+    assert weights.std().item() == pytest.approx(0.05, rel=0.01)
+    norms = [m for m in network.modules() if isinstance(m, nn.BatchNorm2d)]
+    scales = torch.cat([n.weight for n in norms])
+    assert scales.mean().item() == pytest.approx(1, abs=0.003)
+    assert scales.std().item() == pytest.approx(0.02, rel=0.1)
+    assert not any(n.bias.any() for n in norms)
+    assert network.head.bias is None
+    bound = 1 / math.sqrt(128)
+    assert network.head.weight.abs().max() <= bound
+    assert network.head.weight.std().item() == pytest.approx(bound / 3**0.5, rel=0.1)
+
+
+@pytest.mark.parametrize("side", [8, 32, 64])
+def test_classifier32_takes_images_of_several_sides(side):
+    network = Classifier32(6).eval()
+    assert network.backbone(torch.zeros(2, 3, side, side)).shape == (2, 128)
+
+
+def test_classifier32_can_be_mixed_in_after_each_convolution():
+    network = Classifier32(6).eval()
+    layers = tuple(f"conv{i}" for i in range(1, 10))
+    assert network.places == ("input", *layers, "penultimate")
+    images = torch.rand(2, 3, 32, 32)
+    expected = network.backbone(images)
+    for place in network.places:
+        found = network.after(network.before(images, place), place)
+        torch.testing.assert_close(found, expected)
+
+
+def test_two_norms_are_independent_and_the_first_is_the_usual_one():
+    network = Classifier32(6, two_norms=True)
+    pairs = [m for m in network.modules() if isinstance(m, TwoNorms)]
+    assert len(pairs) == 9
+    assert size(network) == size(Classifier32(6)) + 2 * (2 * 64 + 7 * 128)
+    first, second = pairs[0].norms
+    images = torch.rand(8, 3, 32, 32) + 1
+    use_norms(network, 1)
+    network(images)
+    assert not first.running_mean.any()
+    assert second.running_mean.any()
+    use_norms(network, 0)
+    network(images)
+    assert first.running_mean.any()
+
+
+# Our other ones.
+
+
+@pytest.mark.parametrize(("side", "left"), [(32, 5), (28, 4), (16, 1)])
+def test_the_osrci_network_has_the_published_layers(side, left):
+    network = OSRCI(6, side=side)
+    full = network.backbone.full[1]
+    assert (full.in_features, full.out_features) == (20 * left**2, 64)
+    assert network(torch.zeros(2, 3, side, side)).shape == (2, 6)
+
+
+def test_images_too_small_for_the_osrci_network_are_refused():
+    with pytest.raises(ValueError, match="OSRCI: side must be at least 16, got 15"):
+        OSRCI(6, side=15)
+
+
+def test_the_mlp_standardises_and_leaves_constant_columns_out():
+    rows = torch.tensor([[1.0, 5.0], [3.0, 5.0]])
+    standard = MLP(2, example=rows).backbone.standard
+    assert standard(rows).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
+    assert standard(torch.tensor([[2.0, 9.0]])).tolist() == [[0.0, 0.0]]
+
+
+def test_the_mlp_scales_all_pixels_alike():
+    # In the examples the last pixel is black but for one; elsewhere it is not.
+    images = torch.zeros(512, 1, 2, 2)
+    images[:, 0, 0] = torch.rand(512, 2, generator=torch.Generator().manual_seed(0))
+    images[0, 0, 1, 1] = 0.01
+    standard = MLP(2, example=images).backbone.standard
+    assert standard.scale.unique().numel() == 1
+    assert standard(images).std() == pytest.approx(1, abs=0.01)
+    assert standard(torch.ones(1, 1, 2, 2)).abs().max() < 4
+
+
+def test_the_mlp_is_mixed_after_what_it_has_learnt():
+    network = make("mlp", 6, ROWS)
+    assert network.places == ("input", "standard", "full1", "penultimate")
+    assert two_thirds(network.places) == "full1"
+
+
+def test_images_that_are_not_square_are_refused_by_the_osrci_network():
+    with pytest.raises(
+        ValueError, match=r"images must be square .*got 20×28. Resize them"
+    ):
+        make("osrci", 6, torch.zeros(2, 1, 20, 28))
+
+
+def test_names_make_what_they_say():
+    assert isinstance(make("classifier32", 6, IMAGES), Classifier32)
+    assert isinstance(make("osrci", 6, IMAGES), OSRCI)
+    assert isinstance(make("mlp", 6, IMAGES), MLP)
+    assert make("mlp", 6, ROWS).head.out_features == 6
+    assert set(networks.names()) == {"classifier32", "osrci", "mlp"}
+
+
+@pytest.mark.parametrize(
+    ("network", "example", "message"),
+    [
+        ("vgg32", IMAGES, "network must be one of classifier32, .*got 'vgg32'"),
+        ("torchvision:", IMAGES, "network must be one of .*got 'torchvision:'"),
+        (
+            "classifier32",
+            ROWS,
+            "network must be 'mlp' or .* rows of numbers, got 'class",
+        ),
+        (7, IMAGES, "network must be one of .*got 7"),
+    ],
+)
+def test_names_nobody_has_are_refused(network, example, message):
+    with pytest.raises(ValueError, match=message):
+        make(network, 6, example)
+
+
+# Models of others.
+
+
+@pytest.mark.usefixtures("import_torchvision")
+@pytest.mark.filterwarnings("ignore::UserWarning:timm")  # says which imports moved
+@pytest.mark.parametrize("name", ["torchvision:resnet18", "timm:resnet18"])
+def test_models_of_others_are_split_and_trained(name):
+    source, _, model = name.partition(":")
+    library = pytest.importorskip(
+        source, reason="brings the model", exc_type=ImportError
+    )
+    data = image_data(n=8, side=32)
+    trained = fit_tiny(data, network=name, epochs=1, batch=6, lr=0.01, validation=0)
+    network = trained.learner.network
+    whole = (
+        library.models.get_model(model, num_classes=3)
+        if source == "torchvision"
+        else library.create_model(model, num_classes=3)
+    )
+    assert size(network) == size(whole)
+    assert network.places == ("input", "penultimate")
+    assert trained.outputs["train"].features.shape == (6, 512)
+
+
+@pytest.mark.usefixtures("import_torchvision")
+@pytest.mark.parametrize("source", ["torchvision", "timm"])
+def test_models_nobody_has_are_named(source):
+    pytest.importorskip(source, reason="lists the models", exc_type=ImportError)
+    with pytest.raises(ValueError, match=f"a model of {source}, got 'resnet19'"):
+        make(f"{source}:resnet19", 3, IMAGES)
+
+
+@pytest.mark.parametrize("source", ["torchvision", "timm"])
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("RuntimeError", "operator torchvision::nms does not exist"),
+        ("OSError", "libcudart.so.12: cannot open shared object file"),
+        ("AttributeError", "module 'torchvision' has no attribute 'extension'"),
+    ],
+)
+def test_a_library_that_does_not_fit_torch_is_named_with_the_remedy(
+    source, kind, says, tmp_path, monkeypatch
+):
+    broken = f"raise {kind}({says + chr(10) + 'and more'!r})"
+    (tmp_path / f"{source}.py").write_text(broken)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, source, raising=False)
+    monkeypatch.setattr(torch, "__version__", "2.9.0+cpu")
+    with pytest.raises(MissingExtraError) as refused:
+        make(f"{source}:resnet18", 3, IMAGES)
+    message = str(refused.value)
+    start = f"train.fit: {source} is installed but does not import ({kind}: {says}). "
+    assert message.startswith(start)
+    assert "Install the torchvision that fits this torch: " in message
+    assert "torch==2.9.0+cpu torchvision --index-url " in message
+    assert "and more" not in message
+
+
+@pytest.mark.parametrize("source", ["torchvision", "timm"])
+def test_a_library_that_is_missing_is_named(source, monkeypatch):
+    monkeypatch.setitem(sys.modules, source, None)
+    expected = f"needs {source}; install it with: pip install {source}$"
+    with pytest.raises(MissingExtraError, match=expected):
+        make(f"{source}:resnet18", 3, IMAGES)
+
+
+# Models of one's own.
+
+
+class Odd(nn.Module):
+    """Its last layer is neither last in order, nor the only one of its size."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleDict({"out": nn.Linear(8, 3)})
+        self.unused = nn.Linear(8, 3)
+        self.body = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 8))
+
+    def forward(self, rows):
+        """Make logits."""
+        return self.parts["out"](torch.tanh(self.body(rows)))
+
+
+def test_the_last_layer_is_found_wherever_it_is():
+    model = Odd()
+    network = make(model, 3, ROWS)
+    torch.testing.assert_close(network(ROWS), model(ROWS))
+    assert network.head.weight.equal(model.parts["out"].weight)
+    assert network.backbone(ROWS).shape == (4, 8)
+    assert isinstance(model.parts["out"], nn.Linear)  # it has been copied
+
+
+def test_a_single_layer_is_a_network():
+    layer = nn.Linear(4, 3)
+    network = make(layer, 3, ROWS)
+    torch.testing.assert_close(network(ROWS), layer(ROWS))
+    assert len(fit_tiny(network=layer, epochs=1).log) == 1
+
+
+def test_training_mode_survives_the_search():
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    network = make(model, 3, ROWS)
+    assert network.backbone[1].training
+    assert network.backbone[1].num_batches_tracked == 0
+
+
+class Wrapped(nn.Module):
+    """Returns what a function makes of the features and the last layer."""
+
+    def __init__(self, function, n_in=4):
+        super().__init__()
+        self.head, self.function = nn.Linear(n_in, 3), function
+
+    def forward(self, rows):
+        """Make logits."""
+        return self.function(rows, self.head)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "message"),
+    [
+        (
+            lambda x, h: h(x).softmax(1),
+            ValueError,
+            "none among head. Return the logits",
+        ),
+        (lambda x, h: x[:, :3] * 2, ValueError, "none: no nn.Linear ran. Return"),
+        (lambda x, h: (h(x), x), TypeError, "returns logits .*in place of the feat"),
+        (lambda x, h: {"logits": h(x)}, TypeError, "returns logits .*got .*dict"),
+        (lambda x, h: h(x[:, None]), TypeError, r"got shape \(2, 1, 4\) in place"),
+        (lambda x, h: "no", TypeError, "what the model returns must be a tensor"),
+    ],
+)
+def test_models_whose_last_layer_does_not_make_the_logits_are_refused(
+    function, kind, message
+):
+    with pytest.raises(kind, match=message):
+        make(Wrapped(function), 3, ROWS)
+
+
+def test_a_model_with_other_outputs_is_refused():
+    with pytest.raises(ValueError, match=r"a model with 4 outputs, got 3\. One output"):
+        make(Odd(), 4, ROWS)
+    with pytest.raises(ValueError, match=r"a model with 4 outputs, got 3\."):
+        make(rows_network(3), 4, ROWS)
+
+
+def test_a_network_of_ones_own_keeps_its_places():
+    network = rows_network(3)
+    made = make(network, 3, ROWS)
+    assert isinstance(made, Network)
+    assert made is not network
+    assert made.places == ("input", "first", "penultimate")
+
+
+def test_two_norms_can_be_ones_own():
+    good = Network(
+        nn.Sequential(
+            nn.Conv2d(3, 4, 3), TwoNorms(4), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        ),
+        nn.Linear(4, 3),
+    )
+    assert make(good, 3, IMAGES, two_norms=True).n_features == 4

@@ -1,0 +1,133 @@
+"""Batch norm with LeakyReLU: the module anywhere, its kernels where there is Triton.
+
+Without a GPU the kernels run in Triton's interpreter, if Triton is installed.
+"""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from openset.train.networks._norm import NormLeaky
+
+ROOT = Path(__file__).parents[4]
+HAS_TRITON = find_spec("triton") is not None
+needs_gpu = pytest.mark.skipif(
+    not (HAS_TRITON and torch.cuda.is_available()), reason="needs a GPU and Triton"
+)
+# channels, images, side, mean; one tile and many, the last of them not full
+CASES = ((16, 5, 6, 0.0), (64, 3, 7, 50.0), (128, 40, 16, -3.0))
+
+
+def reference(norm: nn.BatchNorm2d, images: Tensor, gradient: Tensor) -> list[Tensor]:
+    """Return result, three gradients, two running moments; plainly, in float64."""
+    inputs = [t.detach().double() for t in (images, norm.weight, norm.bias)]
+    for one in inputs:
+        one.requires_grad_()
+    moments = [norm.running_mean.double(), norm.running_var.double()]
+    normed = F.batch_norm(inputs[0], *moments, *inputs[1:], training=True)
+    result = F.leaky_relu(normed, 0.2)
+    return [result, *torch.autograd.grad(result, inputs, gradient.double()), *moments]
+
+
+def compare(case: tuple[int, int, int, float], device: str, dtype: torch.dtype) -> None:
+    """Check the kernels in one case."""
+    from openset.train.networks import _norm_kernels  # noqa: PLC0415  # needs Triton
+
+    channels, n, side, mean = case
+    torch.manual_seed(0)
+    norm = NormLeaky(channels).to(device)
+    nn.init.uniform_(norm.weight, -0.5, 1.5)
+    nn.init.normal_(norm.bias)
+    images = (2 * torch.randn(n, channels, side, side) + mean).to(device, dtype)
+    images = images.contiguous(memory_format=torch.channels_last).requires_grad_()
+    gradient = torch.randn_like(images)
+    assert _norm_kernels.fits(images)
+    expected = reference(norm, images, gradient)
+    result = _norm_kernels.FusedNormLeaky.apply(
+        images, norm.weight, norm.bias, norm.running_mean, norm.running_var,
+        norm.num_batches_tracked, norm.momentum, norm.eps, norm.slope,
+    )  # fmt: skip
+    inputs = (images, norm.weight, norm.bias)
+    found = [result, *torch.autograd.grad(result, inputs, gradient)]
+    found += [norm.running_mean, norm.running_var]
+    assert int(norm.num_batches_tracked) == 1
+    assert result.dtype == dtype
+    assert result.is_contiguous(memory_format=torch.channels_last)
+    coarse = 1e-4 if dtype == torch.float32 else 1e-2
+    for number, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
+        # Only the result and what is sent back are rounded to the images' type.
+        off = (mine.double() - theirs).abs().max() / theirs.abs().max()
+        assert off < (coarse if number < 2 else 1e-4), (case, number, float(off))
+
+
+def test_module_is_batch_norm_and_leaky_relu():
+    norm, plain = NormLeaky(4, slope=0.1), nn.BatchNorm2d(4)
+    for _ in range(3):
+        images = 3 * torch.randn(5, 4, 6, 6) + 1
+        assert torch.equal(norm(images), F.leaky_relu(plain(images), 0.1))
+    for name, value in plain.state_dict().items():
+        assert torch.equal(norm.state_dict()[name], value), name
+    norm.eval()
+    plain.eval()
+    assert torch.equal(norm(images), F.leaky_relu(plain(images), 0.1))
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("case", CASES)
+def test_kernels_agree_with_float64(case, dtype):
+    compare(case, "cuda", dtype)
+
+
+@needs_gpu
+def test_kernels_repeat_to_the_last_bit_and_are_used():
+    torch.manual_seed(0)
+    images = torch.randn(64, 64, 32, 32, device="cuda", dtype=torch.bfloat16)
+    images = images.contiguous(memory_format=torch.channels_last).requires_grad_()
+    gradient = torch.randn_like(images)
+    found = []
+    for _ in range(3):
+        norm = NormLeaky(64).cuda()
+        result = norm(images)
+        assert "FusedNormLeaky" in type(result.grad_fn).__name__
+        sent = torch.autograd.grad(result, (images, norm.weight, norm.bias), gradient)
+        found.append([result, *sent, norm.running_var])
+    for other in found[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(found[0], other, strict=True))
+
+
+@needs_gpu
+def test_images_that_do_not_fit_take_the_usual_way():
+    for channels, order in ((48, torch.channels_last), (64, torch.contiguous_format)):
+        images = torch.randn(4, channels, 8, 8, device="cuda")
+        images = images.contiguous(memory_format=order)
+        norm, plain = NormLeaky(channels).cuda(), nn.BatchNorm2d(channels).cuda()
+        assert torch.equal(norm(images), F.leaky_relu(plain(images), 0.2))
+
+
+@pytest.mark.skipif(
+    not HAS_TRITON or np.lib.NumpyVersion(np.__version__) >= "2.4.0",
+    reason="needs Triton, whose interpreter needs NumPy before 2.4",
+)
+@pytest.mark.parametrize("case", CASES[:2])
+def test_kernels_agree_in_the_interpreter(case):
+    code = f"""
+import torch
+from tests.unit.train.networks.test_norm import compare
+compare({case}, "cpu", torch.float32)
+"""
+    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(  # noqa: S603
+        command, check=False, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

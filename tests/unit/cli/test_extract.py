@@ -28,7 +28,7 @@ def trained(tmp_path_factory):
         known=classes[3:9], unknown=(*classes[:3], classes[9]), source="digits"
     ).save(folder / "protocol.json")
     run(
-        "train", "-m", "softmax", "--data", "digits", "--recipe", "A", "--epochs", 2,
+        "train", "-m", "softmax", "--data", "digits", "--recipe", "arpl", "--epochs", 2,
         "--lr", 0.02, "--protocol", folder / "protocol.json", "--out", folder / "run",
     )  # fmt: skip
     return folder

@@ -147,11 +147,11 @@ class Registry(Mapping[str, T], Generic[T]):
 
         Only what is built in, registered, offered by an installed entry point or named
         in `plugins` is taken. `written` is the ``module:Name`` the file was made with.
+        All plugins are imported: one list may serve a rejector and its network.
         """
-        for text in plugins:
-            value = self._accept(caller, imported(text, caller=caller))
-            if reference(value) == written or text == written:
-                return value
+        for text, value in [(one, imported(one, caller=caller)) for one in plugins]:
+            if written in (reference(value), text):
+                return self._accept(caller, value)
         found = self.get(name)
         if found is not None and (is_built_in(found) or reference(found) == written):
             return found

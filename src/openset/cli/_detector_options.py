@@ -12,8 +12,9 @@ Plugins: TypeAlias = Annotated[
     typer.Option(
         "--plugin",
         metavar="NAME",
-        help="A detector from outside openset that the rejector may use, as "
-        "package.module:Class. Not needed if an installed package offers it.",
+        help="A detector or training method from outside openset that the saved files "
+        "may use, as package.module:Class. Not needed if an installed package offers "
+        "it.",
     ),
 ]
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from openset import _check, datasets
 from openset._types import UNKNOWN, ArtefactError
+from openset.cli._detector_options import Plugins
 from openset.cli._tables import OUT
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
@@ -46,6 +47,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path(
         "outputs.npz"
     ),
+    plugin: Plugins = None,
 ) -> None:
     """Run a trained network over other data and keep its outputs.
 
@@ -57,7 +59,7 @@ def command(
     # Here, not above: the command line must start without the extra.
     from openset.train import Trained  # noqa: PLC0415
 
-    trained = Trained.load(run)
+    trained = Trained.load(run, plugins=plugin or ())
     bare = _bare(Path(data))
     if bare is not None:
         inputs, groups = bare

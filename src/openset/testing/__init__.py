@@ -1,4 +1,4 @@
-"""Checks that a detector of your own keeps to what every detector promises.
+"""Checks that a detector or training method of your own keeps its promises.
 
 In a test of your package::
 
@@ -6,9 +6,19 @@ In a test of your package::
 
     def test_margin():
         check_detector(Margin)
+
+The same for a training method: :func:`check_method`.
 """
 
 from openset.testing._detectors import check_detector, detector_checks
 from openset.testing._example import example_outputs, in_library
+from openset.testing._methods import check_method, method_checks
 
-__all__ = ["check_detector", "detector_checks", "example_outputs", "in_library"]
+__all__ = [
+    "check_detector",
+    "check_method",
+    "detector_checks",
+    "example_outputs",
+    "in_library",
+    "method_checks",
+]

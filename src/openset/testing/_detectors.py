@@ -21,6 +21,7 @@ from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
 from openset.testing._example import N_CLASSES, example_outputs, in_library
+from openset.testing._run import require, run_checks
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +61,7 @@ class _Case:
         with np.errstate(invalid="ignore"):
             gap = np.where(got == wanted, 0.0, np.abs(got - wanted)) / spread
         worst = int(np.argmax(np.where(np.isnan(gap), np.inf, gap)))
-        _require(
+        require(
             bool(gap[worst] <= tolerance),
             f"{what}: the score of sample {worst} is {got[worst]:.6g} instead of "
             f"{wanted[worst]:.6g}, {gap[worst]:.2g} of the spread of the scores (at "
@@ -115,28 +116,11 @@ def check_detector(
     >>> check_detector(MSP)[:2]
     ['facts', 'parameters']
     """
-    passed, failed = [], []
     checks = detector_checks(
         kind, params=params, exact=exact, float32=float32, libraries=libraries
     )
-    unknown = sorted(set(skip) - set(checks))
-    if unknown:
-        msg = f"check_detector: skip must be among {', '.join(checks)}, got {unknown}"
-        raise ValueError(msg)
-    for name, check in checks.items():
-        if name in skip:
-            continue
-        try:
-            check()
-        except Exception as error:  # whatever a detector raises
-            failed.append(f"{name}: {type(error).__name__}: {error}")
-        else:
-            passed.append(name)
-    if failed:
-        title = f"{_named(kind)} fails {len(failed)} of {len(failed) + len(passed)}"
-        msg = "\n- ".join([f"check_detector: {title} checks", *failed])
-        raise AssertionError(msg)
-    return passed
+    title = kind if isinstance(kind, str) else kind.__name__
+    return run_checks("check_detector", title, checks, skip=skip)
 
 
 def detector_checks(
@@ -161,32 +145,23 @@ def detector_checks(
     return {check.__name__.strip("_"): partial(check, case) for check in _CHECKS}
 
 
-def _named(kind: type[Detector] | str) -> str:
-    return kind if isinstance(kind, str) else kind.__name__
-
-
-def _require(holds: bool, sentence: str) -> None:  # noqa: FBT001  # reads as one
-    if not holds:
-        raise AssertionError(sentence)
-
-
 def _facts(case: _Case) -> None:
     kind = case.kind
-    _require(issubclass(kind, Detector), f"{kind.__name__} must subclass Detector")
-    _require(bool(kind.name), "name must be given")
+    require(issubclass(kind, Detector), f"{kind.__name__} must subclass Detector")
+    require(bool(kind.name), "name must be given")
     allowed = {"logits", "features"}
     needs = case.kind(**case.params).score_needs
-    _require(bool(needs), "score_needs must name what scoring looks at")
-    _require(set(needs) <= allowed, f"score_needs must be among {sorted(allowed)}")
+    require(bool(needs), "score_needs must name what scoring looks at")
+    require(set(needs) <= allowed, f"score_needs must be among {sorted(allowed)}")
     allowed |= {"labels", "head"}
     is_known = set(kind.fit_needs) <= allowed
-    _require(is_known, f"fit_needs must be among {sorted(allowed)}")
+    require(is_known, f"fit_needs must be among {sorted(allowed)}")
 
 
 def _parameters(case: _Case) -> None:
     recipe = case.kind(**case.params)
     plain = json.loads(json.dumps(recipe.params()))
-    _require(
+    require(
         case.kind(**plain).params() == recipe.params(),
         "params(), written as JSON and read, must build the same recipe",
     )
@@ -196,14 +171,14 @@ def _parameters(case: _Case) -> None:
                 case.kind(**{**case.params, name: value})
             except (ValueError, TypeError) as error:
                 said = f"{name} must be"
-                _require(said in str(error), f"{error} must say: {said} ...")
+                require(said in str(error), f"{error} must say: {said} ...")
             else:
-                _require(False, f"{name}={value!r} must raise")  # noqa: FBT003
+                require(False, f"{name}={value!r} must raise")  # noqa: FBT003
 
 
 def _ranking(case: _Case) -> None:
     found = auroc(case.scores)
-    _require(
+    require(
         found > 0.5,
         f"known samples must score higher than unknown ones, got an AUROC of "
         f"{found:.3f}. Larger means more known: is the sign right?",
@@ -212,13 +187,13 @@ def _ranking(case: _Case) -> None:
 
 def _shape(case: _Case) -> None:
     scores = case.scores
-    _require(scores.known.shape == (len(case.test),), "one score per sample")
-    _require(not np.isnan(scores.known).any(), "no score may be NaN")
+    require(scores.known.shape == (len(case.test),), "one score per sample")
+    require(not np.isnan(scores.known).any(), "no score may be NaN")
 
 
 def _classes(case: _Case) -> None:
     wanted = np.asarray(case.test.logits).argmax(axis=1)
-    _require(
+    require(
         np.array_equal(case.scores.predicted, wanted),
         "the predicted class must be the argmax of the logits",
     )
@@ -232,9 +207,9 @@ def _missing_input(case: _Case) -> None:
             case.fitted.known(Outputs(**only))
         except ValueError as error:
             said = f"must have {need}, got none"
-            _require(said in str(error), f"{error} must say: {said}")
+            require(said in str(error), f"{error} must say: {said}")
         else:
-            _require(False, f"outputs without {need} must raise")  # noqa: FBT003
+            require(False, f"outputs without {need} must raise")  # noqa: FBT003
 
 
 def _unknowns_in_fitting(case: _Case) -> None:
@@ -242,7 +217,7 @@ def _unknowns_in_fitting(case: _Case) -> None:
         case.fit(case.test)
     except ValueError:
         return
-    _require(False, "fit must refuse samples labelled -1")  # noqa: FBT003
+    require(False, "fit must refuse samples labelled -1")  # noqa: FBT003
 
 
 def _sample_order(case: _Case) -> None:
@@ -309,7 +284,7 @@ def _inputs_untouched(case: _Case) -> None:
             for array in ("logits", "features", "weight", "bias"):
                 values = np.from_dlpack(getattr(after, array))
                 is_same = np.array_equal(values, getattr(before, array))
-                _require(is_same, f"fit and score must not change {array} ({name})")
+                require(is_same, f"fit and score must not change {array} ({name})")
 
 
 def _memory_maps(case: _Case) -> None:
@@ -328,10 +303,10 @@ def _saving(case: _Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = case.fitted.save(Path(folder) / "fitted.npz")
         loaded = Fitted.load(path, plugins=[origin])
-    _require(loaded.detector == case.fitted.detector, "the recipe must survive saving")
+    require(loaded.detector == case.fitted.detector, "the recipe must survive saving")
     for key, array in case.fitted.state.items():
         is_same = np.array_equal(loaded.state[key], array)
-        _require(is_same, f"the array {key} must survive saving")
+        require(is_same, f"the array {key} must survive saving")
     got = loaded.score(case.test).known
     case.close(got, case.scores.known, 0.0, "saved and loaded")
 
@@ -355,7 +330,7 @@ def _rejecting(case: _Case) -> None:
         loaded = Rejector.load(saved, plugins=[origin])
         got = loaded.predict(case.test)
     is_same = np.array_equal(got, rejector.predict(case.test))
-    _require(is_same, "a rejector must decide the same after saving and loading")
+    require(is_same, "a rejector must decide the same after saving and loading")
 
 
 def _graph(case: _Case) -> None:

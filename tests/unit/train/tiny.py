@@ -1,4 +1,4 @@
-"""Networks small enough to check by hand, and the plain loop that trains them."""
+"""Networks and data small enough to check by hand."""
 
 from collections import OrderedDict
 
@@ -83,21 +83,6 @@ def classifier_parameters(network, method):
     }
     named = Learner(network, method).named_parameters()
     return {n: p for n, p in named if p.requires_grad and id(p) not in others}
-
-
-def train(network, method, batches, *, rate=0.1):
-    """Go once through every pass, for each batch, with plain SGD and momentum."""
-    moved = classifier_parameters(network, method).values()
-    optimisers = {part: method.optimiser(part) for part in parts_of(method)}
-    optimisers["classifier"] = torch.optim.SGD(moved, lr=rate, momentum=0.9)
-    network.train()
-    for inputs, labels in batches:
-        for phase in (phase for each in method.passes for phase in each):
-            optimiser = optimisers[phase.part]
-            optimiser.zero_grad()
-            method.loss(network, inputs, labels, phase.name)[0].backward()
-            optimiser.step()
-    network.eval()
 
 
 def rows_data(n=60, *, n_classes=4, name="rows"):

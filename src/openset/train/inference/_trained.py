@@ -9,11 +9,10 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from openset import _check, _io, metrics
+from openset import _check, _io, _plugins, metrics
 from openset._types import ArtefactError
 from openset.outputs import Outputs
 from openset.scores import Scores
-from openset.train import methods
 from openset.train.inference._predict import Predictions, head_of, logit_scores
 from openset.train.inference._trained_network import TrainedNetwork, restore
 from openset.train.jobs._spec import Spec
@@ -169,8 +168,8 @@ class Trained:
             a run with a method from outside needs it built in, registered, offered by
             an installed package, or named here: a file does not decide what runs.
         """
-        for text in plugins:
-            methods.find(text, caller="Trained.load")
+        for text in plugins:  # a method registers itself
+            _plugins.imported(text, caller="Trained.load")
         folder = Path(folder)
         record = cls.record(folder)
         if record is None:

@@ -12,12 +12,14 @@ from openset import _check, _plugins, datasets, protocols
 from openset.datasets import Cut, Dataset, lazy_inputs
 from openset.protocols import Protocol
 from openset.train import methods, recipes
+from openset.train.augment import CEPLUS
 from openset.train.jobs import _fingerprint
 from openset.train.jobs._job import Job
 from openset.train.jobs._spec import Spec
 from openset.train.recipes import Recipe
 
 _CALLER = "train.fit"
+_SAME = ("known", "unknown", "source", "unknown_source")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -100,9 +102,16 @@ def _cut(job: Job) -> tuple[Cut, str]:
 
 
 def _constants_of(protocol: Protocol, data: str) -> str:
-    """Return the name of a published protocol, or else of the data set."""
-    published, _, _ = protocol.name.partition("/")
-    return published if published in protocols.names() else data
+    """Return the name of the published protocol this is, or else of the data set.
+
+    CIFAR-10 and CIFAR+10 have the same images and different constants.
+    """
+    for name in CEPLUS:
+        for split in protocols.splits(name):
+            published = protocols.published(name, split)
+            if all(getattr(published, k) == getattr(protocol, k) for k in _SAME):
+                return name
+    return data
 
 
 def _published(name: str) -> str:

@@ -34,15 +34,20 @@ def as_tensor(
             remedy = "Fill in missing values, or leave those samples out"
             msg = _check.must(rule, caller=caller, name="data", got=got, remedy=remedy)
             raise ValueError(msg)
-        return torch.from_numpy(rows)
+        return _from_numpy(rows)
     pixels = _pixels(inputs, side, caller)
     if pixels.ndim == 3:
         pixels = pixels[..., None]
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[-1] not in (1, 3):
         got = f"dtype {pixels.dtype}, shape {pixels.shape}"
         raise TypeError(_check.must(_IMAGES, caller=caller, name="data", got=got))
-    images = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+    images = _from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
     return images.expand(-1, 3, -1, -1).contiguous()
+
+
+def _from_numpy(array: NDArray[Any]) -> Tensor:
+    """Share the memory of an array, unless it is read-only: tensors are not."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def _rows(inputs: Any, caller: str) -> NDArray[np.float32]:

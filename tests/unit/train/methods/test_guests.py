@@ -1,0 +1,214 @@
+"""Training methods from outside the package: found, trained, saved and loaded."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openset import bench, datasets, protocols, runs
+from openset._types import ArtefactError
+from openset.testing import check_method
+from openset.train import Job, Trained, methods
+from openset.train.methods import REGISTRY, Method
+from tests.unit.train.tiny import fit_tiny, rows_data
+
+ROOT = Path(__file__).parents[4]
+# A method as a researcher would write it: an option, a parameter, a score of its own.
+MODULE = '''
+import torch
+from torch import nn
+from openset.train.methods import Method, Response
+
+
+class Scaled(Method):
+    """Cross-entropy of logits times one learned number."""
+
+    score = "custom"
+    has_linear_head = False
+
+    def __init__(self, *, n_classes, network, smoothing=0.0, start=2.0):
+        super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
+        self.scale = nn.Parameter(torch.tensor(float(start)))
+
+    def loss(self, network, inputs, labels, phase):
+        logits = self.logits(network, network.backbone(inputs))
+        return self.cross_entropy(logits, labels), logits
+
+    def logits(self, network, features):
+        return self.scale * network.head(features)
+
+    def respond(self, network, features):
+        logits = self.logits(network, features).float()
+        return Response(logits, logits.logsumexp(dim=1))
+'''
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Put the module where it can be imported; forget it and its method afterwards."""
+    folder = tmp_path / "modules"
+    folder.mkdir()
+    (folder / "guestloss.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    sys.modules.pop("guestloss", None)
+    REGISTRY._values.pop("scaled", None)
+
+
+def python(folder, *arguments, cwd):
+    """Run a process that has the guest's folder on its path, and nothing imported."""
+    path = os.pathsep.join([str(ROOT / "src"), str(folder)])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(  # noqa: S603  # our own program
+        [sys.executable, *map(str, arguments)],
+        env=environment,
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_a_guest_is_trained_by_the_command_line_and_loaded_in_another_process(
+    module, tmp_path
+):
+    digits = datasets.load("digits")
+    protocols.holdout(digits, 6, 4, rng=0).save(tmp_path / "p.json")
+    command = (
+        "-m", "openset", "train", "--method", "guestloss:Scaled", "--data", "digits",
+        "--protocol", "p.json", "--recipe", "arpl", "--epochs", 1, "--set", "start=3",
+        "--accelerator", "cpu", "--out", "run",
+    )  # fmt: skip
+    assert "Scaled, test part" in python(module, *command, cwd=tmp_path)
+    spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
+    assert (spec["method"], spec["plugin"]) == ("scaled", "guestloss:Scaled")
+    assert spec["options"] == {"start": 3}
+    extract = ("-m", "openset", "extract", "run", "digits", "--out", "new.npz")
+    said = python(module, *extract, "--plugin", "guestloss:Scaled", cwd=tmp_path)
+    assert "accuracy on these" in said
+    # Here, where nobody has named it, the run is read but its code is not imported.
+    loaded = Trained.load(tmp_path / "run")
+    assert "guestloss" not in sys.modules
+    with pytest.raises(ArtefactError, match=r"'scaled', saved as guestloss:Scaled"):
+        loaded.model()
+    assert "guestloss" not in sys.modules
+    named = Trained.load(tmp_path / "run", plugins=["guestloss:Scaled"])
+    found = named.apply(datasets.load("digits").inputs, progress=False)
+    new = np.load(tmp_path / "new.npz")
+    np.testing.assert_allclose(found.logits, new["logits"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_guest_is_found_by_its_name_once_it_is_imported(module):
+    with pytest.raises(ValueError, match=r"method must be one of .*'package.module:N"):
+        fit_tiny(method="scaled")
+    import guestloss  # noqa: PLC0415  # it is there for this test only
+
+    for method in ("scaled", guestloss.Scaled, "guestloss:Scaled"):
+        trained = fit_tiny(method=method, epochs=1, options={"start": 1.5})
+        assert trained.spec["method"] == "scaled"
+        logits = trained.outputs["test"].logits.astype(np.float64)
+        score = np.log(np.exp(logits).sum(axis=1))
+        np.testing.assert_allclose(
+            trained.scores["published"].known, score, rtol=1e-4, atol=1e-5
+        )
+    assert "scaled" in methods.names()
+    assert "scaled" not in REGISTRY.built_in()
+
+
+def test_an_installed_package_offers_its_methods(module, tmp_path):
+    # What an installation leaves beside a package.
+    info = module / "guestloss-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: guestloss\nVersion: 1.2"
+    )
+    (info / "entry_points.txt").write_text("[openset.methods]\nscaled=guestloss:Scaled")
+    code = """
+from openset.train import Trained, methods
+from tests.unit.train.tiny import fit_tiny, rows_data
+assert "scaled" in methods.names()
+fit_tiny(method="scaled", epochs=1, out="run")
+"""
+    (tmp_path / "one.py").write_text(code)
+    path = os.pathsep.join([str(module), str(ROOT)])
+    python(path, tmp_path / "one.py", cwd=tmp_path)
+    spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
+    assert spec["distribution"] == "guestloss 1.2"
+    # Loaded by name alone: the installation vouches for it.
+    load = "from openset.train import Trained; Trained.load('run').model()"
+    python(path, "-c", load, cwd=tmp_path)
+
+
+def test_what_could_not_be_loaded_again_is_refused_before_training(tmp_path):
+    class Local(methods.Softmax, register=False):
+        """Defined inside a function."""
+
+    with pytest.raises(ValueError, match=r"could not be loaded again: it is defined i"):
+        Job(method=Local, data=rows_data(), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_no_method_is_refused():
+    for method in ("collections:OrderedDict", dict):
+        with pytest.raises(TypeError, match="must be a training method"):
+            fit_tiny(method=method)
+    with pytest.raises(ImportError, match="no_such_module of 'no_such_module:Scaled'"):
+        fit_tiny(method="no_such_module:Scaled")
+
+
+def test_a_name_that_is_taken_is_refused():
+    with pytest.raises(ValueError, match="name must be a name that is not taken, got"):
+        type("Softmax", (Method,), {"name": "softmax"})
+
+
+def test_a_study_trains_a_guest_in_worker_processes(module, tmp_path):
+    (tmp_path / "study").mkdir()
+    (module / "guestloss.py").rename(tmp_path / "study" / "guestloss.py")
+    text = b"""
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+models: [{kind: network, params: {recipe: arpl, epochs: 1, lr: 0.02}}]
+methods: [{name: 'guestloss:Scaled', start: 1.5}]
+detectors: [msp, published]
+seeds: 2
+"""
+    study = parse_in(text, tmp_path / "study")
+    done = bench.run(study, tmp_path / "run", backend="loky", jobs=2)
+    assert (done.n_run, done.failed) == (4, ())
+    titles = {cell.key["method"] for cell in runs.read_cells(tmp_path / "run")}
+    assert titles == {"guestloss:Scaled(start=1.5)"}
+
+
+def parse_in(text, folder):
+    """Read a study file of this folder, which is searched for its modules."""
+    path = folder / "study.yaml"
+    path.write_bytes(text)
+    return bench.read(path)
+
+
+def test_the_public_checks_pass_for_a_guest_and_name_what_is_wrong(module):
+    assert "training" in check_method("guestloss:Scaled", options={"start": 1.0})
+    import guestloss  # noqa: PLC0415  # as above
+
+    class Wrong(guestloss.Scaled, register=False):
+        """Claims another score, and has a parameter that nothing reaches."""
+
+        score = "msp"
+
+        def loss(self, network, inputs, labels, phase):
+            loss, logits = super().loss(network, inputs, labels, phase)
+            return loss.detach() / (labels != labels[0]).sum(), logits
+
+    skipped = ["facts", "training", "compiles"]
+    with pytest.raises(AssertionError) as error:
+        check_method(Wrong, skip=skipped)
+    said = str(error.value)
+    for name in ("unusual_batches", "gradients", "response"):
+        assert f"- {name}: " in said
+    assert "the score must be 'msp'" in said
+    assert "fails 3 of 5 checks" in said

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import torch
 
-from openset.train.augment import crop_and_flip, normalize, pipeline_b, rand_augment
+from openset.train.augment import crop_and_flip, pipeline_ceplus, rand_augment
 
 
 def median_ms(function: Callable[[], object], *, is_cuda: bool, repeats: int) -> float:
@@ -46,17 +46,13 @@ def main() -> None:
         256, (options.images, 3, 32, 32), dtype=torch.uint8, generator=generator
     )
     images = host.to(options.device)
-    pipeline = pipeline_b("cifar10")
-    form = {"dtype": torch.bfloat16, "memory_format": torch.channels_last}
+    pipeline = pipeline_ceplus("cifar10")
+    normalize = pipeline.normalizer().to(options.device)
     parts = {
         "rand_augment(1, 6)": lambda: rand_augment(images, 1, 6, generator),
         "crop_and_flip": lambda: crop_and_flip(images, generator=generator),
-        "normalize, float32": lambda: normalize(images, pipeline.mean, pipeline.std),
-        "normalize, bf16": lambda: normalize(
-            images, pipeline.mean, pipeline.std, **form
-        ),
-        "pipeline B, float32": lambda: pipeline.apply(images, generator),
-        "pipeline B, bf16": lambda: pipeline.apply(images, generator, **form),
+        "normalize": lambda: normalize(images),
+        "pipeline ceplus": lambda: pipeline.augment(images, generator),
     }
     for part, function in parts.items():
         took = median_ms(function, is_cuda=is_cuda, repeats=options.repeats)
@@ -71,13 +67,13 @@ def main() -> None:
             ]
             same &= torch.equal(few[0], few[1].cpu())
         few = [
-            pipeline.apply(some, torch.Generator().manual_seed(1))
+            pipeline.augment(some, torch.Generator().manual_seed(1))
             for some in (host, images)
         ]
         same &= torch.equal(few[0], few[1].cpu())
         print("CUDA equals the CPU bit by bit:", same)
         torch.cuda.set_sync_debug_mode("error")
-        pipeline.apply(images, generator, **form)
+        normalize(pipeline.augment(images, generator))
         torch.cuda.set_sync_debug_mode("default")
         print("the host never waits: True")
 

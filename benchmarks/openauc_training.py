@@ -4,8 +4,8 @@
         --methods ceplus acc_auc openauc --splits 0 2 3 4 --seeds 0 1 --out results/
     python benchmarks/openauc_training.py --table results/            # into README.md
 
-Recipe B, shortened as the table says (one cosine cycle of `--epochs`), training on all
-known training images, last epoch, full test sets, no tuning: λ = 0.1 throughout.
+Recipe `ceplus`, shortened as the table says (one cosine cycle of `--epochs`), training
+on all known training images, last epoch, full test sets, no tuning: λ = 0.1 throughout.
 Several runs share the GPU. Each finished run is one line of ``runs.jsonl``; those that
 are there already are not trained again. With `--keep` every run has a folder with its
 checkpoint there: what was stopped goes on. Test logits go to ``logits-*.npz``.
@@ -54,7 +54,7 @@ def train_all(args: argparse.Namespace) -> None:
     )
     done = {key_of(line) for line in lines}
     data = datasets.load(args.data, args.root)
-    fabric = train.make_fabric()
+    execution = train.Execution(compiled=args.compiled, progress=False)
     wanted = [
         {
             "data": args.data,
@@ -79,7 +79,7 @@ def train_all(args: argparse.Namespace) -> None:
         for w in group:
             method, options = VARIANTS[w["variant"]]
             jobs.append(
-                train.job(
+                train.Job.of(
                     method=method,
                     options=options,
                     data=data,
@@ -87,11 +87,10 @@ def train_all(args: argparse.Namespace) -> None:
                     seed=w["seed"],
                     epochs=args.epochs,
                     validation=0,
-                    precision=fabric.asked_precision,
                     out=args.keep and args.keep / "-".join(map(str, key_of(w))),
                 )
             )
-        found = train.fit_jobs(jobs, fabric, compiled=args.compiled, progress=False)
+        found = train.fit_jobs(jobs, execution)
         seconds = time.time() - started
         for w, one in zip(group, found, strict=True):
             line = dict(w)
@@ -99,7 +98,7 @@ def train_all(args: argparse.Namespace) -> None:
                 scores = one.scores[rule]
                 line[f"openauc_{rule}"] = metrics.openauc(scores)
                 line[f"auroc_{rule}"] = metrics.auroc(scores)
-            line["accuracy"] = metrics.accuracy(one.scores["own"])
+            line["accuracy"] = metrics.accuracy(one.scores["published"])
             line["train_loss"] = one.log[-1]["loss"]
             line["group_seconds"], line["group_size"] = seconds, len(group)
             line["gpu"] = (
@@ -109,7 +108,7 @@ def train_all(args: argparse.Namespace) -> None:
             with log.open("a") as stream:
                 stream.write(json.dumps(line) + "\n")
             print(json.dumps(line), flush=True)
-        images = sum(len(j.cut.train) for j in jobs) * args.epochs
+        images = sum(len(one.outputs["train"]) for one in found) * args.epochs
         print(f"group: {seconds:.0f} s, {images / seconds:,.0f} images/s", flush=True)
         name = f"logits-{args.data}-{group[0]['variant']}-{group[0]['seed']}.npz"
         np.savez_compressed(

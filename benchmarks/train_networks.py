@@ -1,4 +1,4 @@
-"""Train the networks whose thresholds `operating.py` tries: CE+, recipe B.
+"""Train the networks whose thresholds `operating.py` tries: CE+, recipe `ceplus`.
 
     python benchmarks/train_networks.py --root data --out networks    # on the GPU
     python benchmarks/operating.py --networks networks
@@ -42,28 +42,31 @@ def main() -> None:
     parser.add_argument("--precision", default=None)
     parser.add_argument("--shorten", type=float, default=1.0, help="times the epochs")
     args = parser.parse_args()
-    fabric = train.make_fabric(precision=args.precision)
+    execution = train.Execution(precision=args.precision)
     started = time.time()
     jobs = {}
     for name in args.names:
         data = datasets.load(name, args.root)
         for seed in args.seeds:
             title = f"{name}-{seed}"
-            jobs[title] = train.job(
+            jobs[title] = train.Job.of(
                 method="ceplus",
                 data=data,
                 protocol=protocol(data),
                 epochs=max(1, round(EPOCHS[name] * args.shorten)),
-                precision=fabric.asked_precision,
                 seed=seed,
                 out=args.out / title,
                 title=title,
             )
-    for title, one in zip(jobs, train.fit_jobs([*jobs.values()], fabric), strict=True):
-        own = one.scores["own"]
-        found = {"accuracy": metrics.accuracy(own), "openauc": metrics.openauc(own)}
+    done = train.fit_jobs(jobs.values(), execution)
+    for title, one in zip(jobs, done, strict=True):
+        scores = one.scores["published"]
+        found = {
+            "accuracy": metrics.accuracy(scores),
+            "openauc": metrics.openauc(scores),
+        }
         print(title, json.dumps(found), flush=True)
-    print(f"{time.time() - started:.0f} s on {fabric.device}")
+    print(f"{time.time() - started:.0f} s")
 
 
 if __name__ == "__main__":

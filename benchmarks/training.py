@@ -1,16 +1,22 @@
-"""Speed of training: one network, five at once, and what OpenAUC costs.
+"""Speed of training: one network, five at once, what OpenAUC costs, what kernels save.
 
     python benchmarks/training.py --root data --json training.json   # on the GPU
     python benchmarks/training.py --table training.json              # into README.md
+    python benchmarks/training.py --root data --kernels              # on and off
 
 CIFAR-10, six known classes (published splits), `classifier32`, batch 128, RandAugment
 (1, 6), crop and flip on the GPU, bf16: everything a real run does, logging included,
 through `openset.train.fit_jobs`. Speeds are medians over epochs, after the first three
 (kernels are chosen, graphs recorded, code compiled in them).
+
+`--kernels` trains the same networks with the Triton kernels of batch norm and LeakyReLU
+on and off (``OPENSET_NORM_KERNELS``), turn and turn about in one process, and prints
+the ratio of their speeds.
 """
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import sys
@@ -37,52 +43,83 @@ PASSES = 14
 
 
 SETTINGS = ("one", "openauc", "one, again", "openauc, again", "five")
+SWITCH = "OPENSET_NORM_KERNELS"
+TURNS = 3
+
+
+def speed(data: Any, setting: str, epochs: int, *, compiled: bool) -> float:
+    """Train for a few epochs; return samples per second of all runs together."""
+    from openset import train
+
+    method = "openauc" if setting.startswith("openauc") else "ceplus"
+    splits = [0, 1, 2, 3, 4] if setting == "five" else [0]
+    jobs = [
+        train.Job.of(method=method, data=data, split=i, epochs=epochs, validation=0)
+        for i in splits
+    ]
+    done = train.fit_jobs(jobs, train.Execution(compiled=compiled, progress=False))
+    return sum(
+        statistics.median(line["samples_per_second"] for line in one.log[WARM:-1])
+        for one in done
+    )
+
+
+def machine(epochs: int) -> dict[str, Any]:
+    """Say what was measured on."""
+    import torch
+
+    is_gpu = torch.cuda.is_available()
+    return {
+        "gpu": torch.cuda.get_device_name() if is_gpu else "none",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "epochs": epochs,
+    }
 
 
 def measure(
     root: str, epochs: int, ways: list[str], settings: list[str]
 ) -> dict[str, Any]:
     """Train for a few epochs in each setting; return samples per second."""
-    import torch
-
-    from openset import datasets, train
+    from openset import datasets
 
     data = datasets.load("cifar10", root)
-    fabric = train.make_fabric()
-
-    def speed(methods: list[str], splits: list[int], *, compiled: bool) -> float:
-        jobs = [
-            train.job(
-                method=method,
-                data=data,
-                split=split,
-                epochs=epochs,
-                validation=0,
-                precision=fabric.asked_precision,
-            )
-            for split in splits
-            for method in methods
-        ]
-        done = train.fit_jobs(jobs, fabric, compiled=compiled, progress=False)
-        each = [
-            statistics.median(line["samples_per_second"] for line in one.log[WARM:-1])
-            for one in done
-        ]
-        return sum(each)
-
-    found: dict[str, Any] = {
-        "gpu": torch.cuda.get_device_name(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "epochs": epochs,
-    }
+    found = machine(epochs)
     for way in ways:
         found[way] = {}
         for setting in settings:
-            method = "openauc" if setting.startswith("openauc") else "ceplus"
-            splits = [0, 1, 2, 3, 4] if setting == "five" else [0]
-            found[way][setting] = speed([method], splits, compiled=way == "compiled")
+            compiled = way == "compiled"
+            found[way][setting] = speed(data, setting, epochs, compiled=compiled)
             print(way, setting, f"{found[way][setting]:,.0f}", flush=True)
+    return found
+
+
+def measure_kernels(
+    root: str, epochs: int, ways: list[str], settings: list[str]
+) -> dict[str, Any]:
+    """Train the same with the kernels on and off, several times in turn."""
+    from openset import datasets
+
+    data = datasets.load("cifar10", root)
+    found = machine(epochs)
+    for way in ways:
+        found[way] = {}
+        for setting in settings:
+            speeds: dict[str, list[float]] = {"1": [], "0": []}
+            for _ in range(TURNS):
+                for value, listed in speeds.items():
+                    os.environ[SWITCH] = value
+                    compiled = way == "compiled"
+                    listed.append(speed(data, setting, epochs, compiled=compiled))
+            on, off = (statistics.median(speeds[value]) for value in "10")
+            found[way][setting] = {"on": speeds["1"], "off": speeds["0"]}
+            pairs = [a / b for a, b in zip(speeds["1"], speeds["0"], strict=True)]
+            print(
+                f"{way}, {setting}: kernels on {on:,.0f} img/s, off {off:,.0f} img/s, "
+                f"ratio {on / off:.3f} (pairs {min(pairs):.3f} to {max(pairs):.3f})",
+                flush=True,
+            )
+    os.environ.pop(SWITCH, None)
     return found
 
 
@@ -132,7 +169,8 @@ def main() -> None:
     parser.add_argument("--root", default=None)
     parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--ways", nargs="+", default=["recorded", "compiled"])
-    parser.add_argument("--settings", nargs="+", default=list(SETTINGS))
+    parser.add_argument("--settings", nargs="+", default=None)
+    parser.add_argument("--kernels", action="store_true", help="on and off")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--table", type=Path)
     args = parser.parse_args()
@@ -142,7 +180,9 @@ def main() -> None:
         print(text)
         return
     started = time.time()
-    found = measure(args.root, args.epochs, args.ways, args.settings)
+    function = measure_kernels if args.kernels else measure
+    usual = ["one", "five"] if args.kernels else list(SETTINGS)
+    found = function(args.root, args.epochs, args.ways, args.settings or usual)
     found["seconds"] = time.time() - started
     if args.json:
         args.json.write_text(json.dumps(found, indent=1))

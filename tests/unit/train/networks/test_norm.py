@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from openset.train.networks import Classifier32
 from openset.train.networks._norm import NormLeaky
 
 ROOT = Path(__file__).parents[4]
@@ -78,6 +79,25 @@ def test_module_is_batch_norm_and_leaky_relu():
     norm.eval()
     plain.eval()
     assert torch.equal(norm(images), F.leaky_relu(plain(images), 0.1))
+
+
+def test_kernels_are_turned_off_for_networks_made_from_then_on(monkeypatch):
+    before = NormLeaky(4)
+    monkeypatch.setenv("OPENSET_NORM_KERNELS", "0")
+    after = Classifier32(2)
+    assert before.uses_kernels
+    norms = [m for m in after.modules() if isinstance(m, NormLeaky)]
+    assert [m.uses_kernels for m in norms] == [False] * 9
+
+
+@needs_gpu
+def test_kernels_that_are_turned_off_are_not_used(monkeypatch):
+    images = torch.randn(4, 64, 8, 8, device="cuda", requires_grad=True)
+    images = images.contiguous(memory_format=torch.channels_last)
+    for value, is_used in (("1", True), ("0", False)):
+        monkeypatch.setenv("OPENSET_NORM_KERNELS", value)
+        name = type(NormLeaky(64).cuda()(images).grad_fn).__name__
+        assert ("FusedNormLeaky" in name) == is_used
 
 
 @needs_gpu

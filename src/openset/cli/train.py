@@ -404,18 +404,14 @@ def _protocols(
     if split and all_splits:
         rule, got = "left out with --all-splits", repr(split)
         raise ValueError(_check.must(rule, caller=_CALLER, name="--split", got=got))
+    name = name or data
     if name.endswith(".json"):
         found = protocols.load(name)
         listed = [found] if isinstance(found, Protocol) else list(found)
-        drawn = {str(i): one for i, one in enumerate(listed)}
-        if split and split not in drawn:
-            rule = f"one of {', '.join(drawn)}, as in {name}"
-            msg = _check.must(rule, caller=_CALLER, name="--split", got=repr(split))
-            raise ValueError(msg)
-        chosen = split or "0"
-        return drawn if all_splits else {chosen: drawn[chosen]}
-    name = name or data
-    if name not in protocols.names():
+        every = {str(i): one for i, one in enumerate(listed)}
+    elif name in protocols.names():
+        every = {str(i): protocols.published(name, i) for i in protocols.splits(name)}
+    else:
         msg = _check.must(
             f"one of {', '.join(protocols.names())}, or a .json file",
             caller=_CALLER,
@@ -424,9 +420,15 @@ def _protocols(
             remedy="Draw one: openset protocols holdout --help",
         )
         raise ValueError(msg)
-    every = protocols.splits(name)
-    wanted = every if all_splits else [_value(split) if split else every[0]]
-    return {str(one): protocols.published(name, one) for one in wanted}
+    if all_splits:
+        return every
+    by_case = {key.lower(): key for key in every}
+    chosen = by_case.get(split.lower(), split) if split else next(iter(every))
+    if chosen not in every:
+        rule = f"one of {', '.join(every)}, the splits of {name}"
+        msg = _check.must(rule, caller=_CALLER, name="--split", got=repr(split))
+        raise ValueError(msg)
+    return {chosen: every[chosen]}
 
 
 def _results(method: str, done: dict[str, Any]) -> Table:

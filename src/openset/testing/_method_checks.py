@@ -23,7 +23,7 @@ N_CLASSES = 3
 
 
 @dataclass(frozen=True, eq=False)
-class _Case:
+class _MethodCase:
     """A method under test."""
 
     kind: type[Method]
@@ -69,11 +69,11 @@ def checks(
     kind: type[Method] | str, options: Mapping[str, Any], *, images: bool
 ) -> dict[str, Callable[[], None]]:
     """Return all checks by name."""
-    case = _Case(find(kind, caller="check_method"), options, images)
+    case = _MethodCase(find(kind, caller="check_method"), options, images)
     return {check.__name__.strip("_"): partial(check, case) for check in _CHECKS}
 
 
-def _facts(case: _Case) -> None:
+def _facts(case: _MethodCase) -> None:
     kind = case.kind
     require(find(kind.name) is kind, f"{kind.name!r} must be registered for this class")
     _plugins.need_importable(kind, caller="check_method")
@@ -88,7 +88,7 @@ def _facts(case: _Case) -> None:
     )
 
 
-def _loss(case: _Case) -> None:
+def _loss(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs()
     for phase in case.phases:
@@ -104,7 +104,7 @@ def _check_loss(loss: Tensor, phase: Phase) -> None:
     require(is_number, f"the loss of {phase.name!r} must be one finite number")
 
 
-def _unusual_batches(case: _Case) -> None:
+def _unusual_batches(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs(7)
     one_class, two_classes = torch.zeros_like(labels), labels.clamp(max=1)
@@ -113,7 +113,7 @@ def _unusual_batches(case: _Case) -> None:
             _check_loss(method.loss(network, inputs, batch, phase.name)[0], phase)
 
 
-def _gradients(case: _Case) -> None:
+def _gradients(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs()
     both = nn.ModuleList([network, method])
@@ -129,7 +129,7 @@ def _gradients(case: _Case) -> None:
     require(not left, f"every parameter must get a gradient, got none for {left}")
 
 
-def _response(case: _Case) -> None:
+def _response(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, _ = case.inputs()
     network.eval()
@@ -151,7 +151,7 @@ def _response(case: _Case) -> None:
     require(is_linear or not method.has_linear_head, rule)
 
 
-def _half_precision(case: _Case) -> None:
+def _half_precision(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs()
     for phase in case.phases:
@@ -167,7 +167,7 @@ def _half_precision(case: _Case) -> None:
         require(is_near, f"half precision must be near {full:.4f}, got {half:.4f}")
 
 
-def _compiles(case: _Case) -> None:
+def _compiles(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs(4)
     for phase in case.phases:
@@ -183,7 +183,7 @@ def _compiles(case: _Case) -> None:
         torch.testing.assert_close(found[1], found[0])
 
 
-def _training(case: _Case) -> None:
+def _training(case: _MethodCase) -> None:
     inputs, labels = case.inputs(96, n_classes=N_CLASSES + 1)
     if case.images:
         inputs = (255 * inputs).clamp(max=255).to(torch.uint8).permute(0, 2, 3, 1)

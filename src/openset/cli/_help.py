@@ -46,4 +46,7 @@ def _short(params: list[Any]) -> list[Any]:
 
 
 def _has_range(param: Any) -> bool:
-    return any(getattr(param, end, None) is not None for end in ("min", "max"))
+    # The limits are of the parameter or of its type, by the version of typer.
+    holders = (param, getattr(param, "type", None))
+    ends = (getattr(one, end, None) for one in holders for end in ("min", "max"))
+    return any(end is not None for end in ends)

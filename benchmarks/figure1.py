@@ -49,7 +49,7 @@ def main() -> None:
     }
     for name, done in operations.items():
         print(f"{name:10} OOSA {done.oosa:.3f}  oracle {done.oracle:.3f}")
-    ops.report.draw(ops.report.operating_curves(operations), FIGURE)
+    ops.report.osa_over_urr(operations).plot(FIGURE)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The wording of every error: ``caller: name must be rule, got value``."""
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Real
@@ -155,7 +155,7 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
         )
         got = str(array.min())
         raise ValueError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
-    return read_only(array)
+    return owned(array, values)
 
 
 def vector(caller: str, name: str, array: NDArray[Any]) -> None:
@@ -210,7 +210,62 @@ def names(caller: str, name: str, values: Any) -> NDArray[Any]:
         got = f"dtype {array.dtype}"
         raise TypeError(must("strings or integers", caller=caller, name=name, got=got))
     vector(caller, name, array)
-    return read_only(array)
+    return owned(array, values)
+
+
+def owned(array: NDArray[Any], given: Any) -> NDArray[Any]:
+    """Return `array`, made from what a caller gave, so that nobody can change it.
+
+    Memory that the caller could still write to is copied; read-only arrays of
+    read-only memory are not. A memory map stays a view of its file.
+
+    Examples
+    --------
+    >>> mine = np.array([1.0, 2.0])
+    >>> kept = owned(mine, mine)
+    >>> mine[0] = np.nan
+    >>> kept
+    array([1., 2.])
+    """
+    if _is_mapped(array):
+        return read_only(array)
+    is_new = isinstance(given, list | tuple | range) or not np.may_share_memory(
+        array, given
+    )
+    if not is_new and _is_writeable(array):
+        array = array.copy()
+    # A view of read-only memory: its flag cannot be set back.
+    return frozen(array).view()
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """Make a new array, which nobody else has, read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def restore(value: object, state: Mapping[str, Any]) -> None:
+    """Give an unpickled or copied value its fields back, arrays read-only."""
+    for name, field in state.items():
+        is_array = isinstance(field, np.ndarray)
+        object.__setattr__(value, name, frozen(field) if is_array else field)
+
+
+def _is_mapped(array: Any) -> bool:
+    while isinstance(array, np.ndarray):
+        if isinstance(array, np.memmap):
+            return True
+        array = array.base
+    return False
+
+
+def _is_writeable(array: Any) -> bool:
+    """Tell whether the memory can be written to through this array or a base of it."""
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return False
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -21,8 +21,10 @@ class Outputs:
     """Logits, features and labels of one split, as a network produced them.
 
     Arrays keep their library (NumPy, torch, ...) and device. Labels and groups, which
-    only steer the computation, are NumPy. Memory-mapped arrays are not read here;
-    NaN in them is found when they are scored.
+    only steer the computation, are NumPy. NumPy arrays that could still be written to
+    are copied, so that outputs never change. Memory maps, and tensors of other
+    libraries, stay views: leave the file and the tensor alone. Memory maps are not read
+    here; NaN in them is found when they are scored.
 
     Parameters
     ----------
@@ -87,7 +89,7 @@ class Outputs:
             "bias": _real("bias", bias, ndim=1),
         }
         if labels is not None:
-            values = _xp.to_numpy(labels)
+            values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
             fields["labels"] = _check.labels(
                 "Outputs", "labels", values, lowest=UNKNOWN
             )
@@ -156,6 +158,9 @@ class Outputs:
         array = self.logits if self.logits is not None else self.features
         return int(array.shape[0])  # type: ignore[union-attr]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _check.restore(self, state)
+
     def __repr__(self) -> str:
         parts = [f"n={len(self)}"]
         for name in ("logits", "features"):
@@ -211,9 +216,13 @@ class Outputs:
 
     def _with(self, **changes: Any) -> Self:
         # Rows of checked arrays are checked: a second look would cost a second pass.
+        # The changes are new arrays, which nobody else has.
         other = object.__new__(type(self))
         for name in (*_ARRAYS, "classes"):
-            object.__setattr__(other, name, changes.get(name, getattr(self, name)))
+            value = changes.get(name, getattr(self, name))
+            if isinstance(value, np.ndarray):
+                _check.frozen(value)
+            object.__setattr__(other, name, value)
         return other
 
     @classmethod
@@ -324,7 +333,7 @@ class Outputs:
             "Outputs.load", path, arrays, required=(), optional=(*_ARRAYS, "classes")
         )
         with _io.naming(path):
-            return cls(**arrays)
+            return cls(**{name: _check.frozen(a) for name, a in arrays.items()})
 
     @classmethod
     def _load_folder(cls, path: Path) -> Self:
@@ -436,4 +445,4 @@ def _real(name: str, values: Any, *, ndim: int) -> Array | None:
             got=f"NaN in {bad.size} rows, first in row {bad[0]}",
         )
         raise ValueError(msg)
-    return _check.read_only(array) if isinstance(array, np.ndarray) else array
+    return _check.owned(array, values) if isinstance(array, np.ndarray) else array

@@ -17,12 +17,25 @@ _REQUIRED = ("labels", "predicted", "known")
 _OPTIONAL = ("groups", "n_classes")
 _SUFFIXES = (".npz", ".csv", ".parquet")
 
+EVERYONE = "all"
+"""The name of the unknowns' group where scores have no groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownGroups:
+    """Names of the groups; for each unknown sample, the index of its group's name."""
+
+    names: tuple[str, ...]
+    index: NDArray[np.intp]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
     """What a detector said about a labelled set, in NumPy.
 
     Higher `known` means more known; a sample is accepted iff ``known >= threshold``.
+    Scores never change: arrays that could still be written to are copied, read-only
+    ones and memory maps are not.
 
     Parameters
     ----------
@@ -87,6 +100,9 @@ class Scores:
                 )
                 raise ValueError(msg)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _check.restore(self, state)
+
     def __repr__(self) -> str:
         groups = (
             "" if self.groups is None else f", groups={np.unique(self.groups).size}"
@@ -102,12 +118,13 @@ class Scores:
     @cached_property
     def is_unknown(self) -> NDArray[np.bool_]:
         """Mask of samples that belong to no known class."""
-        return self.labels == UNKNOWN
+        return _check.frozen(self.labels == UNKNOWN)
 
     @cached_property
     def is_correct(self) -> NDArray[np.bool_]:
         """Mask of known samples whose closed-set answer is right."""
-        return self.labels == self.predicted  # an unknown's -1 equals no prediction
+        # an unknown's -1 equals no prediction
+        return _check.frozen(self.labels == self.predicted)
 
     @cached_property
     def n_unknown(self) -> int:
@@ -120,19 +137,28 @@ class Scores:
         return len(self) - self.n_unknown
 
     @cached_property
+    def unknown_groups(self) -> "UnknownGroups":
+        """The groups of the unknown samples; one called "all" without groups."""
+        if self.groups is None:
+            index = np.zeros(self.n_unknown, dtype=np.intp)
+            return UnknownGroups((EVERYONE,), _check.frozen(index))
+        names, index = np.unique(self.groups[self.is_unknown], return_inverse=True)
+        return UnknownGroups(tuple(str(n) for n in names), _check.frozen(index))
+
+    @cached_property
     def classes(self) -> NDArray[np.int64]:
         """The known classes: ``0..n_classes-1``, or those that occur anywhere."""
         if self.n_classes is not None:
-            return np.arange(self.n_classes)
+            return _check.frozen(np.arange(self.n_classes))
         size = int(max(self.labels.max(), self.predicted.max())) + 1
         # A table of flags, not np.unique: no sort for what two passes can tell.
         if size <= 8 * len(self) + 1024:
             occurs = np.zeros(size + 1, dtype=bool)
             occurs[self.labels] = True  # the unknown label -1 lands in the last place
             occurs[self.predicted] = True
-            return np.flatnonzero(occurs[:-1])
+            return _check.frozen(np.flatnonzero(occurs[:-1]))
         both = np.concatenate([self.labels[~self.is_unknown], self.predicted])
-        return np.unique(both)
+        return _check.frozen(np.unique(both))
 
     def decided(self, threshold: float) -> NDArray[np.int64]:
         """Predicted class where accepted (``known >= threshold``), else -1."""
@@ -142,13 +168,8 @@ class Scores:
     def take(self, rows: ArrayLike) -> Self:
         """Return the samples that `rows` (a mask, slice or indices) selects."""
         index = _check.rows("Scores.take", rows, len(self))
-        return type(self)(
-            labels=self.labels[index],
-            predicted=self.predicted[index],
-            known=self.known[index],
-            groups=None if self.groups is None else self.groups[index],
-            n_classes=self.n_classes,
-        )
+        columns = {n: _check.frozen(a[index]) for n, a in self._columns().items()}
+        return type(self)(**columns, n_classes=self.n_classes)
 
     @classmethod
     def concat(cls, parts: "list[Scores]") -> Self:
@@ -165,7 +186,10 @@ class Scores:
             raise ValueError(msg)
         counts = {part.n_classes for part in parts}
         names = (*_REQUIRED, "groups") if all(with_groups) else _REQUIRED
-        columns = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+        columns = {
+            n: _check.frozen(np.concatenate([getattr(p, n) for p in parts]))
+            for n in names
+        }
         n_classes = None if None in counts else max(c for c in counts if c)
         return cls(**columns, n_classes=n_classes)
 
@@ -249,6 +273,7 @@ class Scores:
         )
         if "n_classes" in columns:
             n_classes = _class_count(path, columns.pop("n_classes"))
+        columns = {name: _check.frozen(column) for name, column in columns.items()}
         with _io.naming(path):
             return cls(**columns, n_classes=n_classes)
 
@@ -297,7 +322,7 @@ def _knownness(values: ArrayLike) -> NDArray[np.float64]:
             remedy="Look for inf - inf or 0/0 in the logits or features",
         )
         raise ValueError(msg)
-    return _check.read_only(array)
+    return _check.owned(array, values)
 
 
 def _suffix(caller: str, path: Path) -> str:

@@ -1,8 +1,8 @@
-"""Alarm when what comes in is no longer what the threshold was calibrated for.
+"""Alarms when new samples differ from those a threshold was calibrated on.
 
-Two questions are asked of every window of new samples: are as many rejected as
-before, and is knownness distributed as before? Both are answered by exact tests
-against reference samples, so that an alarm has a false-alarm rate that can be stated.
+Every window of new samples is compared with reference samples in two ways: by the share
+of rejected samples, and by the distribution of knownness. Both are exact tests, so the
+rate of false alarms can be stated.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,7 +15,7 @@ import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
 
 from openset import _check
-from openset._types import UNKNOWN, UndefinedMetricError
+from openset._types import UndefinedMetricError
 from openset.scores import Scores
 from openset.thresholds import Threshold
 
@@ -24,18 +24,19 @@ if TYPE_CHECKING:
 
 Against = Literal["knowns", "all"]
 
-# The exact law of the Kolmogorov-Smirnov distance is a count of paths: half a second
-# for this many pairs at worst. From there on the limit law is good to three digits.
+# The exact Kolmogorov-Smirnov test counts paths, which takes up to half a second for
+# this many pairs. Beyond, the asymptotic p-value is right to three digits.
 _MOST_PAIRS = 10**8
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One test of one window.
+    """The result of one test on one window.
 
-    `reference` and `new` are what is compared: shares of rejected samples, or median
-    knownness. `distance` is how far they are apart: the difference of the shares, or
-    the largest difference between the two distribution functions.
+    `reference` and `new` are the shares of rejected samples, or the medians of
+    knownness. `distance` is the difference of the shares, or the largest difference
+    between the two distribution functions. There is an alarm if `p_value` is at most
+    `limit`.
     """
 
     name: str
@@ -48,20 +49,21 @@ class Finding:
 
     @property
     def is_alarm(self) -> bool:
-        """Whether the difference is more than chance gives at the stated rate."""
+        """Whether the p-value is at or below the limit."""
         return self.p_value <= self.limit
 
     def __str__(self) -> str:
         verdict = "ALARM" if self.is_alarm else "ok"
         return (
-            f"{self.name}: {self.new:.4g} where {self.reference:.4g} was, distance "
-            f"{self.distance:+.4g}, p = {self.p_value:.2g} ({self.method}): {verdict}"
+            f"{self.name}: {self.new:.4g}, in the reference {self.reference:.4g}, "
+            f"distance {self.distance:+.4g}, p = {self.p_value:.2g} ({self.method}): "
+            f"{verdict}"
         )
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is found in one window of `n` samples, the first being sample `start`."""
+    """Both tests of one window: `n` samples, of which the first is number `start`."""
 
     start: int
     n: int
@@ -76,7 +78,7 @@ class Verdict:
 
     @property
     def is_alarm(self) -> bool:
-        """Whether either test gives alarm."""
+        """Whether either test gives an alarm."""
         return any(finding.is_alarm for finding in self.findings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,24 +103,24 @@ class Watch:
     two-sample Kolmogorov-Smirnov distance :math:`\sup_t |F_m(t) - F_n(t)|` with its
     exact law. Each gets half of `false_alarms` (Bonferroni).
 
-    So a window drawn like the reference gives alarm with at most the probability
-    `false_alarms`, whatever the distribution, ties included. That is the chance over
-    reference and window together: one unlucky reference can raise it for all windows
-    that are compared with it, and a larger reference makes that rarer. The statement
-    holds for a threshold chosen on other samples than the reference, and for one at a
-    rank of the reference (``at_tpr``, ``conformal``): there the number of new samples
-    below it follows the same law. A threshold optimised on the reference itself
-    (``osa``) bends the first test a little; the second does not look at it.
+    So a window drawn like the reference gives an alarm with probability at most
+    `false_alarms`, for any distribution, ties included. This probability is over
+    reference and window together: an unusual reference raises it for all windows
+    compared with it; with a larger reference this is rarer. It holds if the threshold
+    was chosen on other samples than the reference, or is a rank of the reference
+    (``at_tpr``, ``conformal``), where the number of new samples below it has the same
+    distribution. If the threshold was optimised on the reference itself (``osa``), the
+    first test is not quite exact; the second does not depend on the threshold.
 
     Parameters
     ----------
     threshold
-        Of the rejector.
+        The threshold in operation.
     reference
-        Scores of the time when all was well, from the same detector.
+        Scores of the same detector on samples from normal operation.
     against
-        ``"knowns"``: compare with the reference's knowns alone, as if traffic held no
-        unknowns. ``"all"``: with all of it, for a reference that looks like traffic.
+        ``"knowns"``: compare with the known samples of the reference only. ``"all"``:
+        with all samples, if the reference contains unknowns as operation does.
     false_alarms
         Probability of an alarm per window if nothing has changed.
 
@@ -163,27 +165,29 @@ class Watch:
             if reference.n_known == 0:
                 msg = (
                     "Watch: undefined without known samples in the reference, got "
-                    f"{len(reference)} unknown. Use against='all' if they are traffic"
+                    f"{len(reference)} unknown. Use against='all' if they are samples "
+                    "from operation"
                 )
                 raise UndefinedMetricError(msg)
             reference = reference.take(~reference.is_unknown)
         self._compare(
             threshold,
             np.sort(reference.known),
-            rejected=_count(threshold, reference),
+            rejected=threshold.rates(reference).n_rejected,
             n=len(reference),
             false_alarms=false_alarms,
         )
 
     @classmethod
     def of(cls, rejector: "Rejector", *, false_alarms: float = 0.01) -> Self:
-        """Compare with the calibration knowns, as far as a rejector remembers them.
+        """Compare with the known calibration samples of a rejector.
 
-        It keeps how many were rejected, and up to 1025 evenly spaced quantiles of their
-        knownness. Of at most 1025 knowns these are all of them, and the verdicts are
-        those of the scores themselves. Of more, the second test takes the quantiles for
-        1025 samples: they lie nearer to the truth than samples would, so false alarms
-        are rarer than stated, and small changes are found later than with the scores.
+        A rejector keeps how many of them it rejected, and up to 1025 evenly spaced
+        quantiles of their knownness. Up to 1025 known samples, these are all scores and
+        the results are the same as with the scores. With more, the second test treats
+        the quantiles as 1025 samples. They vary less than samples would, so false
+        alarms are rarer than stated, and small changes are found later than with the
+        scores.
 
         Examples
         --------
@@ -192,7 +196,7 @@ class Watch:
         >>> rejector = Rejector.calibrate(
         ...     detectors.MaxLogit().fit(known), known=known, objective="at_tpr"
         ... )
-        >>> new = rejector.decide(Outputs(logits=known.logits / 10))[1]
+        >>> new = rejector.score(Outputs(logits=known.logits / 10))
         >>> Watch.of(rejector).check(new).is_alarm
         True
         """
@@ -236,21 +240,21 @@ class Watch:
         self._n = n
 
     def check(self, new: Scores, *, start: int = 0) -> Verdict:
-        """Judge one window."""
+        """Test one window."""
         _need_scores("Watch.check", "new", new)
         self._check_size(len(new))
         return Verdict(
             start=start,
             n=len(new),
-            unknown_rate=self._rate(_count(self._threshold, new), len(new)),
+            unknown_rate=self._rate(self._threshold.rates(new).n_rejected, len(new)),
             knownness=self._distribution(new.known),
             false_alarms=self.false_alarms,
         )
 
     def stream(self, parts: Iterable[Scores], window: int) -> Iterator[Verdict]:
-        """Judge a stream in windows of equal size, each as soon as it is full.
+        """Test a stream in windows of equal size, each as soon as it is full.
 
-        Samples after the last full window are not judged.
+        Samples after the last full window are not tested.
         """
         self._check_size(_check.positive_int("Watch.stream", "window", window))
         start = 0
@@ -296,17 +300,17 @@ class Watch:
         )
 
     def _check_size(self, n: int) -> None:
-        """Refuse windows so small that nothing in them could give alarm."""
+        """Refuse windows so small that they could never give an alarm."""
         m = self._known.size
-        # Two of all orders of the m + n samples are the most extreme: no overlap.
+        # The smallest p-value: no overlap, as in two of all orders of m + n samples.
         least = log(2) + lgamma(n + 1) + lgamma(m + 1) - lgamma(m + n + 1)
         if least > log(self.false_alarms / 2):
             msg = _check.must(
-                "large enough to give alarm at all",
+                "large enough to give an alarm at all",
                 caller="Watch",
                 name="window",
                 got=f"{n} samples against {m} of the reference",
-                remedy=f"Take longer windows, or more false alarms than "
+                remedy="Use larger windows, or allow more false alarms than "
                 f"{self.false_alarms:g}",
             )
             raise ValueError(msg)
@@ -319,12 +323,8 @@ def _need_scores(caller: str, name: str, value: object) -> None:
         value,
         Scores,
         rule="Scores",
-        remedy="Score your outputs first: rejector.decide(outputs)[1]",
+        remedy="Score your outputs first: rejector.score(outputs)",
     )
-
-
-def _count(threshold: Threshold, scores: Scores) -> int:
-    return int(np.count_nonzero(threshold.decide(scores) == UNKNOWN))
 
 
 def _plain(value: Any) -> Any:
@@ -333,7 +333,7 @@ def _plain(value: Any) -> Any:
 
 
 def _median(known: NDArray[np.float64]) -> float:
-    # One of the data, not a mean of two: inf - inf is no number.
+    # One of the scores, not a mean of two: inf - inf is not a number.
     return float(np.quantile(known, 0.5, method="higher"))
 
 
@@ -342,5 +342,5 @@ def _rows(scores: Scores, first: int, last: int | None) -> Scores:
 
 
 def _bare(scores: Scores) -> Scores:
-    """Leave groups and class counts behind, which parts of a stream need not share."""
+    """Drop groups and class counts: parts of a stream may differ in them."""
     return Scores(labels=scores.labels, predicted=scores.predicted, known=scores.known)

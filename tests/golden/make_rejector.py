@@ -40,14 +40,14 @@ def main() -> None:
     folder = Path(__file__).with_name(f"rejector-{_artefact.SCHEMA}")
     rejector.save(folder / "rejector")
     new = drawn(40)
-    decisions, scores = rejector.decide(new)
+    decided = rejector.decide(new)
     _io.write_npz(
         folder / "expected.npz",
         {
             "logits": new.logits,
             "features": new.features,
-            "decisions": decisions,
-            "known": scores.known,
+            "decisions": decided.labels,
+            "known": decided.scores.known,
             "typical": rejector.typical(new),
         },
     )

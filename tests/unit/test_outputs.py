@@ -1,6 +1,7 @@
 """Outputs keep library and device, are checked once, and open without reading."""
 
 import json
+import pickle
 
 import array_api_strict
 import numpy as np
@@ -46,6 +47,75 @@ def test_nan_is_found_and_its_row_named():
     logits[2, 1] = np.nan
     with pytest.raises(ValueError, match=r"logits must be free of NaN.*first in row 2"):
         Outputs(logits=logits)
+
+
+def arrays():
+    return {
+        "logits": LOGITS.copy(),
+        "features": FEATURES.copy(),
+        "labels": np.array([0, 1, 2, -1]),
+        "groups": np.array(["a", "b", "c", "d"]),
+        "ids": np.arange(4),
+        "weight": np.ones((3, 2), np.float32),
+        "bias": np.ones(3, np.float32),
+    }
+
+
+@pytest.mark.parametrize("name", list(arrays()))
+def test_changing_the_callers_array_changes_no_outputs(name):
+    given = arrays()
+    outputs = Outputs(**given)
+    before = getattr(outputs, name).copy()
+    given[name][:] = given[name].ravel()[0]
+    if name in {"weight", "bias"}:
+        given[name][:] = np.nan
+    np.testing.assert_array_equal(getattr(outputs, name), before)
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(outputs, name)[0] = 0
+
+
+def test_changing_the_base_of_a_view_changes_no_outputs():
+    base = np.concatenate([LOGITS, LOGITS])
+    view = base[:4]
+    view.flags.writeable = False  # read-only itself, but its base is not
+    outputs = Outputs(logits=view)
+    base[:] = np.nan
+    np.testing.assert_array_equal(outputs.logits, LOGITS)
+
+
+def test_labels_of_a_tensor_are_owned():
+    labels = torch.tensor([0, 1, 2, -1])
+    outputs = Outputs(logits=torch.asarray(LOGITS), labels=labels)
+    labels[:] = 0
+    assert outputs.labels.tolist() == [0, 1, 2, -1]
+
+
+def test_memory_that_nobody_can_change_is_not_copied():
+    outputs = Outputs(**arrays())
+    again = Outputs(**{name: getattr(outputs, name) for name in arrays()})
+    for part in (again, outputs.take(slice(0, 2))):
+        for name in arrays():
+            assert np.shares_memory(getattr(part, name), getattr(outputs, name))
+    taken = outputs.take([0, 2])
+    with pytest.raises(ValueError, match="read-only"):
+        taken.logits[0] = 0
+
+
+def test_a_pickled_copy_cannot_be_changed_either():
+    again = pickle.loads(pickle.dumps(Outputs(**arrays())))  # noqa: S301  # our own
+    for name, array in arrays().items():
+        np.testing.assert_array_equal(getattr(again, name), array)
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(again, name)[0] = 0
+
+
+def test_memory_maps_and_tensors_stay_views(tmp_path):
+    np.save(tmp_path / "logits.npy", LOGITS)
+    mapped = np.load(tmp_path / "logits.npy", mmap_mode="r+")
+    assert np.shares_memory(Outputs(logits=mapped).logits, mapped)
+    assert mapped.flags.writeable  # the caller's map is left as it is
+    tensor = torch.asarray(LOGITS)
+    assert Outputs(logits=tensor).logits is tensor
 
 
 @pytest.mark.parametrize("make", [np.asarray, torch.asarray, array_api_strict.asarray])

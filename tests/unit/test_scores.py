@@ -1,9 +1,13 @@
 """Scores are checked once, with errors that teach, and survive files bit for bit."""
 
+import copy
+import pickle
+import tracemalloc
+
 import numpy as np
 import pytest
 
-from openset import ArtefactError, Scores, UndefinedMetricError
+from openset import ArtefactError, Scores, UndefinedMetricError, metrics
 from openset.scores import need_known
 
 GOOD = {"labels": [0, 1, -1], "predicted": [0, 1, 1], "known": [0.9, 1 / 3, -np.inf]}
@@ -43,6 +47,95 @@ def test_scores_are_frozen_and_their_arrays_read_only():
     with pytest.raises(ValueError, match="read-only"):
         scores.known[0] = 1
     known[0] = 0.8  # the caller's own array stays writable
+    for name in ("is_unknown", "is_correct", "classes"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(scores, name)[0] = 1
+
+
+def columns(n=4):
+    return {
+        "labels": np.array([0, 1, 1, -1] * (n // 4)),
+        "predicted": np.array([0, 1, 0, 1] * (n // 4)),
+        "known": np.array([0.9, 0.7, 0.4, 0.2] * (n // 4)),
+        "groups": np.array(["a", "b", "c", "d"] * (n // 4)),
+    }
+
+
+@pytest.mark.parametrize("name", ["labels", "predicted", "known", "groups"])
+def test_changing_the_callers_array_changes_no_scores(name):
+    given = columns()
+    scores = Scores(**given)
+    before = getattr(scores, name).copy()
+    given[name][:] = given[name][::-1].copy()
+    assert (getattr(scores, name) == before).all()
+    if name == "known":
+        given[name][:] = np.nan
+        assert metrics.auroc(scores) == 1.0  # that of the scores as they were given
+
+
+@pytest.mark.parametrize("name", ["labels", "predicted", "known", "groups"])
+def test_changing_the_base_of_a_view_changes_no_scores(name):
+    given = columns(8)
+    base = given[name]
+    view = base[::2]
+    view.flags.writeable = False  # read-only itself, but its base is not
+    scores = Scores(**({n: column[:4] for n, column in given.items()} | {name: view}))
+    before = getattr(scores, name).copy()
+    base[:] = base[::-1].copy()
+    assert (getattr(scores, name) == before).all()
+
+
+def test_memory_that_nobody_can_change_is_not_copied():
+    given = columns()
+    for column in given.values():
+        column.flags.writeable = False
+    scores = Scores(**given)
+    again = Scores(**{n: getattr(scores, n) for n in given})
+    part = scores.take(slice(1, 3))
+    for name, column in given.items():
+        assert np.shares_memory(getattr(scores, name), column)
+        assert np.shares_memory(getattr(again, name), column)
+        assert np.shares_memory(getattr(part, name), column)
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            getattr(scores, name).flags.writeable = True
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda s: pickle.loads(pickle.dumps(s))],  # noqa: S301
+)
+def test_copies_cannot_be_changed_either(copied):
+    scores = Scores(**columns())
+    assert scores.is_unknown.any()  # computed before, copied as well
+    again = copied(scores)
+    for name in (*columns(), "is_unknown"):
+        assert (getattr(again, name) == getattr(scores, name)).all()
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(again, name)[0] = getattr(again, name)[1]
+
+
+def test_a_memory_map_stays_a_view_of_its_file(tmp_path):
+    np.save(tmp_path / "known.npy", np.array([0.9, 0.7, 0.4, 0.2]))
+    known = np.load(tmp_path / "known.npy", mmap_mode="r+")
+    scores = Scores(**(columns() | {"known": known}))
+    assert np.shares_memory(scores.known, known)
+    assert known.flags.writeable  # the caller's map is left as it is
+    with pytest.raises(ValueError, match="read-only"):
+        scores.known[0] = 1
+
+
+def test_scores_made_of_scores_copy_no_column_twice():
+    scores = Scores(**columns(4000))
+    n_bytes = sum(getattr(scores, n).nbytes for n in columns())
+    rows = np.arange(4000)[::-1].copy()
+    for make in (lambda: scores.take(rows), lambda: Scores.concat([scores])):
+        make()  # what is computed once and kept is not counted
+        tracemalloc.start()
+        kept = make()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(kept) == 4000
+        assert n_bytes <= peak < 1.5 * n_bytes
 
 
 def test_scores_are_keyword_only():

@@ -92,7 +92,7 @@ def test_the_reference_is_its_knowns_or_all_of_it(rng):
     traffic = Scores.concat([known, unknown])
     assert not Watch(cut_at(1.5), mixed, against="all").check(traffic).is_alarm
     assert Watch(cut_at(1.5), mixed).check(traffic).is_alarm
-    with pytest.raises(ValueError, match="Use against='all' if they are traffic"):
+    with pytest.raises(ValueError, match="Use against='all' if they are samples"):
         Watch(cut_at(1.5), scores_of(unknown.known, label=-1))
 
 
@@ -147,7 +147,7 @@ def test_windows_that_could_never_give_alarm_are_refused(rng):
     with pytest.raises(ValueError, match="1 samples against 20 of the reference"):
         list(watch.stream([], 1))
     # 2 / C(22, 2) = 0.0087 > 0.005, 2 / C(23, 3) = 0.0011
-    with pytest.raises(ValueError, match=r"or more false alarms than 0\.01"):
+    with pytest.raises(ValueError, match=r"or allow more false alarms than 0\.01"):
         watch.check(scores_of([9.0, 9.0]))
     assert watch.check(scores_of([9.0, 8.0, 7.0])).is_alarm
 
@@ -225,7 +225,7 @@ def test_bad_options_are_refused(options):
 def test_what_is_no_score_is_refused_with_the_way_to_one(rng):
     known = rng.normal(size=200)
     rejector, outputs = remembering(known), Outputs(logits=known[:, None])
-    with pytest.raises(TypeError, match=r"Watch: reference must be Scores, .*\.decide"):
+    with pytest.raises(TypeError, match=r"Watch: reference must be Scores, .*\.score"):
         Watch(rejector.threshold, outputs)
     with pytest.raises(TypeError, match="Watch: threshold must be a Threshold, got fl"):
         Watch(0.5, scores_of(known))

@@ -13,7 +13,7 @@ REJECTOR = Rejector.calibrate(
 CASES = {
     "unfitted detector": (
         lambda: Rejector.calibrate(detectors.MSP(), known=OUTPUTS),
-        "Rejector.calibrate: fitted must be a fitted detector, or a choice, got MSP. "
+        "Rejector.calibrate: fitted must be a fitted detector, or a Choice, got MSP. "
         "Fit it first",
     ),
     "unfitted detectors": (
@@ -73,11 +73,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", thresholds.OBJECTIVES)
+@pytest.mark.parametrize("name", thresholds.objectives())
 def test_every_objective_asks_for_scores(name):
     message = rf"thresholds\.{name}: scores must be Scores, got ndarray. Score your"
     with pytest.raises(TypeError, match=message):
-        thresholds.OBJECTIVES[name](np.eye(4))
+        getattr(thresholds, name)(np.eye(4))
 
 
 @pytest.mark.parametrize("name", CASES)

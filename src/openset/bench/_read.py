@@ -9,7 +9,15 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from openset import _check, _plugins, datasets, detectors, metrics, protocols
+from openset import (
+    _check,
+    _plugins,
+    datasets,
+    detectors,
+    metrics,
+    protocols,
+    thresholds,
+)
 from openset.bench._study import (
     DATA_KEYS,
     PUBLISHED,
@@ -23,8 +31,7 @@ from openset.bench._study import (
     Study,
 )
 from openset.checks import TUNED_ON
-from openset.selection import KINDS
-from openset.thresholds import OBJECTIVES
+from openset.selection import SYNTHETIC_KINDS
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
@@ -257,7 +264,7 @@ def _check_published(name: str, path: str, study: Study) -> None:
         )
         raise ValueError(msg)
     wanted = study.calibrate
-    if wanted is not None and wanted.surrogate in KINDS:
+    if wanted is not None and wanted.surrogate in SYNTHETIC_KINDS:
         msg = (
             f"{name}: calibrate.surrogate must be 'protocol' or 'none' with the "
             f"detector {PUBLISHED!r}, got {wanted.surrogate!r}. Made-up features went "
@@ -276,9 +283,9 @@ def _check_seeds(name: str, study: Study) -> None:
 def _check_calibrate(name: str, study: Study) -> None:
     if study.calibrate is None:
         return
-    objectives, kinds = list(OBJECTIVES), ["protocol", "none", *KINDS]
+    kinds = ["protocol", "none", *SYNTHETIC_KINDS]
     objective, surrogate = study.calibrate.objective, study.calibrate.surrogate
-    _check.one_of(name, "calibrate.objective", objective, objectives)
+    _check.one_of(name, "calibrate.objective", objective, thresholds.objectives())
     _check.one_of(name, "calibrate.surrogate", surrogate, kinds)
     if surrogate != "protocol":
         return
@@ -286,7 +293,7 @@ def _check_calibrate(name: str, study: Study) -> None:
         if isinstance(entry, Holdout | Outlier | PublishedSplits) or (
             isinstance(entry, NamedClasses) and not entry.surrogate
         ):
-            made_up = ", ".join(map(repr, KINDS))
+            made_up = ", ".join(map(repr, SYNTHETIC_KINDS))
             msg = (
                 f"{name}: calibrate.surrogate must be made up ({made_up}) or 'none' "
                 f"where protocols[{i}] has no surrogate classes, got 'protocol'. Or "

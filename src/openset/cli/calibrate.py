@@ -39,7 +39,7 @@ openset calibrate --train train.npz --known val.npz --objective conformal \\
 
 _USUAL = ("postmax",)
 _COMPARED = ("osa", "worst_group")
-_TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "level"}
+_TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "error_rate"}
 _SEEN = 0.3  # share of samples that is no accident
 _COSTS = ("missed_unknown", "false_unknown", "confusion")
 
@@ -61,20 +61,20 @@ def command(
         typer.Option(
             "--detector",
             "-d",
-            help="A detector (knn, or knn:k=5), by default postmax; several: the best "
-            "on left-out groups of the surrogate is chosen.",
+            help="A detector (knn, or knn:k=5), by default postmax. Of several, the "
+            "one that does best on left-out groups of the surrogate is chosen.",
         ),
     ] = None,
     surrogate: Annotated[
         list[str] | None,
         typer.Option(
-            help="Outputs of unknowns (with groups, if you can), or mixup, noise, "
-            "left-out to make them from the known ones. May be repeated."
+            help="Outputs of unknowns (with groups, if you can); or mixup, noise or "
+            "left-out to make them from the known samples. May be repeated."
         ),
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help=f"One of {', '.join(thresholds.OBJECTIVES)}; default osa."),
+        typer.Option(help=f"One of {', '.join(thresholds.objectives())}; default osa."),
     ] = None,
     alpha: Annotated[
         float | None,
@@ -85,7 +85,10 @@ def command(
     ] = None,
     target: Annotated[
         float | None,
-        typer.Option(help="The rate for at_fpr, at_tpr and conformal."),
+        typer.Option(
+            help="The rate: of accepted unknowns for at_fpr, of accepted knowns for "
+            "at_tpr, of rejected knowns for conformal."
+        ),
     ] = None,
     missed_unknown: Annotated[
         float | None,
@@ -102,17 +105,17 @@ def command(
     cost_matrix: Annotated[
         Path | None,
         typer.Option(
-            help="For by_cost, instead of the three: a .csv or .npy with the cost of "
-            "deciding column where row is true, unknown last.",
+            help="For by_cost, instead of the three costs: a .csv or .npy with a row "
+            "per true class and a column per decision, unknown last.",
         ),
     ] = None,
     test: Annotated[
         Path | None,
-        typer.Option(help="Labelled test outputs: print what is reached on them."),
+        typer.Option(help="Labelled test outputs: print the results on them."),
     ] = None,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
-    # What is wrong is said before the work that would be lost.
+    # Errors are reported before the work that they would waste.
     check_free(out, caller="openset calibrate", name="--out")
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
@@ -139,7 +142,7 @@ def command(
             progress=True,
         )
         _print_choice(source, aims=objective not in {None, *_COMPARED, "by_cost"})
-    elif (objective or "osa") not in thresholds.KNOWNS_ALONE:
+    elif (objective or "osa") in thresholds.objectives(needs_unknowns=True):
         _need_surrogate(sets, f"for --objective {objective or 'osa'}")
     rejector = Rejector.calibrate(
         source,
@@ -172,11 +175,11 @@ def _options(objective: str | None, target: float | None) -> dict[str, Any]:
 def _costs(
     objective: str | None, costs: dict[str, float | None], matrix: Path | None
 ) -> dict[str, Any]:
-    """Return what `by_cost` is to be told."""
+    """Return the options of `by_cost`."""
     given: dict[str, Any] = {n: cost for n, cost in costs.items() if cost is not None}
     if matrix is not None and given:
         names = ", ".join("--" + name.replace("_", "-") for name in given)
-        msg = f"openset calibrate: --cost-matrix stands instead of {names}"
+        msg = f"openset calibrate: --cost-matrix replaces {names}: give one of them"
         raise typer.BadParameter(msg)
     if matrix is not None:
         given["cost_matrix"] = _matrix(matrix)
@@ -201,13 +204,13 @@ def _matrix(path: Path) -> NDArray[Any]:
 
 
 def _compare_rows(train: Path, training: Outputs, known: Path, held: Outputs) -> None:
-    """Say so if the detector has seen the samples its threshold is chosen on."""
+    """Warn if the threshold is to be chosen on samples the detector was fitted on."""
     share = np.isin(_rows(held), _rows(training)).mean()
     if share > _SEEN:
         ERRORS.print(
             f"[yellow]{share:.0%} of the samples of {escape(str(known))} are in "
             f"{escape(str(train))}[/yellow]: a threshold chosen on what the detector "
-            "was fitted on looks better than it is. Hold samples out.",
+            "was fitted on looks better than it is. Use samples held out of training.",
             highlight=False,
         )
 
@@ -224,7 +227,8 @@ def _need_surrogate(sets: list[Outputs], what: str) -> None:
         msg = (
             f"openset calibrate: --surrogate must be given {what}, got none. Give "
             "outputs of unknowns, or mixup, noise, left-out; or use --objective "
-            f"{' or '.join(thresholds.KNOWNS_ALONE)} with one detector"
+            f"{' or '.join(thresholds.objectives(needs_unknowns=False))} with one "
+            "detector"
         )
         raise ValueError(msg)
 
@@ -244,14 +248,15 @@ def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:
         sets.append(_grouped(validation.take(labels == UNKNOWN), known.stem))
         validation = validation.take(labels != UNKNOWN)
     for name in surrogates:
-        if name in selection.KINDS:
+        if name in selection.SYNTHETIC_KINDS:
             sets.append(selection.synthetic(validation, name))
         elif Path(name).exists():
             sets.append(_grouped(Outputs.load(name), Path(name).stem))
         else:
             msg = (
                 f"openset calibrate: --surrogate must be a file, a folder or one of "
-                f"{', '.join(selection.KINDS)}, got {name}, which does not exist"
+                f"{', '.join(selection.SYNTHETIC_KINDS)}, got {name}, which does not "
+                "exist"
             )
             raise FileNotFoundError(msg)
     return validation, sets
@@ -295,14 +300,14 @@ def _print_choice(choice: Choice, *, aims: bool) -> None:
     OUT.print(table)
     if choice.is_combined:
         OUT.print(
-            "Combinations are held against the row 'choosing one': the best of many "
-            "values looks better than it is.",
+            "The gain of a combination is measured against the row 'choosing one': the "
+            "best single detector looks better than it is, as the best of many.",
             style="dim",
         )
     if aims:
         OUT.print(
-            f"Thresholds are those of {choice.objective}; detectors are compared by "
-            "open-set accuracy all the same.",
+            f"Thresholds are chosen by {choice.objective}; detectors are compared by "
+            "open-set accuracy.",
             style="dim",
         )
     OUT.print(f"chosen: {choice}\n", highlight=False)
@@ -352,15 +357,15 @@ def _print_test(rejector: Rejector, test: Outputs, alpha: float | None) -> None:
     if (labels == UNKNOWN).any() and (labels != UNKNOWN).any():
         _print_operation(rejector.operate(test, alpha=alpha))
         return
-    decisions, scores = rejector.decide(test)
+    scores = rejector.score(test)
     rejector.threshold.check_disjoint(scores, caller="openset calibrate")
-    rejected = (decisions == UNKNOWN).mean()
-    said = f"{rejected:.1%} of {len(test)} unknown samples rejected"
-    if (labels != UNKNOWN).any():
-        right = (decisions == labels).mean()
+    rates = rejector.threshold.rates(scores)
+    if rates.n_unknown:
+        said = f"{rates.urr:.1%} of {len(test)} unknown samples rejected"
+    else:
         said = (
-            f"{1 - rejected:.1%} of {len(test)} known samples accepted, {right:.1%} "
-            "accepted and given their class"
+            f"{rates.tpr:.1%} of {len(test)} known samples accepted, {rates.ccr:.1%} "
+            "accepted with the right class"
         )
     OUT.print(f"On the test data: {said}", highlight=False)
 
@@ -370,12 +375,12 @@ def _print_cost(
 ) -> None:
     scores = rejector.fitted.score(test)
     if not (scores.n_known and scores.n_unknown):
-        alpha = None  # one side is all there is
+        alpha = None  # without both sides there is nothing to weigh
     paid = thresholds.cost(scores, rejector.threshold, alpha=alpha, **prices)
     said = f"Cost of a decision on the test data: {paid:.4g}"
     if scores.n_known and scores.n_unknown:
         least = thresholds.by_cost(scores, alpha=alpha, **prices).rate.value
-        said += f" (of the best threshold in hindsight: {least:.4g})"
+        said += f" (with the best threshold for these samples: {least:.4g})"
     OUT.print(said, highlight=False)
 
 

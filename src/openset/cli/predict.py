@@ -16,7 +16,7 @@ from openset.cli._detector_options import Plugins
 from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 from openset.outputs import Outputs
-from openset.rejector import Rejector
+from openset.rejector import Decisions, Rejector
 from openset.scores import Scores
 
 EPILOG = """[bold]Examples[/bold]
@@ -54,11 +54,12 @@ def command(
         )
     opened, outputs = Rejector.load(rejector, plugins=plugin or ()), Outputs.load(new)
     with _io.naming(new):
-        decisions, scores = opened.decide(outputs)
+        decisions = opened.decide(outputs)
+    scores = decisions.scores
     if out is not None:
         if out.suffix == ".npz":
             arrays: dict[str, NDArray[Any]] = {
-                "decisions": decisions,
+                "decisions": decisions.labels,
                 "predicted": scores.predicted,
                 "known": scores.known,
                 "margin": _margin(opened, scores),
@@ -66,13 +67,13 @@ def command(
             arrays |= _named(scores, outputs.ids)
             _io.write_npz(out, arrays)
         else:
-            text = _csv(opened, decisions, scores, outputs.ids)
+            text = _csv(opened, decisions, outputs.ids)
             _io.write(out, lambda stream: stream.write(text.encode()))
         OUT.print(f"wrote {out}", highlight=False)
     elif as_csv:
-        typer.echo(_csv(opened, decisions, scores, outputs.ids), nl=False)
+        typer.echo(_csv(opened, decisions, outputs.ids), nl=False)
     else:
-        _print(opened, decisions, scores, outputs.ids)
+        _print(opened, decisions, outputs.ids)
 
 
 def _margin(rejector: Rejector, scores: Scores) -> NDArray[np.float64]:
@@ -88,20 +89,16 @@ def _named(scores: Scores, ids: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
-def _csv(
-    rejector: Rejector,
-    decisions: NDArray[np.int64],
-    scores: Scores,
-    ids: NDArray[Any] | None,
-) -> str:
+def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> str:
+    scores = decisions.scores
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     header = ["row", "decision", "name", "predicted", "known", "margin"]
     named = _named(scores, ids)
     writer.writerow([*header, *named])
-    names = {int(c): rejector.name_of(int(c)) for c in np.unique(decisions)}
+    names = {int(c): rejector.name_of(int(c)) for c in np.unique(decisions.labels)}
     columns = zip(
-        decisions.tolist(),
+        decisions.labels.tolist(),
         scores.predicted.tolist(),
         scores.known.tolist(),
         _margin(rejector, scores).tolist(),
@@ -115,16 +112,11 @@ def _csv(
     return text.getvalue()
 
 
-def _print(
-    rejector: Rejector,
-    decisions: NDArray[np.int64],
-    scores: Scores,
-    ids: NDArray[Any] | None,
-) -> None:
-    n_unknown = int(np.count_nonzero(decisions == UNKNOWN))
+def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> None:
+    scores, labels = decisions.scores, decisions.labels
     title = (
-        f"{n_unknown} of {decisions.size} samples unknown "
-        f"({n_unknown / decisions.size:.1%})"
+        f"{decisions.n_rejected} of {len(decisions)} samples unknown "
+        f"({decisions.n_rejected / len(decisions):.1%})"
     )
     table = plain_table(title)
     named = _named(scores, ids)
@@ -134,16 +126,16 @@ def _print(
         else:
             table.add_column(column, justify="right", no_wrap=True)
     margin = _margin(rejector, scores)
-    for row in range(min(_SHOWN, decisions.size)):
+    for row in range(min(_SHOWN, len(decisions))):
         table.add_row(
             str(row),
             *(escape(str(column[row])) for column in named.values()),
-            str(decisions[row]),
-            escape(rejector.name_of(int(decisions[row]))),
+            str(labels[row]),
+            escape(rejector.name_of(int(labels[row]))),
             f"{scores.known[row]:.4g}",
             f"{margin[row]:+.4g}",
-            style="yellow" if decisions[row] == UNKNOWN else None,
+            style="yellow" if labels[row] == UNKNOWN else None,
         )
     OUT.print(table)
-    if decisions.size > _SHOWN:
-        OUT.print(f"... and {decisions.size - _SHOWN} more: use --csv or --out")
+    if len(decisions) > _SHOWN:
+        OUT.print(f"... and {len(decisions) - _SHOWN} more: use --csv or --out")

@@ -137,7 +137,7 @@ def _scores(rejector: Rejector, path: Path) -> Scores:
         return Scores.load(path)
     outputs = Outputs.load(path)
     with _io.naming(path):
-        return rejector.decide(outputs)[1]
+        return rejector.score(outputs)
 
 
 def _holds_scores(path: Path) -> bool:

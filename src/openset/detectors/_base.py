@@ -470,7 +470,9 @@ def need_fitted(caller: str, values: Any) -> list[Fitted]:
 def _column(parts: list[Array], dtype: type) -> NDArray[Any]:
     """Put the batches' parts together, then bring them to NumPy at once."""
     whole = parts[0] if len(parts) == 1 else _xp.array_namespace(*parts).concat(parts)
-    return _xp.to_numpy(whole).astype(dtype, copy=False)
+    column: NDArray[Any] = _xp.to_numpy(whole).astype(dtype, copy=False)
+    # Made here: read-only, it is not copied again by every `Scores` that takes it.
+    return _check.frozen(column) if column.base is None else column
 
 
 def _own_classes(one: Fitted, state: State, batch: Batch) -> Array:

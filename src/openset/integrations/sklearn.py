@@ -36,7 +36,7 @@ from openset.integrations.sklearn_outputs import (
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
-from openset.thresholds import Span, Threshold
+from openset.thresholds import Threshold
 
 __all__ = ["OpenSetClassifier"]
 
@@ -349,7 +349,7 @@ class OpenSetClassifier(
         if (
             scores.n_unknown == 0
             and isinstance(objective, str)
-            and objective not in thresholds.KNOWNS_ALONE
+            and objective in thresholds.objectives(needs_unknowns=True)
         ):
             options = {}
 
@@ -373,7 +373,8 @@ class OpenSetClassifier(
         # All means all: the classifier fitted last may know a sample less well than
         # the one that had not seen it.
         least = min(threshold.value, float(own.known.min()))
-        return replace(threshold, value=least, interval=Span(-np.inf, least))
+        interval = threshold.interval._replace(low=-np.inf, high=least)
+        return replace(threshold, value=least, interval=interval)
 
     def _outputs_of(self, X: Any) -> Outputs:
         check_is_fitted(self)

@@ -9,8 +9,7 @@ from openset import _check, _io
 from openset._types import UNKNOWN
 from openset.detectors import Batch, Detector
 from openset.outputs import Outputs
-from openset.rejector import Rejector
-from openset.rejector._rejector import need_rejector
+from openset.rejector import Rejector, need_rejector
 from openset.train.networks import last_layer
 
 with _io.importing("openset.integrations.torch", "torch"):

@@ -128,7 +128,7 @@ class _OpenSetMetric(Metric):
         )
 
     def _result(self, value: Any) -> Tensor:
-        return torch.as_tensor(value, dtype=torch.float64, device=self.device)
+        return torch.tensor(value, dtype=torch.float64, device=self.device)
 
 
 def _column(state: list[Tensor] | Tensor) -> Tensor:

@@ -29,6 +29,7 @@ from openset.metrics._nacc import normalized_accuracy
 from openset.metrics._openauc import openauc, partial_openauc
 from openset.metrics._osa import OSACurve, ccr, oosa, osa, osa_curve, osa_optimum, urr
 from openset.metrics._oscr import OSCRCurve, ccr_at_fpr, oscr_curve
+from openset.metrics._rates import Rates
 from openset.metrics._registry import Metric, get, names, register, sections, table
 from openset.metrics._sweep import Sweep, sweep
 from openset.metrics._youden import youden
@@ -41,6 +42,7 @@ __all__ = [
     "Metric",
     "OSACurve",
     "OSCRCurve",
+    "Rates",
     "Sweep",
     "acc_plus_auroc",
     "acc_times_auroc",

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset._types import UndefinedMetricError
 from openset.metrics._class_counts import ClassCounts
 from openset.metrics._ranking_counts import (
     Floats,
@@ -18,6 +17,7 @@ from openset.metrics._ranking_counts import (
     best_level,
     both_sides,
 )
+from openset.metrics._rates import Rates
 from openset.metrics._registry import UNIT, Metric, best, register
 from openset.scores import Scores, need_both_sides, need_known, need_scores
 
@@ -35,8 +35,7 @@ def ccr(scores: Scores, threshold: float) -> float:
     """
     threshold = _check.threshold("ccr", threshold)
     need_known("ccr", scores)
-    hits = np.count_nonzero(scores.is_correct & (scores.known >= threshold))
-    return float(hits / scores.n_known)
+    return Rates.at(scores, threshold).ccr
 
 
 def urr(scores: Scores, threshold: float) -> float:
@@ -51,11 +50,7 @@ def urr(scores: Scores, threshold: float) -> float:
     """
     threshold = _check.threshold("urr", threshold)
     need_scores("urr", scores)
-    if scores.n_unknown == 0:
-        msg = "urr: undefined without unknown samples, got 0 unknown (label -1)"
-        raise UndefinedMetricError(msg)
-    rejected = np.count_nonzero(scores.is_unknown & (scores.known < threshold))
-    return float(rejected / scores.n_unknown)
+    return Rates.at(scores, threshold).urr
 
 
 def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> float:
@@ -87,9 +82,8 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
     threshold = _check.threshold("osa", threshold)
     need_both_sides("osa", scores)
     weight = _alpha("osa", alpha, scores.n_known, scores.n_unknown)
-    return float(
-        weight * ccr(scores, threshold) + (1 - weight) * urr(scores, threshold)
-    )
+    rates = Rates.at(scores, threshold)
+    return float(weight * rates.ccr + (1 - weight) * rates.urr)
 
 
 @dataclass(frozen=True, eq=False)

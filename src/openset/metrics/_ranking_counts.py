@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from openset.metrics._rates import Rates
 from openset.scores import Scores, need_both_sides
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -62,8 +64,51 @@ class RankingCounts:
         """What several metrics share, added up when first asked for."""
         return _added_up(self)
 
+    def level(self, threshold: float) -> int:
+        """Return the entry whose samples a threshold accepts."""
+        ascending = self.values[::-1]
+        below = int(np.searchsorted(ascending, threshold, side="left"))
+        return self.values.size - below - 1
+
+    def ascending(self, side: Literal["known", "unknown"], places: ArrayLike) -> Floats:
+        """Return the scores of one side at these places, the smallest at place 0."""
+        counts = self.known if side == "known" else self.unknown
+        from_above = counts[-1] - 1 - np.asarray(places).astype(counts.dtype)
+        return self.values[np.searchsorted(counts, from_above, side="right")]
+
+    def rates(self, threshold: float) -> Rates:
+        """Read off the decisions of a threshold, without looking at the samples."""
+        at = self.level(threshold)
+        return Rates(
+            n_known=self.n_known,
+            n_unknown=self.n_unknown,
+            n_correct=int(self.correct[-1]),
+            n_accepted_known=int(self.known[at]),
+            n_accepted_correct=int(self.correct[at]),
+            n_rejected_unknown=self.n_unknown - int(self.unknown[at]),
+        )
+
+
+# Scores never change, so neither do their counts. They are kept only as long as
+# somebody uses them: they need almost as much memory as the scores themselves.
+_IN_USE: "WeakKeyDictionary[Scores, ref[RankingCounts]]" = WeakKeyDictionary()
+
 
 def ranking_counts(scores: Scores) -> RankingCounts:
+    """Count the accepted samples at every distinct score.
+
+    Scores are sorted once: while the counts are in use anywhere, another call for the
+    same scores returns the same counts.
+    """
+    in_use = _IN_USE.get(scores)
+    counts = None if in_use is None else in_use()
+    if counts is None:
+        counts = _counted(scores)
+        _IN_USE[scores] = ref(counts)
+    return counts
+
+
+def _counted(scores: Scores) -> RankingCounts:
     """Sort correct, wrong and unknown samples apart, then merge the three runs.
 
     Sorting values and merging sorted runs is several times cheaper than one argsort,
@@ -117,6 +162,8 @@ def _distinct(
         rank, values = rank[is_last], values[is_last]
         correct, unknown = correct[is_last], unknown[is_last]
     rank -= unknown
+    for shared in (values, rank, correct, unknown):
+        shared.flags.writeable = False
     return RankingCounts(values=values, known=rank, correct=correct, unknown=unknown)
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics._openauc import openauc
+from openset.metrics._rates import Rates
 from openset.metrics._registry import get
 from openset.scores import Scores, need_both_sides
 
@@ -96,14 +97,10 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
         after=after,
         openauc_before=openauc(scores),
         openauc_after=openauc(other),
-        found_before=_found(scores, threshold),
-        found_after=_found(other, threshold),
+        found_before=Rates.at(scores, threshold).n_rejected_unknown,
+        found_after=Rates.at(other, threshold).n_rejected_unknown,
         complete=complete,
     )
-
-
-def _found(scores: Scores, threshold: float) -> int:
-    return int(np.count_nonzero(scores.is_unknown & (scores.known < threshold)))
 
 
 def _exchanged(scores: Scores, threshold: float) -> tuple[Scores, bool]:

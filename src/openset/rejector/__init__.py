@@ -1,5 +1,5 @@
 """`Rejector`: a fitted detector with its threshold, ready to be used and saved."""
 
-from openset.rejector._rejector import Explanation, Rejector
+from openset.rejector._rejector import Decisions, Explanation, Rejector, need_rejector
 
-__all__ = ["Explanation", "Rejector"]
+__all__ = ["Decisions", "Explanation", "Rejector", "need_rejector"]

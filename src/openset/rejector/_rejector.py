@@ -1,10 +1,10 @@
-"""`Rejector`: a classifier's outputs to a class, or to "unknown"."""
+"""`Rejector`: decides for each sample on a known class, or on "unknown"."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,25 +12,49 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._types import UNKNOWN, Array
 from openset.detectors import Fitted
+from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.outputs import Outputs, need_outputs
 from openset.rejector import _artefact
 from openset.scores import Scores
-from openset.selection import KINDS, Choice, synthetic_like
+from openset.selection import SYNTHETIC_KINDS, Choice, synthetic
 from openset.thresholds import (
-    KNOWNS_ALONE,
-    OBJECTIVES,
-    Objective,
     Operation,
     Report,
     Threshold,
     choose_by,
+    objectives,
     operate,
     report,
 )
 
 Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
 
-_QUANTILES = 1025  # of the calibration scores, kept to compare later ones with
+_QUANTILES = 1025  # calibration scores kept per side, to compare new ones with
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Decisions about samples, and the scores they are based on.
+
+    `labels` holds the class of each accepted sample and -1 for each rejected one. Of
+    unlabelled outputs, the scores have the label -1 throughout.
+    """
+
+    labels: NDArray[np.int64]
+    scores: Scores
+
+    @property
+    def is_rejected(self) -> NDArray[np.bool_]:
+        """Mask of samples rejected as unknown."""
+        return self.labels == UNKNOWN
+
+    @property
+    def n_rejected(self) -> int:
+        """Number of samples rejected as unknown."""
+        return int(np.count_nonzero(self.is_rejected))
+
+    def __len__(self) -> int:
+        return self.labels.size
 
 
 @dataclass(frozen=True)
@@ -38,8 +62,8 @@ class Explanation:
     """Why one sample was accepted or rejected.
 
     `margin` is knownness minus threshold: accepted iff it is at least 0. `typical` is
-    the share of calibration knowns that are no more known than this sample. `top`
-    holds (class index, name, logit), best first; empty without logits.
+    the share of calibration knowns whose knownness is not above that of this sample.
+    `top` holds (class index, name, logit), best first; empty without logits.
     """
 
     decision: int
@@ -56,8 +80,8 @@ class Explanation:
         sign = ">=" if self.decision != UNKNOWN else "<"
         return (
             f"{verdict}: knownness {self.known:.4g} {sign} threshold "
-            f"{self.threshold:.4g}, as known as {self.typical:.0%} of the calibration "
-            f"knowns; nearest class {self.name}"
+            f"{self.threshold:.4g}, not below {self.typical:.0%} of the calibration "
+            f"knowns; predicted class {self.name}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +90,7 @@ class Explanation:
 
 
 class Rejector:
-    """A fitted detector and the threshold it is cut at.
+    """A fitted detector and the threshold on its scores.
 
     Made by :meth:`calibrate` or :meth:`load`; never changed afterwards.
 
@@ -100,7 +124,7 @@ class Rejector:
         self.report = report
 
     def __getstate__(self) -> dict[str, Any]:
-        # To other processes go the arrays, not the way to read them.
+        # Other processes get the arrays themselves, not a way to read the file.
         arrays = {"_fitted": self.fitted, "_reference": self.reference}
         return {**self.__dict__, **arrays}
 
@@ -119,7 +143,7 @@ class Rejector:
         *,
         known: Outputs,
         surrogate: Outputs | str | Sequence[Outputs | str] | None = None,
-        objective: Objective | None = None,
+        objective: str | Callable[..., Threshold] | None = None,
         alpha: float | None = None,
         batch_size: int | None = None,
         **options: Any,
@@ -129,23 +153,23 @@ class Rejector:
         Parameters
         ----------
         fitted
-            A fitted detector, or what :func:`openset.selection.choose` chose.
+            A fitted detector, or the result of :func:`openset.selection.choose`.
         known
             Labelled outputs the detector was not fitted on. Samples labelled -1 among
             them count as surrogate.
         surrogate
             Outputs of unknowns (labels -1, or none), one set or several; ``"mixup"``,
             ``"noise"`` or ``"left-out"`` makes them from `known`
-            (:func:`openset.selection.synthetic`), and the report says so. Left out
-            for objectives that need knowns only.
+            (:func:`openset.selection.synthetic`), and the report says so. Not needed
+            for ``"at_tpr"`` and ``"conformal"``.
         objective
             Name of a function of :mod:`openset.thresholds` (``"osa"``,
             ``"worst_group"``, ``"per_class"``, ``"by_cost"``, ``"at_fpr"``,
             ``"at_tpr"``, ``"conformal"``), or any function from scores to a threshold.
-            By default that of the choice, else ``"osa"``.
+            By default the objective of the choice, else ``"osa"``.
         alpha
             Weight of the known side, for the objectives that have one. By default that
-            of the choice, else the share of knowns in the calibration data.
+            of the choice, else the share of known samples in the calibration data.
         batch_size
             Samples scored at a time.
         **options
@@ -162,22 +186,23 @@ class Rejector:
             "fitted",
             fitted,
             Fitted,
-            rule="a fitted detector, or a choice",
+            rule="a fitted detector, or a Choice",
             remedy="Fit it first: PostMax().fit(train)",
         )
         scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
         objective = "osa" if objective is None else objective
-        needs_unknowns = objective in OBJECTIVES and objective not in KNOWNS_ALONE
-        if needs_unknowns and not scores.n_unknown:
+        if objective in objectives(needs_unknowns=True) and not scores.n_unknown:
             msg = _check.must(
                 f"given for objective {objective!r}",
                 caller="Rejector.calibrate",
                 name="surrogate",
                 got="none, and no unknowns among known",
                 remedy="Give outputs of unknowns, or 'mixup'; or use an objective that "
-                f"needs knowns alone: {' or '.join(KNOWNS_ALONE)}",
+                f"needs none: {' or '.join(objectives(needs_unknowns=False))}",
             )
             raise ValueError(msg)
+        # The one sort: the objective and the report find these counts in use.
+        counts = ranking_counts(scores)
         threshold = choose_by(
             objective,
             scores,
@@ -189,25 +214,28 @@ class Rejector:
             fitted,
             threshold,
             classes=known.classes,
-            reference=_reference(scores),
+            reference=_reference(counts),
             report=report(scores, threshold),
         )
 
-    def decide(
-        self, outputs: Outputs, *, batch_size: int | None = None
-    ) -> tuple[NDArray[np.int64], Scores]:
-        """Return decisions (class or -1) and the scores they come from, in one pass.
+    def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
+        """Return the detector's scores. Unlabelled samples get the label -1 in them."""
+        need_outputs("Rejector", "outputs", outputs)
+        if outputs.labels is None:
+            # Labels are not used in scoring, only copied to the result.
+            outputs = outputs._with(labels=np.full(len(outputs), UNKNOWN))
+        return self.fitted.score(outputs, batch_size=batch_size)
 
-        Unlabelled outputs get the label -1 in these scores.
-        """
-        scores = self._scores(outputs, batch_size)
-        return self.threshold.decide(scores), scores
+    def decide(self, outputs: Outputs, *, batch_size: int | None = None) -> Decisions:
+        """Return the decisions with the scores they are based on, in one pass."""
+        scores = self.score(outputs, batch_size=batch_size)
+        return Decisions(self.threshold.decide(scores), scores)
 
     def predict(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[np.int64]:
         """Return the class of each sample, or -1 for unknown."""
-        return self.decide(outputs, batch_size=batch_size)[0]
+        return self.decide(outputs, batch_size=batch_size).labels
 
     def known(
         self, outputs: Outputs, *, batch_size: int | None = None
@@ -218,10 +246,10 @@ class Rejector:
     def typical(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[np.float64]:
-        """Return the knownness as a number in [0, 1], comparable over detectors.
+        """Return the knownness on a scale from 0 to 1 that detectors share.
 
-        It is the share of calibration knowns that are at most as known as the sample:
-        for new knowns uniformly spread, for unknowns near 0.
+        It is the share of calibration knowns whose knownness is not above the sample's:
+        uniformly distributed for new knowns, near 0 for unknowns.
         """
         return self._share_below(self.known(outputs, batch_size=batch_size))
 
@@ -249,7 +277,8 @@ class Rejector:
             msg = _check.must(rule, caller="Rejector.explain", name="i", got=i)
             raise ValueError(msg)
         one = outputs.take([i % len(outputs)])
-        decisions, scores = self.decide(one)
+        decided = self.decide(one)
+        scores = decided.scores
         predicted = int(scores.predicted[0])
         known = float(scores.known[0])
         threshold = float(self.threshold.of(scores.predicted)[0])
@@ -261,7 +290,7 @@ class Rejector:
                 (int(c), self.name_of(int(c)), float(logits[c])) for c in order
             )
         return Explanation(
-            decision=int(decisions[0]),
+            decision=int(decided.labels[0]),
             predicted=predicted,
             name=self.name_of(predicted),
             known=known,
@@ -280,10 +309,10 @@ class Rejector:
 
     @cached_property
     def reference(self) -> Reference:
-        """Quantiles of the calibration scores, evenly spaced, smallest first.
+        """Evenly spaced quantiles of the calibration scores, smallest first.
 
-        At most 1025 on each side. Keys ``"known"`` and, if there were unknowns,
-        ``"unknown"``.
+        At most 1025 for the knowns (key ``"known"``) and, if there are unknowns, for
+        those (key ``"unknown"``).
         """
         return self._reference() if callable(self._reference) else self._reference
 
@@ -337,14 +366,6 @@ class Rejector:
             report=opened.report,
         )
 
-    def _scores(self, outputs: Outputs, batch_size: int | None) -> Scores:
-        need_outputs("Rejector", "outputs", outputs)
-        if outputs.labels is None:
-            # Labels only pass through scoring: the label of no class is a safe guest.
-            labels = np.full(len(outputs), UNKNOWN)
-            outputs = outputs._with(labels=labels)
-        return self.fitted.score(outputs, batch_size=batch_size)
-
     def _check_network(self, caller: str, name: str, **got: int | None) -> None:
         """Raise unless a network's `n_classes` and `n_features` are those fitted on."""
         for what, found in got.items():
@@ -365,7 +386,7 @@ class Rejector:
 
 
 def need_rejector(caller: str, value: object) -> None:
-    """Refuse anything but a rejector."""
+    """Raise TypeError unless this is a rejector."""
     _check.instance(
         caller,
         "rejector",
@@ -406,8 +427,8 @@ def _calibration_scores(
 
 def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
     if isinstance(surrogate, str):
-        _check.one_of("Rejector.calibrate", "surrogate", surrogate, KINDS)
-        return synthetic_like(known, surrogate)
+        _check.one_of("Rejector.calibrate", "surrogate", surrogate, SYNTHETIC_KINDS)
+        return synthetic(known, surrogate).like(known)
     need_outputs("Rejector.calibrate", "surrogate", surrogate)
     labels = surrogate.labels
     if labels is None:
@@ -426,7 +447,7 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
 
 
 def _joined(parts: list[Scores]) -> Scores:
-    """Put scores together; a part without groups gets the empty one."""
+    """Put scores together; parts without groups get the empty name, if any has one."""
     if any(part.groups is not None for part in parts):
         parts = [
             part if part.groups is not None else _with_groups(part) for part in parts
@@ -444,15 +465,14 @@ def _with_groups(part: Scores) -> Scores:
     )
 
 
-def _reference(scores: Scores) -> Reference:
-    sides = {"known": ~scores.is_unknown, "unknown": scores.is_unknown}
+def _reference(counts: RankingCounts) -> Reference:
     found: dict[str, NDArray[np.float64]] = {}
-    for side, mask in sides.items():
-        values = scores.known[mask]
-        if values.size:
+    sides: tuple[Literal["known", "unknown"], ...] = ("known", "unknown")
+    for side, n in zip(sides, (counts.n_known, counts.n_unknown), strict=True):
+        if n:
             # Scores of the data, not means of two: ±inf must stay what they are. The
             # places are integers: as shares of 1, some would be rounded to the next.
-            parts = max(min(values.size, _QUANTILES) - 1, 1)
-            steps = np.arange(min(values.size, _QUANTILES))
-            found[side] = np.sort(values)[-(-steps * (values.size - 1) // parts)]
+            parts = max(min(n, _QUANTILES) - 1, 1)
+            steps = np.arange(min(n, _QUANTILES))
+            found[side] = counts.ascending(side, -(-steps * (n - 1) // parts))
     return found

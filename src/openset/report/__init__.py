@@ -5,43 +5,26 @@ Every display has `to_frame()` (its numbers), `plot()` (matplotlib: PNG, SVG, PD
 """
 
 from openset.report._curves import oscr, roc
-from openset.report._display import Brief, Display
+from openset.report._display import Display
 from openset.report._histogram import histogram
 from openset.report._inconsistency import metric_against_unknown_tpr
 from openset.report._learning_curves import learning_curves, sensitivity
 from openset.report._matplotlib import draw
-from openset.report._operating_curves import (
-    OperatingCurve,
-    OperatingCurves,
-    operating_curves,
-    osa_over_urr,
-)
+from openset.report._osa_over_urr import osa_over_urr
 from openset.report._page import render, write
-from openset.report._regions import Regions, confusion_regions
+from openset.report._regions import confusion_regions
 from openset.report._rejection import per_class_rejection
 from openset.report._sweeps import alpha_sweep, surrogate_sweep
-from openset.report.imbalance import (
-    RandomScores,
-    SampleCounts,
-    random_scores,
-    sample_counts,
-)
+from openset.report.imbalance import random_scores, sample_counts
 
 __all__ = [
-    "Brief",
     "Display",
-    "OperatingCurve",
-    "OperatingCurves",
-    "RandomScores",
-    "Regions",
-    "SampleCounts",
     "alpha_sweep",
     "confusion_regions",
     "draw",
     "histogram",
     "learning_curves",
     "metric_against_unknown_tpr",
-    "operating_curves",
     "osa_over_urr",
     "oscr",
     "per_class_rejection",

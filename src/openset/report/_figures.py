@@ -16,7 +16,7 @@ from openset.report._histogram import histogram
 from openset.report._inconsistency import metric_against_unknown_tpr
 from openset.report._leaderboard import Board
 from openset.report._learning_curves import learning_curves, sensitivity
-from openset.report._operating_curves import osa_over_urr
+from openset.report._osa_over_urr import osa_over_urr
 from openset.report._regions import REGIONS, Regions, confusion_regions
 from openset.report._rejection import per_class_rejection
 from openset.report._report_data import Material, Run
@@ -90,8 +90,8 @@ def view(
     figures = [
         _figure(
             oscr(table),
-            "How many knowns are named rightly when so many unknowns get in; the area "
-            "is OpenAUC.",
+            "The share of known samples accepted with the right class, over the share "
+            "of unknown samples accepted; the area is OpenAUC.",
         ),
         _figure(
             roc(table),
@@ -165,11 +165,11 @@ def _operating(pairs: Sequence[tuple[Run, Scores]]) -> Figure:
     alpha = None if len(shares) == 1 else 0.5
     if len(alphas) == 1:  # what the study itself reported with
         alpha = alphas.pop() or alpha
-    curves = osa_over_urr(dict_of(pairs), thresholds=thresholds, alpha=alpha)
+    shown = osa_over_urr(dict_of(pairs), thresholds=thresholds, alpha=alpha)
     text = "The diamond is the oracle: the best threshold for these very samples."
     if thresholds:
         text += " The star is the threshold in use, chosen on other data."
-    return _figure(curves.display(), text)
+    return _figure(shown, text)
 
 
 def dict_of(pairs: Sequence[tuple[Run, Scores]]) -> dict[str, Scores]:
@@ -199,7 +199,7 @@ def _matrix(regions: Regions, run: Run, at: str) -> Matrix:
     names = regions.names("overall")
     matrix, shown = pooled(regions.overall, names)
     meaning = {
-        "inner": "named rightly among the known classes, nobody rejected",
+        "inner": "known samples classified correctly, without rejection",
         "outer": "known told from unknown, whatever the class",
         "halfpoint": "known classes; a rejected known is an error",
         "overall": "known classes and “unknown” as one more class",

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from openset import _check, _io
 from openset.report._chart import Bars, Chart, limits
 from openset.report._display import Display
-from openset.report._operating_curves import OperatingCurves
 from openset.report._regions import REGIONS, Regions
 from openset.report._svg import LIGHT, readable
 from openset.report.imbalance import METRICS, RandomScores, SampleCounts
@@ -26,9 +25,9 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
     Parameters
     ----------
     data
-        `SampleCounts` (figure 1 of the class-imbalance paper), `RandomScores`
-        (figure 2), `Regions` (figures 3 and 4), `OperatingCurves` (figure 1 of the
-        PostMax paper), or any `Display`.
+        What :func:`sample_counts` (figure 1 of the class-imbalance paper),
+        :func:`random_scores` (figure 2) or :func:`confusion_regions` (figures 3 and 4)
+        returned, or any `Display`.
     path
         Also write the figure there: ``.pdf``, ``.svg``, ``.png``.
     """
@@ -36,7 +35,6 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
         SampleCounts: _dots,
         RandomScores: _histograms,
         Regions: _matrices,
-        OperatingCurves: _operation,
         Display: _charts,
     }
     if type(data) not in drawers:
@@ -137,34 +135,6 @@ def _named(axes: Any, matrix: NDArray[Any], names: list[str]) -> None:
         style = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
     axes.set_xticks(places, names, parse_math=False, **style)
     axes.set_yticks(places, names, parse_math=False)
-
-
-def _operation(module: Any, data: OperatingCurves) -> Any:
-    figure = module.Figure(figsize=(6.4, 4.4), layout="constrained")
-    axes = figure.subplots()
-    for i, (name, curve) in enumerate(data.methods.items()):
-        colour = f"C{i}"
-        axes.plot(curve.urr, curve.osa, color=colour, label=name, linewidth=1.2)
-        for point, marker, size in (
-            (curve.best, "D", 45),
-            (curve.operational, "*", 150),
-        ):
-            if point is None:
-                continue
-            axes.scatter(
-                *point, marker=marker, s=size, c=colour, edgecolors="black", zorder=3
-            )
-    axes.scatter([], [], marker="*", s=150, c="white", edgecolors="black",
-                 label="threshold from calibration")  # fmt: skip
-    axes.scatter([], [], marker="D", s=45, c="white", edgecolors="black",
-                 label="best in hindsight")  # fmt: skip
-    axes.set(
-        xlabel="unknown rejection rate",
-        ylabel=f"open-set accuracy, α = {data.alpha:.2f}",
-    )
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize="small", loc="lower center", ncols=2)
-    return figure
 
 
 _SHAPES = {"star": ("*", 150), "diamond": ("D", 45), "dot": ("o", 35)}

@@ -62,16 +62,14 @@ def per_class_rejection(
         for c in np.flatnonzero(support).tolist()
     ]
     if scores.n_unknown:
-        groups = np.full(len(scores), "") if scores.groups is None else scores.groups
-        names, place = np.unique(
-            groups[scores.is_unknown].astype(str), return_inverse=True
-        )
+        groups = scores.unknown_groups
+        names = groups.names if scores.groups is not None else ("unknown",)
         n, out = (
-            np.bincount(chosen, minlength=names.size).tolist()
-            for chosen in (place, place[rejected[scores.is_unknown]])
+            np.bincount(chosen, minlength=len(names)).tolist()
+            for chosen in (groups.index, groups.index[rejected[scores.is_unknown]])
         )
         rows += [
-            _row("unknown", str(name) or "unknown", n[i], out[i])
+            _row("unknown", name or "unknown", n[i], out[i])
             for i, name in enumerate(names)
         ]
     return Display(

@@ -8,7 +8,7 @@ import numpy as np
 from openset import _check
 from openset.report._chart import Chart, Line, Mark
 from openset.report._display import Brief, Display, named, stacked
-from openset.thresholds import Table
+from openset.thresholds.table import Table
 
 _COLUMNS = ("threshold", "ccr", "urr", "oosa", "low", "high", "oracle")
 

@@ -1,23 +1,21 @@
-"""Choosing a detector and an objective, and making unknowns where there are none.
+"""Choosing a detector and an objective, and synthetic unknowns to do it with.
 
 :func:`choose` compares fitted detectors on kinds of unknowns that were left out of the
-calibration. :func:`synthetic` and :func:`leave_classes_out` make unknowns from known
-samples.
+calibration. :func:`synthetic` and :func:`leave_classes_out` make surrogate unknowns
+from known samples.
 """
 
 from openset.selection._choose import Choice, choose
 from openset.selection._surrogate import (
-    KINDS,
+    SYNTHETIC_KINDS,
     leave_classes_out,
     synthetic,
-    synthetic_like,
 )
 
 __all__ = [
-    "KINDS",
+    "SYNTHETIC_KINDS",
     "Choice",
     "choose",
     "leave_classes_out",
     "synthetic",
-    "synthetic_like",
 ]

@@ -1,4 +1,4 @@
-"""What is chosen from: detectors by their scores, and combinations of them."""
+"""The candidates: single detectors, and combinations of their scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,33 +13,34 @@ from openset.detectors import Fitted, score_all
 from openset.detectors.combined import knots_of, rank
 from openset.outputs import Outputs
 from openset.scores import Scores
-from openset.thresholds._groups import by_group, group_of_unknowns
+from openset.thresholds.groups import by_group
 
 Criterion = Literal["both", "mean", "worst"]
 
 RANK, STACKING = "rank average", "stacking"
-"""Names of the two combinations among the candidates."""
+"""The two combinations: average of ranks, and logistic regression on ranks."""
 
 ONE = "choosing one"
-"""Whichever single detector looks best, chosen anew in each turn: what choosing costs.
+"""The single detector that looks best, chosen again in each turn.
 
-The best of many values found in one go looks better than it is; a combination is held
-against this instead.
+The best of many candidates looks better than it is, because it was selected on the same
+samples. Choosing again in each turn removes this bias: combinations are compared with
+this row.
 """
 
-FEW = 3
-"""How many detectors are averaged: of many, the bad ones spoil the average."""
+AVERAGED = 3
+"""How many detectors the rank average uses: the best ones, as bad ones harm it."""
 
 
 def worth(values: Sequence[float] | NDArray[np.float64], by: Criterion) -> float:
-    """Return one number for the accuracies on several kinds of unknowns."""
+    """Summarise the accuracies on several kinds of unknowns in one number."""
     mean, worst = float(np.mean(values)), float(np.min(values))
     return {"mean": mean, "worst": worst, "both": (mean + worst) / 2}[by]
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Detectors that are combined, by their place; what their ranks refer to."""
+    """A weighted sum of ranks: which detectors, their rank tables and weights."""
 
     used: NDArray[np.intp]
     knots: NDArray[np.float64]
@@ -52,7 +53,7 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Scores of all detectors on knowns and unknowns, one column each; how to judge."""
+    """Scores of all detectors on knowns and unknowns, one column per detector."""
 
     names: tuple[str, ...]
     known: NDArray[np.float64]  # (n_known, d)
@@ -65,7 +66,7 @@ class Data:
     alpha: float
     by: Criterion
     known_side: float
-    """The weight of the knowns by which detectors are compared: prices may tilt it."""
+    """Weight of the known side to compare detectors with: `alpha`, or from prices."""
 
     @classmethod
     def of(
@@ -84,7 +85,7 @@ class Data:
                 "labelled samples of known classes",
                 caller=caller,
                 name="known",
-                got="none or unknown ones",
+                got="samples without labels or of unknown classes",
             )
             raise ValueError(msg)
         if surrogate.labels is None:
@@ -101,7 +102,7 @@ class Data:
             list(score_all(named, part, batch_size=batch_size).values())
             for part in (known, surrogate)
         ]
-        groups, place = group_of_unknowns(scored[1][0])
+        groups = scored[1][0].unknown_groups
         return cls(
             names=tuple(named),
             known=np.column_stack([one.known for one in scored[0]]),
@@ -109,8 +110,8 @@ class Data:
             labels=known.labels,
             predicted=np.column_stack([one.predicted for one in scored[0]]),
             predicted_unknown=np.column_stack([one.predicted for one in scored[1]]),
-            groups=groups,
-            place=place,
+            groups=groups.names,
+            place=groups.index,
             alpha=alpha,
             by=by,
             known_side=alpha,
@@ -133,21 +134,21 @@ class Data:
     def combination(
         self, kind: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
     ) -> Mixture:
-        """Make a combination from these rows only."""
+        """Learn a combination from these samples only."""
         able = self._rankable(known, unknown)
         if kind == RANK:
-            used = self.best(FEW, known, unknown, among=able)
+            used = self.best(AVERAGED, known, unknown, among=able)
             weights = np.full(used.size, 1 / used.size)
             return Mixture(used, self._knots(used, known, unknown), weights)
         knots = self._knots(able, known, unknown)
         kept = np.arange(able.size)
         for _ in able:
-            # Who is kept first says the class; a wrongly named known gains nothing by
-            # being accepted, and teaches nothing.
-            namer = able[kept[0]]
-            found = self._taught(able, knots, namer, known, unknown)
+            # The first detector kept gives the predicted class. A known sample that it
+            # classifies wrongly gains nothing by being accepted: it is not learnt from.
+            classifier = able[kept[0]]
+            found = self._taught(able, knots, classifier, known, unknown)
             kept = np.flatnonzero(found)
-            if able[kept[0]] == namer:
+            if able[kept[0]] == classifier:
                 break
         return Mixture(able[kept], knots[kept], found[kept])
 
@@ -155,12 +156,12 @@ class Data:
         self,
         able: NDArray[np.intp],
         knots: NDArray[np.float64],
-        namer: int,
+        classifier: int,
         known: NDArray[np.intp],
         unknown: NDArray[np.intp],
     ) -> NDArray[np.float64]:
-        """Return the weights of stacking."""
-        right = known[self.labels[known] == self.predicted[known, namer]]
+        """Return the weights of stacking, given which detector names the class."""
+        right = known[self.labels[known] == self.predicted[known, classifier]]
         if not right.size:
             return np.full(able.size, 1 / able.size)
         ranks = np.concatenate(
@@ -170,7 +171,7 @@ class Data:
             ]
         )
         is_known = np.repeat([1, 0], [right.size, unknown.size])
-        # Knowns weigh as much as unknowns, and every kind of unknowns the same.
+        # Knowns and unknowns have equal weight, and so have all kinds of unknowns.
         of_group = self.place[unknown]
         kinds = np.unique(of_group).size
         each = 1 / (2 * kinds * np.bincount(of_group)[of_group])
@@ -180,7 +181,7 @@ class Data:
     def _rankable(
         self, known: NDArray[np.intp], unknown: NDArray[np.intp]
     ) -> NDArray[np.intp]:
-        """Return detectors with finite scores on both sides; others have no ranks."""
+        """Return the detectors with finite scores on both sides, which have ranks."""
         is_able = np.isfinite(self.known[known]).any(axis=0)
         is_able &= np.isfinite(self.unknown[unknown]).any(axis=0)
         return np.flatnonzero(is_able)
@@ -192,7 +193,7 @@ class Data:
         unknown: NDArray[np.intp],
         among: NDArray[np.intp] | None = None,
     ) -> NDArray[np.intp]:
-        """Return the detectors that tell these knowns from each kind best."""
+        """Return the detectors that best separate these knowns from each kind."""
         if among is None:
             among = np.arange(len(self.names))
         found = []
@@ -202,7 +203,7 @@ class Data:
             table = by_group("selection.choose", scores, self.known_side)
             found.append(worth(table.osa.max(axis=1), self.by))
         best = among[np.argsort(-np.array(found), kind="stable")[:n]]
-        return np.sort(best)  # the first named one says the class
+        return np.sort(best)  # the first listed gives the predicted class
 
     def _knots(
         self,
@@ -217,13 +218,13 @@ class Data:
     def columns(
         self, candidate: str, known: NDArray[np.intp], unknown: NDArray[np.intp]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-        """Scores of all samples, combinations learnt from these rows only."""
+        """Scores of all samples; a combination is learnt from these samples only."""
         if candidate == ONE:
             candidate = self.names[self.best(1, known, unknown)[0]]
         if candidate in self.names:
             d = self.names.index(candidate)
             return self.known[:, d], self.unknown[:, d], d
-        if not self._rankable(known, unknown).size:  # as good as it gets
+        if not self._rankable(known, unknown).size:  # nothing to combine
             return self.columns(ONE, known, unknown)
         made = self.combination(candidate, known, unknown)
         return made.scores(self.known), made.scores(self.unknown), int(made.used[0])
@@ -236,15 +237,14 @@ class Data:
     ) -> Scores:
         of_known, of_unknown, d = columns
         names = np.array(["", *self.groups])
+        is_of = np.concatenate([np.zeros(known.size, int), self.place[unknown] + 1])
+        labels = [self.labels[known], np.full(unknown.size, UNKNOWN)]
+        predicted = [self.predicted[known, d], self.predicted_unknown[unknown, d]]
         return Scores(
-            labels=np.concatenate([self.labels[known], np.full(unknown.size, UNKNOWN)]),
-            predicted=np.concatenate(
-                [self.predicted[known, d], self.predicted_unknown[unknown, d]]
-            ),
-            known=np.concatenate([of_known[known], of_unknown[unknown]]),
-            groups=names[
-                np.concatenate([np.zeros(known.size, int), self.place[unknown] + 1])
-            ],
+            labels=_check.frozen(np.concatenate(labels)),
+            predicted=_check.frozen(np.concatenate(predicted)),
+            known=_check.frozen(np.concatenate([of_known[known], of_unknown[unknown]])),
+            groups=_check.frozen(names[is_of]),
         )
 
 
@@ -259,8 +259,12 @@ def _stacked(
     is_known: NDArray[np.int64],
     weight: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Logistic weights, none negative: a detector turned upside down fits its noise."""
-    # Half a second, for which a program that never chooses should not wait.
+    """Return the weights of a logistic regression, normalised to sum 1.
+
+    Detectors with a negative weight are removed and the rest is fitted again: a
+    detector used upside down fits noise.
+    """
+    # Takes half a second to import: only when it is needed.
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
     used = np.arange(ranks.shape[1])

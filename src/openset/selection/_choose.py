@@ -1,4 +1,4 @@
-"""Which detector, and how to cut it: judged on a kind of unknowns left out."""
+"""Choosing a detector and an objective, by results on a kind of unknowns left out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,25 +18,26 @@ from openset.selection._candidates import (
     Data,
 )
 from openset.selection._leave_kind_out import ranked, trials_of, turns_of
-from openset.thresholds._cost import Prices
-from openset.thresholds._objectives import OBJECTIVES, check_options
-from openset.thresholds._table import Table
+from openset.thresholds import check_options
+from openset.thresholds import objectives as objective_names
+from openset.thresholds.prices import Prices
+from openset.thresholds.table import Table
 
-_NO_LUCK = 0.15
-"""A combination so far below the best single detector is not taken."""
+_MOST_BELOW = 0.15
+"""A combination this far below the best single detector is not chosen."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The detector and the objective that did best on unknowns they were not given.
+    """The detector and the objective that did best on unknowns left out.
 
-    `fitted`, `objective` and its `options` go to :meth:`openset.Rejector.calibrate`, or
-    the choice itself does. `ranking` has one row per candidate and objective, first the
-    chosen one, then by value; `cells` one per left-out group as well. `weights` says
-    what a combination is made of. `measure` says what mean and worst are of: open-set
-    accuracy (``"oosa"``), or ``"cost"`` if that is the objective. `left_out` says what
-    was left out in turn: ``"groups"``, or ``"samples"`` if the surrogate has one kind
-    and nothing can be learnt about others.
+    Pass it to :meth:`openset.Rejector.calibrate`, which takes `fitted`, `objective` and
+    its `options` from it. `ranking` has one row per candidate and objective: the chosen
+    one, then the others by value. `cells` has one row per candidate, objective and
+    left-out group. `weights` are those of the combined detectors. `measure` is what
+    ``mean`` and ``worst`` refer to: open-set accuracy (``"oosa"``), or ``"cost"`` if
+    the objective is ``"by_cost"``. `left_out` is what was left out in turn:
+    ``"groups"``, or ``"samples"`` if the surrogate has only one group.
     """
 
     name: str
@@ -63,9 +64,9 @@ class Choice:
             name += f" of {', '.join(f'{n} ({w:.0%})' for n, w in parts)},"
         cost = "a cost of " if self.measure == "cost" else ""
         return (
-            f"{name} cut by {self.objective}: {cost}{best['mean']:.3f} on average and "
-            f"{best['worst']:.3f} at worst ({best['worst_group']}) on {self.left_out} "
-            f"left out"
+            f"{name} with objective {self.objective}: {cost}{best['mean']:.3f} on "
+            f"average and {best['worst']:.3f} at worst ({best['worst_group']}) on "
+            f"{self.left_out} left out"
         )
 
 
@@ -85,18 +86,21 @@ def choose(
     progress: bool = False,
     rng: np.random.Generator | int = 0,
 ) -> Choice:
-    r"""Pick detector and objective by what they reach on a kind of unknowns left out.
+    r"""Choose detector and objective by their results on a kind of unknowns left out.
 
-    For every group of the surrogate in turn, thresholds are chosen without it and the
-    open-set accuracy is taken on it; knowns are cut into folds, so none is judged by a
-    threshold it helped to choose. Combinations (average of the ranks of the best three;
-    logistic regression on ranks) are made anew in each turn from the calibration part
-    alone. One wins if it gains `min_gain` over *choosing* a single detector, which is
-    also done anew in each turn (the row ``"choosing one"``: whichever tells the rest of
-    the calibration data apart best): the best of many values looks better than it is.
-    In a hundred cases this gained 2.4 points of open-set accuracy over always taking a
-    single detector (``docs/operating.md``). A combination that is 0.15 below the best
-    single one is not taken.
+    Each group of the surrogate is left out in turn: thresholds are chosen without it,
+    and the open-set accuracy is measured on it. Knowns are divided into folds, so that
+    no sample is used to choose the threshold it is evaluated with.
+
+    Two combinations are candidates as well: the average of the ranks of the best three
+    detectors, and a logistic regression on the ranks of all. They are learnt again in
+    each turn from the calibration part alone. The best single detector in the ranking
+    looks better than it is, because it is the best of many. So the gain of a
+    combination is measured against the row ``"choosing one"``: in each turn, the single
+    detector that separates the calibration part best. A combination is chosen if it
+    gains more than `min_gain` over that row and is less than 0.15 below the best single
+    detector. In a hundred cases this gained 2.4 points of open-set accuracy over always
+    taking a single detector (``docs/operating.md``).
 
     Parameters
     ----------
@@ -105,37 +109,39 @@ def choose(
     known
         Labelled outputs the detectors were not fitted on.
     surrogate
-        Outputs of unknowns, with `groups` that say what kind each is.
+        Outputs of unknowns, with `groups` that name the kind of each.
     objectives
-        Names of ways to choose a threshold. Whatever they aim at, candidates are
-        compared by open-set accuracy with `alpha`; with ``"by_cost"`` alone, by cost.
+        Names of objectives (:func:`openset.thresholds.objectives`). Candidates are
+        compared by open-set accuracy with weight `alpha`, whatever the objective; by
+        cost if ``"by_cost"`` is the only one.
     options
-        Of all of them: ``{"fpr": 0.01}`` for ``objectives=["at_fpr"]``, say.
+        Options of the objectives: ``{"fpr": 0.01}`` for ``objectives=["at_fpr"]``.
     alpha
-        Weight of the known side, to choose and to judge. Not by counts: how many
-        surrogates you collected says nothing about operation.
+        Weight of the known side, to choose thresholds and to compare candidates. It is
+        not taken from the sample counts, because the number of surrogates says nothing
+        about the share of unknowns in operation.
     by
         Rank by the ``"mean"`` over left-out groups, by the ``"worst"`` of them, or by
         the mean of the two (``"both"``).
     combined
-        Also try the combinations.
+        Include the combinations.
     min_gain
-        What a combination must gain over choosing a single detector (of costs: in
-        shares of what it costs to decide wrongly throughout); -1 takes one whatever it
-        gains.
+        What a combination must gain over ``"choosing one"``; with ``"by_cost"``, as a
+        share of the cost of deciding wrongly about every sample. -1 chooses the best
+        combination whatever it gains.
     folds
-        Parts of the knowns.
+        Number of parts the knowns are divided into.
     batch_size
         Samples scored at a time.
     progress
-        Show a bar, if there is a terminal to show it on.
+        Show a progress bar in a terminal.
     rng
-        Seed or generator: cuts the knowns.
+        Seed or generator that divides the knowns.
 
     Notes
     -----
-    Intervals cover the drawing of samples, not of kinds of unknowns: with three groups
-    the fourth may still surprise.
+    Confidence intervals are about other samples of the same kinds of unknowns. They say
+    nothing about kinds of unknowns that are not in the surrogate.
     """
     caller = "selection.choose"
     named = _named(caller, fitted)
@@ -144,11 +150,11 @@ def choose(
     names = [objectives] if isinstance(objectives, str) else objectives
     objectives = tuple(dict.fromkeys(names))
     if not objectives:
-        rule = f"one or more of {', '.join(OBJECTIVES)}"
+        rule = f"one or more of {', '.join(objective_names())}"
         msg = _check.must(rule, caller=caller, name="objectives", got="none")
         raise ValueError(msg)
     for objective in objectives:
-        _check.one_of(caller, "objectives", objective, list(OBJECTIVES))
+        _check.one_of(caller, "objectives", objective, objective_names())
     _check.number(caller, "min_gain", min_gain)
     need_outputs(caller, "known", known)
     need_outputs(
@@ -212,11 +218,11 @@ def choose(
 
 
 def _prices(caller: str, options: Mapping[str, Any] | None) -> Prices:
-    """Take the prices from what `by_cost` is told."""
+    """Return the prices among the options of `by_cost`."""
     others = ("alpha", "prefer", "at")
-    told = {name: x for name, x in dict(options or {}).items() if name not in others}
-    check_options(caller, "by_cost", told)
-    return Prices.of(caller, **told)
+    given = {name: x for name, x in dict(options or {}).items() if name not in others}
+    check_options(caller, "by_cost", given)
+    return Prices.of(caller, **given)
 
 
 def _winner(
@@ -229,9 +235,9 @@ def _winner(
         return best_single
     gain = combined[0]["value"] - choosing[0]["value"]
     lost = best_single["value"] - combined[0]["value"]
-    # However lucky the best single one may be: so much is no luck.
-    is_sane = lost < _NO_LUCK or min_gain < 0
-    return combined[0] if gain > min_gain and is_sane else best_single
+    # The best single detector may owe a little to luck, but not this much.
+    is_near = lost < _MOST_BELOW or min_gain < 0
+    return combined[0] if gain > min_gain and is_near else best_single
 
 
 def _named(
@@ -256,8 +262,8 @@ def _named(
                 "of different names",
                 caller=caller,
                 name="fitted",
-                got="two of one kind",
-                remedy="Pass a mapping from your own names to them",
+                got="two detectors of the same name",
+                remedy="Pass a mapping: {'first': ..., 'second': ...}",
             )
             raise ValueError(msg)
     if not fitted:

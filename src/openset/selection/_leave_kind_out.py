@@ -1,4 +1,4 @@
-"""Candidates tried on a kind of unknowns left out, and what the trials are worth."""
+"""Candidates evaluated on a kind of unknowns that was left out of the calibration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from openset import _check
 from openset.metrics import Interval
 from openset.selection._candidates import Data, worth
-from openset.thresholds._cost import Prices
-from openset.thresholds._objectives import choose_by
-from openset.thresholds._share_intervals import LEVEL, of_sum
+from openset.thresholds import choose_by
+from openset.thresholds.intervals import CONFIDENCE, of_sum
+from openset.thresholds.prices import Prices
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,21 +45,22 @@ def turns_of(caller: str, data: Data, folds: int, rng: np.random.Generator) -> T
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One candidate on one kind left out: what became of every sample.
+    """The decisions of one candidate on one kind left out, for every sample.
 
-    Knowns are judged once each. Unknowns are judged once per fold: theirs are means.
+    A known sample is in one fold. An unknown sample is decided about in every fold; its
+    entry is the mean over the folds.
     """
 
     detector: str
     objective: str
     group: str
-    hits: NDArray[np.float64]  # of knowns: accepted, and given their class
-    rejected: NDArray[np.float64]  # of unknowns
+    hits: NDArray[np.float64]  # knowns: 1 if accepted with the right class
+    rejected: NDArray[np.float64]  # unknowns: share of folds in which it is rejected
     cost_known: NDArray[np.float64]
     cost_unknown: NDArray[np.float64]
 
     def cell(self, alpha: float, *, is_cost: bool) -> dict[str, Any]:
-        """Return a row about this kind."""
+        """Return the row of this kind."""
         interval = _interval_of_osa([self], alpha)
         row: dict[str, Any] = {
             "detector": self.detector,
@@ -86,7 +87,7 @@ def trials_of(
     options: Mapping[str, Any] | None,
     prices: Prices | None,
 ) -> list[Trial]:
-    """Try one candidate under every objective on every left-out group."""
+    """Evaluate one candidate with every objective on every group left out."""
     caller = "selection.choose"
     trials: list[Trial] = []
     for g, name in enumerate(turns.names):
@@ -173,7 +174,7 @@ def _cost(trials: list[Trial], alpha: float) -> float:
 
 
 def _interval_of_osa(trials: list[Trial], alpha: float) -> Interval:
-    """Of the mean over groups: one set of knowns for all, so one share, not many."""
+    """Interval of the mean over groups; all groups share one set of knowns."""
     n, share = trials[0].hits.size, (1 - alpha) / len(trials)
     ccr = np.mean([one.hits.mean() for one in trials])
     return of_sum(
@@ -185,11 +186,11 @@ def _interval_of_osa(trials: list[Trial], alpha: float) -> Interval:
 
 
 def _interval_of_cost(trials: list[Trial], alpha: float) -> Interval:
-    """Return the normal one: costs are no shares, and there are many samples."""
+    """Return the normal interval: costs are not shares, and samples are many."""
     known = np.mean([one.cost_known for one in trials], axis=0)
     share = (1 - alpha) / len(trials)
     parts = [(alpha, known), *((share, one.cost_unknown) for one in trials)]
     variance = sum(weight**2 * x.var() / x.size for weight, x in parts)
-    mean, half = _cost(trials, alpha), NormalDist().inv_cdf(0.5 + LEVEL / 2)
+    mean, half = _cost(trials, alpha), NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
     half *= float(np.sqrt(variance))
-    return Interval(mean - half, mean + half, LEVEL, "normal")
+    return Interval(mean - half, mean + half, CONFIDENCE, "normal")

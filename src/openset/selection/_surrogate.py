@@ -1,4 +1,4 @@
-"""Surrogate unknowns made from known data, for those who have no others."""
+"""Surrogate unknowns made from known samples."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,13 @@ from openset import _check
 from openset._types import UNKNOWN
 from openset.outputs import Outputs, need_outputs
 from openset.scores import Scores
-from openset.thresholds._report import SYNTHETIC
+from openset.thresholds.groups import SYNTHETIC_PREFIX
 
 if TYPE_CHECKING:
     from openset.detectors import Detector
 
-KINDS = ("mixup", "noise", "left-out")
+SYNTHETIC_KINDS = ("mixup", "noise", "left-out")
+"""The kinds of unknowns that :func:`synthetic` makes."""
 
 
 def synthetic(
@@ -27,9 +28,8 @@ def synthetic(
 ) -> Outputs:
     r"""Make unknowns from the outputs of known samples.
 
-    They are labelled -1 and their group says ``synthetic:`` and how they were made, so
-    that every result built on them says so too. They show how a threshold behaves; real
-    unknowns are better.
+    They are labelled -1 and their group is ``synthetic:`` and the kind, so that every
+    result based on them says so. Use real unknowns where there are any.
 
     Parameters
     ----------
@@ -38,15 +38,16 @@ def synthetic(
     kind
         ``"mixup"``: :math:`\lambda x + (1 - \lambda) x'` of two samples of different
         classes, :math:`\lambda` uniform in [0.3, 0.7], features and logits alike (the
-        last layer is linear, so its logits are the mix of theirs). ``"noise"``: each
-        feature drawn from another sample, which keeps how every feature is spread and
-        breaks how they go together; needs features and the head. ``"left-out"``: the
-        samples themselves, their own class struck out of the logits (set to the lowest
-        other logit), as if it had never been learnt; features stay, so detectors that
-        look at features alone need :func:`leave_classes_out`.
+        last layer is linear, so the logits of a mixed feature are the mixed logits).
+        ``"noise"``: each feature is drawn from another random sample, which keeps the
+        distribution of every feature and destroys their correlations; needs features
+        and the head. ``"left-out"``: the samples themselves with the logit of their own
+        class set to the lowest other logit, as if the class had not been learnt;
+        features are unchanged, so detectors that use only features need
+        :func:`leave_classes_out`.
     n
-        How many; by default as many as there are known samples (``"left-out"``: at
-        most).
+        How many to make; by default as many as there are known samples, which is also
+        the most for ``"left-out"``.
     rng
         Seed or generator.
 
@@ -62,7 +63,7 @@ def synthetic(
     ([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], 'synthetic:left-out')
     """
     caller = "selection.synthetic"
-    _check.one_of(caller, "kind", kind, KINDS)
+    _check.one_of(caller, "kind", kind, SYNTHETIC_KINDS)
     known = _known_part(caller, known)
     size = len(known) if n is None else _check.positive_int(caller, "n", n)
     generator = np.random.default_rng(rng)
@@ -72,16 +73,11 @@ def synthetic(
     return Outputs(
         **arrays,
         labels=np.full(len(made), UNKNOWN),
-        groups=np.full(len(made), SYNTHETIC + kind),
+        groups=np.full(len(made), SYNTHETIC_PREFIX + kind),
         classes=known.classes,
         weight=known.weight,
         bias=known.bias,
     )
-
-
-def synthetic_like(known: Outputs, kind: str, n: int | None = None) -> Outputs:
-    """Make unknowns, and bring them to the library and device of `known`."""
-    return synthetic(known, kind, n=n).like(known)
 
 
 def leave_classes_out(
@@ -92,24 +88,25 @@ def leave_classes_out(
     folds: int = 5,
     rng: np.random.Generator | int = 0,
 ) -> Scores:
-    """Score knowns and unknowns with part of the classes taken away in turn.
+    """Score known samples as knowns and, with their class left out, as unknowns.
 
-    In each fold a share of the classes is struck from logits, head and training data,
-    the detector is fitted anew to the rest, and the samples of `known` are scored:
-    those of struck classes as unknowns (group ``synthetic:left-out``). Every sample of
-    `known` is an unknown once; as a known it comes from one other fold. The network
-    itself still has seen the classes, so these unknowns are nearer than real ones.
+    In each fold some classes are removed from logits, head and training data, the
+    detector is fitted to the rest, and samples of `known` are scored: those of the
+    removed classes as unknowns (group ``synthetic:left-out``). Every sample of `known`
+    is scored twice: once as an unknown and, in another fold, once as a known. The
+    network was still trained on the removed classes, so these unknowns are closer to
+    the known classes than real ones.
 
     Parameters
     ----------
     detector
-        The recipe.
+        The detector, not fitted.
     train, known
-        Labelled outputs to fit and to score, with logits.
+        Labelled outputs to fit on and to score, with logits.
     folds
-        Number of parts the classes are cut into; at least two classes must remain.
+        Number of parts the classes are divided into; at least two classes must remain.
     rng
-        Seed or generator: cuts the classes.
+        Seed or generator that divides the classes.
     """
     caller = "selection.leave_classes_out"
     if not hasattr(detector, "fit"):
@@ -118,7 +115,7 @@ def leave_classes_out(
             caller=caller,
             name="detector",
             got=type(detector).__name__,
-            remedy="Pass the recipe: detectors.make('postmax')",
+            remedy="Pass the detector itself: detectors.make('postmax')",
         )
         raise TypeError(msg)
     folds = _check.positive_int(caller, "folds", folds)
@@ -138,13 +135,13 @@ def leave_classes_out(
         raise ValueError(msg)
     parts = np.array_split(np.random.default_rng(rng).permutation(seen), folds)
     scored = []
-    for i, struck in enumerate(parts):
-        keep = np.setdiff1d(np.arange(n_classes), struck)
+    for i, removed in enumerate(parts):
+        keep = np.setdiff1d(np.arange(n_classes), removed)
         fitted = detector.fit(_without(train, keep, known_only=True))
         # As knowns, this fold takes the samples of the next fold's classes.
-        both = np.isin(np.asarray(known.labels), [*struck, *parts[(i + 1) % folds]])
+        both = np.isin(np.asarray(known.labels), [*removed, *parts[(i + 1) % folds]])
         one = fitted.score(_without(known.take(both), keep, known_only=False))
-        names = np.where(one.is_unknown, f"{SYNTHETIC}left-out", "")
+        names = np.where(one.is_unknown, f"{SYNTHETIC_PREFIX}left-out", "")
         scored.append(
             Scores(
                 labels=_renumbered(one.labels, keep),
@@ -186,8 +183,8 @@ def _mixup(
         )
         raise ValueError(msg)
     first = rng.integers(0, labels.size, n)
-    # Sorted by class, the samples of other classes are all but one run: draw a place
-    # among them and step over the run.
+    # Sorted by class, the samples of the own class are one run of places: draw a place
+    # among the others and skip that run.
     order = np.argsort(labels, kind="stable")
     start = np.searchsorted(labels[order], labels[first], side="left")
     stop = np.searchsorted(labels[order], labels[first], side="right")
@@ -216,7 +213,7 @@ def _noise(
             caller="selection.synthetic",
             name="features, weight and bias",
             got="not all of them",
-            remedy="The logits of made-up features come from the last layer",
+            remedy="They give the logits of the synthetic features",
         )
         raise ValueError(msg)
     rows = rng.integers(0, len(known), size=(n, known.features.shape[1]))

@@ -41,7 +41,7 @@ class Predict:
             return JSONResponse(document, status_code=error.status, headers=later)
         finally:
             hold.release()
-        self._metrics.samples(one.scores.known, one.n_unknown)
+        self._metrics.samples(one.decisions.scores.known, one.n_unknown)
         return Response(content, media_type=kind)
 
     def _work(

@@ -12,8 +12,7 @@ from openset import _check
 from openset._types import UNKNOWN
 from openset.detectors import Detector
 from openset.outputs import Outputs
-from openset.rejector import Rejector
-from openset.scores import Scores
+from openset.rejector import Decisions, Rejector
 from openset.serve._body import JSON, NPY, BatchRequest
 from openset.serve._errors import RequestError
 from openset.serve._model import ServedModel
@@ -23,14 +22,13 @@ from openset.serve._model import ServedModel
 class BatchAnswer:
     """Decisions of one batch, and the threshold: one for all samples or one each."""
 
-    decisions: NDArray[np.int64]
-    scores: Scores
+    decisions: Decisions
     threshold: float | NDArray[np.float64]
 
     @property
     def n_unknown(self) -> int:
-        """Samples rejected as unknown."""
-        return int(np.count_nonzero(self.decisions == UNKNOWN))
+        """Number of samples rejected as unknown."""
+        return self.decisions.n_rejected
 
 
 class Decider:
@@ -68,17 +66,18 @@ class Decider:
             )
             # Huge values overflow to NaN, which is refused with a message.
             with np.errstate(all="ignore"):
-                decisions, scores = self.rejector.decide(outputs)
+                decisions = self.rejector.decide(outputs)
         except RequestError:
             raise
         except (ValueError, TypeError) as error:
             raise RequestError(422, str(error)) from error
+        scores = decisions.scores
         if asked.threshold is None:
             own = self.rejector.threshold
             cut = own.of(scores.predicted) if own.per_class else own.value
-            return BatchAnswer(decisions, scores, cut)
-        decisions = scores.decided(asked.threshold)
-        return BatchAnswer(decisions, scores, asked.threshold)
+            return BatchAnswer(decisions, cut)
+        labels = scores.decided(asked.threshold)
+        return BatchAnswer(Decisions(labels, scores), asked.threshold)
 
     def written(self, one: BatchAnswer, kind: str) -> bytes:
         """Write an answer as JSON, ``.npy`` (decisions alone) or ``.npz``."""
@@ -86,27 +85,28 @@ class Decider:
             return self._to_json(one)
         stream = io.BytesIO()
         if kind == NPY:
-            np.save(stream, one.decisions)
+            np.save(stream, one.decisions.labels)
         else:
             np.savez(
                 stream,
-                decisions=one.decisions,
-                predicted=one.scores.predicted,
-                known=one.scores.known,
+                decisions=one.decisions.labels,
+                predicted=one.decisions.scores.predicted,
+                known=one.decisions.scores.known,
                 threshold=np.asarray(one.threshold),
             )
         return stream.getvalue()
 
     def _to_json(self, one: BatchAnswer) -> bytes:
         """Write an answer; floats read back to the same bits."""
-        top = int(one.scores.predicted.max())
+        labels, scores = one.decisions.labels, one.decisions.scores
+        top = int(scores.predicted.max())
         if top + 1 >= self._names.size:
             self._names = _names(self.rejector, top + 1)
         document = {
-            "decisions": one.decisions.tolist(),
-            "names": self._names[one.decisions].tolist(),
-            "predicted": one.scores.predicted.tolist(),
-            "known": plain(one.scores.known),
+            "decisions": labels.tolist(),
+            "names": self._names[labels].tolist(),
+            "predicted": scores.predicted.tolist(),
+            "known": plain(scores.known),
             "threshold": plain(one.threshold),
             "n_unknown": one.n_unknown,
         }

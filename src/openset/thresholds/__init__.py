@@ -1,49 +1,33 @@
-"""Thresholds: where to cut a knownness, chosen on calibration data.
+"""Thresholds on the knownness of samples, chosen on calibration data.
 
 A sample is accepted iff ``known >= threshold``. Every objective takes calibration
-scores, never test scores, and returns a `Threshold` that records how it was chosen.
-`operate` applies it to a test set. To choose among detectors, see
+scores, never test scores, and returns a `Threshold` that records how it was chosen;
+:func:`objectives` lists them. :func:`report` describes a threshold on its calibration
+samples, :func:`operate` applies it to a test set. To choose among detectors, see
 :mod:`openset.selection`.
 """
 
+from openset.thresholds._at_rate import at_fpr, at_tpr
 from openset.thresholds._conformal import conformal
 from openset.thresholds._cost import by_cost, cost
 from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._objectives import (
-    KNOWNS_ALONE,
-    OBJECTIVES,
-    Objective,
-    check_options,
-    choose_by,
-)
+from openset.thresholds._objectives import check_options, choose_by, objectives
 from openset.thresholds._operation import (
     Operation,
-    Point,
     operate,
     sweep_alpha,
     sweep_surrogate,
 )
 from openset.thresholds._osa import osa
 from openset.thresholds._per_class import per_class
-from openset.thresholds._rates import at_fpr, at_tpr
-from openset.thresholds._report import Caution, Report, report
-from openset.thresholds._table import Table
-from openset.thresholds._threshold import Count, Rate, Span, Threshold
+from openset.thresholds._report import Report, report
+from openset.thresholds._threshold import Threshold
 from openset.thresholds._worst_group import worst_group
 
 __all__ = [
-    "KNOWNS_ALONE",
-    "OBJECTIVES",
-    "Caution",
-    "Count",
     "Fingerprint",
-    "Objective",
     "Operation",
-    "Point",
-    "Rate",
     "Report",
-    "Span",
-    "Table",
     "Threshold",
     "at_fpr",
     "at_tpr",
@@ -52,6 +36,7 @@ __all__ = [
     "choose_by",
     "conformal",
     "cost",
+    "objectives",
     "operate",
     "osa",
     "per_class",

@@ -1,4 +1,4 @@
-"""A bound on false unknowns that needs no unknowns."""
+"""A bound on the share of rejected knowns that needs no unknowns."""
 
 from math import floor
 
@@ -7,19 +7,20 @@ import scipy  # whose parts are imported when first used
 
 from openset import _check
 from openset.metrics import Interval
+from openset.metrics.counts import ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._share_intervals import LEVEL
 from openset.thresholds._threshold import Count, Rate, Span, Threshold
+from openset.thresholds.intervals import CONFIDENCE
 
 
 def conformal(
-    scores: Scores, level: float = 0.05, *, confidence: float | None = None
+    scores: Scores, error_rate: float = 0.05, *, confidence: float | None = None
 ) -> Threshold:
-    r"""Threshold that rejects a new known with probability at most `level`.
+    r"""Threshold that rejects a new known sample with probability at most `error_rate`.
 
-    .. math:: \theta = k_{(r)}, \quad r = \lfloor \ell\,(n + 1) \rfloor
-              \quad\Rightarrow\quad P(k_{n+1} < \theta) \le \frac{r}{n + 1} \le \ell
+    .. math:: \theta = k_{(r)}, \quad r = \lfloor \epsilon\,(n + 1) \rfloor
+              \quad\Rightarrow\quad P(k_{n+1} < \theta) \le \frac{r}{n + 1} \le \epsilon
 
     where :math:`k_{(r)}` is the r-th smallest of n known calibration scores. The bound
     holds for every n and every distribution, as long as the new known and the
@@ -29,14 +30,14 @@ def conformal(
     Parameters
     ----------
     scores
-        Calibration scores; only the knowns count.
-    level
-        Largest share of knowns to call unknown, at most 0.5.
+        Calibration scores; only the known samples count.
+    error_rate
+        Largest share of known samples to reject, at most 0.5.
     confidence
         The bound above is for the average over calibration sets. Given a confidence,
-        the rate of *this* threshold is at most `level` with that probability over
+        the rate of *this* threshold is at most `error_rate` with that probability over
         calibration sets: r is the largest with
-        :math:`P(\mathrm{Beta}(r, n + 1 - r) \le \ell) \ge` confidence.
+        :math:`P(\mathrm{Beta}(r, n + 1 - r) \le \epsilon) \ge` confidence.
 
     References
     ----------
@@ -45,7 +46,8 @@ def conformal(
 
     Examples
     --------
-    With 19 knowns, one in twenty may be lost: the smallest score is the threshold.
+    With 19 known samples, one in twenty may be rejected: the smallest score is the
+    threshold.
 
     >>> known = np.arange(1.0, 20.0)
     >>> scores = Scores(labels=[0] * 19, predicted=[0] * 19, known=known)
@@ -56,13 +58,12 @@ def conformal(
     """
     caller = "thresholds.conformal"
     need_scores(caller, scores)
-    # 0.95 would be read as "95 % accepted" by half of us: refuse to guess.
-    _check.number(caller, "level", level, low=0, high=0.5)
+    # 0.95 would be read as "95 % accepted" by half of the readers: refuse to guess.
+    _check.number(caller, "error_rate", error_rate, low=0, high=0.5)
     _check.some_known(caller, scores.n_known)
-    ordered = np.sort(scores.known[~scores.is_unknown])
-    n = ordered.size
+    n = scores.n_known
     if confidence is None:
-        rank = floor(_check.rate(caller, "level", level) * (n + 1))
+        rank = floor(_check.rate(caller, "error_rate", error_rate) * (n + 1))
     else:
         _check.number(
             caller,
@@ -75,24 +76,26 @@ def conformal(
         )
         ranks = np.arange(1, n + 1)
         # The probability falls with the rank: count those that still hold.
-        holds = scipy.stats.beta.cdf(level, ranks, n + 1 - ranks) >= confidence
+        holds = scipy.stats.beta.cdf(error_rate, ranks, n + 1 - ranks) >= confidence
         rank = int(np.count_nonzero(holds))
-    value = float(ordered[rank - 1]) if rank else -np.inf
-    below = ordered[ordered < value]
-    low = float(below[-1]) if below.size else -np.inf
-    interval = None
+    span, interval = Span(-np.inf, -np.inf), None
     if rank:
+        counts = ranking_counts(scores)
+        value = float(counts.ascending("known", rank - 1))
+        n_below = n - int(counts.known[counts.level(value)])
+        low = float(counts.ascending("known", n_below - 1)) if n_below else -np.inf
+        span = Span(low, value)
         ends = scipy.stats.beta.ppf(
-            [(1 - LEVEL) / 2, (1 + LEVEL) / 2], rank, n + 1 - rank
+            [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], rank, n + 1 - rank
         )
-        interval = Interval(float(ends[0]), float(ends[1]), LEVEL, "Beta")
+        interval = Interval(float(ends[0]), float(ends[1]), CONFIDENCE, "Beta")
     return Threshold(
-        value=value,
+        value=span.high,
         method="conformal",
-        target=float(level),
+        target=float(error_rate),
         n=Count(scores.n_known, scores.n_unknown),
-        interval=Span(low, value),
-        # What a new known meets on average (ties only lower it).
+        interval=span,
+        # What a new known sample meets on average (ties only lower it).
         rate=Rate("false_unknown", rank / (n + 1), interval),
         fingerprint=Fingerprint.of(scores),
     )

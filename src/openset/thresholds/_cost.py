@@ -1,9 +1,8 @@
-"""What decisions cost, and the threshold of the least expected cost."""
+"""The mean cost of decisions, and the threshold that makes it least."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +11,7 @@ from openset import _check
 from openset.metrics.counts import Prefer, best_level, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._osa import AT
+from openset.thresholds._osa import AT, PREFER
 from openset.thresholds._threshold import (
     At,
     Count,
@@ -22,128 +21,7 @@ from openset.thresholds._threshold import (
     inside,
     need_threshold,
 )
-
-_DEAREST = 1e100
-"""The highest price: sums and squares of more would be beyond all floats."""
-
-
-@dataclass(frozen=True, eq=False)
-class Prices:
-    """What decisions cost: three prices, or one for each truth and decision."""
-
-    missed_unknown: float
-    false_unknown: float
-    confusion: float
-    matrix: NDArray[np.float64] | None
-
-    @classmethod
-    def of(
-        cls,
-        caller: str,
-        cost_matrix: ArrayLike | None = None,
-        *,
-        missed_unknown: float = 1.0,
-        false_unknown: float = 1.0,
-        confusion: float = 1.0,
-    ) -> Self:
-        """Check what a caller was given; a matrix stands instead of the three."""
-        costs = {
-            "missed_unknown": missed_unknown,
-            "false_unknown": false_unknown,
-            "confusion": confusion,
-        }
-        if cost_matrix is None:
-            for name, one in costs.items():
-                _check.number(caller, name, one, low=0, high=_DEAREST)
-            return cls(**costs, matrix=None)
-        if set(costs.values()) != {1.0}:
-            msg = _check.must(
-                "left out where the three costs are given",
-                caller=caller,
-                name="cost_matrix",
-                got="both",
-            )
-            raise ValueError(msg)
-        matrix = _numbers(caller, cost_matrix)
-        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
-            raise ValueError(_not_square(caller, 2, matrix))
-        is_price = np.abs(matrix) <= _DEAREST  # NaN is none
-        if not is_price.all():
-            msg = _check.must(
-                f"finite, from {-_DEAREST:g} to {_DEAREST:g}",
-                caller=caller,
-                name="cost_matrix",
-                got=f"{np.count_nonzero(~is_price)} entries that are not",
-            )
-            raise ValueError(msg)
-        # What a mistake costs more than the right decision does.
-        beyond = matrix - np.diag(matrix)[:, None]
-        return cls(
-            missed_unknown=float(beyond[-1, :-1].mean()),
-            false_unknown=float(beyond[:-1, -1].mean()),
-            confusion=float(beyond[:-1, :-1].mean()),
-            matrix=matrix,
-        )
-
-    def worst(self, alpha: float) -> float:
-        """Return what it costs to reject all knowns and accept all unknowns.
-
-        In shares of it costs are what one less accuracy is; 1 if all is free.
-        """
-        return sum(self._sides(alpha)) or 1.0
-
-    def known_side(self, alpha: float) -> float:
-        """Return the weight of the knowns at which accuracy tells what cost would.
-
-        It does so exactly where a wrong class costs what a false unknown does.
-        """
-        known, unknown = self._sides(alpha)
-        return known / (known + unknown) if known + unknown > 0 else alpha
-
-    def _sides(self, alpha: float) -> tuple[float, float]:
-        # In a matrix a mistake may be a gain; then its side has no weight.
-        known = alpha * max(self.false_unknown, 0.0)
-        return known, (1 - alpha) * max(self.missed_unknown, 0.0)
-
-    def of_samples(
-        self, caller: str, scores: Scores
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return what each sample costs if it is accepted, and if it is rejected."""
-        if self.matrix is None:
-            of_known = np.where(scores.is_correct, 0.0, self.confusion)
-            accepted = np.where(scores.is_unknown, self.missed_unknown, of_known)
-            rejected = np.where(scores.is_unknown, 0.0, self.false_unknown)
-            return accepted, rejected
-        n_classes = int(scores.classes.max()) + 1
-        if len(self.matrix) < n_classes + 1:
-            raise ValueError(_not_square(caller, n_classes + 1, self.matrix))
-        # the label -1 of unknowns reads the last row, as it should
-        return (
-            self.matrix[scores.labels, scores.predicted],
-            self.matrix[scores.labels, -1],
-        )
-
-
-def _numbers(caller: str, cost_matrix: ArrayLike) -> NDArray[np.float64]:
-    try:
-        return np.asarray(cost_matrix, dtype=np.float64)
-    except (ValueError, TypeError) as error:
-        msg = _check.must(
-            "rows of numbers, equally long",
-            caller=caller,
-            name="cost_matrix",
-            got=f"something else ({error})",
-        )
-        raise ValueError(msg) from error
-
-
-def _not_square(caller: str, least: int, matrix: NDArray[np.float64]) -> str:
-    return _check.must(
-        f"square with a row per known class and one for unknown, at least {least}",
-        caller=caller,
-        name="cost_matrix",
-        got=f"shape {matrix.shape}",
-    )
+from openset.thresholds.prices import Prices
 
 
 def cost(
@@ -172,7 +50,7 @@ def cost(
     >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2, 1])
     >>> threshold = by_cost(calibration, missed_unknown=10)
     >>> test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3, 1.5, 2.5])
-    >>> round(cost(test, threshold, missed_unknown=10), 4)  # one of each, for three
+    >>> round(cost(test, threshold, missed_unknown=10), 4)  # (0 + 1 + 10) / 3
     3.6667
     """
     caller = "thresholds.cost"
@@ -220,12 +98,12 @@ def by_cost(
     scores
         Validation knowns together with surrogate unknowns.
     cost_matrix
-        Shape (C + 1, C + 1): cost of deciding column where row is true, unknown last.
-        Instead of the next three.
+        Shape (C + 1, C + 1): row is the true class, column the decision, unknown last.
+        Replaces the next three.
     missed_unknown
         Cost of accepting an unknown.
     false_unknown
-        Cost of rejecting a known, whichever class it was going to be given.
+        Cost of rejecting a known, whatever its predicted class.
     confusion
         Cost of giving a known the wrong class.
     alpha
@@ -236,7 +114,8 @@ def by_cost(
 
     Examples
     --------
-    A missed unknown is ten times as bad as a known sent away, so both knowns go:
+    A missed unknown costs ten times as much as a rejected known: rejecting both knowns
+    is cheaper than accepting the unknown.
 
     >>> scores = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[2, 1, 3])
     >>> by_cost(scores, missed_unknown=10).value
@@ -247,7 +126,7 @@ def by_cost(
     caller = "thresholds.by_cost"
     need_scores(caller, scores)
     _check.one_of(caller, "at", at, AT)
-    _check.one_of(caller, "prefer", prefer, ["smallest", "highest", "widest"])
+    _check.one_of(caller, "prefer", prefer, PREFER)
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
     prices = Prices.of(
         caller,
@@ -303,15 +182,13 @@ def _gain(
     # How many samples are accepted at each level ("reject all" accepts none).
     upto = np.searchsorted(-scores.known[order], -values, side="right")
     upto[0] = 0
-    # Samples of one label and one class cost the same: few prices, many samples.
-    width = int(scores.predicted.max()) + 1
-    pair = (scores.labels + 1) * width + scores.predicted
-    pairs, which = np.unique(pair, return_inverse=True)
-    table = np.empty((pairs.size, 3))
+    # Samples with the same label and prediction cost the same: there are few prices.
+    n_pairs, which = _pairs(scores)
+    table = np.empty((n_pairs, 3))
     table[which] = np.column_stack([rejected, accepted, scores.is_unknown])
     kinds, kind = np.unique(table, axis=0, return_inverse=True)
     which = kind.ravel()[which]
-    # the decimal the caller wrote: 0.1 and 0.2 together cost as much as 0.3
+    # as decimals, as the caller wrote them: 0.1 + 0.2 is exactly 0.3
     prices = [
         [_check.fraction(one) * weight[int(unknown)] for one in (off, on)]
         for off, on, unknown in kinds.tolist()
@@ -320,9 +197,23 @@ def _gain(
     whole = [[int(one * scale) for one in two] for two in prices]
     saved = [off - on for off, on in whole]
     fits = max(map(abs, saved)) * len(scores) < 2**62
-    # Prices far apart: Python's own numbers, which know no end, and take their time.
+    # Prices far apart need Python's integers, which never overflow but are slow.
     steps = np.array(saved, dtype=np.int64 if fits else object)
     total = np.concatenate([steps[:0], [0], np.cumsum(steps[which[order]])])
     n = np.bincount(which).tolist()
     everything = sum(off * here for (off, _), here in zip(whole, n, strict=True))
     return total[upto], everything, Fraction(1, scale)
+
+
+def _pairs(scores: Scores) -> tuple[int, NDArray[np.intp]]:
+    """Count the distinct pairs (label, predicted); index the pair of each sample."""
+    width = int(scores.predicted.max()) + 1
+    pair = (scores.labels + 1) * width + scores.predicted
+    size = (int(scores.labels.max()) + 2) * width
+    if size > 8 * len(scores) + 1024:
+        pairs, which = np.unique(pair, return_inverse=True)
+        return pairs.size, which
+    # A table of flags: no sort for what two passes can tell.
+    occurs = np.zeros(size, dtype=bool)
+    occurs[pair] = True
+    return int(np.count_nonzero(occurs)), (np.cumsum(occurs) - 1)[pair]

@@ -1,4 +1,4 @@
-"""Fingerprints of samples, to find the calibration set in a test set."""
+"""Fingerprints of samples, to find calibration samples in a test set."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from openset.scores import Scores
 
-_KEPT = 256  # hashes kept: 4 kB as text, and a share known to about 3 points
-_LOOKED_AT = 1 << 16  # rows whose twins are counted
+_KEPT = 256  # hashes kept: 4 kB as text, and shares estimated to about 3 points
+_LOOKED_AT = 1 << 16  # rows among which duplicates are counted
 _FEWEST = 16  # fewer rows in common prove nothing
-_SHARED = 0.3  # share in common, beyond chance, that is no accident
+_SHARED = 0.3  # share in common, beyond chance, that cannot be an accident
 _ALL = 2**64 - 1
 
 
@@ -19,15 +19,15 @@ _ALL = 2**64 - 1
 class Fingerprint:
     """A sketch of the rows (label, predicted, known) of some scores.
 
-    Each row is hashed to 64 bits; the `hashes` are the smallest distinct ones, up to
-    `limit`. They are a fair draw of the rows, and the same rows of another set of
-    samples fall under the same limit: what two sets share can be read off. `twins` is
-    the share of rows that occur more than once, as rounded scores do; rows that more
-    than 1 % of the samples share (saturated scores) are left out of it, for they are
-    few among distinct rows.
+    Each row is hashed to 64 bits; `hashes` are the smallest distinct ones, up to
+    `limit`. They are a random sample of the rows. The hashes of another set up to the
+    same limit are a sample of its rows, so the overlap of the two sets can be
+    estimated. `twins` is the share of rows that occur more than once, as rounded scores
+    do. Rows that more than 1 % of the samples have (saturated scores) do not count in
+    `twins`: there are few of them among the distinct rows.
 
-    Scores enter with 20 bits (six digits), so that another batch size or device, which
-    moves the last digits, does not hide a sample.
+    Scores are rounded to 20 bits (six digits) first, so that a sample is recognised
+    although another batch size or device has changed the last digits.
     """
 
     n: int
@@ -37,10 +37,10 @@ class Fingerprint:
 
     @classmethod
     def of(cls, scores: Scores) -> Self:
-        """Take the fingerprint of scores."""
+        """Compute the fingerprint of scores."""
         rows = _row_hashes(scores)
         limit = _ALL
-        if rows.size > _LOOKED_AT:  # a hash is a fair coin: look at a share of them
+        if rows.size > _LOOKED_AT:  # hashes are random: the smallest are a fair sample
             limit = _ALL * _LOOKED_AT // rows.size
         distinct, twins = _under(rows, limit)
         if distinct.size > _KEPT:
@@ -56,9 +56,9 @@ class Fingerprint:
     def shared(self, scores: Scores) -> float:
         """Estimate the share of rows in common beyond chance, from 0 to 1.
 
-        The share is of the distinct rows of the smaller set. Chance is the share of
-        rows that have a twin in their own set: for coarse scores strangers meet as
-        often as that.
+        The share is of the distinct rows of the smaller set. The share of rows with a
+        duplicate in their own set is subtracted: if scores are coarse, rows of
+        different samples are equal about as often as that.
         """
         distinct, twins = _under(_row_hashes(scores), self.limit)
         mine = np.array(self.hashes, dtype=np.uint64)
@@ -70,7 +70,7 @@ class Fingerprint:
         return max(0.0, both / smaller - chance)
 
     def is_of(self, scores: Scores) -> bool:
-        """Tell whether so many rows are in common that it is no accident."""
+        """Tell whether more rows are in common than chance explains."""
         return self.shared(scores) > _SHARED
 
     def to_dict(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _under(rows: NDArray[np.uint64], limit: int) -> tuple[NDArray[np.uint64], float]:
-    """Distinct hashes up to the limit, and the share of rows that have a twin."""
+    """Distinct hashes up to the limit, and the share of rows with a duplicate."""
     n = rows.size
     rows = rows[rows <= np.uint64(limit)]
     distinct, counts = np.unique(rows, return_counts=True)

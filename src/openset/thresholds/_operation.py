@@ -1,28 +1,29 @@
-"""Operational open-set accuracy, from calibration to the test set."""
+"""Operational open-set accuracy: calibrated threshold, test samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics import Interval, OSACurve, osa_curve, osa_optimum
+from openset.metrics import Interval, OSACurve, Rates, osa_curve, osa_optimum
+from openset.metrics.counts import optimum, ranking_counts
 from openset.scores import Scores, need_scores
-from openset.thresholds._groups import group_of_unknowns
 from openset.thresholds._objectives import Objective, choose_by
 from openset.thresholds._report import ALPHAS
-from openset.thresholds._share_intervals import of_sum
-from openset.thresholds._table import Table
 from openset.thresholds._threshold import Threshold
+from openset.thresholds.intervals import of_osa
+from openset.thresholds.table import Table
 
 TOGETHER = "together"
-"""The row of :func:`sweep_surrogate` about all surrogates at once."""
+"""The row of :func:`sweep_surrogate` for all surrogates at once."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A place on the curve of open-set accuracy over unknown rejection rate."""
+    """A point on the curve of open-set accuracy over unknown rejection rate."""
 
     urr: float
     osa: float
@@ -31,13 +32,14 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """A threshold in operation: what it reaches on a test set it has not seen.
+    """What a threshold achieves on test samples it was not chosen on.
 
-    `oosa` with its interval; `oracle`, the best any threshold could reach on these very
-    test samples; `gap`, the difference. `alpha_calibration` and `alpha_test` are the
-    weights of the known side used to choose and to report. `groups` has one row per
-    kind of unknowns. For a figure: `curve` (plot ``osa`` over ``urr``), the star
-    `operational` and the diamond `best`.
+    `oosa` is the operational open-set accuracy, `interval` its confidence interval;
+    `oracle` is the best that any threshold could achieve on these very test samples,
+    `gap` the difference. `alpha_calibration` and `alpha_test` are the weights of the
+    known side used to choose and to report. `groups` has one row per group of unknowns.
+    `curve` holds all thresholds (plot ``osa`` over ``urr``); `operational` and `best`
+    are the points of this threshold and of the oracle.
     """
 
     threshold: Threshold
@@ -64,7 +66,8 @@ class Operation:
     def figure(self) -> Table:
         """Return the points of OSA over URR: ``kind`` is curve, operational or best.
 
-        Thresholds per class have no single curve; theirs is that of margins.
+        With thresholds per class, the curve is that of the margins
+        (:meth:`Threshold.cut`).
         """
         rows: list[dict[str, Any]] = [
             {"kind": "curve", "threshold": t, "urr": u, "osa": o}
@@ -126,7 +129,7 @@ def operate(
     test
         Scores of the same detector on other samples.
     objective
-        Name of a way to choose the threshold, or a function of scores.
+        One of :func:`objectives`, or a function from scores to a threshold.
     alpha
         Weight of the known side, to choose and to report. By default each set's own
         share of knowns.
@@ -178,49 +181,48 @@ def operate(
 def _applied(threshold: Threshold, test: Scores, alpha: float) -> Operation:
     cut, value = threshold.cut(test)
     accepted = threshold.accepts(test)
-    hits = int(np.count_nonzero(accepted & test.is_correct))
-    rejected = int(np.count_nonzero(~accepted & test.is_unknown))
-    ccr, urr = hits / test.n_known, rejected / test.n_unknown
-    oosa = alpha * ccr + (1 - alpha) * urr
-    parts = [(alpha, hits, test.n_known), (1 - alpha, rejected, test.n_unknown)]
-    best = osa_optimum(cut, alpha=alpha)
-    best_rejected = np.count_nonzero(cut.is_unknown & (cut.known < best.threshold))
+    rates = Rates.of(test, accepted)
+    oosa = rates.osa(alpha)
+    counts = ranking_counts(cut)
+    best = optimum(counts, alpha=alpha)
     return Operation(
         threshold=threshold,
         oosa=oosa,
-        interval=of_sum(parts),
+        interval=of_osa(rates, alpha),
         oracle=best.value,
         # rounding in the last digit must not make the oracle lose
         gap=max(best.value - oosa, 0.0),
         alpha_calibration=threshold.alpha,
         alpha_test=alpha,
-        ccr=ccr,
-        urr=urr,
-        operational=Point(urr, oosa, value),
-        best=Point(float(best_rejected / test.n_unknown), best.value, best.threshold),
+        ccr=rates.ccr,
+        urr=rates.urr,
+        operational=Point(rates.urr, oosa, value),
+        best=Point(counts.rates(best.threshold).urr, best.value, best.threshold),
         curve=osa_curve(cut, alpha=alpha),
-        groups=_groups(cut, accepted, alpha, ccr),
+        groups=_groups(cut, accepted, alpha, rates),
     )
 
 
-def _groups(cut: Scores, accepted: Any, alpha: float, ccr: float) -> Table:
-    names, place = group_of_unknowns(cut)
+def _groups(
+    cut: Scores, accepted: NDArray[np.bool_], alpha: float, rates: Rates
+) -> Table:
+    groups = cut.unknown_groups
     rows_of_unknowns = np.flatnonzero(cut.is_unknown)
     known = np.flatnonzero(~cut.is_unknown)
     rows = []
-    for i, name in enumerate(names):
-        mine = rows_of_unknowns[place == i]
-        rejected = int(np.count_nonzero(~accepted[mine]))
-        urr = rejected / mine.size
-        oosa = alpha * ccr + (1 - alpha) * urr
-        hits = round(ccr * known.size)
-        interval = of_sum([(alpha, hits, known.size), (1 - alpha, rejected, mine.size)])
+    for i, name in enumerate(groups.names):
+        mine = rows_of_unknowns[groups.index == i]
+        of_group = rates.against(
+            n_unknown=mine.size,
+            n_rejected_unknown=int(np.count_nonzero(~accepted[mine])),
+        )
+        oosa, interval = of_group.osa(alpha), of_osa(of_group, alpha)
         best = osa_optimum(cut.take(np.concatenate([known, mine])), alpha=alpha)
         rows.append(
             {
                 "group": name,
-                "n": int(mine.size),
-                "urr": urr,
+                "n": of_group.n_unknown,
+                "urr": of_group.urr,
                 "oosa": oosa,
                 "low": interval.low,
                 "high": interval.high,
@@ -240,10 +242,10 @@ def sweep_alpha(
     objective: Objective = "osa",
     **options: Any,
 ) -> Table:
-    """Report how much a wrong guess of the share of knowns costs.
+    """Report what it costs to expect a wrong share of known samples.
 
-    The threshold is chosen with each weight in turn; what it reaches is always reported
-    with the same `alpha_test` (by default the test set's own share of knowns).
+    The threshold is chosen with each weight in turn; its result is always reported with
+    the same `alpha_test` (by default the test set's own share of known samples).
 
     Examples
     --------
@@ -277,11 +279,11 @@ def sweep_surrogate(
     objective: Objective = "osa",
     **options: Any,
 ) -> Table:
-    """Report how the choice of surrogate moves the result.
+    """Report how the result depends on the surrogate unknowns.
 
     One row per surrogate alone, and one for all of them together; each is calibrated
-    with `known` and applied to the same test set. An easy surrogate shows as a low
-    threshold and a large gap.
+    with `known` and applied to the same test set. A surrogate that is too easy gives a
+    low threshold and a large gap.
 
     Parameters
     ----------
@@ -295,13 +297,16 @@ def sweep_surrogate(
         As in :func:`operate`.
     """
     if isinstance(surrogates, Scores):
-        names, place = group_of_unknowns(surrogates)
+        groups = surrogates.unknown_groups
         unknowns = surrogates.take(surrogates.is_unknown)
-        surrogates = {n: unknowns.take(place == i) for i, n in enumerate(names)}
+        surrogates = {
+            name: unknowns.take(groups.index == i)
+            for i, name in enumerate(groups.names)
+        }
     sets = {name: _grouped(part, name) for name, part in surrogates.items()}
     if len(sets) > 1 and TOGETHER in sets:
         msg = _check.must(
-            f"other than {TOGETHER!r}, the row of all of them",
+            f"other than {TOGETHER!r}, which names the row of all surrogates",
             caller="thresholds.sweep_surrogate",
             name="names of surrogates",
             got=", ".join(map(str, sets)),

@@ -1,16 +1,14 @@
 """The threshold with the largest open-set accuracy."""
 
-import numpy as np
-
 from openset import _check
-from openset.metrics import osa_optimum
-from openset.metrics.counts import Prefer
+from openset.metrics.counts import Prefer, optimum, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._share_intervals import of_sum
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+from openset.thresholds.intervals import of_osa
 
 AT = ("score", "middle")
+PREFER = ("smallest", "highest", "widest")
 
 
 def osa(
@@ -30,10 +28,11 @@ def osa(
     Parameters
     ----------
     scores
-        Validation knowns together with *surrogate* unknowns, none of them in the test.
+        Validation knowns together with *surrogate* unknowns, none of them in the test
+        set.
     alpha
-        Weight of the known side; by default their share of the calibration samples.
-        That share is yours, not the world's: give the one you expect in operation.
+        Weight of the known side; by default the share of known samples in the
+        calibration data. If you expect another share in operation, give that.
     prefer
         Which optimum to take when there are several: the ``"smallest"`` threshold,
         the ``"highest"``, or the ``"widest"`` optimal interval.
@@ -54,25 +53,22 @@ def osa(
     caller = "thresholds.osa"
     need_scores(caller, scores)
     _check.one_of(caller, "at", at, AT)
+    _check.one_of(caller, "prefer", prefer, PREFER)
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
     if alpha is not None:
         _check.rate(caller, "alpha", alpha)
-    best = osa_optimum(scores, alpha=alpha, prefer=prefer)
+    counts = ranking_counts(scores)
+    best = optimum(counts, alpha=alpha, prefer=prefer)
     span = Span(best.low, best.high)
     value = inside(span, best.threshold, at)
-    hits = int(np.count_nonzero(scores.is_correct & (scores.known >= value)))
-    rejected = int(np.count_nonzero(scores.is_unknown & (scores.known < value)))
-    parts = [
-        (best.alpha, hits, scores.n_known),
-        (1 - best.alpha, rejected, scores.n_unknown),
-    ]
+    interval = of_osa(counts.rates(value), best.alpha)
     return Threshold(
         value=value,
         method="osa",
         target=alpha,
         n=Count(scores.n_known, scores.n_unknown),
         interval=span,
-        rate=Rate("osa", best.value, of_sum(parts)),
+        rate=Rate("osa", best.value, interval),
         alpha=best.alpha,
         fingerprint=Fingerprint.of(scores),
     )

@@ -1,5 +1,6 @@
-"""One threshold per predicted class, steadied by all of them."""
+"""One threshold per predicted class, shrunk towards a common one."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -8,24 +9,24 @@ from numpy.typing import NDArray
 from openset import _check
 from openset.metrics.counts import best_level, ranking_counts
 from openset.scores import Scores, need_scores
-from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import osa
-from openset.thresholds._share_intervals import of_sum
-from openset.thresholds._threshold import Count, Rate, Threshold
+from openset.thresholds._threshold import Rate, Threshold
+from openset.thresholds.intervals import of_osa
 
 
 def per_class(
     scores: Scores, alpha: float | None = None, *, strength: float = 100.0
 ) -> Threshold:
-    r"""Threshold of each predicted class, drawn to the global one where it is small.
+    r"""One threshold per predicted class; classes with few samples share one.
 
     .. math:: \theta_c = \arg\max_\theta\; n\,\mathrm{OSA}_c(\theta)
               + k\,\mathrm{OSA}(\theta)
 
     where :math:`\mathrm{OSA}_c` counts only the samples predicted as class c (so that
     :math:`\sum_c \mathrm{OSA}_c = \mathrm{OSA}`) and k, the `strength`, is the number
-    of samples that the set as a whole counts for. A class with few samples gets the
-    global threshold, one with many its own. Only the order of scores matters.
+    of samples that the set as a whole counts for. A class with few samples gets nearly
+    the threshold of :func:`osa`, a class with many its own. Only the order of scores
+    matters.
 
     Parameters
     ----------
@@ -34,8 +35,8 @@ def per_class(
     alpha
         Weight of the known side, as in :func:`osa`.
     strength
-        Pseudo-samples of the whole set in each class; 0 for thresholds that stand
-        alone, inf for one threshold.
+        Pseudo-samples of the whole set in each class. 0: each class is treated on its
+        own; inf: all classes get the threshold of :func:`osa`.
 
     Examples
     --------
@@ -57,6 +58,7 @@ def per_class(
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
     if alpha is not None:
         _check.rate(caller, "alpha", alpha)
+    counts = ranking_counts(scores)
     overall = osa(scores, alpha)
     share = (
         Fraction(scores.n_known, len(scores))
@@ -66,32 +68,28 @@ def per_class(
     n_classes = int(scores.classes.max()) + 1
     thresholds = np.full(n_classes, overall.value)
     if not np.isinf(strength):
-        table = ranking_counts(scores)
         hit = float(share / scores.n_known)
         miss = float((1 - share) / scores.n_unknown)
-        whole = strength / len(scores) * (hit * table.correct - miss * table.unknown)
+        whole = strength / len(scores) * (hit * counts.correct - miss * counts.unknown)
         steps = np.where(scores.is_correct, hit, 0.0) - miss * scores.is_unknown
         order = np.lexsort((-scores.known, scores.predicted))
         bounds = np.searchsorted(scores.predicted[order], np.arange(n_classes + 1))
         for c in range(n_classes):
             rows = order[bounds[c] : bounds[c + 1]]
             if rows.size:
-                own = _gain(table.values, scores.known[rows], steps[rows])
+                own = _gain(counts.values, scores.known[rows], steps[rows])
                 gain = np.round(own + whole, 12)
-                level = best_level(table.values, gain)[0]
-                thresholds[c] = table.values[level]
-    chosen = Threshold(
-        value=overall.value,
+                level = best_level(counts.values, gain)[0]
+                thresholds[c] = counts.values[level]
+    chosen = replace(
+        overall,
         method="per_class",
         target=float(strength),
-        n=Count(scores.n_known, scores.n_unknown),
-        interval=overall.interval,
-        rate=overall.rate,
-        alpha=overall.alpha,
         per_class=tuple(thresholds.tolist()),
-        fingerprint=Fingerprint.of(scores),
     )
-    return _with_rate(chosen, scores, float(share))
+    rates, weight = chosen.rates(scores), float(share)
+    rate = Rate("osa", rates.osa(weight), of_osa(rates, weight))
+    return replace(chosen, rate=rate)
 
 
 def _gain(
@@ -104,13 +102,3 @@ def _gain(
     upto = np.searchsorted(-known, -values, side="right")
     upto[0] = 0  # "reject all"
     return total[upto]
-
-
-def _with_rate(chosen: Threshold, scores: Scores, share: float) -> Threshold:
-    accepted = chosen.accepts(scores)
-    hits = int(np.count_nonzero(accepted & scores.is_correct))
-    rejected = int(np.count_nonzero(~accepted & scores.is_unknown))
-    parts = [(share, hits, scores.n_known), (1 - share, rejected, scores.n_unknown)]
-    value = sum(weight * count / n for weight, count, n in parts)
-    rate = Rate("osa", float(value), of_sum(parts))
-    return Threshold(**{**vars(chosen), "rate": rate})

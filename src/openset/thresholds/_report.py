@@ -1,41 +1,40 @@
-"""Will the threshold hold? What calibration data can tell, with coded cautions."""
+"""What calibration data say about a threshold, with coded cautions."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics import osa_optimum
+from openset.metrics import Rates
+from openset.metrics.counts import RankingCounts, optimum, ranking_counts
 from openset.scores import Scores, need_scores
-from openset.thresholds._groups import ByGroup, by_group, group_of_unknowns
-from openset.thresholds._table import Table
 from openset.thresholds._threshold import Span, Threshold, need_threshold
+from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup, by_group
+from openset.thresholds.table import Table
 
 ALPHAS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Weights of the known side over which a threshold's movement is reported."""
-
-SYNTHETIC = "synthetic:"
-"""How the groups of made-up unknowns begin."""
 
 _NEAR = 0.01  # "as good as the best": within one point of open-set accuracy
 _EDGE = 0.005  # share of scores beyond a threshold that sits at the edge
 _ALMOST = 0.95  # "almost all" of one side
 _DISAGREE = 0.05  # points of accuracy one kind of unknowns may cost another
 _FEW = 50
-_KINDS = 3  # kinds of unknowns that begin to speak for kinds not seen
-_CHANCE = 0.1  # share of what the commonest class leaves that a network should get
+_KINDS = 3  # fewer kinds of unknowns say little about other kinds
+_CHANCE = 0.1  # share of the other classes' samples a network should get right at least
 
 
 @dataclass(frozen=True)
 class Caution:
-    """Something to look at before a threshold is trusted; `code` never changes.
+    """Something to check before a threshold is trusted. Codes keep their meaning.
 
-    CAL001 the threshold sits at the edge of the scores; CAL002 almost all unknowns are
-    accepted, or almost all knowns rejected; CAL003 the groups of unknowns want
-    different thresholds; CAL004 few samples; CAL005 the surrogate is synthetic; CAL006
-    one or two kinds of unknowns only, which say little about a third; CAL007 the knowns
-    are hardly ever given the class they are labelled with.
+    CAL001 the threshold is at the edge of the scores; CAL002 almost all unknowns are
+    accepted, or almost all knowns rejected; CAL003 the groups of unknowns need
+    different thresholds; CAL004 few samples; CAL005 the surrogate unknowns are
+    synthetic; CAL006 only one or two kinds of unknowns; CAL007 the predicted classes of
+    the knowns hardly ever match their labels.
     """
 
     code: str
@@ -47,14 +46,14 @@ class Caution:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """How a threshold does on its calibration samples, and how much hangs on it.
+    """What a threshold does on its calibration samples, and how sensitive that is.
 
-    `flat` spans the thresholds around it within one point of the best open-set
-    accuracy, `flat_share` is the share of calibration samples scored inside: large is
-    good. `groups` has a row per kind of unknowns, `alphas` one per weight of the known
-    side (thresholds of :func:`osa`). `accuracy` is that of the knowns, were all
-    accepted (None in old reports). Without unknowns only the known side is reported.
-    Print it to read it.
+    `flat` is the range of thresholds around it within one point of the best open-set
+    accuracy; `flat_share` is the share of calibration samples with scores in that
+    range: large is good. `groups` has one row per group of unknowns, `alphas` one per
+    weight of the known side (thresholds of :func:`osa`). `accuracy` is the share of
+    known samples classified correctly, without rejection (None in old reports). Without
+    unknowns only the known side is reported. Print a report to read it.
     """
 
     threshold: Threshold
@@ -73,12 +72,12 @@ class Report:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Codes of the cautions."""
+        """The codes of the cautions."""
         return tuple(caution.code for caution in self.cautions)
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """What there is to say, but for the groups and the cautions."""
+        """The report in sentences, without groups and cautions."""
         rate, found = self.threshold.rate, []
         span = rate.interval
         known = f"{self.accepted_known:.1%} of the known samples accepted"
@@ -86,12 +85,13 @@ class Report:
             "" if self.urr is None else f", {self.urr:.1%} of the unknown rejected"
         )
         is_promise = self.threshold.method == "conformal"
+        there = " on the calibration data"
         found.append(
             f"{rate.name} {rate.value:.4f}"
             + ("" if span is None else f" ({span.low:.4f}–{span.high:.4f})")
-            + (" expected of new samples" if is_promise else " on the calibration data")
+            + (" expected of new samples" if is_promise else there)
             + f"; {known}{unknown}"
-            + (" there" if is_promise else "")
+            + (there if is_promise else "")
         )
         if self.accuracy is not None:
             found.append(
@@ -100,8 +100,8 @@ class Report:
         if self.threshold.method == "worst_group" and len(self.groups) > 1:
             loss = max(row["loss"] for row in self.groups)
             found.append(
-                f"no kind of unknowns loses more than {loss:.4f} against the threshold "
-                "that is best for it"
+                f"for every group of unknowns, open-set accuracy is at most {loss:.4f} "
+                "below that of the group's own best threshold"
             )
         if self.flat is not None and self.flat_share:
             found.append(
@@ -193,31 +193,29 @@ def report(scores: Scores, threshold: Threshold) -> Report:
     need_threshold("thresholds.report", threshold)
     _check.some_known("thresholds.report", scores.n_known)
     accepted = threshold.accepts(scores)
-    is_known = ~scores.is_unknown
-    ccr = float(np.count_nonzero(accepted & scores.is_correct) / scores.n_known)
-    tpr = float(np.count_nonzero(accepted & is_known) / scores.n_known)
+    rates = Rates.of(scores, accepted)
     osa = urr = flat = flat_share = worst = None
     rows: list[dict[str, Any]] = []
     alphas: list[dict[str, Any]] = []
     synthetic: tuple[str, ...] = ()
     clash = 0.0
     if scores.n_unknown:
-        urr = float(np.count_nonzero(~accepted & scores.is_unknown) / scores.n_unknown)
+        counts = ranking_counts(scores)
         table = by_group("thresholds.report", scores, threshold.alpha)
-        osa = table.alpha * ccr + (1 - table.alpha) * urr
-        rows = _group_rows(scores, accepted, ccr, table)
+        urr, osa = rates.urr, rates.osa(table.alpha)
+        rows = _group_rows(scores, accepted, rates, table)
         worst = min(rows, key=lambda row: row["osa"])["group"]
-        synthetic = tuple(n for n in table.names if n.startswith(SYNTHETIC))
+        synthetic = tuple(n for n in table.names if n.startswith(SYNTHETIC_PREFIX))
         clash = _clash(table, synthetic)
         if not threshold.per_class:
             flat, flat_share = _flatness(scores, table, threshold.value)
-        alphas = _alpha_rows(scores)
+        alphas = _alpha_rows(counts)
     return Report(
         threshold=threshold,
         osa=osa,
-        ccr=ccr,
-        accepted_known=tpr,
-        accuracy=float(np.count_nonzero(scores.is_correct) / scores.n_known),
+        ccr=rates.ccr,
+        accepted_known=rates.tpr,
+        accuracy=rates.accuracy,
         urr=urr,
         flat=flat,
         flat_share=flat_share,
@@ -226,29 +224,29 @@ def report(scores: Scores, threshold: Threshold) -> Report:
         groups=Table(tuple(rows)),
         alphas=Table(tuple(alphas)),
         cautions=tuple(
-            _cautions(
-                scores, threshold, tpr=tpr, urr=urr, clash=clash, synthetic=synthetic
-            )
+            _cautions(scores, threshold, rates, clash=clash, synthetic=synthetic)
         ),
     )
 
 
 def _group_rows(
-    scores: Scores, accepted: Any, ccr: float, table: ByGroup
+    scores: Scores, accepted: NDArray[np.bool_], rates: Rates, table: ByGroup
 ) -> list[dict[str, Any]]:
-    names, place = group_of_unknowns(scores)
-    rejected = np.bincount(place, weights=~accepted[scores.is_unknown])
+    groups = scores.unknown_groups
+    rejected = np.bincount(groups.index, weights=~accepted[scores.is_unknown])
     rows = []
-    for i, name in enumerate(names):
-        urr = float(rejected[i] / table.n[i])
-        osa = table.alpha * ccr + (1 - table.alpha) * urr
+    for i, name in enumerate(groups.names):
+        of_group = rates.against(
+            n_unknown=int(table.n[i]), n_rejected_unknown=int(rejected[i])
+        )
+        osa = of_group.osa(table.alpha)
         # One threshold per class may do better than the best single one.
         best = max(float(table.osa[i].max()), osa)
         rows.append(
             {
                 "group": name,
-                "n": int(table.n[i]),
-                "urr": urr,
+                "n": of_group.n_unknown,
+                "urr": of_group.urr,
                 "osa": osa,
                 "best": best,
                 "loss": best - osa,
@@ -258,7 +256,7 @@ def _group_rows(
 
 
 def _clash(table: ByGroup, synthetic: tuple[str, ...]) -> float:
-    """Most a group loses at the threshold that is best for another."""
+    """Return the most a group loses at the best threshold of another group."""
     is_real = ~np.isin(table.names, synthetic)
     chosen = is_real if is_real.any() else ~is_real
     best = table.osa[chosen].argmax(axis=1)
@@ -266,7 +264,10 @@ def _clash(table: ByGroup, synthetic: tuple[str, ...]) -> float:
 
 
 def _flatness(scores: Scores, table: ByGroup, value: float) -> tuple[Span, float]:
-    """Thresholds around `value` within a point of the best, and the samples there."""
+    """Thresholds around `value` within a point of the best, and the share of samples.
+
+    The accuracy is that of all unknowns together.
+    """
     shares = table.n / table.n.sum()
     osa = table.alpha * table.ccr + (1 - table.alpha) * (shares @ table.urr)
     level = int(np.searchsorted(-table.values, -value, side="right")) - 1
@@ -284,20 +285,18 @@ def _flatness(scores: Scores, table: ByGroup, value: float) -> tuple[Span, float
     return span, float(np.count_nonzero(inside) / len(scores))
 
 
-def _alpha_rows(scores: Scores) -> list[dict[str, Any]]:
+def _alpha_rows(counts: RankingCounts) -> list[dict[str, Any]]:
     rows = []
     for alpha in ALPHAS:
-        best = osa_optimum(scores, alpha=alpha)
-        accepted = scores.known >= best.threshold
-        known = np.count_nonzero(accepted & ~scores.is_unknown) / scores.n_known
-        urr = np.count_nonzero(~accepted & scores.is_unknown) / scores.n_unknown
+        best = optimum(counts, alpha=alpha)
+        rates = counts.rates(best.threshold)
         rows.append(
             {
                 "alpha": alpha,
                 "threshold": best.threshold,
                 "osa": best.value,
-                "accepted_known": float(known),
-                "urr": float(urr),
+                "accepted_known": rates.tpr,
+                "urr": rates.urr,
             }
         )
     return rows
@@ -306,9 +305,8 @@ def _alpha_rows(scores: Scores) -> list[dict[str, Any]]:
 def _cautions(
     scores: Scores,
     threshold: Threshold,
+    rates: Rates,
     *,
-    tpr: float,
-    urr: float | None,
     clash: float,
     synthetic: tuple[str, ...],
 ) -> list[Caution]:
@@ -322,23 +320,23 @@ def _cautions(
         end = "lowest" if below < _EDGE else "highest"
         add(
             "CAL001",
-            f"the threshold {threshold.value:.4g} sits at the {end} scores: "
+            f"the threshold {threshold.value:.4g} is among the {end} scores: "
             f"{below:.1%} of the calibration samples lie below it",
         )
-    if tpr < 1 - _ALMOST:
-        add("CAL002", f"{1 - tpr:.1%} of the known samples are rejected")
-    if urr is not None and urr < 1 - _ALMOST:
-        add("CAL002", f"{1 - urr:.1%} of the unknown samples are accepted")
+    if rates.tpr < 1 - _ALMOST:
+        add("CAL002", f"{1 - rates.tpr:.1%} of the known samples are rejected")
+    if rates.n_unknown and rates.urr < 1 - _ALMOST:
+        add("CAL002", f"{1 - rates.urr:.1%} of the unknown samples are accepted")
     if clash > _DISAGREE:
         advice = (
-            "This one is the fairest to all; choosing among detectors may help"
+            "This threshold already limits the largest loss; another detector may help"
             if threshold.method == "worst_group"
-            else "Consider the objective worst_group, or choosing among detectors"
+            else "Consider the objective worst_group, or comparing several detectors"
         )
         add(
             "CAL003",
-            f"the groups of unknowns disagree: the best threshold for one costs "
-            f"another up to {clash:.1%} of open-set accuracy. {advice}",
+            f"the groups of unknowns disagree: at the best threshold for one group, "
+            f"another loses up to {clash:.1%} of open-set accuracy. {advice}",
         )
     few = [
         f"{n} {side}"
@@ -347,30 +345,29 @@ def _cautions(
     ]
     if few:
         add("CAL004", f"few calibration samples: {' and '.join(few)}")
-    n_kinds = len(group_of_unknowns(scores)[0])
+    n_kinds = len(scores.unknown_groups.names)
     n_real = n_kinds - len(synthetic)
     if synthetic and not n_real:
-        kinds = ", ".join(name.removeprefix(SYNTHETIC) for name in synthetic)
+        kinds = ", ".join(name.removeprefix(SYNTHETIC_PREFIX) for name in synthetic)
         add(
             "CAL005",
-            f"the surrogate is synthetic ({kinds}): made from known data, it shows how "
-            f"the threshold behaves, not how your unknowns do",
+            f"the surrogate unknowns are synthetic ({kinds}), made from known samples: "
+            f"real unknowns may be accepted more often",
         )
     n_kinds = n_real or n_kinds
     if scores.n_unknown and n_kinds < _KINDS:
         add(
             "CAL006",
             f"{'one kind' if n_kinds == 1 else 'two kinds'} of unknowns only: that "
-            f"says little about how the threshold does on another. Give groups, or "
-            f"more kinds",
+            f"says little about other kinds. Name the kinds in groups, or add more",
         )
-    accuracy = np.count_nonzero(scores.is_correct) / scores.n_known
+    accuracy = rates.accuracy
     commonest = np.bincount(scores.labels[~scores.is_unknown]).max() / scores.n_known
     if commonest < 1 and accuracy < commonest + _CHANCE * (1 - commonest):
         add(
             "CAL007",
-            f"only {accuracy:.1%} of the known samples are given the class they are "
-            f"labelled with ({commonest:.1%} are of one class). Are the labels in the "
-            f"order of the network's outputs, and of the same samples?",
+            f"the predicted class is right for only {accuracy:.1%} of the known "
+            f"samples ({commonest:.1%} belong to one class). Do the labels number the "
+            f"classes as the network does, and are they in the order of its outputs?",
         )
     return found

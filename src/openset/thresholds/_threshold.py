@@ -1,4 +1,4 @@
-"""`Threshold`: a number, and where it comes from."""
+"""`Threshold`: a number, and how it was chosen."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UNKNOWN, ArtefactError
-from openset.metrics import Interval
+from openset.metrics import Interval, Rates
 from openset.scores import Scores
 from openset.thresholds._fingerprint import Fingerprint
 
@@ -18,14 +18,14 @@ At = Literal["score", "middle"]
 
 
 class Count(NamedTuple):
-    """Calibration samples a threshold was chosen from."""
+    """Numbers of calibration samples a threshold was chosen on."""
 
     known: int
     unknown: int
 
 
 class Span(NamedTuple):
-    """Thresholds in ``(low, high]`` treat the calibration samples equally well."""
+    """A range of thresholds, ``(low, high]``. Not a confidence interval."""
 
     low: float
     high: float
@@ -33,10 +33,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Rate:
-    """What the threshold reaches on the calibration samples themselves.
+    """A rate that a threshold achieves on its calibration samples.
 
-    The interval is that of a threshold given beforehand. Where it was the best of many
-    on the same samples, expect a little less on new ones.
+    `interval` is its confidence interval, computed as if the threshold had been fixed
+    beforehand. A threshold that was optimised on these samples does a little worse on
+    new ones.
     """
 
     name: str
@@ -51,27 +52,42 @@ class Threshold:
     Parameters
     ----------
     value
-        The threshold; ±inf reject and accept all.
+        The threshold; +inf rejects all samples, -inf accepts all.
     method
         The function of :mod:`openset.thresholds` that chose it.
     target
-        What was asked of it: a rate, a level, or nothing.
+        The rate the method was asked for; None if it has no such argument.
     n
-        Known and unknown samples it was chosen from.
+        Numbers of known and unknown samples it was chosen on.
     interval
-        All thresholds in ``(low, high]`` are as good on the calibration samples.
+        The range of equivalent thresholds: every one in ``(low, high]`` meets the
+        objective equally well on the calibration samples. It is *not* a confidence
+        interval; ``rate.interval`` is one.
     rate
-        What is achieved there, with its confidence interval.
+        The rate achieved on the calibration samples, with its confidence interval.
     alpha
         Weight of the known side, where the method has one.
     per_class
         One threshold per predicted class, where the method gives them; `value` is then
-        that of a class it has not seen.
+        for classes that did not occur in the calibration data.
     fingerprint
         Sketch of the calibration samples, for :meth:`check_disjoint`.
 
     Examples
     --------
+    An objective of your own makes one from plain tuples.
+
+    >>> mine = Threshold(
+    ...     value=0.5,
+    ...     method="mine",
+    ...     target=None,
+    ...     n=(90, 10),
+    ...     interval=(0.4, 0.5),
+    ...     rate=("tpr", 0.9, None),
+    ... )
+    >>> mine.n.known, mine.interval.high, mine.rate.value
+    (90, 0.5, 0.9)
+
     >>> from openset import thresholds
     >>> scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 3, 2, 1])
     >>> chosen = thresholds.osa(scores)
@@ -93,6 +109,10 @@ class Threshold:
 
     def __post_init__(self) -> None:
         _check.threshold("Threshold", self.value)
+        object.__setattr__(self, "n", Count(*self.n))
+        object.__setattr__(self, "interval", Span(*self.interval))
+        if isinstance(self.rate, tuple):
+            object.__setattr__(self, "rate", Rate(*self.rate))
         for value in self.per_class:
             _check.threshold("Threshold", value)
 
@@ -105,12 +125,12 @@ class Threshold:
 
     @property
     def n_known(self) -> int:
-        """Known samples it was chosen from."""
+        """Number of known samples it was chosen on."""
         return self.n.known
 
     @property
     def n_unknown(self) -> int:
-        """Unknown samples it was chosen from."""
+        """Number of unknown samples it was chosen on."""
         return self.n.unknown
 
     def of(self, predicted: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -131,12 +151,17 @@ class Threshold:
         """Return the predicted class where accepted, else -1."""
         return np.where(self.accepts(scores), scores.predicted, UNKNOWN)
 
+    def rates(self, scores: Scores) -> Rates:
+        """Count the decisions on labelled scores: CCR, URR and the like."""
+        return Rates.of(scores, self.accepts(scores))
+
     def cut(self, scores: Scores) -> tuple[Scores, float]:
-        """Return scores and one number to cut them at, whatever the predicted class.
+        """Return scores and a single threshold that lead to the same decisions.
 
         Without thresholds per class these are the scores themselves and `value`. With
-        them, a knownness becomes its margin to the threshold of its class, to be cut
-        at 0, so that every metric at a threshold can be taken.
+        them, each knownness is replaced by its margin over the threshold of its
+        predicted class and the threshold is 0, so that metrics that take one threshold
+        can be computed.
         """
         if not self.per_class:
             return scores, self.value
@@ -151,16 +176,17 @@ class Threshold:
             )
         # A margin may round to 0; the decision must not move with it.
         below = np.minimum(margin, -np.finfo(float).tiny)
-        return scores.with_known(np.where(accepted, margin, below)), 0.0
+        margin = _check.frozen(np.where(accepted, margin, below))
+        return scores.with_known(margin), 0.0
 
     def check_disjoint(self, scores: Scores, *, caller: str = "Threshold") -> None:
         """Refuse scores of the very samples the threshold was chosen on.
 
         Samples are recognised by (label, predicted class, knownness). Equal rows occur
         by accident when scores saturate or are rounded, so only an overlap far beyond
-        what either set shows within itself is refused (more than 30 % of the
-        smaller set, and at least 16 rows). Scores so coarse that most samples have a
-        twin, and other detectors on the same samples, cannot be told apart this way.
+        the share of duplicates within either set is refused (more than 30 % of the
+        smaller set, and at least 16 rows). The check finds nothing if the scores are so
+        coarse that most rows have a duplicate, or come from another detector.
         """
         if self.fingerprint is None or not self.fingerprint.is_of(scores):
             return
@@ -239,7 +265,7 @@ class Threshold:
 
 
 def need_threshold(caller: str, threshold: object) -> None:
-    """Refuse anything but a threshold that knows where it comes from."""
+    """Raise TypeError unless this is a `Threshold`."""
     _check.instance(
         caller,
         "threshold",

@@ -1,17 +1,17 @@
-"""The threshold that the worst-off kind of unknowns can live with."""
+"""The threshold that is best for the group of unknowns it suits least."""
 
 from typing import Literal
 
 import numpy as np
 
 from openset import _check
-from openset.metrics.counts import Prefer, best_level
+from openset.metrics.counts import Prefer, best_level, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._groups import by_group
-from openset.thresholds._osa import AT
-from openset.thresholds._share_intervals import of_sum
+from openset.thresholds._osa import AT, PREFER
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+from openset.thresholds.groups import by_group
+from openset.thresholds.intervals import of_osa
 
 
 def worst_group(
@@ -29,8 +29,8 @@ def worst_group(
               \quad\text{or}\quad \max_\theta \min_g \mathrm{OSA}_g(\theta)
 
     where :math:`\mathrm{OSA}_g` is the open-set accuracy of all knowns against group g
-    alone. The threshold of :func:`osa` serves the mixture of unknowns you happen to
-    have; this one hedges against meeting any one kind only.
+    alone. The threshold of :func:`osa` is best for the mixture of unknowns in the
+    calibration data; this one is safer if only one kind of them is met in operation.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ def worst_group(
         Weight of the known side, the same for all groups; by default the share of
         knowns among all samples.
     criterion
-        ``"regret"``: least loss against each group's own best. ``"osa"``: largest
-        accuracy on the hardest group, which listens to that group only.
+        ``"regret"``: least loss against each group's own best threshold. ``"osa"``:
+        largest accuracy on the hardest group; the other groups are then ignored.
     prefer, at
         As in :func:`osa`.
 
@@ -59,8 +59,9 @@ def worst_group(
     caller = "thresholds.worst_group"
     need_scores(caller, scores)
     _check.one_of(caller, "criterion", criterion, ["regret", "osa"])
-    _check.one_of(caller, "prefer", prefer, ["smallest", "highest", "widest"])
+    _check.one_of(caller, "prefer", prefer, PREFER)
     _check.one_of(caller, "at", at, AT)
+    counts = ranking_counts(scores)
     table = by_group(caller, scores, alpha)
     worst = (
         -table.regret.max(axis=0) if criterion == "regret" else table.osa.min(axis=0)
@@ -74,10 +75,10 @@ def worst_group(
     level = int(np.searchsorted(-table.values, -value, side="right")) - 1
     hardest = int(table.osa[:, level].argmin())
     n_hardest = int(table.n[hardest])
-    parts = [
-        (table.alpha, round(table.ccr[level] * scores.n_known), scores.n_known),
-        (1 - table.alpha, round(table.urr[hardest, level] * n_hardest), n_hardest),
-    ]
+    rates = counts.rates(value).against(
+        n_unknown=n_hardest,
+        n_rejected_unknown=round(table.urr[hardest, level] * n_hardest),
+    )
     return Threshold(
         value=value,
         method="worst_group",
@@ -87,7 +88,7 @@ def worst_group(
         rate=Rate(
             "osa of the hardest group",
             float(table.osa[hardest, level]),
-            of_sum(parts),
+            of_osa(rates, table.alpha),
         ),
         alpha=table.alpha,
         fingerprint=Fingerprint.of(scores),

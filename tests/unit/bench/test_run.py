@@ -281,7 +281,7 @@ models: [{kind: network, params: {recipe: arpl, epochs: 3, lr: 0.02, curves: tru
 methods: [softmax, {name: openauc, weight: 0.2}]
 detectors: [msp, postmax, published]
 seeds: [3]
-calibrate: {objective: conformal, surrogate: none, options: {level: 0.1}}
+calibrate: {objective: conformal, surrogate: none, options: {error_rate: 0.1}}
 """
     done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
     assert (done.n_run, done.failed) == (6, ())

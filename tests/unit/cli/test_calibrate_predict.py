@@ -96,7 +96,9 @@ def test_without_unknowns_there_is_conformal_and_there_is_mixup(data, tmp_path):
     assert done.exit_code == 0
     assert Rejector.load(tmp_path / "a").threshold.target == 0.1
     done = run(data, *base, str(tmp_path / "b"), "--surrogate", "mixup")
-    assert "CAL005 the surrogate is synthetic (mixup)" in " ".join(done.stdout.split())
+    assert "CAL005 the surrogate unknowns are synthetic (mixup)" in " ".join(
+        done.stdout.split()
+    )
 
 
 def test_unknowns_in_the_validation_file_are_the_surrogate(data, tmp_path):
@@ -183,7 +185,7 @@ def test_what_the_test_data_cost_is_said(data, tmp_path):
             cost = alpha * paid[~is_unknown].mean()
             cost += (1 - alpha) * paid[is_unknown].mean()
         assert f"Cost of a decision on the test data: {cost:.4g}" in said
-        assert ("in hindsight" in said) == (name == "both")
+        assert ("best threshold for these" in said) == (name == "both")
 
 
 def test_samples_the_detector_was_fitted_on_are_noticed(data, tmp_path):
@@ -225,7 +227,7 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
     assert "costs go with --objective by_cost" in fails(*one, "--confusion", "2")
     by_cost = (*one, "--objective", "by_cost", "--cost-matrix", "val.npz")
     assert "--cost-matrix must be numbers with commas" in fails(*by_cost)
-    assert "--cost-matrix stands instead of" in fails(*by_cost, "--confusion", "2")
+    assert "--cost-matrix replaces" in fails(*by_cost, "--confusion", "2")
     assert "--surrogate must be given" in fails(
         *base, "--detector", "msp", "--detector", "postmax"
     )

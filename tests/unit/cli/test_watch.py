@@ -24,14 +24,14 @@ def files(tmp_path):
     rejector = Rejector.calibrate(fitted, known=calibration)
     rejector.save(tmp_path / "rejector")
     calibration.save(tmp_path / "calibration.npz")
-    rejector.decide(calibration)[1].save(tmp_path / "scores.csv")
+    rejector.score(calibration).save(tmp_path / "scores.csv")
     for name, new in {
         "quiet": split(2, 300, unknown=0),
         "strange": split(3, 300, unknown=0.25),
         "faint": split(4, 300, unknown=0, shift=0.4),
     }.items():
         new.save(tmp_path / f"{name}.npz")
-        rejector.decide(new)[1].save(tmp_path / f"{name}-scores.npz")
+        rejector.score(new).save(tmp_path / f"{name}-scores.npz")
     split(5, 300, unknown=0).save(tmp_path / "folder")
     return tmp_path
 

@@ -83,7 +83,8 @@ def test_wide_numbers_of_any_kind_are_computed_in_float64(dtype, outputs):
 
 def test_float32_is_scored_in_float32_without_a_copy():
     logits = np.ones((2, 3), dtype=np.float32)
-    assert np.shares_memory(Batch(Outputs(logits=logits)).logits, logits)
+    outputs = Outputs(logits=logits)
+    assert np.shares_memory(Batch(outputs).logits, outputs.logits)
 
 
 def test_only_real_arrays_of_a_state_are_cast():

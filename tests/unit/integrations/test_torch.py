@@ -236,7 +236,7 @@ def test_the_detector_is_not_run_in_half_precision(test, inputs):
 
 def test_thresholds_per_class_are_applied(test, inputs):
     rejector = rejector_of("msp")
-    scores = rejector.decide(test)[1]
+    scores = rejector.score(test)
     limits = (-np.inf, np.inf, 1.0)  # the last class has none: the common one
     strict = altered(rejector, per_class=limits)
     result = OpenSetModule(linear_model(test), strict)(inputs)

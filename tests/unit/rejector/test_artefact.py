@@ -77,9 +77,9 @@ def test_infinite_thresholds_survive(tmp_path):
             value=value,
             method="mine",
             target=None,
-            n=thresholds.Count(80, 80),
-            interval=thresholds.Span(-np.inf, np.inf),
-            rate=thresholds.Rate("none", 0.0, None),
+            n=(80, 80),
+            interval=(-np.inf, np.inf),
+            rate=("none", 0.0, None),
         )
         rejector = Rejector.calibrate(
             fitted,

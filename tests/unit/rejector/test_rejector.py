@@ -93,7 +93,7 @@ def test_names_fall_back_to_numbers(rejector):
         ("at_tpr", {"tpr": 0.8, "at": "middle"}),
         ("by_cost", {"missed_unknown": 5}),
         ("per_class", {"strength": 10}),
-        ("conformal", {"level": 0.1}),
+        ("conformal", {"error_rate": 0.1}),
         ("worst_group", {"alpha": 0.5}),
     ],
 )
@@ -103,7 +103,7 @@ def test_every_objective_has_a_name(fitted, objective, options):
         fitted, known=known, surrogate=surrogate, objective=objective, **options
     )
     scores = fitted.score(Outputs.concat([known, surrogate]))
-    expected = thresholds.OBJECTIVES[objective](scores, **options)
+    expected = getattr(thresholds, objective)(scores, **options)
     assert made.threshold == expected
     np.testing.assert_array_equal(
         made.predict(surrogate), expected.decide(fitted.score(surrogate))
@@ -128,7 +128,7 @@ def test_surrogates_need_no_labels_and_may_be_several(fitted):
 
 def test_a_knowns_only_objective_needs_no_surrogate(fitted):
     made = Rejector.calibrate(
-        fitted, known=drawn(200, seed=2), objective="conformal", level=0.05
+        fitted, known=drawn(200, seed=2), objective="conformal", error_rate=0.05
     )
     rejected = (made.predict(drawn(3000, seed=9)) == -1).mean()
     assert rejected == pytest.approx(0.05, abs=0.04)

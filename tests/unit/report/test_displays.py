@@ -31,7 +31,7 @@ def displays():
     return {
         "oscr": report.oscr(TWO),
         "roc": report.roc(TWO),
-        "osa": report.osa_over_urr(TWO, thresholds={"msp": 1.0}, alpha=0.5).display(),
+        "osa": report.osa_over_urr(TWO, thresholds={"msp": 1.0}, alpha=0.5),
         "histogram": report.histogram(scores(1), threshold=0.5),
         "rejection": report.per_class_rejection(scores(1), 1.0, classes=[HOSTILE]),
         "metrics": report.metric_against_unknown_tpr(TWO),
@@ -110,18 +110,25 @@ def test_roc_agrees_with_scikit_learn():
     np.testing.assert_allclose(shown.columns["tpr"], tpr)
 
 
-def test_osa_over_urr_takes_operations_as_operating_curves_does():
+def test_osa_over_urr_shows_operations_as_it_shows_their_scores():
     done = thresholds.operate(scores(1), scores(2), alpha=0.5)
-    ours = report.osa_over_urr({"msp": done})
-    theirs = report.operating_curves({"msp": done})
-    assert ours.methods["msp"].operational == theirs.methods["msp"].operational
+    shown = report.osa_over_urr({"msp": done})
+    of_kind = {
+        kind: [shown.columns[c][shown.columns["kind"] == kind] for c in ("urr", "osa")]
+        for kind in ("curve", "operational", "best")
+    }
+    np.testing.assert_array_equal(of_kind["curve"], [done.curve.urr, done.curve.osa])
+    assert np.ravel(of_kind["operational"]).tolist() == [done.urr, done.oosa]
+    assert np.ravel(of_kind["best"]).tolist() == [done.best.urr, done.oracle]
     from_scores = report.osa_over_urr(
         {"msp": scores(2)}, thresholds=done.threshold, alpha=0.5
     )
-    assert from_scores.methods["msp"].best == theirs.methods["msp"].best
-    assert from_scores.methods["msp"].operational == pytest.approx(
-        theirs.methods["msp"].operational
-    )
+    assert (from_scores.columns["kind"] == shown.columns["kind"]).all()
+    for column in ("urr", "osa"):
+        np.testing.assert_allclose(from_scores.columns[column], shown.columns[column])
+    other = thresholds.operate(scores(1), scores(2), alpha=0.25)
+    with pytest.raises(ValueError, match=r"side, got 0\.25, 0\.5"):
+        report.osa_over_urr({"msp": done, "other": other})
     with pytest.raises(ValueError, match="given alone with operations"):
         report.osa_over_urr({"msp": done}, alpha=0.3)
     with pytest.raises(ValueError, match="one weight of the known side"):

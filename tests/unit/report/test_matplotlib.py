@@ -9,7 +9,7 @@ from openset import MissingExtraError, Scores, thresholds
 from openset.report import (
     confusion_regions,
     draw,
-    operating_curves,
+    osa_over_urr,
     random_scores,
     sample_counts,
 )
@@ -74,24 +74,9 @@ def operations(alpha=0.5):
 
 @needs_matplotlib
 def test_operating_curves_have_a_star_and_a_diamond():
-    figure = draw(operating_curves(operations()))
+    figure = draw(osa_over_urr(operations()))
     names = figure.axes[0].get_legend_handles_labels()[1]
-    assert names == ["msp", "threshold from calibration", "best in hindsight"]
-
-
-def test_operating_curves_hold_every_point_and_one_alpha():
-    data = operating_curves(operations())
-    frame = data.to_frame()
-    assert frame.groupby("kind").size().to_dict() == {
-        "best": 1,
-        "curve": 4,
-        "operational": 1,
-    }
-    mixed = operations() | {"other": operations(0.25)["msp"]}
-    with pytest.raises(
-        ValueError, match=r"one weight of the known side, got 0\.25, 0\.5"
-    ):
-        operating_curves(mixed)
+    assert names == ["msp", "best in hindsight", "the threshold in use"]
 
 
 @needs_matplotlib

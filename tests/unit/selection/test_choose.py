@@ -1,57 +1,12 @@
 """Choosing among detectors on data where the best one is known."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from scipy import stats
 
 from openset import Outputs, Rejector, selection
-from openset.detectors import Detector, Fitted
-from openset.selection._candidates import ONE, RANK, STACKING, Data
+from openset.selection._candidates import ONE, RANK, STACKING
 from openset.selection._choose import _winner
-
-
-class Column(Detector):
-    """Knownness is one column of the features: what it is worth is up to the data."""
-
-    name = "column"
-    score_needs = ("features",)
-    score_cost = "1"
-    paper = "-"
-
-    def __init__(self, place):
-        object.__setattr__(self, "place", place)
-
-    def params(self):
-        """Return the place."""
-        return {"place": self.place}
-
-    def _score(self, state, batch):
-        return batch.features[:, self.place]
-
-
-@pytest.fixture
-def column():
-    return lambda place: Fitted(detector=Column(place=place), state={})
-
-
-def drawn(shifts, seed=0, n=300):
-    """Knowns at 0 in every column; group g is shifted by ``-shifts[g]``."""
-    rng = np.random.default_rng(seed)
-    width = len(next(iter(shifts.values())))
-
-    def part(shift, labels, name):
-        return Outputs(
-            features=rng.normal(size=(n, width)) - np.asarray(shift, float),
-            logits=np.eye(3)[np.maximum(labels, 0)] * 5,
-            labels=labels,
-            groups=np.full(n, name),
-        )
-
-    known = part([0] * width, rng.integers(0, 3, n), "known")
-    unknown = [part(s, np.full(n, -1), g) for g, s in shifts.items()]
-    return known, Outputs.concat(unknown)
+from tests.unit.selection.makers import drawn
 
 
 def test_the_detector_that_sees_every_kind_is_chosen(column):
@@ -272,28 +227,6 @@ def test_options_of_the_objective_stay_with_the_choice(column):
     assert (other.method, other.target) == ("at_tpr", 0.95)
 
 
-def test_the_rank_average_is_of_the_best_three(column):
-    shifts = {"a": (0, 3, 2, 0, 2.5), "b": (0, 2, 3, 0, 2.5)}
-    known, surrogate = drawn(shifts)
-    fitted = {name: column(i) for i, name in enumerate("vwxyz")}
-    data = Data.of(
-        "test", fitted, known, surrogate, batch_size=None, alpha=0.5, by="both"
-    )
-    every = np.arange(len(known)), np.arange(len(surrogate))
-    made = data.combination(RANK, *every)
-    assert [data.names[d] for d in made.used] == ["w", "x", "z"]
-    np.testing.assert_allclose(made.weights, 1 / 3)
-    # It scores the mean of three ranks, both sides weighing the same.
-    new = np.concatenate([data.known, data.unknown])
-
-    def rank(d):
-        sides = (data.known[:, d], data.unknown[:, d])
-        return np.mean([stats.percentileofscore(s, new[:, d]) for s in sides], axis=0)
-
-    expected = np.mean([rank(d) for d in made.used], axis=0) / 100
-    np.testing.assert_allclose(made.scores(new), expected, atol=0.01)
-
-
 def test_choosing_one_is_judged_by_whom_it_would_have_chosen(column):
     """The slow way: in every turn and fold, look for the best column by brute force."""
     shifts = {"a": (3, 0, 1), "b": (0, 3, 1), "c": (1, 1, 2)}
@@ -375,24 +308,6 @@ def test_a_combination_is_held_against_choosing_one(
     rows = [{"detector": name, "value": value} for name, value in values.items()]
     rows.sort(key=lambda row: -row["value"])
     assert _winner(rows, {"good"}, min_gain)["detector"] == winner
-
-
-def test_stacking_is_taught_by_the_classes_it_gives(column):
-    known, surrogate = drawn({"a": (0, 2, 2), "b": (0, 2, 2)})
-    fitted = {name: column(i) for i, name in enumerate(["noise", "x", "y"])}
-    data = Data.of(
-        "test", fitted, known, surrogate, batch_size=None, alpha=0.5, by="both"
-    )
-    every = np.arange(len(known)), np.arange(len(surrogate))
-    plain = data.combination(STACKING, *every)
-    predicted = data.predicted.copy()
-    predicted[: len(known) // 2, 0] = -7  # it misnames half, and gets little weight
-    misled = replace(data, predicted=predicted).combination(STACKING, *every)
-    if 0 not in plain.used:
-        np.testing.assert_allclose(misled.weights, plain.weights)
-    predicted[:, 0] = -7
-    hopeless = replace(data, predicted=predicted).combination(STACKING, *every)
-    assert hopeless.weights.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("side", ["known", "unknown"])

@@ -25,7 +25,7 @@ def drawn(n=240, *, seed=1, head=True):
     )
 
 
-@pytest.mark.parametrize("kind", selection.KINDS)
+@pytest.mark.parametrize("kind", selection.SYNTHETIC_KINDS)
 def test_they_are_unknown_and_say_that_they_are_synthetic(kind):
     known = drawn()
     made = selection.synthetic(known, kind, n=100, rng=3)

@@ -70,7 +70,7 @@ def test_inputs_go_through_the_model(rejector, model):
     client = TestClient(serve.app(rejector, model=model))
     x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
     features = x @ WEIGHT
-    scores = rejector.decide(Outputs(logits=features @ HEAD, features=features))[1]
+    scores = rejector.score(Outputs(logits=features @ HEAD, features=features))
     by_json = client.post("/predict", json={"inputs": x.tolist()})
     by_npy = client.post(
         "/predict", content=npy(x), headers={"Content-Type": "application/x-npy"}

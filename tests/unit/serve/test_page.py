@@ -104,7 +104,8 @@ def test_numbers_on_the_page_are_those_of_predict(
     page = Page(browser, by_logits_live.url)
     page.paste(as_rows(test_split.logits))
     page.wait(lambda: page.text("n") == "200")
-    decisions, scores = by_logits.decide(test_split)
+    decided = by_logits.decide(test_split)
+    decisions, scores = decided.labels, decided.scores
     assert page.counts() == counts(decisions)
     assert page.threshold() == by_logits.threshold.value
     # the table says the same, sample by sample
@@ -152,7 +153,7 @@ def test_the_plot_can_be_dragged(browser, by_logits_live, by_logits, test_split)
     page = Page(browser, by_logits_live.url)
     page.paste(as_rows(test_split.logits))
     page.wait(lambda: page.text("n") == "200")
-    scores = by_logits.decide(test_split)[1]
+    scores = by_logits.score(test_split)
     before = page.threshold()
     drag = webdriver.ActionChains(browser)
     plot = page.find("plot")

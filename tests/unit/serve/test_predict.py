@@ -36,7 +36,8 @@ def check(answer, rejector, outputs):
     """Compare an answer with what the rejector says in this process, bit for bit."""
     assert answer.status_code == 200, answer.text
     found = answer.json()
-    decisions, scores = rejector.decide(outputs)
+    decided = rejector.decide(outputs)
+    decisions, scores = decided.labels, decided.scores
     assert found["decisions"] == decisions.tolist()
     assert found["known"] == scores.known.tolist()
     assert found["predicted"] == scores.predicted.tolist()
@@ -102,7 +103,7 @@ def test_a_threshold_of_ones_own_replaces_the_calibrated_one(
 ):
     client = TestClient(serve.app(by_logits))
     logits = test_split.logits
-    scores = by_logits.decide(test_split)[1]
+    scores = by_logits.score(test_split)
     expected = scores.decided(float(value)).tolist()
     by_body = client.post(
         "/predict", json={"logits": logits.tolist(), "threshold": value}
@@ -211,7 +212,8 @@ def test_metrics_count_what_happened(by_logits, test_split):
     def value(name, **labels):
         return samples["openset_" + name, tuple(sorted(labels.items()))]
 
-    decisions, scores = by_logits.decide(test_split)
+    decided = by_logits.decide(test_split)
+    decisions, scores = decided.labels, decided.scores
     n_unknown = np.count_nonzero(decisions == -1)
     assert value("requests_total", path="/predict", status="200") == 3
     assert value("requests_total", path="/predict", status="422") == 1

@@ -12,8 +12,7 @@ from openset._types import UNKNOWN
 from openset._version import __version__
 from openset.integrations.onnx import _network, _scores
 from openset.integrations.onnx._graph import Graph, Var, where
-from openset.rejector import Rejector
-from openset.rejector._rejector import need_rejector
+from openset.rejector import Rejector, need_rejector
 
 with _io.importing("openset.integrations.onnx", "onnx"):
     import onnx

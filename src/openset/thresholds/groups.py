@@ -10,8 +10,8 @@ from openset import _check
 from openset.metrics.counts import ranking_counts
 from openset.scores import Scores
 
-EVERYONE = "all"
-"""The name of the unknowns' group where scores have none."""
+SYNTHETIC_PREFIX = "synthetic:"
+"""How the group names of synthetic unknowns begin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,29 +47,24 @@ def by_group(caller: str, scores: Scores, alpha: float | None) -> ByGroup:
         if alpha is None
         else _check.rate(caller, "alpha", alpha)
     )
-    table = ranking_counts(scores)
+    counts = ranking_counts(scores)
     # With a score of +inf no threshold rejects all.
-    first = 1 if table.values[1] == np.inf else 0
-    values = table.values[first:]
-    names, group = group_of_unknowns(scores)
-    unknown = scores.known[scores.is_unknown]
-    urr = np.empty((len(names), values.size))
-    for i in range(len(names)):
-        ordered = np.sort(unknown[group == i])
-        urr[i] = np.searchsorted(ordered, values, side="left") / ordered.size
+    first = 1 if counts.values[1] == np.inf else 0
+    values = counts.values[first:]
+    groups = scores.unknown_groups
+    urr = np.empty((len(groups.names), values.size))
+    if len(groups.names) == 1:  # all unknowns, which are counted already
+        urr[0] = (counts.n_unknown - counts.unknown[first:]) / counts.n_unknown
+    else:
+        unknown = scores.known[scores.is_unknown]
+        for i in range(len(groups.names)):
+            ordered = np.sort(unknown[groups.index == i])
+            urr[i] = np.searchsorted(ordered, values, side="left") / ordered.size
     return ByGroup(
-        names=names,
-        n=np.bincount(group),
+        names=groups.names,
+        n=np.bincount(groups.index),
         values=values,
-        ccr=table.correct[first:] / table.n_known,
+        ccr=counts.correct[first:] / counts.n_known,
         urr=urr,
         alpha=float(share),
     )
-
-
-def group_of_unknowns(scores: Scores) -> tuple[tuple[str, ...], NDArray[np.intp]]:
-    """Names of the unknowns' groups, and the place of each unknown among them."""
-    if scores.groups is None:
-        return (EVERYONE,), np.zeros(scores.n_unknown, dtype=np.intp)
-    names, place = np.unique(scores.groups[scores.is_unknown], return_inverse=True)
-    return tuple(str(name) for name in names), place

@@ -1,4 +1,4 @@
-"""A small tidy table: records with the same columns."""
+"""`Table`: records with the same columns."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Thresholds that keep one error rate."""
+"""Thresholds at a given false positive rate or true positive rate."""
 
 from math import ceil, floor
 
@@ -10,8 +10,8 @@ from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT
-from openset.thresholds._share_intervals import of_share
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+from openset.thresholds.intervals import of_share
 
 
 def at_fpr(scores: Scores, fpr: float = 0.05, *, at: At = "score") -> Threshold:
@@ -58,9 +58,9 @@ def at_tpr(scores: Scores, tpr: float = 0.95, *, at: At = "score") -> Threshold:
     .. math:: \max \{\theta : \mathrm{TPR}(\theta) \ge r\}, \qquad
               \mathrm{TPR}(\theta) = \frac1{N_k} \#\{k_i \ge \theta\}
 
-    At least ``ceil(tpr * n)`` knowns are accepted, named rightly or not. Needs no
-    unknowns. The rate holds for the calibration samples; for a promise about new ones
-    see :func:`conformal`.
+    At least ``ceil(tpr * n)`` known samples are accepted, whatever class they are
+    given. Needs no unknowns. The rate holds for the calibration samples; for a bound on
+    new ones see :func:`conformal`.
 
     Examples
     --------

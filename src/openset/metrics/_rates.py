@@ -1,0 +1,108 @@
+"""Counts of decisions, and the rates they give."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset._types import UndefinedMetricError
+from openset.scores import Scores, need_scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rates:
+    """How many samples of each kind are accepted or rejected, and their shares.
+
+    A rate of a side without samples raises `UndefinedMetricError`.
+
+    Parameters
+    ----------
+    n_known, n_unknown
+        Samples of known classes, and of none.
+    n_correct
+        Known samples whose predicted class is right, accepted or not.
+    n_accepted_known
+        Known samples that are accepted, whatever class they are given.
+    n_accepted_correct
+        Known samples that are accepted and given the right class.
+    n_rejected_unknown
+        Unknown samples that are rejected.
+
+    Examples
+    --------
+    >>> scores = Scores(
+    ...     labels=[0, 0, 1, -1], predicted=[0, 1, 1, 0], known=[4, 3, 1, 2]
+    ... )
+    >>> rates = Rates.at(scores, 2.5)
+    >>> round(rates.ccr, 3), round(rates.tpr, 3), rates.urr, round(rates.osa(0.5), 3)
+    (0.333, 0.667, 1.0, 0.667)
+    """
+
+    n_known: int
+    n_unknown: int
+    n_correct: int
+    n_accepted_known: int
+    n_accepted_correct: int
+    n_rejected_unknown: int
+
+    @classmethod
+    def of(cls, scores: Scores, accepted: NDArray[np.bool_]) -> Self:
+        """Count the decisions; `accepted` has one entry per sample."""
+        need_scores("Rates.of", scores)
+        n_accepted_unknown = int(np.count_nonzero(accepted & scores.is_unknown))
+        return cls(
+            n_known=scores.n_known,
+            n_unknown=scores.n_unknown,
+            n_correct=int(np.count_nonzero(scores.is_correct)),
+            n_accepted_known=int(np.count_nonzero(accepted)) - n_accepted_unknown,
+            n_accepted_correct=int(np.count_nonzero(accepted & scores.is_correct)),
+            n_rejected_unknown=scores.n_unknown - n_accepted_unknown,
+        )
+
+    @classmethod
+    def at(cls, scores: Scores, threshold: float) -> Self:
+        """Count the decisions of a threshold: accepted iff ``known >= threshold``."""
+        need_scores("Rates.at", scores)
+        return cls.of(scores, scores.known >= _check.threshold("Rates.at", threshold))
+
+    def against(self, *, n_unknown: int, n_rejected_unknown: int) -> Self:
+        """Return the same known samples with other unknown ones: one group, say."""
+        return replace(self, n_unknown=n_unknown, n_rejected_unknown=n_rejected_unknown)
+
+    @property
+    def n_rejected(self) -> int:
+        """Samples that are rejected, known or not."""
+        return self.n_known - self.n_accepted_known + self.n_rejected_unknown
+
+    @property
+    def accuracy(self) -> float:
+        """Share of known samples whose predicted class is right, without rejection."""
+        return _share(self.n_correct, self.n_known, "accuracy", "known")
+
+    @property
+    def ccr(self) -> float:
+        """Correct classification rate: known samples accepted with the right class."""
+        return _share(self.n_accepted_correct, self.n_known, "ccr", "known")
+
+    @property
+    def tpr(self) -> float:
+        """Share of known samples that are accepted."""
+        return _share(self.n_accepted_known, self.n_known, "tpr", "known")
+
+    @property
+    def urr(self) -> float:
+        """Unknown rejection rate: share of unknown samples that are rejected."""
+        return _share(self.n_rejected_unknown, self.n_unknown, "urr", "unknown")
+
+    def osa(self, alpha: float) -> float:
+        """Open-set accuracy, ``alpha * ccr + (1 - alpha) * urr``."""
+        return alpha * self.ccr + (1 - alpha) * self.urr
+
+
+def _share(count: int, n: int, rate: str, side: str) -> float:
+    if n == 0:
+        msg = f"{rate}: undefined without {side} samples, got 0 {side}"
+        raise UndefinedMetricError(msg)
+    return count / n

@@ -1,0 +1,27 @@
+"""The threshold for the group of unknowns it suits least."""
+
+import numpy as np
+import pytest
+
+from openset import Scores, metrics, thresholds
+
+
+def test_worst_group_tells_the_rate_of_the_threshold_it_gives():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        n = int(rng.integers(6, 20))
+        labels = np.where(np.arange(n) < n // 2, 0, -1)
+        scores = Scores(
+            labels=labels,
+            predicted=np.zeros(n, int),
+            known=rng.integers(0, 5, n).astype(float),
+            groups=rng.integers(0, 2, n),
+        )
+        for prefer in ("smallest", "highest", "widest"):
+            found = thresholds.worst_group(scores, 0.5, prefer=prefer, at="middle")
+            groups = [
+                scores.take(~scores.is_unknown | (scores.groups == g))
+                for g in np.unique(scores.groups[scores.is_unknown])
+            ]
+            hardest = min(metrics.osa(one, found.value, alpha=0.5) for one in groups)
+            assert found.rate.value == pytest.approx(hardest)

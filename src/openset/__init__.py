@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 from openset._types import (
     UNKNOWN,
     ArtefactError,
+    CalibrationError,
+    CalibrationWarning,
     MissingExtraError,
     UndefinedMetricError,
 )
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = [
     "UNKNOWN",
     "ArtefactError",
+    "CalibrationError",
+    "CalibrationWarning",
     "MissingExtraError",
     "Outputs",
     "Rejector",

@@ -17,5 +17,13 @@ class ArtefactError(ValueError):
     """A file is damaged, of another kind than asked for, or from a newer version."""
 
 
+class CalibrationError(ValueError):
+    """The threshold would reject or accept nearly everything."""
+
+
+class CalibrationWarning(UserWarning):
+    """A sign in the calibration data that a threshold may not hold."""
+
+
 class MissingExtraError(ImportError):
     """An optional dependency is needed; the message names the extra to install."""

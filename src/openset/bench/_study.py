@@ -246,7 +246,7 @@ class Calibration(_Part):
     """How the threshold of a cell is chosen."""
 
     objective: str = "osa"
-    alpha: Annotated[float, Field(ge=0, le=1)] | None = None
+    alpha: Annotated[float, Field(ge=0, le=1)] | Literal["counts"] | None = None
     surrogate: str = "protocol"
     options: dict[str, Any] = {}
 

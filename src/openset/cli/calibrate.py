@@ -21,6 +21,7 @@ from openset.rejector import Rejector
 from openset.rejector._artefact import check_free
 from openset.selection import Choice
 from openset.thresholds import Operation
+from openset.thresholds.alpha import Alpha
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -68,7 +69,7 @@ def command(
     surrogate: Annotated[
         list[str] | None,
         typer.Option(
-            help="Outputs of unknowns (with groups, if you can); or mixup, noise or "
+            help="Outputs of unknowns, with groups that name their kinds; or mixup or "
             "left-out to make them from the known samples. May be repeated."
         ),
     ] = None,
@@ -77,12 +78,12 @@ def command(
         typer.Option(help=f"One of {', '.join(thresholds.objectives())}; default osa."),
     ] = None,
     alpha: Annotated[
-        float | None,
+        str,
         typer.Option(
-            help="Expected share of known samples in operation; by default that of the "
-            "calibration data (0.5 when detectors are chosen)."
+            help="Share of known samples you expect in operation; counts takes that of "
+            "the calibration data."
         ),
-    ] = None,
+    ] = "0.5",
     target: Annotated[
         float | None,
         typer.Option(
@@ -120,8 +121,7 @@ def command(
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
     thresholds.check_options("openset calibrate", objective or "osa", options)
-    if alpha is not None:
-        _check.rate("openset calibrate", "--alpha", alpha)
+    weight = _alpha(alpha)
     tested = None if test is None else _labelled(test)
     training = Outputs.load(train)
     validation, sets = _split(known, surrogate or [])
@@ -130,7 +130,6 @@ def command(
     fitted = {text: recipes[text].fit(training) for text in bar(recipes, "fitting")}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
-        alpha = 0.5 if alpha is None else alpha
         _need_surrogate(sets, "to choose among detectors")
         source = selection.choose(
             fitted,
@@ -138,7 +137,7 @@ def command(
             surrogate=Outputs.concat(sets),
             objectives=_COMPARED if objective is None else (objective,),
             options=options,
-            alpha=alpha,
+            alpha=weight,
             progress=True,
         )
         _print_choice(source, aims=objective not in {None, *_COMPARED, "by_cost"})
@@ -149,16 +148,34 @@ def command(
         known=validation,
         surrogate=sets,
         objective=objective,
-        alpha=alpha,
+        alpha=weight,
         **options,
     )
     _print_report(rejector)
     rejector.save(out)
     OUT.print(f"wrote {out}", highlight=False)
     if tested is not None:
-        _print_test(rejector, tested, alpha)
+        _print_test(rejector, tested, weight)
     if tested is not None and objective == "by_cost":
-        _print_cost(rejector, tested, alpha, options)
+        _print_cost(rejector, tested, weight, options)
+
+
+def _alpha(text: str) -> Alpha:
+    if text == "counts":
+        return "counts"
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        msg = _check.must(
+            "a number in [0, 1] or counts",
+            caller="openset calibrate",
+            name="--alpha",
+            got=text,
+        )
+        raise ValueError(msg)
+    return number
 
 
 def _options(objective: str | None, target: float | None) -> dict[str, Any]:
@@ -226,7 +243,7 @@ def _need_surrogate(sets: list[Outputs], what: str) -> None:
     if not sets:
         msg = (
             f"openset calibrate: --surrogate must be given {what}, got none. Give "
-            "outputs of unknowns, or mixup, noise, left-out; or use --objective "
+            "outputs of unknowns, or mixup, left-out; or use --objective "
             f"{' or '.join(thresholds.objectives(needs_unknowns=False))} with one "
             "detector"
         )
@@ -352,7 +369,7 @@ def _labelled(path: Path) -> Outputs:
     return outputs
 
 
-def _print_test(rejector: Rejector, test: Outputs, alpha: float | None) -> None:
+def _print_test(rejector: Rejector, test: Outputs, alpha: Alpha) -> None:
     labels = np.asarray(test.labels)
     if (labels == UNKNOWN).any() and (labels != UNKNOWN).any():
         _print_operation(rejector.operate(test, alpha=alpha))
@@ -371,11 +388,9 @@ def _print_test(rejector: Rejector, test: Outputs, alpha: float | None) -> None:
 
 
 def _print_cost(
-    rejector: Rejector, test: Outputs, alpha: float | None, prices: dict[str, Any]
+    rejector: Rejector, test: Outputs, alpha: Alpha, prices: dict[str, Any]
 ) -> None:
     scores = rejector.fitted.score(test)
-    if not (scores.n_known and scores.n_unknown):
-        alpha = None  # without both sides there is nothing to weigh
     paid = thresholds.cost(scores, rejector.threshold, alpha=alpha, **prices)
     said = f"Cost of a decision on the test data: {paid:.4g}"
     if scores.n_known and scores.n_unknown:

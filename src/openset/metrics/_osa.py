@@ -169,7 +169,10 @@ def osa_optimum(
 
 
 def optimum(
-    table: RankingCounts, *, alpha: float | None = None, prefer: Prefer = "smallest"
+    table: RankingCounts,
+    *,
+    alpha: float | Fraction | None = None,
+    prefer: Prefer = "smallest",
 ) -> Optimum:
     """Find the best level."""
     weight = _alpha("osa_optimum", alpha, table.n_known, table.n_unknown)
@@ -248,9 +251,13 @@ def osa_kernel(counts: ClassCounts, *, alpha: float | None = None) -> Floats:
     return alpha * ccr_kernel(counts) + (1 - alpha) * urr_kernel(counts)
 
 
-def _alpha(caller: str, alpha: float | None, n_known: int, n_unknown: int) -> Fraction:
+def _alpha(
+    caller: str, alpha: float | Fraction | None, n_known: int, n_unknown: int
+) -> Fraction:
     if alpha is None:
         return Fraction(n_known, n_known + n_unknown)
+    if isinstance(alpha, Fraction):  # exact already
+        return alpha
     return _check.rate(caller, "alpha", alpha)
 
 

@@ -1,5 +1,6 @@
 """`Rejector`: decides for each sample on a known class, or on "unknown"."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -10,14 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _xp
-from openset._types import UNKNOWN, Array
+from openset._types import UNKNOWN, Array, CalibrationError, CalibrationWarning
 from openset.detectors import Fitted
 from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.outputs import Outputs, need_outputs
 from openset.rejector import _artefact
 from openset.scores import Scores
-from openset.selection import SYNTHETIC_KINDS, Choice, synthetic
+from openset.selection import (
+    SYNTHETIC_KINDS,
+    Choice,
+    leave_classes_out,
+    synthetic,
+)
 from openset.thresholds import (
+    Caution,
     Operation,
     Report,
     Threshold,
@@ -26,9 +33,11 @@ from openset.thresholds import (
     operate,
     report,
 )
+from openset.thresholds.alpha import Alpha
 
 Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
 
+_FOLDS = 5  # parts of the classes, left out in turn
 _QUANTILES = 1025  # calibration scores kept per side, to compare new ones with
 
 
@@ -144,7 +153,9 @@ class Rejector:
         known: Outputs,
         surrogate: Outputs | str | Sequence[Outputs | str] | None = None,
         objective: str | Callable[..., Threshold] | None = None,
-        alpha: float | None = None,
+        alpha: Alpha = None,
+        train: Outputs | None = None,
+        accept_risk: bool = False,
         batch_size: int | None = None,
         **options: Any,
     ) -> Self:
@@ -159,7 +170,7 @@ class Rejector:
             them count as surrogate.
         surrogate
             Outputs of unknowns (labels -1, or none), one set or several; ``"mixup"``,
-            ``"noise"`` or ``"left-out"`` makes them from `known`
+            or ``"left-out"`` makes them from `known`
             (:func:`openset.selection.synthetic`), and the report says so. Not needed
             for ``"at_tpr"`` and ``"conformal"``.
         objective
@@ -169,11 +180,31 @@ class Rejector:
             By default the objective of the choice, else ``"osa"``.
         alpha
             Weight of the known side, for the objectives that have one. By default that
-            of the choice, else the share of known samples in the calibration data.
+            of the choice, else 0.5; ``"counts"`` takes the share of known samples in
+            the calibration data.
+        train
+            The outputs the detector was fitted on. With them, known classes are left
+            out in turn to stand in for unknowns close to the known classes
+            (:func:`openset.selection.leave_classes_out`): a sign whether the threshold
+            holds for such unknowns.
+        accept_risk
+            Keep a threshold that rejects or accepts nearly everything.
         batch_size
             Samples scored at a time.
         **options
             Passed to the objective, e.g. ``fpr=0.01``.
+
+        Raises
+        ------
+        CalibrationError
+            If the threshold would reject or accept nearly everything (codes CAL001 and
+            CAL002) and the risk is not accepted.
+
+        Warns
+        -----
+        CalibrationWarning
+            For every other sign that the threshold may not hold; `report.cautions` has
+            them all.
         """
         if isinstance(fitted, Choice):
             objective = fitted.objective if objective is None else objective
@@ -210,13 +241,21 @@ class Rejector:
             alpha=alpha,
             options=options,
         )
+        near = None if train is None else _near(fitted, train, known)
+        made = report(scores, threshold, near=near)
+        _heed(made.cautions, accept_risk=accept_risk)
         return cls(
             fitted,
             threshold,
             classes=known.classes,
             reference=_reference(counts),
-            report=report(scores, threshold),
+            report=made,
         )
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """Signs, found in calibration, that the threshold may not hold."""
+        return self.report.cautions
 
     def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
         """Return the detector's scores. Unlabelled samples get the label -1 in them."""
@@ -257,13 +296,13 @@ class Rejector:
         self,
         outputs: Outputs,
         *,
-        alpha: float | None = None,
+        alpha: Alpha = None,
         batch_size: int | None = None,
     ) -> Operation:
         """Report operational open-set accuracy on a labelled test set.
 
         Samples the threshold was chosen on are refused. `alpha` is the weight of the
-        known side to report with; by default the test set's own share.
+        known side to report with; by default that of the threshold, else 0.5.
         """
         scores = self.fitted.score(outputs, batch_size=batch_size)
         return operate(self.threshold, scores, alpha_test=alpha)
@@ -395,6 +434,30 @@ def need_rejector(caller: str, value: object) -> None:
         rule="a Rejector",
         remedy="Calibrate one first: Rejector.calibrate(fitted, known=...)",
     )
+
+
+def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
+    """Leave known classes out; None where that cannot be done (two classes, say)."""
+    n_classes = 0 if known.labels is None else np.unique(known.labels).size
+    try:
+        folds = min(_FOLDS, n_classes)
+        return leave_classes_out(fitted.detector, train, known, folds=folds)
+    except ValueError:
+        return None
+
+
+def _heed(cautions: Sequence[Caution], *, accept_risk: bool) -> None:
+    """Refuse a threshold that collapses; warn of everything else."""
+    errors = [one for one in cautions if one.severity == "error"]
+    if errors and not accept_risk:
+        msg = (
+            f"Rejector.calibrate: {'; '.join(map(str, errors))}. Look at the data "
+            "(labels, signs, surrogate), try another detector or objective, or take "
+            "the threshold as it is: accept_risk=True"
+        )
+        raise CalibrationError(msg)
+    for one in cautions:
+        warnings.warn(str(one), CalibrationWarning, stacklevel=3)  # the caller's line
 
 
 def _sets(

@@ -15,7 +15,7 @@ from openset.thresholds.groups import SYNTHETIC_PREFIX
 if TYPE_CHECKING:
     from openset.detectors import Detector
 
-SYNTHETIC_KINDS = ("mixup", "noise", "left-out")
+SYNTHETIC_KINDS = ("mixup", "left-out")
 """The kinds of unknowns that :func:`synthetic` makes."""
 
 
@@ -39,12 +39,9 @@ def synthetic(
         ``"mixup"``: :math:`\lambda x + (1 - \lambda) x'` of two samples of different
         classes, :math:`\lambda` uniform in [0.3, 0.7], features and logits alike (the
         last layer is linear, so the logits of a mixed feature are the mixed logits).
-        ``"noise"``: each feature is drawn from another random sample, which keeps the
-        distribution of every feature and destroys their correlations; needs features
-        and the head. ``"left-out"``: the samples themselves with the logit of their own
-        class set to the lowest other logit, as if the class had not been learnt;
-        features are unchanged, so detectors that use only features need
-        :func:`leave_classes_out`.
+        ``"left-out"``: the samples themselves with the logit of their own class set to
+        the lowest other logit, as if the class had not been learnt; features are
+        unchanged, so detectors that use only features need :func:`leave_classes_out`.
     n
         How many to make; by default as many as there are known samples, which is also
         the most for ``"left-out"``.
@@ -67,7 +64,7 @@ def synthetic(
     known = _known_part(caller, known)
     size = len(known) if n is None else _check.positive_int(caller, "n", n)
     generator = np.random.default_rng(rng)
-    make = {"mixup": _mixup, "noise": _noise, "left-out": _left_out}[kind]
+    make = {"mixup": _mixup, "left-out": _left_out}[kind]
     arrays = make(known, size, generator)
     made = next(array for array in arrays.values() if array is not None)
     return Outputs(
@@ -202,23 +199,6 @@ def _mixup(
             )
         )
     return mixed
-
-
-def _noise(
-    known: Outputs, n: int, rng: np.random.Generator
-) -> dict[str, NDArray[Any] | None]:
-    if known.features is None or known.weight is None or known.bias is None:
-        msg = _check.must(
-            "given for kind='noise'",
-            caller="selection.synthetic",
-            name="features, weight and bias",
-            got="not all of them",
-            remedy="They give the logits of the synthetic features",
-        )
-        raise ValueError(msg)
-    rows = rng.integers(0, len(known), size=(n, known.features.shape[1]))
-    features = np.take_along_axis(np.asarray(known.features), rows, axis=0)
-    return {"features": features, "logits": features @ known.weight.T + known.bias}
 
 
 def _left_out(

@@ -7,7 +7,9 @@ samples, :func:`operate` applies it to a test set. To choose among detectors, se
 :mod:`openset.selection`.
 """
 
+from openset.thresholds._anchored import anchored
 from openset.thresholds._at_rate import at_fpr, at_tpr
+from openset.thresholds._cautions import Caution
 from openset.thresholds._conformal import conformal
 from openset.thresholds._cost import by_cost, cost
 from openset.thresholds._fingerprint import Fingerprint
@@ -25,10 +27,12 @@ from openset.thresholds._threshold import Threshold
 from openset.thresholds._worst_group import worst_group
 
 __all__ = [
+    "Caution",
     "Fingerprint",
     "Operation",
     "Report",
     "Threshold",
+    "anchored",
     "at_fpr",
     "at_tpr",
     "by_cost",

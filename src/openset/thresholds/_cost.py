@@ -21,6 +21,7 @@ from openset.thresholds._threshold import (
     inside,
     need_threshold,
 )
+from openset.thresholds.alpha import Alpha, weight_of
 from openset.thresholds.prices import Prices
 
 
@@ -32,7 +33,7 @@ def cost(
     missed_unknown: float = 1.0,
     false_unknown: float = 1.0,
     confusion: float = 1.0,
-    alpha: float | None = None,
+    alpha: Alpha = None,
 ) -> float:
     """Mean cost of a threshold's decisions, on samples it was not chosen on.
 
@@ -50,8 +51,8 @@ def cost(
     >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2, 1])
     >>> threshold = by_cost(calibration, missed_unknown=10)
     >>> test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3, 1.5, 2.5])
-    >>> round(cost(test, threshold, missed_unknown=10), 4)  # (0 + 1 + 10) / 3
-    3.6667
+    >>> cost(test, threshold, missed_unknown=10)  # (0 + 1) / 2 and 10, half each
+    5.25
     """
     caller = "thresholds.cost"
     need_scores(caller, scores)
@@ -65,10 +66,9 @@ def cost(
     )
     threshold.check_disjoint(scores, caller=caller)
     of_sample = np.where(threshold.accepts(scores), *prices.of_samples(caller, scores))
-    if alpha is None:
+    if not (scores.n_known and scores.n_unknown):  # one side is all there is
         return float(of_sample.mean())
-    _check.both_sides(caller, scores.n_known, scores.n_unknown)
-    share = float(_check.rate(caller, "alpha", alpha))
+    share = float(weight_of(caller, alpha, scores))
     sides = of_sample[~scores.is_unknown].mean(), of_sample[scores.is_unknown].mean()
     return float(share * sides[0] + (1 - share) * sides[1])
 
@@ -80,15 +80,15 @@ def by_cost(
     missed_unknown: float = 1.0,
     false_unknown: float = 1.0,
     confusion: float = 1.0,
-    alpha: float | None = None,
+    alpha: Alpha = None,
     prefer: Prefer = "smallest",
     at: At = "score",
 ) -> Threshold:
     r"""Threshold with the least mean cost of its decisions.
 
-    .. math:: \min_\theta \frac1n \Bigl(
-              \sum_{s_i \ge \theta} M_{y_i \hat y_i} +
-              \sum_{s_i < \theta} M_{y_i, \text{unknown}} \Bigr)
+    .. math:: \min_\theta \sum_i w_i \bigl([s_i \ge \theta] M_{y_i \hat y_i}
+              + [s_i < \theta] M_{y_i, \text{unknown}}\bigr), \qquad
+              w_i = \alpha / n_k \text{ or } (1 - \alpha) / n_u
 
     over all distinct scores and +inf (reject all). With all three costs 1 this is the
     threshold of :func:`osa`. Whole and decimal costs are added up exactly.
@@ -107,7 +107,7 @@ def by_cost(
     confusion
         Cost of giving a known the wrong class.
     alpha
-        Weight of the known side, as in :func:`osa`: the cost is then
+        Weight of the known side, as in :func:`osa`: the cost is
         ``alpha * (mean over knowns) + (1 - alpha) * (mean over unknowns)``.
     prefer, at
         As in :func:`osa`.
@@ -152,18 +152,14 @@ def by_cost(
         n=Count(scores.n_known, scores.n_unknown),
         interval=span,
         rate=Rate("cost", least, None),
-        alpha=None if alpha is None else float(alpha),
+        alpha=float(weight_of(caller, alpha, scores)),
         fingerprint=Fingerprint.of(scores),
     )
 
 
-def _weights(
-    caller: str, scores: Scores, alpha: float | None
-) -> tuple[Fraction, Fraction]:
+def _weights(caller: str, scores: Scores, alpha: Alpha) -> tuple[Fraction, Fraction]:
     """Weight of one known and of one unknown sample."""
-    if alpha is None:
-        return Fraction(1, len(scores)), Fraction(1, len(scores))
-    share = _check.rate(caller, "alpha", alpha)
+    share = weight_of(caller, alpha, scores)
     return share / scores.n_known, (1 - share) / scores.n_unknown
 
 

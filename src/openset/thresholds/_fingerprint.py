@@ -26,6 +26,9 @@ class Fingerprint:
     do. Rows that more than 1 % of the samples have (saturated scores) do not count in
     `twins`: there are few of them among the distinct rows.
 
+    Known and unknown samples have a sketch each (`sides`): a test set may
+    repeat one side only, and a large new other side would hide it.
+
     Scores are rounded to 20 bits (six digits) first, so that a sample is recognised
     although another batch size or device has changed the last digits.
     """
@@ -34,11 +37,20 @@ class Fingerprint:
     twins: float
     limit: int
     hashes: tuple[int, ...] = field(repr=False)  # thousands of digits
+    sides: "tuple[Fingerprint, ...]" = field(default=(), repr=False)
 
     @classmethod
     def of(cls, scores: Scores) -> Self:
         """Compute the fingerprint of scores."""
         rows = _row_hashes(scores)
+        sides = [rows[mask] for mask in _sides(scores)]
+        if min(side.size for side in sides) == 0:
+            return cls._of_rows(rows)
+        both = tuple(map(cls._of_rows, sides))
+        return cls(n=rows.size, twins=1.0, limit=_ALL, hashes=(), sides=both)
+
+    @classmethod
+    def _of_rows(cls, rows: NDArray[np.uint64]) -> Self:
         limit = _ALL
         if rows.size > _LOOKED_AT:  # hashes are random: the smallest are a fair sample
             limit = _ALL * _LOOKED_AT // rows.size
@@ -47,7 +59,7 @@ class Fingerprint:
             distinct = distinct[:_KEPT]
             limit = int(distinct[-1])
         return cls(
-            n=len(scores),
+            n=rows.size,
             twins=twins,
             limit=limit,
             hashes=tuple(int(h) for h in distinct),
@@ -58,9 +70,19 @@ class Fingerprint:
 
         The share is of the distinct rows of the smaller set. The share of rows with a
         duplicate in their own set is subtracted: if scores are coarse, rows of
-        different samples are equal about as often as that.
+        different samples are equal about as often as that. Known and unknown samples
+        are compared apart; the larger share counts.
         """
-        distinct, twins = _under(_row_hashes(scores), self.limit)
+        rows = _row_hashes(scores)
+        if not self.sides:
+            return self._shared_rows(rows)
+        return max(
+            side._shared_rows(rows[mask])
+            for side, mask in zip(self.sides, _sides(scores), strict=True)
+        )
+
+    def _shared_rows(self, rows: NDArray[np.uint64]) -> float:
+        distinct, twins = _under(rows, self.limit)
         mine = np.array(self.hashes, dtype=np.uint64)
         both = np.intersect1d(mine, distinct, assume_unique=True).size
         smaller = min(mine.size, distinct.size)
@@ -80,6 +102,7 @@ class Fingerprint:
             "twins": self.twins,
             "limit": f"{self.limit:016x}",
             "hashes": "".join(f"{h:016x}" for h in self.hashes),
+            "sides": [side.to_dict() for side in self.sides],
         }
 
     @classmethod
@@ -91,7 +114,12 @@ class Fingerprint:
             twins=float(document["twins"]),
             limit=int(document["limit"], 16),
             hashes=tuple(int(text[i : i + 16], 16) for i in range(0, len(text), 16)),
+            sides=tuple(cls.from_dict(side) for side in document.get("sides", ())),
         )
+
+
+def _sides(scores: Scores) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    return ~scores.is_unknown, scores.is_unknown
 
 
 def _row_hashes(scores: Scores) -> NDArray[np.uint64]:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from openset import _check
 from openset.scores import Scores
+from openset.thresholds._anchored import anchored
 from openset.thresholds._at_rate import at_fpr, at_tpr
 from openset.thresholds._conformal import conformal
 from openset.thresholds._cost import by_cost
@@ -13,6 +14,7 @@ from openset.thresholds._osa import osa
 from openset.thresholds._per_class import per_class
 from openset.thresholds._threshold import Threshold
 from openset.thresholds._worst_group import worst_group
+from openset.thresholds.alpha import Alpha
 
 Objective: TypeAlias = str | Callable[..., Threshold]
 
@@ -20,6 +22,7 @@ _OBJECTIVES: dict[str, Callable[..., Threshold]] = {
     function.__name__: function
     for function in (
         osa,
+        anchored,
         worst_group,
         per_class,
         by_cost,
@@ -39,7 +42,8 @@ def objectives(*, needs_unknowns: bool | None = None) -> tuple[str, ...]:
     Examples
     --------
     >>> objectives()
-    ('osa', 'worst_group', 'per_class', 'by_cost', 'at_fpr', 'at_tpr', 'conformal')
+    ('osa', 'anchored', 'worst_group', 'per_class', 'by_cost', 'at_fpr', 'at_tpr',
+     'conformal')
     >>> objectives(needs_unknowns=False)
     ('at_tpr', 'conformal')
     """
@@ -55,7 +59,7 @@ def choose_by(
     scores: Scores,
     *,
     caller: str,
-    alpha: float | None = None,
+    alpha: Alpha = None,
     options: Mapping[str, Any] | None = None,
 ) -> Threshold:
     """Choose a threshold by a named objective, or by any function of scores.
@@ -69,7 +73,8 @@ def choose_by(
     caller
         Who is named in error messages.
     alpha
-        Weight of the known side; passed to the named objectives that have one.
+        Weight of the known side; passed to the named objectives that have one. None:
+        their default, 0.5.
     options
         Passed to the objective.
 

@@ -14,6 +14,7 @@ from openset.scores import Scores, need_scores
 from openset.thresholds._objectives import Objective, choose_by
 from openset.thresholds._report import ALPHAS
 from openset.thresholds._threshold import Threshold
+from openset.thresholds.alpha import Alpha, weight_of
 from openset.thresholds.intervals import of_osa
 from openset.thresholds.table import Table
 
@@ -111,8 +112,8 @@ def operate(
     test: Scores,
     *,
     objective: Objective = "osa",
-    alpha: float | None = None,
-    alpha_test: float | None = None,
+    alpha: Alpha = None,
+    alpha_test: Alpha = None,
     **options: Any,
 ) -> Operation:
     r"""Choose a threshold on calibration scores and apply it to the test scores.
@@ -131,8 +132,8 @@ def operate(
     objective
         One of :func:`objectives`, or a function from scores to a threshold.
     alpha
-        Weight of the known side, to choose and to report. By default each set's own
-        share of knowns.
+        Weight of the known side, to choose and to report; by default that of the
+        threshold, else 0.5. ``"counts"``: each set's own share of known samples.
     alpha_test
         Weight to report with, where it differs from `alpha`.
     **options
@@ -147,8 +148,8 @@ def operate(
     >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
     >>> test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3.0, 1.5, 1.0])
     >>> done = operate(calibration, test)
-    >>> round(done.oosa, 4), done.oracle, round(done.gap, 4)
-    (0.6667, 1.0, 0.3333)
+    >>> done.oosa, done.oracle, done.gap
+    (0.75, 1.0, 0.25)
     """
     caller = "thresholds.operate"
     if calibration is test:
@@ -172,10 +173,8 @@ def operate(
     )
     threshold.check_disjoint(test, caller=caller)
     weight = alpha if alpha_test is None else alpha_test
-    if weight is None:
-        weight = test.n_known / len(test)
-    _check.rate(caller, "alpha", weight)
-    return _applied(threshold, test, float(weight))
+    weight = threshold.alpha if weight is None else weight
+    return _applied(threshold, test, float(weight_of(caller, weight, test)))
 
 
 def _applied(threshold: Threshold, test: Scores, alpha: float) -> Operation:
@@ -238,14 +237,14 @@ def sweep_alpha(
     test: Scores,
     *,
     alphas: Sequence[float] = ALPHAS,
-    alpha_test: float | None = None,
+    alpha_test: Alpha = None,
     objective: Objective = "osa",
     **options: Any,
 ) -> Table:
     """Report what it costs to expect a wrong share of known samples.
 
     The threshold is chosen with each weight in turn; its result is always reported with
-    the same `alpha_test` (by default the test set's own share of known samples).
+    the same `alpha_test`, by default 0.5.
 
     Examples
     --------
@@ -255,7 +254,7 @@ def sweep_alpha(
     >>> table.column("threshold").tolist(), table.column("urr").tolist()
     ([inf, 1.0], [1.0, 0.0])
     """
-    weight = test.n_known / len(test) if alpha_test is None else alpha_test
+    weight = float(weight_of("thresholds.sweep_alpha", alpha_test, test))
     rows = []
     for alpha in alphas:
         done = operate(
@@ -275,7 +274,7 @@ def sweep_surrogate(
     surrogates: Scores | Mapping[str, Scores],
     test: Scores,
     *,
-    alpha: float | None = None,
+    alpha: Alpha = None,
     objective: Objective = "osa",
     **options: Any,
 ) -> Table:

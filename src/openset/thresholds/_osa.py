@@ -5,6 +5,7 @@ from openset.metrics.counts import Prefer, optimum, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+from openset.thresholds.alpha import Alpha, weight_of
 from openset.thresholds.intervals import of_osa
 
 AT = ("score", "middle")
@@ -13,7 +14,7 @@ PREFER = ("smallest", "highest", "widest")
 
 def osa(
     scores: Scores,
-    alpha: float | None = None,
+    alpha: Alpha = None,
     *,
     prefer: Prefer = "smallest",
     at: At = "score",
@@ -31,8 +32,8 @@ def osa(
         Validation knowns together with *surrogate* unknowns, none of them in the test
         set.
     alpha
-        Weight of the known side; by default the share of known samples in the
-        calibration data. If you expect another share in operation, give that.
+        Weight of the known side, by default 0.5: the share of known samples you expect
+        in operation. ``"counts"`` takes their share in the calibration data.
     prefer
         Which optimum to take when there are several: the ``"smallest"`` threshold,
         the ``"highest"``, or the ``"widest"`` optimal interval.
@@ -55,17 +56,16 @@ def osa(
     _check.one_of(caller, "at", at, AT)
     _check.one_of(caller, "prefer", prefer, PREFER)
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
-    if alpha is not None:
-        _check.rate(caller, "alpha", alpha)
+    weight = weight_of(caller, alpha, scores)
     counts = ranking_counts(scores)
-    best = optimum(counts, alpha=alpha, prefer=prefer)
+    best = optimum(counts, alpha=weight, prefer=prefer)
     span = Span(best.low, best.high)
     value = inside(span, best.threshold, at)
     interval = of_osa(counts.rates(value), best.alpha)
     return Threshold(
         value=value,
         method="osa",
-        target=alpha,
+        target=best.alpha,
         n=Count(scores.n_known, scores.n_unknown),
         interval=span,
         rate=Rate("osa", best.value, interval),

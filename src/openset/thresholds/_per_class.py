@@ -1,7 +1,6 @@
 """One threshold per predicted class, shrunk towards a common one."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +10,12 @@ from openset.metrics.counts import best_level, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._osa import osa
 from openset.thresholds._threshold import Rate, Threshold
+from openset.thresholds.alpha import Alpha, weight_of
 from openset.thresholds.intervals import of_osa
 
 
 def per_class(
-    scores: Scores, alpha: float | None = None, *, strength: float = 100.0
+    scores: Scores, alpha: Alpha = None, *, strength: float = 100.0
 ) -> Threshold:
     r"""One threshold per predicted class; classes with few samples share one.
 
@@ -50,21 +50,15 @@ def per_class(
     >>> per_class(scores, strength=0).per_class
     (2.0, 3.0)
     >>> per_class(scores, strength=np.inf).per_class
-    (2.0, 2.0)
+    (3.0, 3.0)
     """
     caller = "thresholds.per_class"
     need_scores(caller, scores)
     _check.number(caller, "strength", strength, low=0)
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
-    if alpha is not None:
-        _check.rate(caller, "alpha", alpha)
+    share = weight_of(caller, alpha, scores)
     counts = ranking_counts(scores)
     overall = osa(scores, alpha)
-    share = (
-        Fraction(scores.n_known, len(scores))
-        if alpha is None
-        else _check.rate(caller, "alpha", alpha)
-    )
     n_classes = int(scores.classes.max()) + 1
     thresholds = np.full(n_classes, overall.value)
     if not np.isinf(strength):

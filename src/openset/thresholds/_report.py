@@ -7,41 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics import Rates
+from openset.metrics import Interval, Rates
 from openset.metrics.counts import RankingCounts, optimum, ranking_counts
 from openset.scores import Scores, need_scores
-from openset.thresholds._threshold import Span, Threshold, need_threshold
+from openset.thresholds._cautions import Caution, Evidence, cautions
+from openset.thresholds._new_kind import new_kind
+from openset.thresholds._threshold import Rate, Span, Threshold, need_threshold
 from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup, by_group
+from openset.thresholds.kinds import Kinds, kinds_of
 from openset.thresholds.table import Table
 
 ALPHAS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Weights of the known side over which a threshold's movement is reported."""
 
 _NEAR = 0.01  # "as good as the best": within one point of open-set accuracy
-_EDGE = 0.005  # share of scores beyond a threshold that sits at the edge
-_ALMOST = 0.95  # "almost all" of one side
-_DISAGREE = 0.05  # points of accuracy one kind of unknowns may cost another
-_FEW = 50
-_KINDS = 3  # fewer kinds of unknowns say little about other kinds
-_CHANCE = 0.1  # share of the other classes' samples a network should get right at least
-
-
-@dataclass(frozen=True)
-class Caution:
-    """Something to check before a threshold is trusted. Codes keep their meaning.
-
-    CAL001 the threshold is at the edge of the scores; CAL002 almost all unknowns are
-    accepted, or almost all knowns rejected; CAL003 the groups of unknowns need
-    different thresholds; CAL004 few samples; CAL005 the surrogate unknowns are
-    synthetic; CAL006 only one or two kinds of unknowns; CAL007 the predicted classes of
-    the knowns hardly ever match their labels.
-    """
-
-    code: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.code}: {self.message}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +32,9 @@ class Report:
     range: large is good. `groups` has one row per group of unknowns, `alphas` one per
     weight of the known side (thresholds of :func:`osa`). `accuracy` is the share of
     known samples classified correctly, without rejection (None in old reports). Without
-    unknowns only the known side is reported. Print a report to read it.
+    unknowns only the known side is reported. `kinds` are the kinds of unknowns that
+    differ beyond noise, each as the names of its groups; `new_kind` is the open-set
+    accuracy to expect of one more kind, with its interval. Print a report to read it.
     """
 
     threshold: Threshold
@@ -68,6 +49,8 @@ class Report:
     synthetic: tuple[str, ...]
     groups: Table
     alphas: Table
+    kinds: tuple[tuple[str, ...], ...]
+    new_kind: Rate | None
     cautions: tuple[Caution, ...]
 
     @property
@@ -102,6 +85,14 @@ class Report:
             found.append(
                 f"for every group of unknowns, open-set accuracy is at most {loss:.4f} "
                 "below that of the group's own best threshold"
+            )
+        if self.new_kind is not None and self.new_kind.interval is not None:
+            span = self.new_kind.interval
+            found.append(
+                f"open-set accuracy on a kind of unknowns not seen here: "
+                f"{self.new_kind.value:.2f}, between {span.low:.2f} and "
+                f"{span.high:.2f} on kinds like these ({span.level:.0%}); unknowns "
+                "closer to your classes do worse"
             )
         if self.flat is not None and self.flat_share:
             found.append(
@@ -144,13 +135,15 @@ class Report:
             "alphas": [
                 {**row, "threshold": str(row["threshold"])} for row in self.alphas
             ],
+            "kinds": [list(names) for names in self.kinds],
+            "new_kind": None if self.new_kind is None else asdict(self.new_kind),
             "cautions": [asdict(caution) for caution in self.cautions],
         }
 
     @classmethod
     def from_dict(cls, document: dict[str, Any], threshold: Threshold) -> Self:
         """Read what :meth:`to_dict` gave."""
-        flat = document["flat"]
+        flat, new = document["flat"], document.get("new_kind")
         return cls(
             threshold=threshold,
             osa=document["osa"],
@@ -169,12 +162,29 @@ class Report:
                     for row in document["alphas"]
                 )
             ),
+            kinds=tuple(tuple(names) for names in document.get("kinds", ())),
+            new_kind=None
+            if new is None
+            else Rate(new["name"], new["value"], Interval(**new["interval"])),
             cautions=tuple(Caution(**one) for one in document["cautions"]),
         )
 
 
-def report(scores: Scores, threshold: Threshold) -> Report:
+def report(
+    scores: Scores, threshold: Threshold, *, near: Scores | None = None
+) -> Report:
     """Report how a threshold does on its calibration scores, with cautions.
+
+    Parameters
+    ----------
+    scores
+        The calibration scores, with groups that name kinds of unknowns.
+    threshold
+        Chosen on them.
+    near
+        Scores of known classes left out in turn
+        (:func:`openset.selection.leave_classes_out`): stand-ins for unknowns that are
+        close to the known classes.
 
     Examples
     --------
@@ -187,7 +197,7 @@ def report(scores: Scores, threshold: Threshold) -> Report:
     ... )
     >>> found = report(scores, thresholds.osa(scores))
     >>> found.osa, found.worst_group, found.codes
-    (1.0, 'far', ('CAL006',))
+    (1.0, 'far', ('CAL004', 'CAL008', 'CAL011'))
     """
     need_scores("thresholds.report", scores)
     need_threshold("thresholds.report", threshold)
@@ -198,7 +208,8 @@ def report(scores: Scores, threshold: Threshold) -> Report:
     rows: list[dict[str, Any]] = []
     alphas: list[dict[str, Any]] = []
     synthetic: tuple[str, ...] = ()
-    clash = 0.0
+    evidence = Evidence(scores, threshold, rates)
+    new = None
     if scores.n_unknown:
         counts = ranking_counts(scores)
         table = by_group("thresholds.report", scores, threshold.alpha)
@@ -206,7 +217,21 @@ def report(scores: Scores, threshold: Threshold) -> Report:
         rows = _group_rows(scores, accepted, rates, table)
         worst = min(rows, key=lambda row: row["osa"])["group"]
         synthetic = tuple(n for n in table.names if n.startswith(SYNTHETIC_PREFIX))
-        clash = _clash(table, synthetic)
+        kinds = kinds_of(table)
+        evidence = Evidence(
+            scores,
+            threshold,
+            rates,
+            kinds,
+            regret=_regret(table, kinds, threshold.value),
+            least_auroc=_least_auroc(counts, table, kinds),
+            near=None
+            if near is None
+            else _near_regret(counts, near, threshold.value, table.alpha),
+        )
+        urr_of_group = np.array([row["urr"] for row in rows])
+        n_rejected = np.round(kinds.pooled(urr_of_group, mean=False)).astype(np.int64)
+        new = new_kind(rates, kinds.n, n_rejected, table.alpha)
         if not threshold.per_class:
             flat, flat_share = _flatness(scores, table, threshold.value)
         alphas = _alpha_rows(counts)
@@ -223,9 +248,9 @@ def report(scores: Scores, threshold: Threshold) -> Report:
         synthetic=synthetic,
         groups=Table(tuple(rows)),
         alphas=Table(tuple(alphas)),
-        cautions=tuple(
-            _cautions(scores, threshold, rates, clash=clash, synthetic=synthetic)
-        ),
+        kinds=() if evidence.kinds is None else evidence.kinds.names,
+        new_kind=new,
+        cautions=tuple(cautions(evidence)),
     )
 
 
@@ -255,12 +280,40 @@ def _group_rows(
     return rows
 
 
-def _clash(table: ByGroup, synthetic: tuple[str, ...]) -> float:
-    """Return the most a group loses at the best threshold of another group."""
-    is_real = ~np.isin(table.names, synthetic)
-    chosen = is_real if is_real.any() else ~is_real
-    best = table.osa[chosen].argmax(axis=1)
-    return float(table.regret[np.ix_(chosen, best)].max())
+def _regret(table: ByGroup, kinds: Kinds, threshold: float) -> float:
+    """Return the most a kind loses at a threshold against its own best."""
+    osa = table.alpha * table.ccr + (1 - table.alpha) * kinds.pooled(table.urr)
+    level = int(np.searchsorted(-table.values, -threshold, side="right")) - 1
+    return float((osa.max(axis=1) - osa[:, max(level, 0)]).max())
+
+
+def _least_auroc(counts: RankingCounts, table: ByGroup, kinds: Kinds) -> float:
+    """Return the AUROC of the kind that is hardest to tell from the knowns."""
+    first = counts.values.size - table.values.size
+    at_level = np.diff(counts.known[first:], prepend=0)  # knowns with this very score
+    below = kinds.pooled(table.urr)  # unknowns with a lower score
+    # Those with this score or a lower one are below the next higher score.
+    upto = np.concatenate([np.ones((len(kinds), 1)), below[:, :-1]], axis=1)
+    return float(((below + upto) / 2 @ at_level).min() / counts.n_known)
+
+
+def _near_regret(
+    counts: RankingCounts, near: Scores, threshold: float, alpha: float
+) -> float:
+    """Return what known classes left out lose at the same share of knowns accepted.
+
+    `near` was scored by detectors fitted without some classes: its scores are compared
+    by the share of its own knowns that lies below them.
+    """
+    share = counts.known / counts.n_known
+    known = np.sort(near.known[~near.is_unknown])
+    unknown = np.sort(near.known[near.is_unknown])
+    place = np.round((1 - share) * known.size).astype(np.intp)
+    cuts = np.append(known, np.inf)[place]
+    rejected = np.searchsorted(unknown, cuts) / unknown.size
+    osa = alpha * counts.correct / counts.n_known + (1 - alpha) * rejected
+    level = int(np.searchsorted(-counts.values, -threshold, side="right")) - 1
+    return float(osa.max() - osa[max(level, 0)])
 
 
 def _flatness(scores: Scores, table: ByGroup, value: float) -> tuple[Span, float]:
@@ -300,74 +353,3 @@ def _alpha_rows(counts: RankingCounts) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-def _cautions(
-    scores: Scores,
-    threshold: Threshold,
-    rates: Rates,
-    *,
-    clash: float,
-    synthetic: tuple[str, ...],
-) -> list[Caution]:
-    found: list[Caution] = []
-
-    def add(code: str, message: str) -> None:
-        found.append(Caution(code, message))
-
-    below = float(np.count_nonzero(scores.known < threshold.value) / len(scores))
-    if not _EDGE <= below <= 1 - _EDGE:
-        end = "lowest" if below < _EDGE else "highest"
-        add(
-            "CAL001",
-            f"the threshold {threshold.value:.4g} is among the {end} scores: "
-            f"{below:.1%} of the calibration samples lie below it",
-        )
-    if rates.tpr < 1 - _ALMOST:
-        add("CAL002", f"{1 - rates.tpr:.1%} of the known samples are rejected")
-    if rates.n_unknown and rates.urr < 1 - _ALMOST:
-        add("CAL002", f"{1 - rates.urr:.1%} of the unknown samples are accepted")
-    if clash > _DISAGREE:
-        advice = (
-            "This threshold already limits the largest loss; another detector may help"
-            if threshold.method == "worst_group"
-            else "Consider the objective worst_group, or comparing several detectors"
-        )
-        add(
-            "CAL003",
-            f"the groups of unknowns disagree: at the best threshold for one group, "
-            f"another loses up to {clash:.1%} of open-set accuracy. {advice}",
-        )
-    few = [
-        f"{n} {side}"
-        for side, n in (("known", scores.n_known), ("unknown", scores.n_unknown))
-        if 0 < n < _FEW
-    ]
-    if few:
-        add("CAL004", f"few calibration samples: {' and '.join(few)}")
-    n_kinds = len(scores.unknown_groups.names)
-    n_real = n_kinds - len(synthetic)
-    if synthetic and not n_real:
-        kinds = ", ".join(name.removeprefix(SYNTHETIC_PREFIX) for name in synthetic)
-        add(
-            "CAL005",
-            f"the surrogate unknowns are synthetic ({kinds}), made from known samples: "
-            f"real unknowns may be accepted more often",
-        )
-    n_kinds = n_real or n_kinds
-    if scores.n_unknown and n_kinds < _KINDS:
-        add(
-            "CAL006",
-            f"{'one kind' if n_kinds == 1 else 'two kinds'} of unknowns only: that "
-            f"says little about other kinds. Name the kinds in groups, or add more",
-        )
-    accuracy = rates.accuracy
-    commonest = np.bincount(scores.labels[~scores.is_unknown]).max() / scores.n_known
-    if commonest < 1 and accuracy < commonest + _CHANCE * (1 - commonest):
-        add(
-            "CAL007",
-            f"the predicted class is right for only {accuracy:.1%} of the known "
-            f"samples ({commonest:.1%} belong to one class). Do the labels number the "
-            f"classes as the network does, and are they in the order of its outputs?",
-        )
-    return found

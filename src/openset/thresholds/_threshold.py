@@ -117,9 +117,12 @@ class Threshold:
             _check.threshold("Threshold", value)
 
     def __str__(self) -> str:
-        target = "" if self.target is None else f"({self.target:g})"
+        facts = [] if self.alpha is None else [f"alpha {self.alpha:g}"]
+        if self.target is not None and self.target != self.alpha:
+            facts.insert(0, f"{self.target:g}")
+        told = f" ({', '.join(facts)})" if facts else ""
         return (
-            f"{self.value:.6g} by {self.method}{target} from {self.n.known} known and "
+            f"{self.value:.6g} by {self.method}{told} from {self.n.known} known and "
             f"{self.n.unknown} unknown samples"
         )
 

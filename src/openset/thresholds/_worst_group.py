@@ -10,13 +10,14 @@ from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._osa import AT, PREFER
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside
+from openset.thresholds.alpha import Alpha
 from openset.thresholds.groups import by_group
 from openset.thresholds.intervals import of_osa
 
 
 def worst_group(
     scores: Scores,
-    alpha: float | None = None,
+    alpha: Alpha = None,
     *,
     criterion: Literal["regret", "osa"] = "regret",
     prefer: Prefer = "smallest",
@@ -37,8 +38,7 @@ def worst_group(
     scores
         Validation knowns and surrogate unknowns, with groups.
     alpha
-        Weight of the known side, the same for all groups; by default the share of
-        knowns among all samples.
+        Weight of the known side, the same for all groups; as in :func:`osa`.
     criterion
         ``"regret"``: least loss against each group's own best threshold. ``"osa"``:
         largest accuracy on the hardest group; the other groups are then ignored.
@@ -82,7 +82,7 @@ def worst_group(
     return Threshold(
         value=value,
         method="worst_group",
-        target=alpha,
+        target=table.alpha,
         n=Count(scores.n_known, scores.n_unknown),
         interval=span,
         rate=Rate(

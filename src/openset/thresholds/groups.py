@@ -1,7 +1,6 @@
 """Open-set accuracy against each group of unknowns, at every threshold."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +8,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset.metrics.counts import ranking_counts
 from openset.scores import Scores
+from openset.thresholds.alpha import Alpha, weight_of
 
 SYNTHETIC_PREFIX = "synthetic:"
 """How the group names of synthetic unknowns begin."""
@@ -36,17 +36,13 @@ class ByGroup:
         return self.osa.max(axis=1, keepdims=True) - self.osa
 
 
-def by_group(caller: str, scores: Scores, alpha: float | None) -> ByGroup:
+def by_group(caller: str, scores: Scores, alpha: Alpha) -> ByGroup:
     """Count the unknowns of each group at every distinct score.
 
-    `alpha` None is the share of knowns among all samples, the same for every group.
+    `alpha` is the same for every group.
     """
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
-    share = (
-        Fraction(scores.n_known, len(scores))
-        if alpha is None
-        else _check.rate(caller, "alpha", alpha)
-    )
+    share = weight_of(caller, alpha, scores)
     counts = ranking_counts(scores)
     # With a score of +inf no threshold rejects all.
     first = 1 if counts.values[1] == np.inf else 0

@@ -44,7 +44,7 @@ def said(text, name="study.yaml"):
         ),
         (
             "detectors: [msp]\ncalibrate: {objective: osa}",
-            "study.yaml: calibrate.surrogate must be made up ('mixup', 'noise', "
+            "study.yaml: calibrate.surrogate must be made up ('mixup', "
             "'left-out') or 'none' where protocols[0] has no surrogate classes",
         ),
         ("seeds: 2", "study.yaml: detectors must be given, got nothing"),

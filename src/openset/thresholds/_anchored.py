@@ -1,0 +1,89 @@
+"""A threshold that moves from the known side only as far as kinds of unknowns ask."""
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from openset import _check
+from openset.metrics.counts import ranking_counts
+from openset.scores import Scores, need_scores
+from openset.thresholds._fingerprint import Fingerprint
+from openset.thresholds._threshold import Count, Rate, Span, Threshold
+from openset.thresholds.alpha import Alpha
+from openset.thresholds.groups import by_group
+from openset.thresholds.intervals import of_osa
+from openset.thresholds.kinds import kinds_of
+
+ANCHOR, STRENGTH = 0.8, 0.5
+_ENDS = (0.01, 0.99)  # shares beyond are infinitely far away on the probit scale
+
+
+def anchored(
+    scores: Scores,
+    alpha: Alpha = None,
+    *,
+    anchor: float = ANCHOR,
+    strength: float = STRENGTH,
+) -> Threshold:
+    r"""Threshold between a share of the known samples and the best open-set accuracy.
+
+    .. math:: t = \Phi\Bigl(\frac{k\,\Phi^{-1}(t^*) + w\,\Phi^{-1}(a\,\mathrm{ACC})}
+              {k + w}\Bigr)
+
+    is the share of known samples that is accepted: :math:`t^*` is that of the threshold
+    with the best open-set accuracy, every kind of unknowns counting the same; ACC is
+    the closed-set accuracy, a the `anchor`, w its `strength` and k the number of kinds
+    that differ beyond noise (:func:`openset.thresholds.kinds.kinds_of`). The more kinds
+    agree, the less the anchor matters. Meant for unknowns of a kind that is not among
+    the calibration data; for those that are, :func:`osa` is best.
+
+    Parameters
+    ----------
+    scores
+        Validation knowns and surrogate unknowns, with groups that name their kinds.
+    alpha
+        Weight of the known side, as in :func:`osa`.
+    anchor
+        Where to start, as a share of the closed-set accuracy.
+    strength
+        How many kinds the anchor counts for.
+
+    Examples
+    --------
+    >>> known = [*range(20, 40), *range(20)]
+    >>> scores = Scores(labels=[0] * 20 + [-1] * 20, predicted=[0] * 40, known=known)
+    >>> anchored(scores).value, anchored(scores, strength=0).value
+    (21.0, 20.0)
+    """
+    caller = "thresholds.anchored"
+    need_scores(caller, scores)
+    _check.number(caller, "anchor", anchor, low=0, high=1, open_low=True)
+    _check.number(caller, "strength", strength, low=0)
+    _check.both_sides(caller, scores.n_known, scores.n_unknown)
+    table = by_group(caller, scores, alpha)
+    kinds = kinds_of(table)
+    counts = ranking_counts(scores)
+    values, weight = table.values, table.alpha
+    first = counts.values.size - values.size
+    osa = weight * table.ccr + (1 - weight) * kinds.pooled(table.urr).mean(axis=0)
+    # Of equal ones the smallest threshold; sums of shares round: no difference.
+    best = values.size - 1 - int(np.round(osa, 12)[::-1].argmax())
+    share = counts.known[first:] / counts.n_known
+    accuracy = float(counts.accuracy)
+    ends = ndtri(np.clip([share[best], anchor * accuracy], *_ENDS))
+    wanted = float(
+        ndtr((len(kinds) * ends[0] + strength * ends[1]) / (len(kinds) + strength))
+    )
+    level = best if strength == 0 else int(np.abs(share - wanted).argmin())
+    value = float(values[level])
+    rates = counts.rates(value)
+    low = float(values[level + 1]) if level + 1 < values.size else -np.inf
+    return Threshold(
+        value=value,
+        method="anchored",
+        target=anchor,
+        n=Count(scores.n_known, scores.n_unknown),
+        interval=Span(low, value),
+        rate=Rate("osa", rates.osa(weight), of_osa(rates, weight)),
+        alpha=weight,
+        fingerprint=Fingerprint.of(scores),
+    )

@@ -1,0 +1,203 @@
+"""Coded cautions: signs in the calibration data that a threshold will not hold."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset.metrics import Rates
+from openset.scores import Scores
+from openset.thresholds._threshold import Threshold
+from openset.thresholds.groups import SYNTHETIC_PREFIX
+from openset.thresholds.kinds import Kinds
+
+_EDGE = 0.005  # share of scores beyond a threshold that is at the edge of them
+_ALMOST = 0.95  # "almost all" of one side
+_DISAGREE = 0.05  # open-set accuracy a kind may lose against its own best threshold
+_NEAR = 0.02  # the same for known classes left out
+_FEW = 60  # samples of a side, or of a kind
+_EASY = 0.98  # AUROC from which on a kind is far from what is known
+_CHANCE = 0.1  # share of the other classes' samples a network should get right at least
+_COVERED = 0.5  # share of the classes that calibration should have samples of
+
+# A rate that was asked for may well be at the edge of the scores.
+_BY_RATE = ("at_fpr", "at_tpr", "conformal")
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Caution:
+    """A sign that a threshold will not hold. Codes keep their meaning.
+
+    An ``"error"`` predicts collapse: :meth:`openset.Rejector.calibrate` refuses the
+    threshold unless ``accept_risk=True``. A ``"warning"`` is issued, kept with the
+    rejector, and repeated wherever it is used.
+
+    ======  ==========================================================================
+    CAL001  (error) the threshold is at the edge of the scores
+    CAL002  (error) almost all unknowns are accepted, or almost all knowns rejected
+    CAL003  kinds of unknowns need different thresholds
+    CAL004  few samples
+    CAL005  the surrogate unknowns are synthetic
+    CAL006  only one kind of unknowns, by their scores
+    CAL007  the predicted classes of the knowns hardly ever match their labels
+    CAL008  every kind is easy: that says nothing about unknowns close to the classes
+    CAL009  the known samples cover few of the classes
+    CAL010  no unknowns were used
+    CAL011  known classes left out need another threshold, or were not tried
+    ======  ==========================================================================
+    """
+
+    code: str
+    message: str
+    severity: Severity = "warning"
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the calibration data say about a threshold, for the cautions below."""
+
+    scores: Scores
+    threshold: Threshold
+    rates: Rates
+    kinds: Kinds | None = None  # None without unknowns
+    regret: float = 0.0
+    """The most open-set accuracy a kind loses against its own best threshold."""
+    least_auroc: float = 1.0
+    """AUROC of the kind that is hardest to tell from the knowns."""
+    near: float | None = None
+    """What known classes left out lose against their own best; None if not tried."""
+
+
+def cautions(evidence: Evidence) -> list[Caution]:
+    """Return the cautions that apply, by code."""
+    found = [
+        *_collapse(evidence),
+        *_kinds(evidence),
+        *_samples(evidence),
+        *_labels(evidence),
+    ]
+    return sorted(found, key=lambda one: one.code)
+
+
+def _collapse(evidence: Evidence) -> list[Caution]:
+    threshold, rates, scores = evidence.threshold, evidence.rates, evidence.scores
+    severity: Severity = "warning" if threshold.method in _BY_RATE else "error"
+    found = []
+    below = float(np.count_nonzero(scores.known < threshold.value) / len(scores))
+    if not _EDGE <= below <= 1 - _EDGE:
+        end = "lowest" if below < _EDGE else "highest"
+        message = (
+            f"the threshold {threshold.value:.4g} is among the {end} scores: "
+            f"{below:.1%} of the calibration samples lie below it"
+        )
+        found.append(Caution("CAL001", message, severity))
+    if rates.tpr < 1 - _ALMOST:
+        message = f"{1 - rates.tpr:.1%} of the known samples are rejected"
+        found.append(Caution("CAL002", message, severity))
+    if rates.n_unknown and rates.urr < 1 - _ALMOST:
+        message = f"{1 - rates.urr:.1%} of the unknown samples are accepted"
+        found.append(Caution("CAL002", message, severity))
+    return found
+
+
+def _kinds(evidence: Evidence) -> list[Caution]:
+    kinds, scores = evidence.kinds, evidence.scores
+    if kinds is None:
+        message = (
+            "no unknowns were used: how many of them are rejected is not known. Give "
+            "some as surrogate"
+        )
+        return [Caution("CAL010", message)]
+    found = []
+    if evidence.regret > _DISAGREE:
+        advice = (
+            "This threshold already limits the largest loss; another detector may help"
+            if evidence.threshold.method == "worst_group"
+            else "Consider the objective worst_group, or comparing several detectors"
+        )
+        message = (
+            f"kinds of unknowns need different thresholds: at this one, a kind loses "
+            f"{evidence.regret:.1%} of open-set accuracy against its own best. {advice}"
+        )
+        found.append(Caution("CAL003", message))
+    groups = scores.unknown_groups.names
+    synthetic = [name for name in groups if name.startswith(SYNTHETIC_PREFIX)]
+    if len(synthetic) == len(groups):
+        made = ", ".join(name.removeprefix(SYNTHETIC_PREFIX) for name in synthetic)
+        message = (
+            f"the surrogate unknowns are synthetic ({made}), made from known samples: "
+            f"real unknowns may be accepted more often"
+        )
+        found.append(Caution("CAL005", message))
+    if len(kinds) == 1:
+        told = (
+            "" if len(groups) == 1 else f" (the scores of {len(groups)} groups agree)"
+        )
+        message = (
+            f"one kind of unknowns only{told}: that says little about other kinds. Add "
+            "unknowns of other kinds"
+        )
+        found.append(Caution("CAL006", message))
+    if evidence.least_auroc > _EASY:
+        message = (
+            f"every kind of unknowns is easy (AUROC at least "
+            f"{evidence.least_auroc:.3f}): that says nothing about unknowns closer to "
+            "the known classes. Add such unknowns"
+        )
+        found.append(Caution("CAL008", message))
+    if evidence.near is None:
+        message = (
+            "known classes were not left out to stand in for unknowns that are close "
+            "to them. Give the training outputs: train=..."
+        )
+        found.append(Caution("CAL011", message))
+    elif evidence.near > _NEAR:
+        message = (
+            f"known classes left out, which are as close as unknowns can be, need "
+            f"another threshold: they lose {evidence.near:.1%} of open-set accuracy"
+        )
+        found.append(Caution("CAL011", message))
+    return found
+
+
+def _samples(evidence: Evidence) -> list[Caution]:
+    scores, kinds = evidence.scores, evidence.kinds
+    sizes = {"known samples": scores.n_known}
+    if kinds is not None:
+        for names, n in zip(kinds.names, kinds.n.tolist(), strict=True):
+            sizes[
+                f"unknown samples of {names[0]}" if names[0] else "unknown samples"
+            ] = n
+    few = [f"{n} {what}" for what, n in sizes.items() if n < _FEW]
+    if not few:
+        return []
+    return [Caution("CAL004", f"few calibration samples: {', '.join(few)}")]
+
+
+def _labels(evidence: Evidence) -> list[Caution]:
+    scores, found = evidence.scores, []
+    labels: NDArray[np.int64] = scores.labels[~scores.is_unknown]
+    accuracy = evidence.rates.accuracy
+    commonest = np.bincount(labels).max() / scores.n_known
+    if commonest < 1 and accuracy < commonest + _CHANCE * (1 - commonest):
+        message = (
+            f"the predicted class is right for only {accuracy:.1%} of the known "
+            f"samples ({commonest:.1%} belong to one class). Do the labels number the "
+            f"classes as the network does, and are they in the order of its outputs?"
+        )
+        found.append(Caution("CAL007", message))
+    n_classes = scores.n_classes
+    covered = np.unique(labels).size
+    if n_classes is not None and covered < _COVERED * n_classes:
+        message = (
+            f"the known samples cover {covered} of {n_classes} classes: samples of the "
+            "others may be rejected. Give samples of all classes"
+        )
+        found.append(Caution("CAL009", message))
+    return found

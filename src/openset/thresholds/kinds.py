@@ -1,0 +1,135 @@
+"""Kinds of unknowns: groups whose scores differ by more than noise.
+
+A group is a name somebody gave; a kind is evidence. Groups that cannot be told apart
+by their scores count as one kind, so that cutting one data set into twenty groups does
+not make twenty kinds of it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import kolmogorov
+
+from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup
+
+LEVEL = 0.01
+"""Level of all tests together for a difference between groups."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kinds:
+    """Kinds of unknowns, made of groups.
+
+    `names` lists the groups of each kind, `of_group` the kind of each group. Synthetic
+    groups are kinds only if there are no others: else they have the kind -1.
+    """
+
+    names: tuple[tuple[str, ...], ...]
+    of_group: NDArray[np.intp]
+    n_of_group: NDArray[np.int64] = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """Number of samples of each kind."""
+        return self.pooled(np.ones(self.of_group.size), mean=False).astype(np.int64)
+
+    def pooled(
+        self, of_group: NDArray[np.float64], *, mean: bool = True
+    ) -> NDArray[np.float64]:
+        """Add up what is counted per sample of a group, or average it, over each kind.
+
+        The groups are along the first axis.
+        """
+        shape = (-1, *[1] * (of_group.ndim - 1))
+        weighed = self.n_of_group.reshape(shape) * of_group
+        total = np.stack(
+            [weighed[self.of_group == k].sum(axis=0) for k in range(len(self))]
+        )
+        return total / self.n.reshape(shape) if mean else total
+
+
+def kinds_of(table: ByGroup) -> Kinds:
+    """Join groups of unknowns whose scores do not differ beyond noise.
+
+    Examples
+    --------
+    >>> from openset import Scores
+    >>> from openset.thresholds.groups import by_group
+    >>> rng = np.random.default_rng(0)
+    >>> shift = np.repeat([3, 0, -2], [100, 200, 100])
+    >>> scores = Scores(
+    ...     labels=[0] * 100 + [-1] * 300,
+    ...     predicted=[0] * 400,
+    ...     known=shift + rng.normal(size=400),
+    ...     groups=["known"] * 100 + ["dogs a", "dogs b"] * 100 + ["noise"] * 100,
+    ... )
+    >>> kinds_of(by_group("example", scores, None)).names
+    (('dogs a', 'dogs b'), ('noise',))
+    """
+    return kinds_among(table.names, table.n, [table.urr])
+
+
+def kinds_among(
+    names: Sequence[str], n: NDArray[np.int64], curves: Iterable[NDArray[np.float64]]
+) -> Kinds:
+    """Join groups that do not differ beyond noise in the scores of any detector.
+
+    Two groups differ if the Kolmogorov-Smirnov test says so for any detector, at a
+    level of 0.01 for all pairs and detectors together (Bonferroni). Groups that do not
+    differ are joined, also by way of a third.
+
+    Parameters
+    ----------
+    names, n
+        Of the groups, and how many samples they have.
+    curves
+        For each detector, the distribution functions of its scores: one row per group,
+        at the same points.
+    """
+    real = [i for i, name in enumerate(names) if not name.startswith(SYNTHETIC_PREFIX)]
+    used = np.array(real or range(len(names)))
+    each = [curve[used] for curve in curves]
+    joined = _joined(_differ(n[used].astype(float), each))
+    place = np.full(len(names), -1)
+    place[used] = joined
+    members = tuple(
+        tuple(names[g] for g in np.flatnonzero(place == k).tolist())
+        for k in range(int(place.max()) + 1)
+    )
+    return Kinds(members, place, n)
+
+
+def _differ(
+    n: NDArray[np.float64], curves: Sequence[NDArray[np.float64]]
+) -> NDArray[np.bool_]:
+    """Tell which pairs of groups differ for some detector."""
+    size = n[:, None] * n / (n[:, None] + n)
+    n_tests = max(n.size * (n.size - 1) // 2, 1) * len(curves)
+    found = np.zeros((n.size, n.size), dtype=bool)
+    for curve in curves:
+        for a in range(n.size):  # a row of pairs at a time: memory stays small
+            distance = np.abs(curve - curve[a]).max(axis=1)
+            found[a] |= kolmogorov(np.sqrt(size[a]) * distance) < LEVEL / n_tests
+    return found
+
+
+def _joined(differ: NDArray[np.bool_]) -> list[int]:
+    """Give connected groups one number: those that pairs without difference connect."""
+    label = np.full(len(differ), -1)
+    n_found = 0
+    for start in range(len(differ)):
+        if label[start] >= 0:
+            continue
+        waiting = [start]
+        while waiting:
+            a = waiting.pop()
+            if label[a] < 0:
+                label[a] = n_found
+                waiting += np.flatnonzero(~differ[a] & (label < 0)).tolist()
+        n_found += 1
+    return label.tolist()

@@ -1,5 +1,6 @@
 """`openset calibrate`."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,8 @@ from rich.table import Table
 
 from openset import _check, selection, thresholds
 from openset._progress import bar
-from openset._types import UNKNOWN
+from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
+from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import recipe
 from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Fitted
@@ -25,21 +27,21 @@ from openset.thresholds.alpha import Alpha
 
 EPILOG = """[bold]Examples[/bold]
 
+openset calibrate --train train.npz --known val.npz --surrogate near.npz \\
+    --surrogate far.npz -d msp -d rmds -d vim -d osnn --test test.npz \\
+    --out rejector/
+
 openset calibrate --train train.npz --detector postmax --known val.npz \\
     --surrogate negatives.npz --out rejector/
 
-openset calibrate --train train.npz --detector msp --detector postmax \\
-    --known val.npz --surrogate negatives.npz --alpha 0.5 --test test.npz \\
-    --out rejector/
-
-openset calibrate --train train.npz --known val.npz --surrogate mixup \\
+openset calibrate --train train.npz --known val.npz --surrogate left-out \\
     --out rejector/
 
 openset calibrate --train train.npz --known val.npz --objective conformal \\
     --target 0.05 --out rejector/"""
 
 _USUAL = ("postmax",)
-_COMPARED = ("osa", "worst_group")
+_COMPARED = (None, "anchored", "osa", "worst_group", "by_cost")  # by what they aim at
 _TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "error_rate"}
 _SEEN = 0.3  # share of samples that is no accident
 _COSTS = ("missed_unknown", "false_unknown", "confusion")
@@ -110,6 +112,14 @@ def command(
             "per true class and a column per decision, unknown last.",
         ),
     ] = None,
+    accept_risk: Annotated[
+        bool,
+        typer.Option(
+            "--accept-risk",
+            help="Save the rejector although its threshold rejects or accepts nearly "
+            "everything (codes CAL001 and CAL002).",
+        ),
+    ] = False,
     test: Annotated[
         Path | None,
         typer.Option(help="Labelled test outputs: print the results on them."),
@@ -135,23 +145,28 @@ def command(
             fitted,
             known=validation,
             surrogate=Outputs.concat(sets),
-            objectives=_COMPARED if objective is None else (objective,),
+            objectives=objective,
             options=options,
             alpha=weight,
             progress=True,
         )
-        _print_choice(source, aims=objective not in {None, *_COMPARED, "by_cost"})
+        _print_choice(source, aims=objective not in _COMPARED)
     elif (objective or "osa") in thresholds.objectives(needs_unknowns=True):
         _need_surrogate(sets, f"for --objective {objective or 'osa'}")
-    rejector = Rejector.calibrate(
-        source,
-        known=validation,
-        surrogate=sets,
-        objective=objective,
-        alpha=weight,
-        **options,
-    )
+    with warnings.catch_warnings():  # they are printed below
+        warnings.simplefilter("ignore", CalibrationWarning)
+        rejector = Rejector.calibrate(
+            source,
+            known=validation,
+            surrogate=sets,
+            objective=objective,
+            alpha=weight,
+            train=training,
+            accept_risk=True,
+            **options,
+        )
     _print_report(rejector)
+    _need_no_collapse(rejector, accept_risk=accept_risk)
     rejector.save(out)
     OUT.print(f"wrote {out}", highlight=False)
     if tested is not None:
@@ -351,11 +366,18 @@ def _print_report(rejector: Rejector) -> None:
                 f"{row['loss']:.4f}",
             )
         OUT.print(table)
-    for caution in report.cautions:
-        OUT.print(
-            f"[yellow]{caution.code}[/yellow] {escape(caution.message)}",
-            highlight=False,
+    print_cautions(rejector, OUT)
+
+
+def _need_no_collapse(rejector: Rejector, *, accept_risk: bool) -> None:
+    errors = [one.code for one in rejector.cautions if one.severity == "error"]
+    if errors and not accept_risk:
+        msg = (
+            f"openset calibrate: not saved, because of {', '.join(errors)} above. Look "
+            "at the data (labels, signs, surrogate), try another --detector or "
+            "--objective, or take the threshold as it is: --accept-risk"
         )
+        raise CalibrationError(msg)
 
 
 def _labelled(path: Path) -> Outputs:

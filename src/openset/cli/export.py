@@ -6,8 +6,9 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check
+from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
-from openset.cli._tables import OUT
+from openset.cli._tables import ERRORS, OUT
 from openset.rejector import Rejector
 
 EPILOG = """[bold]Examples[/bold]
@@ -61,6 +62,7 @@ def command(
     from openset.integrations.onnx import export  # noqa: PLC0415
 
     rejector = Rejector.load(folder, plugins=plugin or ())
+    print_cautions(rejector, ERRORS)
     network, example = _network(model)
     export(rejector, out, network, example=example, logits=logits, features=features)
     OUT.print(f"{rejector!r} → {out}", highlight=False, soft_wrap=True)

@@ -12,9 +12,10 @@ from rich.markup import escape
 
 from openset import _check, _io
 from openset._types import UNKNOWN
+from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
 from openset.cli._lists import plain_table
-from openset.cli._tables import OUT
+from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Rejector
 from openset.scores import Scores
@@ -53,6 +54,7 @@ def command(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
         )
     opened, outputs = Rejector.load(rejector, plugins=plugin or ()), Outputs.load(new)
+    print_cautions(opened, ERRORS)
     with _io.naming(new):
         decisions = opened.decide(outputs)
     scores = decisions.scores

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openset import _check, serve
+from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
 from openset.cli._options import naming
+from openset.cli._tables import ERRORS
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -88,9 +90,8 @@ def command(
     SIGTERM, SIGHUP or Ctrl-C the server answers the requests it has accepted, then
     stops.
     """
-    if workers > 1:
-        # An error is reported once, not by each worker.
-        Rejector.load(folder, plugins=plugin or ())
+    # Errors and cautions are reported once, not by each worker.
+    print_cautions(Rejector.load(folder, plugins=plugin or ()), ERRORS)
     make = partial(
         _application,
         folder,

@@ -18,8 +18,10 @@ from openset.selection._candidates import (
     Data,
 )
 from openset.selection._leave_kind_out import ranked, trials_of, turns_of
+from openset.selection._robust import CONSENSUS, candidates_of, decide
 from openset.thresholds import check_options
 from openset.thresholds import objectives as objective_names
+from openset.thresholds.alpha import ALPHA, Alpha
 from openset.thresholds.prices import Prices
 from openset.thresholds.table import Table
 
@@ -36,8 +38,11 @@ class Choice:
     one, then the others by value. `cells` has one row per candidate, objective and
     left-out group. `weights` are those of the combined detectors. `measure` is what
     ``mean`` and ``worst`` refer to: open-set accuracy (``"oosa"``), or ``"cost"`` if
-    the objective is ``"by_cost"``. `left_out` is what was left out in turn:
-    ``"groups"``, or ``"samples"`` if the surrogate has only one group.
+    the objective is ``"by_cost"``. `left_out` is what was left out in turn: ``"kinds"``
+    (``"nothing"`` if there is one kind only); with given objectives ``"groups"``, or
+    ``"samples"`` if the surrogate has only one group. Of the default rule, the rows
+    also have the accuracy expected on a new kind and its interval (``new_kind``,
+    ``low``, ``high``).
     """
 
     name: str
@@ -55,10 +60,18 @@ class Choice:
     @property
     def is_combined(self) -> bool:
         """Whether several detectors were combined."""
-        return self.name in {RANK, STACKING}
+        return len(self.weights) > 1
 
     def __str__(self) -> str:
         best, name = self.ranking[0], self.name
+        if self.name == CONSENSUS:
+            name += f" of {', '.join(self.weights)}"
+        if self.by == "new kind":
+            return (
+                f"{name}: open-set accuracy on a kind of unknowns not seen here "
+                f"{best['new_kind']:.2f}, between {best['low']:.2f} and "
+                f"{best['high']:.2f} on kinds like these (90%)"
+            )
         if self.is_combined:
             parts = sorted(self.weights.items(), key=lambda pair: -pair[1])
             name += f" of {', '.join(f'{n} ({w:.0%})' for n, w in parts)},"
@@ -75,9 +88,9 @@ def choose(
     *,
     known: Outputs,
     surrogate: Outputs,
-    objectives: str | Sequence[str] = ("osa", "worst_group"),
+    objectives: str | Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
-    alpha: float = 0.5,
+    alpha: Alpha = None,
     by: Criterion = "both",
     combined: bool = True,
     min_gain: float = 0.005,
@@ -86,21 +99,28 @@ def choose(
     progress: bool = False,
     rng: np.random.Generator | int = 0,
 ) -> Choice:
-    r"""Choose detector and objective by their results on a kind of unknowns left out.
+    r"""Choose detector and threshold rule for unknowns of kinds that are not given.
 
-    Each group of the surrogate is left out in turn: thresholds are chosen without it,
-    and the open-set accuracy is measured on it. Knowns are divided into folds, so that
-    no sample is used to choose the threshold it is evaluated with.
+    By default the choice is the *consensus* of a few different detectors (MSP, RMDS,
+    ViM and OSNN, as far as they are offered): the mean share of known samples that
+    score lower. A single detector is taken instead if it gains on the consensus for
+    sure. Its gain is measured on each kind of unknowns with the threshold chosen
+    without that kind, and pulled towards its gain on other networks; on a new kind the
+    expected gain must exceed half its standard deviation. Kinds are groups whose scores
+    differ beyond noise (:mod:`openset.thresholds.kinds`). With one kind the consensus
+    is taken, since one kind says nothing about others. The threshold is
+    :func:`openset.thresholds.anchored`. How well this holds is in
+    ``docs/operating.md``.
 
-    Two combinations are candidates as well: the average of the ranks of the best three
-    detectors, and a logistic regression on the ranks of all. They are learnt again in
-    each turn from the calibration part alone. The best single detector in the ranking
-    looks better than it is, because it is the best of many. So the gain of a
-    combination is measured against the row ``"choosing one"``: in each turn, the single
-    detector that separates the calibration part best. A combination is chosen if it
-    gains more than `min_gain` over that row and is less than 0.15 below the best single
-    detector. In a hundred cases this gained 2.4 points of open-set accuracy over always
-    taking a single detector (``docs/operating.md``).
+    With `objectives`, detectors are ranked as follows. Each group of the surrogate is
+    left out in turn: thresholds are chosen without it, and the open-set accuracy is
+    measured on it. Knowns are divided into folds, so that no sample is used to choose
+    the threshold it is evaluated with. Two combinations are candidates as well: the
+    average of the ranks of the best three detectors, and a logistic regression on the
+    ranks of all, learnt again in each turn. A combination is chosen if it gains more
+    than `min_gain` over the row ``"choosing one"`` (in each turn, the single detector
+    that separates the calibration part best) and is less than 0.15 below the best
+    single detector.
 
     Parameters
     ----------
@@ -111,15 +131,15 @@ def choose(
     surrogate
         Outputs of unknowns, with `groups` that name the kind of each.
     objectives
-        Names of objectives (:func:`openset.thresholds.objectives`). Candidates are
+        Names of objectives (:func:`openset.thresholds.objectives`); by default
+        ``"anchored"``, with the rule above. Else candidates are
         compared by open-set accuracy with weight `alpha`, whatever the objective; by
         cost if ``"by_cost"`` is the only one.
     options
         Options of the objectives: ``{"fpr": 0.01}`` for ``objectives=["at_fpr"]``.
     alpha
-        Weight of the known side, to choose thresholds and to compare candidates. It is
-        not taken from the sample counts, because the number of surrogates says nothing
-        about the share of unknowns in operation.
+        Weight of the known side, to choose thresholds and to compare candidates; by
+        default 0.5. ``"counts"`` takes the share of known samples.
     by
         Rank by the ``"mean"`` over left-out groups, by the ``"worst"`` of them, or by
         the mean of the two (``"both"``).
@@ -145,10 +165,9 @@ def choose(
     """
     caller = "selection.choose"
     named = _named(caller, fitted)
-    share = float(_check.rate(caller, "alpha", alpha))
     _check.one_of(caller, "by", by, ["both", "mean", "worst"])
     names = [objectives] if isinstance(objectives, str) else objectives
-    objectives = tuple(dict.fromkeys(names))
+    objectives = ("anchored",) if names is None else tuple(dict.fromkeys(names))
     if not objectives:
         rule = f"one or more of {', '.join(objective_names())}"
         msg = _check.must(rule, caller=caller, name="objectives", got="none")
@@ -163,7 +182,10 @@ def choose(
         surrogate,
         "Join several with Outputs.concat; make some with selection.synthetic",
     )
+    share = _share(caller, alpha, len(known), len(surrogate))
     data = Data.of(caller, named, known, surrogate, batch_size, alpha=share, by=by)
+    if names is None:
+        return _robust_choice(named, data, known)
     is_cost = objectives == ("by_cost",)
     prices = _prices(caller, options) if is_cost else None
     if prices is not None:
@@ -214,6 +236,42 @@ def choose(
         weights=weights,
         ranking=Table((best, *others)),
         cells=Table(tuple(one.cell(share, is_cost=is_cost) for one in trials)),
+    )
+
+
+def _share(caller: str, alpha: Alpha, n_known: int, n_unknown: int) -> float:
+    if alpha == "counts":
+        return n_known / (n_known + n_unknown)
+    return ALPHA if alpha is None else float(_check.rate(caller, "alpha", alpha))
+
+
+def _robust_choice(named: Mapping[str, Fitted], data: Data, known: Outputs) -> Choice:
+    """Choose by the default rule, which needs no trials of thresholds."""
+    detectors = [one.detector.name for one in named.values()]
+    made = candidates_of(data, detectors)
+    verdict = decide(made, detectors)
+    if verdict.name == CONSENSUS:
+        used = [data.names[d] for d in made.members]
+    else:
+        used = [verdict.name]
+    fitted = named[used[0]]
+    if len(used) > 1:
+        reference = [data.known[:, d] for d in made.members]
+        fitted = combine([named[name] for name in used], reference=reference).to(
+            known.logits if known.logits is not None else known.features
+        )
+    return Choice(
+        name=verdict.name,
+        fitted=fitted,
+        objective="anchored",
+        options={},
+        alpha=data.alpha,
+        by="new kind",
+        measure="oosa",
+        left_out="kinds" if len(made.kinds) > 1 else "nothing",
+        weights=dict.fromkeys(used, 1 / len(used)),
+        ranking=Table(verdict.ranking),
+        cells=Table(verdict.cells),
     )
 
 
@@ -269,9 +327,9 @@ def _named(
     if not fitted:
         msg = _check.must("non-empty", caller=caller, name="fitted", got="none")
         raise ValueError(msg)
-    taken = {RANK, STACKING, ONE} & set(fitted)
+    taken = {RANK, STACKING, ONE, CONSENSUS} & set(fitted)
     if taken:
         got = ", ".join(sorted(taken))
-        rule = f"other than {RANK!r}, {STACKING!r} and {ONE!r}"
+        rule = f"other than {RANK!r}, {STACKING!r}, {ONE!r} and {CONSENSUS!r}"
         raise ValueError(_check.must(rule, caller=caller, name="names", got=got))
     return dict(fitted)

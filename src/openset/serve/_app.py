@@ -120,6 +120,7 @@ def _describe(decider: Decider) -> dict[str, Any]:
         "classes": list(rejector.classes),
         "threshold": threshold,
         "threshold_text": str(rejector.threshold),
+        "cautions": [str(one) for one in rejector.cautions],
         # Every eighth of the 1025 quantiles draws the same picture.
         "reference": {n: plain(grid[::8]) for n, grid in rejector.reference.items()},
     }

@@ -1,7 +1,6 @@
 """A threshold that moves from the known side only as far as kinds of unknowns ask."""
 
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from openset import _check
 from openset.metrics.counts import ranking_counts
@@ -9,12 +8,10 @@ from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._threshold import Count, Rate, Span, Threshold
 from openset.thresholds.alpha import Alpha
+from openset.thresholds.anchor import ANCHOR, STRENGTH, anchored_share
 from openset.thresholds.groups import by_group
 from openset.thresholds.intervals import of_osa
 from openset.thresholds.kinds import kinds_of
-
-ANCHOR, STRENGTH = 0.8, 0.5
-_ENDS = (0.01, 0.99)  # shares beyond are infinitely far away on the probit scale
 
 
 def anchored(
@@ -68,10 +65,12 @@ def anchored(
     # Of equal ones the smallest threshold; sums of shares round: no difference.
     best = values.size - 1 - int(np.round(osa, 12)[::-1].argmax())
     share = counts.known[first:] / counts.n_known
-    accuracy = float(counts.accuracy)
-    ends = ndtri(np.clip([share[best], anchor * accuracy], *_ENDS))
-    wanted = float(
-        ndtr((len(kinds) * ends[0] + strength * ends[1]) / (len(kinds) + strength))
+    wanted = anchored_share(
+        share[best],
+        float(counts.accuracy),
+        len(kinds),
+        anchor=anchor,
+        strength=strength,
     )
     level = best if strength == 0 else int(np.abs(share - wanted).argmin())
     value = float(values[level])

@@ -11,10 +11,10 @@ from openset.metrics import Interval, Rates
 from openset.metrics.counts import RankingCounts, optimum, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._cautions import Caution, Evidence, cautions
-from openset.thresholds._new_kind import new_kind
 from openset.thresholds._threshold import Rate, Span, Threshold, need_threshold
 from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup, by_group
 from openset.thresholds.kinds import Kinds, kinds_of
+from openset.thresholds.new_kind import new_kind
 from openset.thresholds.table import Table
 
 ALPHAS = tuple(round(0.1 * i, 1) for i in range(1, 10))
@@ -230,8 +230,13 @@ def report(
             else _near_regret(counts, near, threshold.value, table.alpha),
         )
         urr_of_group = np.array([row["urr"] for row in rows])
-        n_rejected = np.round(kinds.pooled(urr_of_group, mean=False)).astype(np.int64)
-        new = new_kind(rates, kinds.n, n_rejected, table.alpha)
+        new = new_kind(
+            rates.ccr,
+            rates.n_known,
+            kinds.n,
+            kinds.pooled(urr_of_group),
+            table.alpha,
+        )
         if not threshold.per_class:
             flat, flat_share = _flatness(scores, table, threshold.value)
         alphas = _alpha_rows(counts)

@@ -243,6 +243,7 @@ def _describe(model: ModelProto, rejector: Rejector) -> None:
         ),
         "openset.threshold": rejector.threshold.to_json(),
         "openset.classes": json.dumps(list(rejector.classes)),
+        "openset.cautions": json.dumps([str(one) for one in rejector.cautions]),
     }
     own = {entry.key: entry.value for entry in model.metadata_props}
     helper.set_model_props(model, own | facts)

@@ -6,7 +6,7 @@ import numpy as np
 import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
 
-from openset.metrics import Interval, Rates
+from openset.metrics import Interval
 from openset.thresholds._threshold import Rate
 
 LEVEL = 0.9
@@ -16,9 +16,10 @@ any is seen, and how many kinds it counts for: benchmarks/missing_kinds.py, half
 
 
 def new_kind(
-    rates: Rates,
+    ccr: float,
+    n_known: int,
     n_unknown: NDArray[np.int64],
-    n_rejected: NDArray[np.int64],
+    urr: NDArray[np.float64],
     alpha: float,
     *,
     level: float = LEVEL,
@@ -38,10 +39,10 @@ def new_kind(
 
     Parameters
     ----------
-    rates
-        Of the known samples at the threshold.
-    n_unknown, n_rejected
-        Samples of each kind, and how many of them the threshold rejects.
+    ccr, n_known
+        Correct classification rate at the threshold, and known samples it is of.
+    n_unknown, urr
+        Samples of each kind, and the share of them that the threshold rejects.
     alpha
         Weight of the known side.
     level
@@ -49,31 +50,27 @@ def new_kind(
 
     Examples
     --------
-    >>> from openset import Scores
-    >>> scores = Scores(labels=[0] * 90 + [-1], predicted=[0] * 91, known=[1.0] * 91)
-    >>> knowns = Rates.of(scores, scores.known >= 1)
-    >>> for kinds in ([90], [90, 90, 90], [50, 90, 99]):
-    ...     found = new_kind(knowns, np.full(len(kinds), 100), np.array(kinds), 0.5)
+    >>> for kinds in ([0.9], [0.9, 0.9, 0.9], [0.5, 0.9, 0.99]):
+    ...     found = new_kind(1.0, 90, np.full(len(kinds), 100), np.array(kinds), 0.5)
     ...     low, high = found.interval.low, found.interval.high
     ...     print(f"{found.value:.2f} {low:.2f} {high:.2f}")
     0.95 0.67 1.00
     0.95 0.82 0.99
     0.94 0.62 1.00
     """
-    z = scipy.special.ndtri((n_rejected + 0.5) / (n_unknown + 1))
+    z = scipy.special.ndtri((urr * n_unknown + 0.5) / (n_unknown + 1))
     k = z.size
     freedom = _FREEDOM + k - 1
     variance = (_FREEDOM * _SPREAD**2 + ((z - z.mean()) ** 2).sum()) / freedom
     half = scipy.special.stdtrit(freedom, (1 + level) / 2) * sqrt(
         variance * (1 + 1 / k)
     )
-    ccr = rates.ccr
     low, value, high = (
         float(alpha * ccr + (1 - alpha) * scipy.special.ndtr(z.mean() + step))
         for step in (-half, 0.0, half)
     )
     # The known samples are drawn twice: to calibrate, and in operation.
-    noise = sqrt(1.5 * max(ccr * (1 - ccr), 0.01) / rates.n_known)
+    noise = sqrt(1.5 * max(ccr * (1 - ccr), 0.01) / n_known)
     noise *= alpha * float(scipy.special.ndtri((1 + level) / 2))
     interval = Interval(
         max(value - hypot(value - low, noise), 0.0),

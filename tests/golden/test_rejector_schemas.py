@@ -29,3 +29,11 @@ def test_an_old_artefact_decides_as_it_did(folder):
     assert rejector.threshold.method == "per_class"
     assert rejector.threshold.n == (60, 60)
     assert rejector.report.codes == ("CAL006",)
+
+
+def test_what_the_first_artefacts_did_not_have_is_empty():
+    rejector = Rejector.load(HERE / "rejector-1" / "rejector")
+    assert rejector.report.kinds == ()
+    assert rejector.report.new_kind is None
+    assert [one.severity for one in rejector.cautions] == ["warning"]
+    assert rejector.threshold.fingerprint.sides == ()

@@ -7,12 +7,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import kolmogorov
+from scipy.stats import norm
 
 from openset import Scores, metrics, thresholds
 from openset.thresholds import Threshold
 from tests.property.strategies import scores
 
 RATES = st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.3, 0.5, 0.9, 0.95, 1.0])
+ALPHAS = st.one_of(st.none(), st.just("counts"), RATES)
+
+
+def weight_of(made, alpha):
+    if alpha is None:
+        return Fraction(1, 2)
+    if alpha == "counts":
+        return Fraction(made.n_known, len(made))
+    return Fraction(str(alpha))
 
 
 def candidates(made):
@@ -32,11 +43,9 @@ def osa_of(made, value, alpha):
     return alpha * ccr + (1 - alpha) * (1 - rate(made, made.is_unknown, value))
 
 
-@given(scores(), st.one_of(st.none(), RATES))
+@given(scores(), ALPHAS)
 def test_osa_is_the_best_of_all_candidates_and_its_interval_is_all_of_it(made, alpha):
-    weight = (
-        Fraction(made.n_known, len(made)) if alpha is None else Fraction(str(alpha))
-    )
+    weight = weight_of(made, alpha)
     values = {v: osa_of(made, v, weight) for v in candidates(made)}
     best = max(values.values())
     for prefer in ("smallest", "highest", "widest"):
@@ -95,7 +104,7 @@ def scores_and_costs(draw):
     return made, np.reshape(flat, (size, size))
 
 
-@given(scores_and_costs(), st.one_of(st.none(), RATES))
+@given(scores_and_costs(), ALPHAS)
 def test_by_cost_equals_an_exhaustive_search(drawn, alpha):
     made, matrix = drawn
 
@@ -106,9 +115,9 @@ def test_by_cost_equals_an_exhaustive_search(drawn, alpha):
         ):
             column = predicted if known >= value else -1
             total[label == -1] += Fraction(str(matrix[label, column]))
-        if alpha is None:
+        if alpha == "counts":
             return sum(total.values()) / len(made)
-        share = Fraction(str(alpha))
+        share = weight_of(made, alpha)
         known_side = share * total[False] / made.n_known
         return known_side + (1 - share) * total[True] / made.n_unknown
 
@@ -122,7 +131,7 @@ def test_by_cost_equals_an_exhaustive_search(drawn, alpha):
     assert thresholds.by_cost(made, matrix, alpha=alpha).value == min(optimal)
 
 
-@given(scores_and_costs(), scores(), st.one_of(st.none(), RATES))
+@given(scores_and_costs(), scores(), ALPHAS)
 def test_the_cost_of_a_threshold_is_that_of_its_decisions(drawn, other, alpha):
     made, matrix = drawn
     threshold = thresholds.osa(other)
@@ -134,18 +143,20 @@ def test_the_cost_of_a_threshold_is_that_of_its_decisions(drawn, other, alpha):
     ]
     sides = [np.mean([c for u, c in rows if u == side]) for side in (False, True)]
     expected = np.mean([c for _, c in rows])
-    if alpha is not None:
-        expected = alpha * sides[0] + (1 - alpha) * sides[1]
+    if alpha != "counts":
+        share = float(weight_of(made, alpha))
+        expected = share * sides[0] + (1 - share) * sides[1]
     fresh = dataclasses.replace(threshold, fingerprint=None)
     found = thresholds.cost(made, fresh, matrix, alpha=alpha)
     assert found == pytest.approx(expected, abs=1e-12)
 
 
-@given(scores(), st.one_of(st.none(), RATES))
+@given(scores(), ALPHAS)
 def test_equal_costs_give_the_threshold_of_open_set_accuracy(made, alpha):
     by_cost = thresholds.by_cost(made, alpha=alpha)
     assert by_cost.value == thresholds.osa(made, alpha).value
-    best = metrics.osa_optimum(made, alpha=alpha).value
+    share = None if alpha == "counts" else float(weight_of(made, alpha))
+    best = metrics.osa_optimum(made, alpha=share).value
     assert by_cost.rate.value == pytest.approx(1 - best)
 
 
@@ -160,9 +171,9 @@ def grouped(draw):
     )
 
 
-@given(grouped(), RATES, st.sampled_from(["regret", "osa"]))
+@given(grouped(), ALPHAS, st.sampled_from(["regret", "osa"]))
 def test_worst_group_equals_an_exhaustive_search(made, alpha, criterion):
-    weight = Fraction(str(alpha))
+    weight = weight_of(made, alpha)
     parts = [
         made.take(~made.is_unknown | (made.groups == name))
         for name in np.unique(made.groups[made.is_unknown])
@@ -179,11 +190,9 @@ def test_worst_group_equals_an_exhaustive_search(made, alpha, criterion):
     assert float(value(found.value)) == pytest.approx(float(max(map(value, table))))
 
 
-@given(scores(), st.one_of(st.none(), RATES))
+@given(scores(), ALPHAS)
 def test_thresholds_per_class_that_stand_alone_are_best_for_each_class(made, alpha):
-    weight = (
-        Fraction(made.n_known, len(made)) if alpha is None else Fraction(str(alpha))
-    )
+    weight = weight_of(made, alpha)
     found = thresholds.per_class(made, alpha, strength=0)
 
     def gain(c, value):
@@ -222,3 +231,79 @@ def test_conformal_is_the_largest_threshold_whose_bound_holds(made, level):
     allowed = [r for r in range(n + 1) if Fraction(r, n + 1) <= Fraction(str(level))]
     expected = known[max(allowed) - 1] if max(allowed) else -np.inf
     assert found.value == expected
+
+
+def kinds_by_hand(made):
+    """Masks of the kinds of unknowns: connected groups that do not differ."""
+    masks = [
+        made.is_unknown & (made.groups == name)
+        for name in np.unique(made.groups[made.is_unknown])
+    ]
+    n_pairs = max(len(masks) * (len(masks) - 1) // 2, 1)
+
+    def differ(a, b):
+        x, y = made.known[a], made.known[b]
+        distance = max(
+            abs(np.mean(x <= v) - np.mean(y <= v)) for v in np.append(x, y).tolist()
+        )
+        size = x.size * y.size / (x.size + y.size)
+        return kolmogorov(np.sqrt(size) * distance) < 0.01 / n_pairs
+
+    kinds = []
+    for mask in masks:
+        same = [
+            i for i, kind in enumerate(kinds) if any(not differ(mask, m) for m in kind)
+        ]
+        kinds = [
+            *(kind for i, kind in enumerate(kinds) if i not in same),
+            [mask, *(m for i in same for m in kinds[i])],
+        ]
+    return [np.any(kind, axis=0) for kind in kinds]
+
+
+@given(
+    grouped(),
+    ALPHAS,
+    st.sampled_from([0.3, 0.8, 1.0]),
+    st.sampled_from([0.0, 0.5, 2.0, 1000.0]),
+)
+def test_anchored_is_the_candidate_nearest_to_the_share_between(
+    made, alpha, anchor, strength
+):
+    weight, kinds = weight_of(made, alpha), kinds_by_hand(made)
+
+    def osa(value):
+        correct = int((made.is_correct & (made.known >= value)).sum())
+        rejected = sum(1 - rate(made, kind, value) for kind in kinds) / len(kinds)
+        return weight * Fraction(correct, made.n_known) + (1 - weight) * rejected
+
+    found = thresholds.anchored(made, alpha, anchor=anchor, strength=strength)
+    cuts = candidates(made)
+    values = [osa(v) for v in cuts]
+    best = min(v for v, value in zip(cuts, values, strict=True) if value == max(values))
+    accuracy = made.is_correct.sum() / made.n_known
+    ends = [
+        norm.ppf(min(max(share, 0.01), 0.99))
+        for share in (anchor * accuracy, float(rate(made, ~made.is_unknown, best)))
+    ]
+    k = len(kinds)
+    wanted = norm.cdf((strength * ends[0] + k * ends[1]) / (strength + k))
+
+    def distance(value):
+        return abs(float(rate(made, ~made.is_unknown, value)) - wanted)
+
+    if strength == 0:
+        assert found.value == best
+    else:
+        assert distance(found.value) <= min(map(distance, cuts)) + 1e-12
+        mine = rate(made, ~made.is_unknown, found.value)
+        assert found.value == max(
+            v for v in cuts if rate(made, ~made.is_unknown, v) == mine
+        )
+    assert found.rate.value == pytest.approx(float(osa_of(made, found.value, weight)))
+    assert (found.alpha, found.target) == (float(weight), anchor)
+    if np.isfinite(found.interval.low):  # all thresholds inside decide the same
+        inside = np.nextafter(found.interval.low, np.inf)
+        np.testing.assert_array_equal(
+            made.known >= min(inside, found.value), found.accepts(made)
+        )

@@ -250,10 +250,8 @@ def _robust_choice(named: Mapping[str, Fitted], data: Data, known: Outputs) -> C
     detectors = [one.detector.name for one in named.values()]
     made = candidates_of(data, detectors)
     verdict = decide(made, detectors)
-    if verdict.name == CONSENSUS:
-        used = [data.names[d] for d in made.members]
-    else:
-        used = [verdict.name]
+    is_consensus = verdict.name == CONSENSUS
+    used = [data.names[d] for d in made.members] if is_consensus else [verdict.name]
     fitted = named[used[0]]
     if len(used) > 1:
         reference = [data.known[:, d] for d in made.members]
@@ -261,7 +259,7 @@ def _robust_choice(named: Mapping[str, Fitted], data: Data, known: Outputs) -> C
             known.logits if known.logits is not None else known.features
         )
     return Choice(
-        name=verdict.name,
+        name=verdict.name if len(used) > 1 else used[0],
         fitted=fitted,
         objective="anchored",
         options={},

@@ -22,7 +22,7 @@ class Prior(NamedTuple):
     """Variance between networks."""
 
 
-PRIOR = {
+_PRIOR = {
     "msp": Prior(-0.0810, 0.00415, 0.00529),
     "maxlogit": Prior(-0.0929, 0.00847, 0.00895),
     "energy": Prior(-0.0954, 0.00875, 0.00917),
@@ -42,3 +42,12 @@ PRIOR = {
     "osnn": Prior(-0.0157, 0.00126, 0.00387),
     "nno": Prior(-0.0870, 0.00388, 0.00488),
 }
+
+
+def prior_of(name: str) -> Prior:
+    """Return what is known about a detector; of one from outside, the average."""
+    if name in _PRIOR:
+        return _PRIOR[name]
+    return Prior(
+        *(sum(column) / len(_PRIOR) for column in zip(*_PRIOR.values(), strict=True))
+    )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from openset.metrics import Interval
 from openset.selection._candidates import Data
-from openset.selection._prior import MEMBERS, PRIOR, Prior
+from openset.selection._prior import MEMBERS, Prior, prior_of
 from openset.thresholds.anchor import anchored_share
 from openset.thresholds.kinds import Kinds, kinds_among
 from openset.thresholds.new_kind import new_kind
@@ -107,8 +107,7 @@ def _offered(detectors: Sequence[str]) -> list[int]:
     found = [detectors.index(name) for name in MEMBERS if name in detectors]
     if found:
         return found
-    gains = [PRIOR[name].mean if name in PRIOR else -1.0 for name in detectors]
-    return [int(np.argmax(gains))]
+    return [int(np.argmax([prior_of(name).mean for name in detectors]))]
 
 
 def _below(
@@ -177,7 +176,7 @@ def decide(made: Candidates, detectors: Sequence[str]) -> Verdict:
     for kind in range(k):
         others = [j for j in range(k) if j != kind] or [kind]
         left_out[:, kind] = made.osa()[rows, kind, made.levels(others)]
-    value = _sure_gain(left_out - left_out[made.consensus], detectors)
+    value = _sure_gain(left_out - left_out[made.consensus], _priors(made, detectors))
     value[made.consensus] = 0.0
     best = made.consensus if k < 2 else int(value.argmax())
     level = made.levels(range(k))
@@ -228,14 +227,27 @@ def _joined(names: Sequence[str]) -> str:
     return " + ".join(names)
 
 
+def _priors(made: Candidates, detectors: Sequence[str]) -> list[Prior]:
+    """Return what each candidate gains over the consensus, before any data are seen.
+
+    If no member of the consensus is offered, another detector stands in for it, which
+    gains as little over it as the others do.
+    """
+    first = detectors[made.members[0]]
+    base = 0.0 if first in MEMBERS else prior_of(first).mean
+    known = [prior_of(name) for name in detectors]
+    return [
+        *(one._replace(mean=one.mean - base) for one in known),
+        Prior(0.0, 0.01, 0.01),  # the consensus gains nothing over itself
+    ]
+
+
 def _sure_gain(
-    gain: NDArray[np.float64], detectors: Sequence[str]
+    gain: NDArray[np.float64], priors: Sequence[Prior]
 ) -> NDArray[np.float64]:
     """Return the expected gain on a new kind, less half its standard deviation."""
     k = gain.shape[1]
-    known = [PRIOR.get(name, Prior(-1.0, 0.01, 0.01)) for name in detectors]
-    known.append(Prior(0.0, 0.01, 0.01))  # the consensus, which gains nothing
-    mean, within, between = np.array([[p.mean, p.within, p.between] for p in known]).T
+    mean, within, between = np.array(priors).T
     weight = np.clip(within / np.maximum(between, 1e-4), *_PRIOR_WEIGHT)
     expected = (gain.sum(axis=1) + weight * mean) / (k + weight)
     spread = ((gain - gain.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)

@@ -43,11 +43,8 @@ class Fingerprint:
     def of(cls, scores: Scores) -> Self:
         """Compute the fingerprint of scores."""
         rows = _row_hashes(scores)
-        sides = [rows[mask] for mask in _sides(scores)]
-        if min(side.size for side in sides) == 0:
-            return cls._of_rows(rows)
-        both = tuple(map(cls._of_rows, sides))
-        return cls(n=rows.size, twins=1.0, limit=_ALL, hashes=(), sides=both)
+        sides = tuple(cls._of_rows(rows[mask]) for mask in _sides(scores))
+        return cls(n=rows.size, twins=1.0, limit=_ALL, hashes=(), sides=sides)
 
     @classmethod
     def _of_rows(cls, rows: NDArray[np.uint64]) -> Self:
@@ -74,7 +71,7 @@ class Fingerprint:
         are compared apart; the larger share counts.
         """
         rows = _row_hashes(scores)
-        if not self.sides:
+        if not self.sides:  # as it was written at first
             return self._shared_rows(rows)
         return max(
             side._shared_rows(rows[mask])

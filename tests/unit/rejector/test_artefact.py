@@ -52,6 +52,9 @@ def test_what_is_loaded_is_what_was_saved(saved):
     assert again.report.to_dict() == rejector.report.to_dict()
     assert again.fitted.detector == rejector.fitted.detector
     assert again.report.synthetic == ("synthetic:mixup",)
+    assert again.cautions == again.report.cautions == rejector.cautions != ()
+    assert again.report.kinds == rejector.report.kinds != ()
+    assert again.report.new_kind == rejector.report.new_kind is not None
     assert again.explain(new, 3) == rejector.explain(new, 3)
 
 
@@ -86,6 +89,7 @@ def test_infinite_thresholds_survive(tmp_path):
             known=drawn(80, seed=2),
             surrogate=drawn(80, seed=3, unknown=True),
             objective=lambda _, chosen=chosen: chosen,
+            accept_risk=True,
         )
         again = Rejector.load(rejector.save(tmp_path / "r"))
         assert again.threshold.value == value

@@ -68,6 +68,7 @@ def test_the_counter_sees_every_way_to_sort():
     ("objective", "passes"),
     [
         ("osa", 2),
+        ("anchored", 2),
         ("worst_group", 2),
         ("at_fpr", 2),
         ("at_tpr", 2),
@@ -101,11 +102,14 @@ def test_groups_are_sorted_once_more_each():
 
 @pytest.mark.parametrize("decimals", [None, 0])
 @pytest.mark.parametrize("groups", [(), ("a", "b", "c")])
-def test_the_report_is_what_counting_sample_by_sample_gives(decimals, groups):
+@pytest.mark.parametrize("weight", [None, "counts", 0.3])
+def test_the_report_is_what_counting_sample_by_sample_gives(decimals, groups, weight):
     fitted = detectors.MaxLogit().fit(drawn(200, seed=1))
     known = drawn(200, seed=2, decimals=decimals)
     surrogate = drawn(150, unknown=True, groups=groups, seed=3, decimals=decimals)
-    rejector = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+    rejector = Rejector.calibrate(
+        fitted, known=known, surrogate=surrogate, alpha=weight
+    )
     found, value = rejector.report, rejector.threshold.value
     k, u = fitted.known(known), fitted.known(surrogate)
     is_right = known.logits.argmax(axis=1) == known.labels
@@ -117,7 +121,10 @@ def test_the_report_is_what_counting_sample_by_sample_gives(decimals, groups):
         )
 
     cuts = [*np.unique([*k, *u]).tolist(), np.inf]
-    alpha = k.size / (k.size + u.size)
+    share = k.size / (k.size + u.size)
+    alpha = {None: 0.5, "counts": share}.get(weight, weight)
+    assert rejector.threshold.alpha == alpha
+    assert f"alpha {alpha:g}" in str(rejector.threshold)
     best = max(osa(cut, alpha) for cut in cuts)
     assert osa(value, alpha) == pytest.approx(best, abs=1e-12)
     assert found.osa == pytest.approx(best, abs=1e-12)

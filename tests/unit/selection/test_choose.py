@@ -8,13 +8,17 @@ from openset.selection._candidates import ONE, RANK, STACKING
 from openset.selection._choose import _winner
 from tests.unit.selection.makers import drawn
 
+BOTH = ("osa", "worst_group")
+
 
 def test_the_detector_that_sees_every_kind_is_chosen(column):
     # column 0 is blind to birds, column 1 sees all a little, column 2 nothing
     shifts = {"birds": (0, 2, 0), "textures": (4, 2, 0), "digits": (4, 2, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["sharp", "steady", "blind"])}
-    choice = selection.choose(fitted, known=known, surrogate=surrogate, combined=False)
+    choice = selection.choose(
+        fitted, objectives=BOTH, known=known, surrogate=surrogate, combined=False
+    )
     assert choice.name == "steady"
     assert (choice.left_out, choice.is_combined) == ("groups", False)
     assert choice.fitted is fitted["steady"]
@@ -141,7 +145,7 @@ def test_detectors_that_complete_each_other_are_combined(column, tmp_path):
     shifts = {"a": (2, 2, 0), "b": (2, 2, 0), "c": (2, 2, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["one", "two", "noise"])}
-    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, objectives=BOTH, known=known, surrogate=surrogate)
     assert choice.name == STACKING
     assert choice.weights["noise"] < 0.1 < choice.weights["one"]
     assert sum(choice.weights.values()) == pytest.approx(1)
@@ -167,18 +171,20 @@ def test_a_combination_that_gains_nothing_is_not_chosen(column):
     shifts = {"a": (3, 0, 0), "b": (3, 0, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["good", "x", "y"])}
-    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, objectives=BOTH, known=known, surrogate=surrogate)
     assert choice.name == "good"
     names = {row["detector"] for row in choice.ranking}
     assert names == {"good", "x", "y", RANK, STACKING, ONE}
-    forced = selection.choose(fitted, known=known, surrogate=surrogate, min_gain=-1)
+    forced = selection.choose(
+        fitted, objectives=BOTH, known=known, surrogate=surrogate, min_gain=-1
+    )
     assert forced.is_combined
 
 
 def test_with_one_kind_of_unknowns_samples_are_left_out(column):
     known, surrogate = drawn({"a": (3, 0)})
     fitted = {"good": column(0), "bad": column(1)}
-    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, objectives=BOTH, known=known, surrogate=surrogate)
     assert (choice.name, choice.left_out) == ("good", "samples")
     assert {row["group"] for row in choice.cells} == {f"part {i}" for i in range(1, 6)}
 
@@ -211,7 +217,7 @@ def test_what_cannot_be_chosen_from_is_refused(column):
     ):
         arguments = {"fitted": both, "known": known, "surrogate": surrogate} | bad
         with pytest.raises(ValueError, match=message):
-            selection.choose(arguments.pop("fitted"), **arguments)
+            selection.choose(arguments.pop("fitted"), objectives=BOTH, **arguments)
 
 
 def test_options_of_the_objective_stay_with_the_choice(column):
@@ -274,7 +280,7 @@ def test_of_many_equals_none_is_chosen_for_its_luck(column):
     shifts = dict.fromkeys("abc", (1.2,) * 10)
     known, surrogate = drawn(shifts)
     fitted = {f"d{i}": column(i) for i in range(10)}
-    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, objectives=BOTH, known=known, surrogate=surrogate)
     assert choice.is_combined
     values = {row["detector"]: row["value"] for row in reversed(choice.ranking)}
     assert values[ONE] < max(values[name] for name in fitted)
@@ -284,7 +290,7 @@ def test_a_combination_carries_only_what_it_uses(column):
     shifts = {"a": (2, 2, 0), "b": (2, 2, 0), "c": (2, 2, 0)}
     known, surrogate = drawn(shifts)
     fitted = {name: column(i) for i, name in enumerate(["one", "two", "noise"])}
-    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    choice = selection.choose(fitted, objectives=BOTH, known=known, surrogate=surrogate)
     assert choice.is_combined
     assert 0 not in choice.weights.values()
     assert len(choice.fitted.detector.parts) == len(choice.weights)
@@ -321,11 +327,11 @@ def test_infinite_scores_are_no_part_of_a_combination(column, side):
     parts = {"known": known, "surrogate": surrogate}
     parts["known" if side == "known" else "surrogate"] = part
     fitted = {name: column(i) for i, name in enumerate(["x", "y", "perfect"])}
-    choice = selection.choose(fitted, **parts)
+    choice = selection.choose(fitted, objectives=BOTH, **parts)
     assert choice.name == "perfect"
     assert choice.ranking[0]["mean"] > 0.99
     only = {name: fitted[name] for name in ["perfect"]} | {"again": column(2)}
-    assert selection.choose(only, **parts).name == "perfect"
+    assert selection.choose(only, objectives=BOTH, **parts).name == "perfect"
 
 
 def test_objectives_are_named_and_counted_once(column):

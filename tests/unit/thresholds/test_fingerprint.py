@@ -1,6 +1,7 @@
 """Fingerprints: the same samples are found, other samples are not."""
 
 import numpy as np
+import pytest
 
 from openset import Scores, thresholds
 from openset.thresholds import Fingerprint
@@ -35,7 +36,7 @@ def test_saturated_scores_are_no_proof_but_the_others_are():
 def test_large_sets_are_sketched_and_still_found():
     scores = scattered(0, 200_000)
     mark = Fingerprint.of(scores)
-    assert len(mark.hashes) == 256
+    assert [len(side.hashes) for side in mark.sides] == [256, 256]
     assert mark.is_of(scores)
     assert mark.is_of(scores.take(slice(0, 20_000)))  # a part of it as a test
     assert not mark.is_of(scattered(1, 200_000))
@@ -46,7 +47,7 @@ def test_the_largest_numbers_have_a_fingerprint():
     most = np.finfo(float).max
     scores = Scores(labels=[0, -1], predicted=[0, 0], known=[most, -most])
     assert thresholds.osa(scores).value == most
-    assert len(Fingerprint.of(scores).hashes) == 2
+    assert [len(side.hashes) for side in Fingerprint.of(scores).sides] == [1, 1]
 
 
 def test_the_fingerprint_does_not_flood_the_screen():
@@ -57,3 +58,48 @@ def test_the_fingerprint_does_not_flood_the_screen():
         known=rng.normal(size=600),
     )
     assert len(repr(thresholds.osa(scores))) < 800
+
+
+def sides_of(known, unknown):
+    """The known samples of one set with the unknown samples of another."""
+    return Scores.concat(
+        [known.take(~known.is_unknown), unknown.take(unknown.is_unknown)]
+    )
+
+
+def test_either_side_of_the_calibration_data_is_found_beside_a_new_other_side():
+    seen = scattered(0)
+    mark = Fingerprint.of(seen)
+    for n in (400, 20_000):  # a large new side hides nothing
+        fresh = scattered(1, n)
+        assert not mark.is_of(fresh)
+        assert not mark.is_of(sides_of(fresh, scattered(2, n)))
+        assert mark.is_of(sides_of(fresh, seen))
+        assert mark.is_of(sides_of(seen, fresh))
+        with pytest.raises(ValueError, match="about 100% of them in common"):
+            thresholds.osa(seen).check_disjoint(sides_of(fresh, seen))
+
+
+def test_calibration_data_of_one_side_are_found_among_a_larger_other_side():
+    scores = scattered(0)
+    known = scores.take(~scores.is_unknown)
+    chosen = thresholds.conformal(known, 0.1)
+    chosen.check_disjoint(scattered(1))
+    part = known.take(slice(0, 40))
+    with pytest.raises(ValueError, match="in common"):
+        chosen.check_disjoint(sides_of(part, scattered(1, 2000)))
+
+
+def test_a_fingerprint_of_both_sides_together_is_still_read():
+    """The first fingerprints held the rows of all samples in one sketch."""
+    scores = scattered(0)
+    sides = Fingerprint.of(scores).to_dict().pop("sides")
+    old = {
+        "n": len(scores),
+        "twins": 0.0,
+        "limit": sides[0]["limit"],
+        "hashes": sides[0]["hashes"] + sides[1]["hashes"],
+    }
+    mark = Fingerprint.from_dict(old)
+    assert mark.is_of(scores)
+    assert not mark.is_of(scattered(1))

@@ -1,0 +1,179 @@
+"""Kinds of unknowns: groups whose scores differ beyond noise, whatever their names."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import kolmogorov
+from scipy.stats import ks_2samp
+
+from openset import Scores, thresholds
+from openset.thresholds import kinds
+from openset.thresholds.groups import by_group
+from openset.thresholds.kinds import kinds_among, kinds_of
+
+DRAWS = 100
+
+
+def found_in(scores):
+    return kinds_of(by_group("test", scores, None))
+
+
+def unknowns(groups, seed=0, *, n_known=300, decimals=None):
+    """Knowns at 2.5, and groups of unknowns: name -> (centre, how many)."""
+    rng = np.random.default_rng(seed)
+    values = [rng.normal(2.5, 1, n_known)]
+    values += [rng.normal(centre, 1, n) for centre, n in groups.values()]
+    known = np.concatenate(values)
+    names = ["known"] * n_known
+    for name, (_, n) in groups.items():
+        names += [name] * n
+    labels = np.array([0] * n_known + [-1] * (known.size - n_known))
+    return Scores(
+        labels=labels,
+        predicted=np.zeros(known.size, int),
+        known=known if decimals is None else known.round(decimals),
+        groups=names,
+    )
+
+
+def cut(scores, parts, seed):
+    """Cut every group at random into parts with names of their own."""
+    draw = np.random.default_rng(seed).integers(0, parts, len(scores))
+    names = [f"{name} {i}" for name, i in zip(scores.groups, draw, strict=True)]
+    return Scores(
+        labels=scores.labels,
+        predicted=scores.predicted,
+        known=scores.known,
+        groups=names,
+    )
+
+
+@pytest.mark.parametrize("parts", [3, 20])
+@pytest.mark.parametrize(
+    "groups",
+    [{"a": (0.0, 600)}, {"a": (3.0, 600), "b": (-3.0, 600)}],
+    ids=["one kind", "two kinds that need different thresholds"],
+)
+def test_cutting_groups_at_random_makes_no_kinds_and_no_cautions(groups, parts):
+    good = same = 0
+    for seed in range(DRAWS):
+        whole = unknowns(groups, seed)
+        parted = cut(whole, parts, seed + 1000)
+        names = found_in(parted).names
+        good += {frozenset(one) for one in names} == {
+            frozenset(f"{name} {i}" for i in range(parts)) for name in groups
+        }
+        codes = [
+            set(thresholds.report(one, thresholds.osa(one)).codes)
+            & {"CAL003", "CAL006"}
+            for one in (whole, parted)
+        ]
+        same += codes[0] == codes[1] == {"CAL006" if len(groups) == 1 else "CAL003"}
+    assert good >= 95
+    assert same >= 95
+
+
+def test_kinds_that_differ_stay_apart():
+    for seed in range(DRAWS):
+        scores = unknowns({"a": (0.0, 200), "b": (1.0, 200)}, seed)
+        assert found_in(scores).names == (("a",), ("b",))
+
+
+def test_groups_are_joined_by_way_of_a_third():
+    spans = {"a": (0, 60), "b": (20, 80), "c": (40, 100)}
+    low = np.concatenate([np.arange(*span) for span in spans.values()])
+    known = [*range(100, 200), *low.tolist()]
+    names = ["known"] * 100 + np.repeat(list(spans), 60).tolist()
+    labels = [0] * 100 + [-1] * 180
+    scores = Scores(labels=labels, predicted=[0] * 280, known=known, groups=names)
+    assert found_in(scores.take(scores.groups != "b")).names == (("a",), ("c",))
+    assert found_in(scores).names in {(("a", "b", "c"),), (("a",), ("b",), ("c",))}
+    wide = {"a": (0, 60), "b": (15, 75), "c": (30, 90)}
+    low = np.concatenate([np.arange(*span) for span in wide.values()])
+    known = [*range(100, 200), *low.tolist()]
+    scores = Scores(labels=labels, predicted=[0] * 280, known=known, groups=names)
+    assert found_in(scores.take(scores.groups != "b")).names == (("a",), ("c",))
+    assert found_in(scores).names == (("a", "b", "c"),)
+
+
+def test_synthetic_groups_are_kinds_only_if_there_are_no_others():
+    groups = {"synthetic:mixup": (1.0, 200), "synthetic:left-out": (-3.0, 100)}
+    made = found_in(unknowns(groups))
+    assert made.names == (("synthetic:left-out",), ("synthetic:mixup",))
+    mixed = found_in(unknowns({**groups, "dogs": (-1.0, 150)}))
+    assert mixed.names == (("dogs",),)
+    assert mixed.of_group.tolist() == [0, -1, -1]
+    assert mixed.n.tolist() == [150]
+
+
+@pytest.mark.parametrize("decimals", [None, 0])
+@pytest.mark.parametrize("sizes", [(5, 7), (12, 12), (40, 9)])
+def test_two_groups_differ_as_the_kolmogorov_smirnov_statistic_says(
+    sizes, decimals, monkeypatch
+):
+    for seed in range(5):
+        groups = {"a": (0.0, sizes[0]), "b": (0.7, sizes[1])}
+        scores = unknowns(groups, seed, n_known=8, decimals=decimals)
+        a, b = (scores.known[scores.groups == name] for name in "ab")
+        size = a.size * b.size / (a.size + b.size)
+        p = kolmogorov(np.sqrt(size) * ks_2samp(a, b).statistic)
+        for level, n_kinds in ((p * (1 - 1e-9), 1), (p * (1 + 1e-9), 2)):
+            monkeypatch.setattr(kinds, "LEVEL", level)
+            assert len(found_in(scores)) == n_kinds
+
+
+def test_several_detectors_and_pairs_share_the_level():
+    """Groups differ if any detector tells them apart, at a level for all tests."""
+    rng = np.random.default_rng(0)
+    points = np.linspace(-4, 5, 200)
+    n = np.array([80, 70, 60, 90])
+    names = list("abcd")
+    for _ in range(20):
+        centres = rng.choice([0.0, 0.3, 0.6, 0.9], size=(2, 4))
+        samples = [
+            [rng.normal(c, 1, k) for c, k in zip(row, n, strict=True)]
+            for row in centres
+        ]
+        curves = [
+            np.array([[np.mean(one < x) for x in points] for one in row])
+            for row in samples
+        ]
+        same = {
+            (i, j)
+            for i, j in itertools.combinations(range(4), 2)
+            if not any(
+                kolmogorov(
+                    np.sqrt(n[i] * n[j] / (n[i] + n[j]))
+                    * max(abs(x - y) for x, y in zip(curve[i], curve[j], strict=True))
+                )
+                < 0.01 / (6 * 2)
+                for curve in curves
+            )
+        }
+        found = kinds_among(names, n, curves)
+        assert {frozenset(one) for one in found.names} == connected(names, same)
+
+
+def connected(names, pairs):
+    """Sets of names that pairs connect, by merging until nothing changes."""
+    sets = [{name} for name in names]
+    for i, j in pairs:
+        first, second = (next(s for s in sets if names[x] in s) for x in (i, j))
+        if first is not second:
+            sets.remove(second)
+            first |= second
+    return {frozenset(one) for one in sets}
+
+
+def test_what_is_counted_per_sample_is_averaged_over_the_samples_of_a_kind():
+    found = kinds.Kinds(
+        (("a", "c"), ("b",)), np.array([0, 1, 0]), np.array([10, 5, 30])
+    )
+    shares = np.array([[0.1, 1.0], [0.5, 0.0], [0.5, 0.2]])
+    np.testing.assert_allclose(
+        found.pooled(shares),
+        [[(10 * 0.1 + 30 * 0.5) / 40, (10 * 1 + 30 * 0.2) / 40], [0.5, 0.0]],
+    )
+    assert found.pooled(np.ones(3), mean=False).tolist() == [40, 5]
+    assert found.n.tolist() == [40, 5]

@@ -6,6 +6,7 @@ import inspect
 import re
 import shlex
 import shutil
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -273,3 +274,19 @@ def test_the_index_has_every_page():
     listed = set(re.findall(r"\]\(([^)#]+\.md)\)", text_of(DOCS / "index.md")))
     there = {page.name for page in DOCS.glob("*.md")}
     assert there - {"index.md"} <= listed
+
+
+def test_contributing_shows_the_layers_that_are_checked():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    (layers,) = [c["layers"] for c in contracts if c["name"] == "data flows one way"]
+    assert blocks(ROOT / "CONTRIBUTING.md", "")[-1].splitlines() == layers
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    for page in PAGES:
+        code = "\n".join([*blocks(page, "sh"), *spans(page)])
+        said = set(re.findall(r"^make ([a-z]+)", code, re.MULTILINE))
+        assert said <= targets, page.name

@@ -51,7 +51,7 @@ def splits(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given(Detector):
+class Given(Detector, listed=False):
     """Scores that are there already, as features: knownness, predicted class.
 
     Held-out scores come from as many detectors as there are folds; a rejector is

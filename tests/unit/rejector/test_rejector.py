@@ -1,10 +1,21 @@
 """The rejector: deciding, explaining, and objectives by name."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
 
-from openset import Outputs, Rejector, detectors, selection, thresholds
+from openset import (
+    CalibrationError,
+    CalibrationWarning,
+    Outputs,
+    Rejector,
+    Scores,
+    detectors,
+    selection,
+    thresholds,
+)
 from openset.rejector._rejector import need_rejector
 
 RNG = np.random.default_rng(0)
@@ -236,3 +247,91 @@ def test_only_rejectors_pass_for_rejectors(rejector):
         TypeError, match="predict: rejector must be a Rejector, got str"
     ):
         need_rejector("predict", "folder/")
+
+
+def cautioned(fitted, **options):
+    """Calibrate; return the rejector and what was warned of."""
+    options = {"surrogate": drawn(200, seed=3, unknown=True), **options}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = Rejector.calibrate(fitted, known=drawn(200, seed=2), **options)
+    return made, caught
+
+
+def like_knowns():
+    """Unknowns that cannot be told from knowns."""
+    outputs = drawn(200, seed=7)
+    return Outputs(
+        features=outputs.features,
+        logits=outputs.logits,
+        labels=np.full(200, -1),
+        classes=outputs.classes,
+    )
+
+
+def test_every_caution_is_a_warning_at_the_line_of_the_caller(fitted):
+    made, caught = cautioned(fitted)
+    assert {"CAL006", "CAL011"} <= {one.code for one in made.cautions}
+    assert [str(one.message) for one in caught] == [str(one) for one in made.cautions]
+    assert {one.category for one in caught} == {CalibrationWarning}
+    assert {one.filename for one in caught} == {__file__}
+
+
+def test_a_threshold_that_collapses_is_refused_unless_the_risk_is_accepted(fitted):
+    options = {"alpha": 0.95, "surrogate": like_knowns()}
+    with pytest.raises(CalibrationError, match=r"CAL00[12].*accept_risk=True"):
+        cautioned(fitted, **options)
+    made, caught = cautioned(fitted, **options, accept_risk=True)
+    grave = [str(one) for one in made.cautions if one.severity == "error"]
+    assert grave
+    assert set(grave) <= {str(one.message) for one in caught}
+    assert isinstance(CalibrationError("x"), ValueError)
+
+
+@pytest.mark.parametrize(
+    ("objective", "options"), [("at_tpr", {"tpr": 1.0}), ("at_fpr", {"fpr": 0.0})]
+)
+def test_a_rate_at_the_edge_that_was_asked_for_is_kept(fitted, objective, options):
+    options = {"surrogate": like_knowns(), **options}
+    made, caught = cautioned(fitted, objective=objective, **options)
+    assert {"CAL001", "CAL002"} & set(made.report.codes)
+    assert len(caught) == len(made.cautions)
+
+
+def test_without_unknowns_that_is_warned_of(fitted):
+    made, caught = cautioned(fitted, objective="conformal", surrogate=None)
+    assert "CAL010" in made.report.codes
+    assert any(str(one.message).startswith("CAL010") for one in caught)
+
+
+def test_with_the_training_data_known_classes_are_left_out(fitted):
+    known, surrogate = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
+    train = drawn(300, seed=1)
+    made, _ = cautioned(fitted, train=train)
+    near = selection.leave_classes_out(fitted.detector, train, known, folds=4)
+    scores = Scores.concat([fitted.score(known), fitted.score(surrogate)])
+    expected = thresholds.report(scores, made.threshold, near=near)
+    assert made.report.cautions == expected.cautions
+    assert "were not left out" in str(cautioned(fitted)[0].report)
+    assert "were not left out" not in str(made.report)
+
+
+@pytest.mark.parametrize("n", [200, 2000])
+def test_either_side_of_the_calibration_data_is_refused_as_a_test(rejector, n):
+    seen = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
+    new = drawn(n, seed=4), drawn(n, seed=5, unknown=True)
+    assert 0 < rejector.operate(Outputs.concat(new)).oosa < 1
+    for test in ((new[0], seen[1]), (seen[0], new[1]), seen):
+        with pytest.raises(ValueError, match="other samples than those"):
+            rejector.operate(Outputs.concat(test))
+
+
+def test_the_weight_of_the_report_is_that_of_the_threshold(fitted):
+    test = Outputs.concat([drawn(90, seed=4), drawn(30, seed=5, unknown=True)])
+    for alpha, used in ((None, 0.5), (0.7, 0.7), ("counts", 200 / 300)):
+        made, _ = cautioned(
+            fitted, alpha=alpha, surrogate=drawn(100, seed=3, unknown=True)
+        )
+        assert made.threshold.alpha == used
+        assert made.operate(test).alpha_test == used
+        assert made.operate(test, alpha="counts").alpha_test == 0.75

@@ -61,7 +61,7 @@ def test_the_fingerprint_does_not_flood_the_screen():
 
 
 def sides_of(known, unknown):
-    """The known samples of one set with the unknown samples of another."""
+    """Join the known samples of one set with the unknown samples of another."""
     return Scores.concat(
         [known.take(~known.is_unknown), unknown.take(unknown.is_unknown)]
     )

@@ -11,16 +11,10 @@ from tests.unit.thresholds.makers import grouped
 
 
 def test_a_sound_calibration_raises_no_caution():
-    scores = grouped(0, near=-1.0)
-    found = thresholds.report(scores, thresholds.osa(scores))
-    assert found.codes == ("CAL006",)  # two kinds are few
-    three = Scores(
-        labels=scores.labels,
-        predicted=scores.predicted,
-        known=scores.known,
-        groups=np.where(np.arange(len(scores)) % 2, scores.groups, "third"),
-    )
-    assert thresholds.report(three, thresholds.osa(three)).codes == ()
+    scores = grouped(0)
+    found = thresholds.report(scores, thresholds.osa(scores), near=grouped(1))
+    assert found.codes == ()
+    assert found.kinds == (("far",), ("near",))
     assert found.osa == approx(metrics.osa(scores, found.threshold.value))
     assert 0 < found.flat_share < 0.5
     assert found.flat.low < found.threshold.value <= found.flat.high
@@ -32,8 +26,16 @@ def test_a_sound_calibration_raises_no_caution():
 
 
 def test_groups_that_want_different_thresholds_are_cautioned():
-    scores = grouped(0, near=3.0, far=-3.0)
+    # A threshold of 3 rejects the near kind and half of the knowns; 1 accepts both.
+    scores = Scores(
+        labels=np.repeat([0, -1], 200),
+        predicted=np.zeros(400, int),
+        known=np.repeat([1.0, 3.0, 2.0, 0.0], 100),
+        groups=np.repeat(["known", "near", "far"], [200, 100, 100]),
+    )
     found = thresholds.report(scores, thresholds.osa(scores, 0.5))
+    assert found.threshold.value == 1.0
+    assert "a kind loses 25.0% of open-set accuracy" in str(found)
     assert "CAL003" in found.codes
     assert found.worst_group == "near"
     assert "Consider the objective worst_group" in str(found)

@@ -1,0 +1,189 @@
+"""Every caution: where it applies, where it does not, and how grave it is."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from openset import Scores, thresholds
+from openset.metrics.counts import ranking_counts
+from openset.thresholds._report import _near_regret
+from tests.unit.thresholds.makers import grouped
+
+
+def with_groups(scores, names):
+    """Rename the groups of the unknowns."""
+    groups = [names.get(name, name) for name in scores.groups]
+    return dataclasses.replace(scores, groups=np.array(groups))
+
+
+SOUND = grouped(0)
+NEAR = grouped(1)
+KNOWNS = SOUND.take(~SOUND.is_unknown)
+MIXED_UP = dataclasses.replace(SOUND, predicted=(SOUND.labels + 2) % 3)
+ONE_KIND = with_groups(SOUND, {"far": "near"})
+ALIKE = grouped(0, near=0.0, far=0.0)
+EASY = grouped(0, near=-3.0, far=-6.0)
+HARD = grouped(0, near=2.5, far=2.5)
+MADE = with_groups(SOUND, {"near": "synthetic:mixup", "far": "synthetic:left-out"})
+HALF_MADE = with_groups(SOUND, {"far": "synthetic:left-out"})
+APART = Scores(
+    labels=np.repeat([0, -1], 200),
+    predicted=np.zeros(400, int),
+    known=np.repeat([1.0, 3.0, 2.0, 0.0], 100),
+    groups=np.repeat(["known", "near", "far"], [200, 100, 100]),
+)
+
+
+def classes(scores, n_classes):
+    return dataclasses.replace(scores, n_classes=n_classes)
+
+
+def at(value):
+    """Return an objective of one's own: always this threshold."""
+    return lambda scores: dataclasses.replace(thresholds.osa(scores), value=value)
+
+
+def codes(scores, objective=thresholds.osa, near=NEAR):
+    return thresholds.report(scores, objective(scores), near=near).codes
+
+
+def test_a_sound_calibration_has_none():
+    assert codes(SOUND) == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "scores", "objective", "near"),
+    [
+        ("CAL001", SOUND, at(-9.0), NEAR),
+        ("CAL001", SOUND, at(9.0), NEAR),
+        ("CAL002", SOUND, at(-2.5), NEAR),  # accepts nearly all unknowns of this set
+        ("CAL002", SOUND, at(4.5), NEAR),
+        ("CAL003", APART, thresholds.osa, NEAR),
+        ("CAL004", grouped(0, n=29), thresholds.osa, NEAR),  # 58 knowns, 29 of a kind
+        ("CAL004", grouped(0, n=59), thresholds.osa, NEAR),  # 118 knowns, 59 of a kind
+        ("CAL005", MADE, thresholds.osa, NEAR),
+        ("CAL006", ONE_KIND, thresholds.osa, NEAR),
+        ("CAL006", ALIKE, thresholds.osa, NEAR),  # two names, one kind
+        ("CAL006", HALF_MADE, thresholds.osa, NEAR),  # synthetic ones do not count
+        ("CAL007", MIXED_UP, thresholds.osa, NEAR),
+        ("CAL008", EASY, thresholds.osa, NEAR),
+        ("CAL009", classes(SOUND, 7), thresholds.osa, NEAR),  # 3 of 7
+        ("CAL010", KNOWNS, thresholds.at_tpr, NEAR),
+        ("CAL010", KNOWNS, thresholds.conformal, NEAR),
+        ("CAL011", SOUND, thresholds.osa, None),
+        ("CAL011", SOUND, thresholds.osa, grouped(1, near=2.0, far=2.0)),
+    ],
+)
+def test_a_caution_applies(code, scores, objective, near):
+    assert code in codes(scores, objective, near)
+
+
+@pytest.mark.parametrize(
+    ("code", "scores", "objective"),
+    [
+        ("CAL001", SOUND, at(3.5)),
+        ("CAL002", SOUND, at(3.5)),
+        ("CAL003", ONE_KIND, thresholds.osa),
+        ("CAL003", ALIKE, thresholds.osa),
+        ("CAL004", grouped(0, n=60), thresholds.osa),
+        ("CAL005", HALF_MADE, thresholds.osa),
+        ("CAL006", MADE, thresholds.osa),  # two synthetic kinds that differ
+        ("CAL008", grouped(0, near=1.0, far=-6.0), thresholds.osa),  # one is near
+        ("CAL009", classes(SOUND, 6), thresholds.osa),  # 3 of 6
+        ("CAL009", dataclasses.replace(SOUND, n_classes=None), thresholds.osa),
+        ("CAL010", SOUND, thresholds.at_tpr),
+        ("CAL010", SOUND, thresholds.conformal),
+        ("CAL006", KNOWNS, thresholds.conformal),
+        ("CAL011", KNOWNS, thresholds.conformal),
+    ],
+)
+def test_a_caution_does_not_apply(code, scores, objective):
+    assert code not in codes(scores, objective)
+
+
+@pytest.mark.parametrize("value", [-9.0, -2.5, 4.5, 9.0])
+def test_only_collapse_is_an_error(value):
+    found = thresholds.report(HARD, at(value)(HARD)).cautions
+    grave = {one.code: one.severity for one in found}
+    assert {"CAL002", "CAL006", "CAL011"} <= set(grave)
+    for code, severity in grave.items():
+        assert severity == ("error" if code in {"CAL001", "CAL002"} else "warning")
+
+
+@pytest.mark.parametrize(
+    ("objective", "rate"),
+    [("at_fpr", 0.0), ("at_fpr", 1.0), ("at_tpr", 1.0), ("conformal", 0.001)],
+)
+def test_a_rate_that_was_asked_for_is_no_error(objective, rate):
+    chosen = getattr(thresholds, objective)(HARD, rate)
+    found = thresholds.report(HARD, chosen).cautions
+    assert {"CAL001", "CAL002"} & {one.code for one in found}
+    assert {one.severity for one in found} == {"warning"}
+
+
+def test_cautions_are_in_the_order_of_their_codes():
+    found = codes(dataclasses.replace(MIXED_UP, n_classes=9), at(-9.0), None)
+    assert list(found) == sorted(found)
+    assert len(found) >= 5
+
+
+def test_the_kind_that_is_hardest_decides_whether_all_are_easy():
+    """AUROC 0.98, counted in pairs, is the limit."""
+    rng = np.random.default_rng(0)
+    for gap in (2.5, 2.8, 3.0, 3.3, 4.0):
+        known, near = rng.normal(gap, 1, 100).round(1), rng.normal(0, 1, 80).round(1)
+        far = rng.normal(-4, 1, 60).round(1)
+        scores = Scores(
+            labels=np.repeat([0, -1], [100, 140]),
+            predicted=np.zeros(240, int),
+            known=np.concatenate([known, near, far]),
+            groups=np.repeat(["known", "near", "far"], [100, 80, 60]),
+        )
+        aurocs = [
+            np.mean([(k > u) + (k == u) / 2 for k in known for u in kind])
+            for kind in (near, far)
+        ]
+        found = thresholds.report(scores, thresholds.osa(scores))
+        assert ("CAL008" in found.codes) == (min(aurocs) > 0.98)
+        if "CAL008" in found.codes:
+            assert f"AUROC at least {min(aurocs):.3f}" in str(found)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.5])
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("decimals", [None, 0])
+def test_classes_left_out_lose_what_a_slow_loop_says(alpha, times, decimals):
+    """The same share of the knowns is accepted on both sets."""
+    rng = np.random.default_rng(times)
+
+    def drawn(n_known, n_unknown, shift):
+        known = np.append(rng.normal(2, 1, n_known), rng.normal(shift, 1, n_unknown))
+        return Scores(
+            labels=np.repeat([0, -1], [n_known, n_unknown]),
+            predicted=(rng.random(n_known + n_unknown) < 0.1).astype(int),
+            known=known if decimals is None else known.round(decimals),
+        )
+
+    scores, near = drawn(40, 30, -1), drawn(40 * times, 25, 1)
+    is_known = ~scores.is_unknown
+    of_near = sorted(near.known[~near.is_unknown].tolist())
+    unknown = near.known[near.is_unknown].tolist()
+
+    def osa(value):
+        n_rejected = sum(k < value for k in scores.known[is_known].tolist()) * times
+        place = [*of_near, np.inf][n_rejected]
+        urr = sum(u < place for u in unknown) / len(unknown)
+        ccr = sum(scores.is_correct & (scores.known >= value)) / 40
+        return alpha * ccr + (1 - alpha) * urr
+
+    cuts = [*np.unique(scores.known).tolist(), np.inf]
+    for value in (*cuts, -np.inf):
+        found = _near_regret(ranking_counts(scores), near, value, alpha)
+        at_value = osa(min(c for c in cuts if c >= value))
+        assert found == pytest.approx(max(map(osa, cuts)) - at_value, abs=1e-12)
+    chosen = thresholds.osa(scores, alpha)
+    lost = _near_regret(ranking_counts(scores), near, chosen.value, alpha)
+    said = str(thresholds.report(scores, chosen, near=near))
+    is_said = f"they lose {lost:.1%} of open-set accuracy" in said
+    assert is_said == (lost > 0.02)

@@ -9,7 +9,8 @@ and the gap.
 
     OPENSET_DATA=... python benchmarks/operating.py --networks FOLDER
 
-prints two tables and writes them to docs/operating-results.md: networks trained to the end, and
+prints two tables and writes them to docs/operating-results.md: networks trained to the
+end, and
 small ones that are not. The data folder needs ``load.py``
 with ``outputs(name)``; it is looked for in OPENSET_DATA, then in ``../shared/data``.
 """

@@ -126,20 +126,23 @@ def folder(tmp_path_factory):
 
     def outputs(n, unknown):
         labels = np.where(rng.random(n) < unknown, -1, np.arange(n) % 3)
-        centres = np.vstack([4 * np.eye(3, 4), np.zeros(4)])
-        features = rng.normal(size=(n, 4)) + centres[labels]
+        centres = np.vstack([4 * np.eye(3, 12), np.zeros(12)])
+        features = rng.normal(size=(n, 12)) + centres[labels]
         return Outputs(
             logits=features[:, :3],
             features=features,
             labels=labels,
             groups=np.where(labels < 0, "somewhere", ""),
+            weight=np.eye(3, 12),
+            bias=np.zeros(3),
         )
 
     train, calibration = outputs(300, 0), outputs(200, 0.4)
     train.save(there / "train.npz")
     train.save(there / "train")
     outputs(200, 0).save(there / "val.npz")
-    outputs(60, 1).save(there / "negatives.npz")
+    for name in ("negatives", "near", "far"):
+        outputs(60, 1).save(there / f"{name}.npz")
     for name in ("test.npz", "test", "new.npz", "new-outputs.npz"):
         outputs(200, 0.4).save(there / name)
     for name in ("today", "monday", "tuesday", "calibration", "lastweek"):

@@ -437,7 +437,17 @@ def need_rejector(caller: str, value: object) -> None:
 
 
 def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
-    """Leave known classes out; None where that cannot be done (two classes, say)."""
+    """Leave known classes out; None where the detector cannot be fitted without."""
+    need_outputs("Rejector.calibrate", "train", train)
+    if train.labels is None or train.logits is None:
+        msg = _check.must(
+            "outputs with labels and logits",
+            caller="Rejector.calibrate",
+            name="train",
+            got=repr(train),
+            remedy="Give the outputs the detector was fitted on",
+        )
+        raise ValueError(msg)
     n_classes = 0 if known.labels is None else np.unique(known.labels).size
     try:
         folds = min(_FOLDS, n_classes)

@@ -109,7 +109,8 @@ def choose(
     expected gain must exceed half its standard deviation. Kinds are groups whose scores
     differ beyond noise (:mod:`openset.thresholds.kinds`). With one kind the consensus
     is taken, since one kind says nothing about others. The threshold is
-    :func:`openset.thresholds.anchored`. How well this holds is in
+    :func:`openset.thresholds.anchored`; that of :func:`openset.thresholds.osa` if only
+    one of the four is offered, and there is no consensus. How well this holds is in
     ``docs/operating.md``.
 
     With `objectives`, detectors are ranked as follows. Each group of the surrogate is
@@ -132,7 +133,7 @@ def choose(
         Outputs of unknowns, with `groups` that name the kind of each.
     objectives
         Names of objectives (:func:`openset.thresholds.objectives`); by default
-        ``"anchored"``, with the rule above. Else candidates are
+        the rule above. Else candidates are
         compared by open-set accuracy with weight `alpha`, whatever the objective; by
         cost if ``"by_cost"`` is the only one.
     options
@@ -261,7 +262,7 @@ def _robust_choice(named: Mapping[str, Fitted], data: Data, known: Outputs) -> C
     return Choice(
         name=verdict.name if len(used) > 1 else used[0],
         fitted=fitted,
-        objective="anchored",
+        objective=made.objective,
         options={},
         alpha=data.alpha,
         by="new kind",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from openset.metrics import Interval
 from openset.selection._candidates import Data
 from openset.selection._prior import MEMBERS, Prior, prior_of
-from openset.thresholds.anchor import anchored_share
+from openset.thresholds.anchor import STRENGTH, anchored_share
 from openset.thresholds.kinds import Kinds, kinds_among
 from openset.thresholds.new_kind import new_kind
 
@@ -47,6 +47,11 @@ class Candidates:
     alpha: float
 
     @property
+    def objective(self) -> str:
+        """How thresholds are chosen: one detector alone gains nothing by an anchor."""
+        return "anchored" if len(self.members) > 1 else "osa"
+
+    @property
     def consensus(self) -> int:
         """The place of the consensus."""
         return len(self.names) - 1
@@ -59,7 +64,8 @@ class Candidates:
         """Return the level of the anchored threshold on some of the kinds, for all."""
         osa = self.osa()[:, chosen].mean(axis=1)
         best = self.share[osa.argmax(axis=1)]
-        wanted = anchored_share(best, self.accuracy, len(chosen))
+        strength = STRENGTH if self.objective == "anchored" else 0.0
+        wanted = anchored_share(best, self.accuracy, len(chosen), strength=strength)
         return np.abs(self.share[None] - wanted[:, None]).argmin(axis=1)
 
 
@@ -69,7 +75,9 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
     `detectors` are what the columns of `data` are by their registered names.
     """
     offered = _offered(detectors)
-    kinds = _kinds(data, offered)
+    is_whole = detectors[offered[0]] in MEMBERS
+    # One detector alone, which may be blind for a difference, is no judge of kinds.
+    kinds = _kinds(data, offered if is_whole else range(len(data.names)))
     auroc = np.array([_auroc(data, kinds, d) for d in range(len(data.names))])
     members = [d for d in offered if auroc[d] >= _UPSIDE_DOWN] or offered
     known, unknown = (
@@ -194,7 +202,7 @@ def decide(made: Candidates, detectors: Sequence[str]) -> Verdict:
         table.append(
             {
                 "detector": made.names[d],
-                "objective": "anchored",
+                "objective": made.objective,
                 "mean": float(left_out[d].mean()),
                 "worst": float(left_out[d, worst]),
                 "worst_group": _joined(made.kinds.names[worst]),
@@ -206,7 +214,7 @@ def decide(made: Candidates, detectors: Sequence[str]) -> Verdict:
     cells = tuple(
         {
             "detector": made.names[d],
-            "objective": "anchored",
+            "objective": made.objective,
             "group": _joined(names),
             "n": int(n),
             "oosa": float(left_out[d, kind]),

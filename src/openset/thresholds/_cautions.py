@@ -154,7 +154,7 @@ def _kinds(evidence: Evidence) -> list[Caution]:
     if evidence.near is None:
         message = (
             "known classes were not left out to stand in for unknowns that are close "
-            "to them. Give the training outputs: train=..."
+            "to them. Give the training outputs (train=...) of three or more classes"
         )
         found.append(Caution("CAL011", message))
     elif evidence.near > _NEAR:

@@ -218,23 +218,23 @@ def report(
         worst = min(rows, key=lambda row: row["osa"])["group"]
         synthetic = tuple(n for n in table.names if n.startswith(SYNTHETIC_PREFIX))
         kinds = kinds_of(table)
+        urr_of_kind = kinds.pooled(np.array([row["urr"] for row in rows]))
         evidence = Evidence(
             scores,
             threshold,
             rates,
             kinds,
-            regret=_regret(table, kinds, threshold.value),
+            regret=_regret(table, kinds, rates.ccr, urr_of_kind),
             least_auroc=_least_auroc(counts, table, kinds),
             near=None
             if near is None
-            else _near_regret(counts, near, threshold.value, table.alpha),
+            else _near_regret(counts, near, rates.tpr, table.alpha),
         )
-        urr_of_group = np.array([row["urr"] for row in rows])
         new = new_kind(
             rates.ccr,
             rates.n_known,
             kinds.n,
-            kinds.pooled(urr_of_group),
+            urr_of_kind,
             table.alpha,
         )
         if not threshold.per_class:
@@ -285,11 +285,13 @@ def _group_rows(
     return rows
 
 
-def _regret(table: ByGroup, kinds: Kinds, threshold: float) -> float:
-    """Return the most a kind loses at a threshold against its own best."""
+def _regret(
+    table: ByGroup, kinds: Kinds, ccr: float, urr: NDArray[np.float64]
+) -> float:
+    """Return the most a kind loses against its own best threshold."""
     osa = table.alpha * table.ccr + (1 - table.alpha) * kinds.pooled(table.urr)
-    level = int(np.searchsorted(-table.values, -threshold, side="right")) - 1
-    return float((osa.max(axis=1) - osa[:, max(level, 0)]).max())
+    reached = table.alpha * ccr + (1 - table.alpha) * urr
+    return float((osa.max(axis=1) - reached).max())
 
 
 def _least_auroc(counts: RankingCounts, table: ByGroup, kinds: Kinds) -> float:
@@ -303,7 +305,7 @@ def _least_auroc(counts: RankingCounts, table: ByGroup, kinds: Kinds) -> float:
 
 
 def _near_regret(
-    counts: RankingCounts, near: Scores, threshold: float, alpha: float
+    counts: RankingCounts, near: Scores, tpr: float, alpha: float
 ) -> float:
     """Return what known classes left out lose at the same share of knowns accepted.
 
@@ -317,8 +319,7 @@ def _near_regret(
     cuts = np.append(known, np.inf)[place]
     rejected = np.searchsorted(unknown, cuts) / unknown.size
     osa = alpha * counts.correct / counts.n_known + (1 - alpha) * rejected
-    level = int(np.searchsorted(-counts.values, -threshold, side="right")) - 1
-    return float(osa.max() - osa[max(level, 0)])
+    return float(osa.max() - osa[np.abs(share - tpr).argmin()])
 
 
 def _flatness(scores: Scores, table: ByGroup, value: float) -> tuple[Span, float]:

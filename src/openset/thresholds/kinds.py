@@ -81,7 +81,8 @@ def kinds_among(
 
     Two groups differ if the Kolmogorov-Smirnov test says so for any detector, at a
     level of 0.01 for all pairs and detectors together (Bonferroni). Groups that do not
-    differ are joined, also by way of a third.
+    differ are joined, also by way of a third; a group too small to differ joins the
+    nearest kind.
 
     Parameters
     ----------
@@ -93,8 +94,7 @@ def kinds_among(
     """
     real = [i for i, name in enumerate(names) if not name.startswith(SYNTHETIC_PREFIX)]
     used = np.array(real or range(len(names)))
-    each = [curve[used] for curve in curves]
-    joined = _joined(_differ(n[used].astype(float), each))
+    joined = _joined(n[used].astype(float), [curve[used] for curve in curves])
     place = np.full(len(names), -1)
     place[used] = joined
     members = tuple(
@@ -104,32 +104,40 @@ def kinds_among(
     return Kinds(members, place, n)
 
 
-def _differ(
+def _joined(
     n: NDArray[np.float64], curves: Sequence[NDArray[np.float64]]
-) -> NDArray[np.bool_]:
-    """Tell which pairs of groups differ for some detector."""
+) -> NDArray[np.intp]:
+    """Give groups the number of their kind: pairs without a difference connect them.
+
+    A group so small that no distance would be a difference connects nothing: it joins
+    the kind of the group it is nearest to.
+    """
     size = n[:, None] * n / (n[:, None] + n)
-    n_tests = max(n.size * (n.size - 1) // 2, 1) * len(curves)
-    found = np.zeros((n.size, n.size), dtype=bool)
+    limit = LEVEL / (max(n.size * (n.size - 1) // 2, 1) * len(curves))
+    distance = np.zeros(size.shape)
     for curve in curves:
         for a in range(n.size):  # a row of pairs at a time: memory stays small
-            distance = np.abs(curve - curve[a]).max(axis=1)
-            found[a] |= kolmogorov(np.sqrt(size[a]) * distance) < LEVEL / n_tests
-    return found
+            apart = np.abs(curve - curve[a]).max(axis=1)
+            distance[a] = np.maximum(distance[a], apart)
+    differ = kolmogorov(np.sqrt(size) * distance) < limit
+    is_able = kolmogorov(np.sqrt(size.max(axis=1))) < limit
+    label = np.full(n.size, -1)
+    for start in np.flatnonzero(is_able).tolist():
+        if label[start] < 0:
+            _spread(label, start, ~differ & is_able)
+    if not is_able.any():
+        return np.zeros(n.size, dtype=np.intp)
+    small = np.flatnonzero(~is_able)
+    nearest = np.where(is_able, distance[small], np.inf).argmin(axis=1)
+    label[small] = label[nearest]
+    return label
 
 
-def _joined(differ: NDArray[np.bool_]) -> list[int]:
-    """Give connected groups one number: those that pairs without difference connect."""
-    label = np.full(len(differ), -1)
-    n_found = 0
-    for start in range(len(differ)):
-        if label[start] >= 0:
-            continue
-        waiting = [start]
-        while waiting:
-            a = waiting.pop()
-            if label[a] < 0:
-                label[a] = n_found
-                waiting += np.flatnonzero(~differ[a] & (label < 0)).tolist()
-        n_found += 1
-    return label.tolist()
+def _spread(label: NDArray[np.intp], start: int, connected: NDArray[np.bool_]) -> None:
+    """Give all groups that are connected to one a new number, also by way of others."""
+    number, waiting = label.max() + 1, [start]
+    while waiting:
+        a = waiting.pop()
+        if label[a] < 0:
+            label[a] = number
+            waiting += np.flatnonzero(connected[a] & (label < 0)).tolist()

@@ -10,9 +10,9 @@ from openset.metrics import Interval
 from openset.thresholds._threshold import Rate
 
 LEVEL = 0.9
-_SPREAD, _FREEDOM = 0.5, 3.0
+_SPREAD, _FREEDOM = 0.6, 3.0
 """Standard deviation of the rejection rate between kinds (on the probit scale) before
-any is seen, and how many kinds it counts for: benchmarks/missing_kinds.py, half A."""
+any is seen, and how many kinds it counts for: benchmarks/missing_kinds.py."""
 
 
 def new_kind(
@@ -30,7 +30,7 @@ def new_kind(
     kinds. With k kinds of mean :math:`\bar z`, the interval is
 
     .. math:: \bar z \pm t_{\nu}\, s \sqrt{1 + 1/k}, \qquad
-              s^2 = \frac{3 \cdot 0.5^2 + \sum_i (z_i - \bar z)^2}{\nu}, \quad
+              s^2 = \frac{3 \cdot 0.6^2 + \sum_i (z_i - \bar z)^2}{\nu}, \quad
               \nu = 3 + k - 1
 
     a prediction interval of a random-effects model whose spread is known a priori as
@@ -54,9 +54,9 @@ def new_kind(
     ...     found = new_kind(1.0, 90, np.full(len(kinds), 100), np.array(kinds), 0.5)
     ...     low, high = found.interval.low, found.interval.high
     ...     print(f"{found.value:.2f} {low:.2f} {high:.2f}")
-    0.95 0.67 1.00
-    0.95 0.82 0.99
-    0.94 0.62 1.00
+    0.95 0.62 1.00
+    0.95 0.78 1.00
+    0.94 0.61 1.00
     """
     z = scipy.special.ndtri((urr * n_unknown + 0.5) / (n_unknown + 1))
     k = z.size

@@ -83,7 +83,7 @@ def test_several_detectors_are_compared_and_the_test_set_reported(data, tmp_path
         "--surrogate", "far.npz", "--test", "test.npz", "--out", str(tmp_path / "r"),
     )  # fmt: skip
     assert done.exit_code == 0
-    for word in ("groups left out", "stacking", "chosen:", "OOSA", "oracle", "near"):
+    for word in ("alpha 0.5", "consensus", "chosen:", "OOSA", "oracle", "near"):
         assert word in done.stdout
     assert Rejector.load(tmp_path / "r").threshold.alpha == 0.5
 
@@ -131,7 +131,8 @@ def test_prices_may_be_given_one_by_one_or_as_a_matrix(data, tmp_path):
         assert run(data, *base, str(tmp_path / "r"), *given).exit_code == 0
         found = Rejector.load(tmp_path / "r").threshold
         assert found.value == expected.threshold.value
-    free = run(data, *base, str(tmp_path / "r"), "--missed-unknown", "0")
+    free = ("--missed-unknown", "0", "--accept-risk")  # then everything is accepted
+    free = run(data, *base, str(tmp_path / "r"), *free)
     assert free.exit_code == 0
     assert Rejector.load(tmp_path / "r").threshold.value < expected.threshold.value
 
@@ -181,9 +182,10 @@ def test_what_the_test_data_cost_is_said(data, tmp_path):
         price = np.where(test.labels < 0, 7.0, 1.0)
         paid, is_unknown = wrong * price, test.labels < 0
         cost = paid.mean()
-        if alpha is not None:
-            cost = alpha * paid[~is_unknown].mean()
-            cost += (1 - alpha) * paid[is_unknown].mean()
+        if name == "both":
+            weight = 0.5 if alpha is None else alpha
+            cost = weight * paid[~is_unknown].mean()
+            cost += (1 - weight) * paid[is_unknown].mean()
         assert f"Cost of a decision on the test data: {cost:.4g}" in said
         assert ("best threshold for these" in said) == (name == "both")
 
@@ -217,7 +219,9 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
     one = (*base, "--surrogate", "near.npz")
     # before anything is fitted
     monkeypatch.setattr("openset.cli.calibrate.recipe", None)
-    assert "--alpha must be a number in [0, 1], got 2.0" in fails(*one, "--alpha", "2")
+    assert "--alpha must be a number in [0, 1] or counts, got 2" in fails(
+        *one, "--alpha", "2"
+    )
     assert "objective must be one of" in fails(*one, "--objective", "oza")
     assert "--out must be new" in fails(*one, "--out", ".")
     monkeypatch.undo()
@@ -256,3 +260,47 @@ def test_help_shows_examples(data):
         text = run(data, name, "--help").stdout
         assert "Examples" in text
         assert f"openset {name}" in text
+
+
+def test_cautions_are_printed_kept_and_repeated(data, tmp_path):
+    out = tmp_path / "r"
+    words = ("calibrate", "--train", "train.npz", "--known", "val.npz", "-d", "msp")
+    done = run(data, *words, "--surrogate", "near.npz", "--out", str(out))
+    assert done.exit_code == 0
+    assert "CAL006 one kind of unknowns only" in " ".join(done.stdout.split())
+    assert "(alpha 0.5)" in done.stdout
+    codes = [one.code for one in Rejector.load(out).cautions]
+    assert "CAL006" in codes
+    again = run(data, "predict", str(out), "new.npz")
+    assert all(code in again.stderr for code in codes)
+    assert "CAL006" not in again.stdout  # which may be piped on
+
+
+def test_a_threshold_that_collapses_is_not_saved_unless_the_risk_is_taken(
+    data, tmp_path, monkeypatch, capsys
+):
+    known = Outputs.load(data / "val.npz")
+    # Unknowns that look just like knowns, of which nearly all samples are expected.
+    unknown = known._with(labels=np.full(len(known), -1))
+    unknown.save(tmp_path / "same.npz")
+    out = tmp_path / "r"
+    words = ["openset", "calibrate", "--train", str(data / "train.npz"), "-d", "msp"]
+    words += ["--known", str(data / "val.npz"), "--alpha", "0.99", "--out", str(out)]
+    words += ["--surrogate", str(tmp_path / "same.npz")]
+    monkeypatch.setattr(sys, "argv", words)
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    assert stopped.value.code == 2
+    said = capsys.readouterr()
+    assert "CAL002" in said.out
+    assert "or take the threshold as it is: --accept-risk" in said.err
+    assert not out.exists()
+    monkeypatch.setattr(sys, "argv", [*words, "--accept-risk"])
+    main_ends_well(main)
+    assert "CAL002" in [one.code for one in Rejector.load(out).cautions]
+
+
+def main_ends_well(command):
+    with pytest.raises(SystemExit) as ended:
+        command()
+    assert ended.value.code in (None, 0)

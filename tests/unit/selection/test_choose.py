@@ -215,9 +215,10 @@ def test_what_cannot_be_chosen_from_is_refused(column):
         ({"alpha": 2}, "alpha must be"),
         ({"surrogate": surrogate.take(slice(0, 3))}, "surrogate must be at least 5"),
     ):
-        arguments = {"fitted": both, "known": known, "surrogate": surrogate} | bad
+        arguments = {"fitted": both, "known": known, "surrogate": surrogate}
+        arguments |= {"objectives": BOTH} | bad
         with pytest.raises(ValueError, match=message):
-            selection.choose(arguments.pop("fitted"), objectives=BOTH, **arguments)
+            selection.choose(arguments.pop("fitted"), **arguments)
 
 
 def test_options_of_the_objective_stay_with_the_choice(column):

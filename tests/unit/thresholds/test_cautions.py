@@ -179,11 +179,13 @@ def test_classes_left_out_lose_what_a_slow_loop_says(alpha, times, decimals):
 
     cuts = [*np.unique(scores.known).tolist(), np.inf]
     for value in (*cuts, -np.inf):
-        found = _near_regret(ranking_counts(scores), near, value, alpha)
+        tpr = np.mean(scores.known[is_known] >= value)
+        found = _near_regret(ranking_counts(scores), near, tpr, alpha)
         at_value = osa(min(c for c in cuts if c >= value))
         assert found == pytest.approx(max(map(osa, cuts)) - at_value, abs=1e-12)
     chosen = thresholds.osa(scores, alpha)
-    lost = _near_regret(ranking_counts(scores), near, chosen.value, alpha)
+    tpr = chosen.rates(scores).tpr
+    lost = _near_regret(ranking_counts(scores), near, tpr, alpha)
     said = str(thresholds.report(scores, chosen, near=near))
     is_said = f"they lose {lost:.1%} of open-set accuracy" in said
     assert is_said == (lost > 0.02)

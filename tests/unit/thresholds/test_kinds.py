@@ -171,3 +171,22 @@ def test_what_is_counted_per_sample_is_averaged_over_the_samples_of_a_kind():
     )
     assert found.pooled(np.ones(3), mean=False).tolist() == [40, 5]
     assert found.n.tolist() == [40, 5]
+
+
+def test_a_group_too_small_to_differ_connects_no_kinds():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        parts = {"low": rng.normal(-4, 1, 300), "high": rng.normal(0, 1, 300)}
+        parts["between"] = rng.normal(-1, 1, 3)
+        names = np.repeat(list(parts), [len(part) for part in parts.values()])
+        known = np.concatenate([*parts.values(), rng.normal(3, 1, 100)])
+        scores = Scores(
+            labels=[-1] * len(names) + [0] * 100,
+            predicted=[0] * len(known),
+            known=known,
+            groups=[*names, *["known"] * 100],
+        )
+        found = kinds_of(by_group("test", scores, None))
+        assert len(found) == 2
+        assert any(set(one) >= {"between"} for one in found.names)
+        assert found.n.sum() == 603

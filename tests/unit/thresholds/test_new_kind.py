@@ -17,7 +17,7 @@ def by_formula(rates, kinds, alpha, level):
     z = [norm.ppf((rejected + 0.5) / (n + 1)) for n, rejected in kinds]
     k, mean = len(z), sum(z) / len(z)
     freedom = 3 + k - 1
-    variance = (3 * 0.5**2 + sum((one - mean) ** 2 for one in z)) / freedom
+    variance = (3 * 0.6**2 + sum((one - mean) ** 2 for one in z)) / freedom
     half = t.ppf((1 + level) / 2, freedom) * sqrt(variance * (1 + 1 / k))
     value, low, high = (
         alpha * rates.ccr + (1 - alpha) * norm.cdf(mean + step)

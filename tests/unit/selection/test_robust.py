@@ -1,0 +1,153 @@
+"""The default choice: a consensus, unless a detector surely gains on new kinds."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from openset import Outputs, Rejector, detectors, selection
+from openset.selection._robust import CONSENSUS, _mean_rank
+from tests.unit.selection.makers import drawn
+
+
+def network(seed=0, n=240, *, kinds=("a", "b", "c")):
+    """Return outputs of a small network: train, validation knowns, some unknowns."""
+    rng = np.random.default_rng(seed)
+    weight = rng.normal(size=(6, 16))
+
+    def part(labels, shift, groups=None):
+        centre = np.where(labels[:, None] >= 0, 3 * np.eye(6, 16)[labels], shift)
+        features = np.abs(centre + rng.normal(size=(labels.size, 16)))
+        return Outputs(
+            logits=features @ weight.T,
+            features=features,
+            labels=labels,
+            groups=groups,
+            weight=weight,
+            bias=np.zeros(6),
+        )
+
+    train = part(np.arange(n) % 6, 0.0)
+    weight[:] = np.linalg.lstsq(train.features, 8 * np.eye(6)[train.labels])[0].T
+    train, known = (part(np.arange(n) % 6, 0.0) for _ in range(2))
+    surrogate = Outputs.concat(
+        [
+            part(np.full(80, -1), 0.7 * i * np.ones(16), np.full(80, name))
+            for i, name in enumerate(kinds)
+        ]
+    )
+    return train, known, surrogate
+
+
+def fit(train, *names):
+    return [detectors.make(name).fit(train) for name in names]
+
+
+def test_the_consensus_is_of_the_members_on_offer():
+    train, known, surrogate = network()
+    offer = fit(train, "maxlogit", "msp", "rmds", "osnn")
+    choice = selection.choose(offer, known=known, surrogate=surrogate)
+    assert choice.name == CONSENSUS
+    assert list(choice.weights) == ["msp", "rmds", "osnn"]
+    assert (choice.objective, choice.alpha) == ("anchored", 0.5)
+    # The combination of ranks is the mean share of knowns below, up to its knots.
+    columns = [
+        np.column_stack([one.known(x) for one in offer[1:]]) for x in (known, surrogate)
+    ]
+    expected = _mean_rank(columns[0], columns[1], [0, 1, 2])
+    assert_allclose(choice.fitted.known(surrogate), expected, atol=0.01)
+
+
+def test_the_mean_rank_is_the_share_of_knowns_below():
+    rng = np.random.default_rng(0)
+    known, scores = (rng.integers(0, 9, size=(30, 2)).astype(float) for _ in range(2))
+    for i, row in enumerate(_mean_rank(known, scores, [0, 1])):
+        shares = [
+            np.mean((known[:, d] < scores[i, d]) + (known[:, d] == scores[i, d]) / 2)
+            for d in (0, 1)
+        ]
+        assert row == pytest.approx(np.mean(shares))
+
+
+def test_a_member_that_is_upside_down_is_left_out():
+    train, known, surrogate = network()
+
+    class Upside(detectors.MSP):
+        name = "upside"
+
+        def _score(self, state, batch):
+            return -super()._score(state, batch)
+
+    offer = {"msp": fit(train, "msp")[0], "rmds": fit(train, "rmds")[0]}
+    whole = selection.choose(offer, known=known, surrogate=surrogate)
+    assert list(whole.weights) == ["msp", "rmds"]
+    # Known samples score lower than unknown ones: nothing to agree with.
+    turned = known._with(logits=-np.asarray(known.logits)), surrogate
+    found = selection.choose(offer, known=turned[0], surrogate=surrogate)
+    assert list(found.weights) == ["rmds"]
+    assert found.name == "rmds"
+
+
+def test_cutting_a_kind_into_groups_changes_nothing():
+    train, known, surrogate = network(kinds=("a", "b"))
+    offer = fit(train, "msp", "rmds", "osnn", "vim", "knn")
+    whole = selection.choose(offer, known=known, surrogate=surrogate)
+    rng = np.random.default_rng(0)
+    names = [
+        f"{g}{i}"
+        for g, i in zip(surrogate.groups, rng.integers(0, 4, 160), strict=True)
+    ]
+    cut = selection.choose(
+        offer, known=known, surrogate=surrogate._with(groups=np.array(names))
+    )
+    assert cut.name == whole.name
+    for row, other in zip(whole.ranking, cut.ranking, strict=True):
+        assert row["detector"] == other["detector"]
+        assert row["new_kind"] == pytest.approx(other["new_kind"], abs=1e-12)
+        assert row["low"] == pytest.approx(other["low"], abs=1e-12)
+
+
+def test_with_one_kind_the_default_stays_whatever_fits_it(column):
+    known, surrogate = drawn({"a": (0, 9)})
+    fitted = {"first": column(0), "perfect": column(1)}
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    assert (choice.name, choice.left_out) == ("first", "nothing")
+
+
+def test_a_detector_that_sees_every_kind_is_taken(column):
+    known, surrogate = drawn({"a": (0, 9), "b": (0, 7), "c": (0, 5)})
+    fitted = {"first": column(0), "perfect": column(1)}
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    assert (choice.name, choice.left_out) == ("perfect", "kinds")
+    best = choice.ranking[0]
+    assert best["detector"] == "perfect"
+    assert best["worst"] > 0.95
+    assert best["low"] < best["new_kind"] < best["high"]
+    assert {row["group"] for row in choice.cells} == {"a", "b", "c"}
+
+
+def test_a_detector_that_misses_one_kind_is_not_taken(column):
+    known, surrogate = drawn({"a": (2, 9), "b": (2, 9), "c": (2, 0)})
+    fitted = {"steady": column(0), "blind to c": column(1)}
+    assert selection.choose(fitted, known=known, surrogate=surrogate).name == "steady"
+
+
+def test_the_choice_says_what_to_expect_of_a_new_kind():
+    train, known, surrogate = network()
+    offer = fit(train, "msp", "rmds")
+    choice = selection.choose(offer, known=known, surrogate=surrogate)
+    assert "consensus of msp, rmds: open-set accuracy on a kind" in str(choice)
+    rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
+    assert rejector.threshold.method == "anchored"
+    assert rejector.report.new_kind.value == pytest.approx(
+        choice.ranking[0]["new_kind"], abs=0.02
+    )
+
+
+def test_the_weight_of_the_known_side_is_a_half_unless_given():
+    train, known, surrogate = network()
+    offer = fit(train, "msp", "rmds")
+    for given, used in ((None, 0.5), (0.3, 0.3), ("counts", 0.5)):
+        choice = selection.choose(offer, known=known, surrogate=surrogate, alpha=given)
+        assert choice.alpha == pytest.approx(used)
+    with pytest.raises(ValueError, match="alpha must be a number in"):
+        selection.choose(offer, known=known, surrogate=surrogate, alpha=2)

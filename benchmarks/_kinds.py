@@ -74,14 +74,14 @@ class Problem:
     """A network's own last layer, where the samples are features."""
 
 
-def problems(data: Any, family: str) -> Iterator[Problem]:
-    """Give the problems of a family."""
+def problems(data: Any, family: str, fresh: int = 0) -> Iterator[Problem]:
+    """Give the problems of a family; `fresh` draws other known classes."""
     if family in DOMAINS["tables"]:
-        yield from _tables(data, family)
+        yield from _tables(data, family, fresh)
     else:
-        makers: dict[str, Callable[[Any], Iterator[Problem]]] = {
-            "cifar10": lambda data: _photographs(data, "cifar10"),
-            "svhn": lambda data: _photographs(data, "svhn"),
+        makers: dict[str, Callable[[Any, int], Iterator[Problem]]] = {
+            "cifar10": lambda data, fresh: _photographs(data, "cifar10", fresh),
+            "svhn": lambda data, fresh: _photographs(data, "svhn", fresh),
             "mnist": _mnist,
             "notmnist": _notmnist,
             "omniglot": _omniglot,
@@ -90,7 +90,7 @@ def problems(data: Any, family: str) -> Iterator[Problem]:
             "clinc-lsa": _clinc_words,
             "banking": _banking,
         }
-        yield from makers[family](data)
+        yield from makers[family](data, fresh)
 
 
 def _cut(  # noqa: PLR0917 - the parts of a problem, in their order
@@ -163,12 +163,12 @@ def _groups(
     return {f"classes {i}": part for i, part in enumerate(parts)}
 
 
-def _tables(data: Any, family: str) -> Iterator[Problem]:
+def _tables(data: Any, family: str, fresh: int) -> Iterator[Problem]:
     own = data.load(family)
     x = np.concatenate([own["train_x"], own["test_x"]]).astype(np.float64)
     y = np.concatenate([own["train_y"], own["test_y"]])
     nets = [("mlp64",), ("mlp128-64", "linear"), ("mlp32",), ("mlp64-wide",)]
-    for draw, networks in enumerate(nets):
+    for draw, networks in enumerate(nets, fresh):
         rng = np.random.default_rng([draw, *map(ord, family)])
         classes = rng.permutation(np.unique(y))
         known, unknown = np.split(classes, [-(-classes.size // 2)])
@@ -177,7 +177,9 @@ def _tables(data: Any, family: str) -> Iterator[Problem]:
             scaled, y, known, unknown, n=4 + draw % 2, by_distance=draw % 2 == 0
         )
         yield _cut(f"{family}-{draw}", family, x, y, known, groups, {}, networks, rng)
-    if family == "letter":  # a network of 20 classes, of which 6 are at hand
+    if (
+        family == "letter" and not fresh
+    ):  # a network of 20 classes, of which 6 are at hand
         rng = np.random.default_rng(99)
         classes = rng.permutation(np.unique(y))
         groups = _groups(x, y, classes[:20], classes[20:], n=3, by_distance=True)
@@ -204,20 +206,20 @@ def _pool(own: dict[str, Any], n: int) -> tuple[Any, NDArray[np.int64]]:
 
 
 def _of_ten(  # noqa: PLR0917 - the parts of a problem, in their order
-    family: str, x: Any, y: Any, others: Any, nets: Any, n_known: int = 6
+    family: str, x: Any, y: Any, others: Any, nets: Any, fresh: int
 ) -> Iterator[Problem]:
-    for draw, networks in enumerate(nets):
+    for draw, networks in enumerate(nets, fresh):
         rng = np.random.default_rng([draw, *map(ord, family)])
         classes = rng.permutation(10)
-        cut = np.array_split(classes[n_known:], 2)
+        cut = np.array_split(classes[6:], 2)
         groups = {f"classes {i}": part for i, part in enumerate(cut)}
         yield _cut(
-            *(f"{family}-{draw}", family, x, y, classes[:n_known], groups),
+            *(f"{family}-{draw}", family, x, y, classes[:6], groups),
             *(others, networks, rng),
         )
 
 
-def _mnist(data: Any) -> Iterator[Problem]:
+def _mnist(data: Any, fresh: int) -> Iterator[Problem]:
     rng = np.random.default_rng(1)
     omni = data.load("omniglot28")
     others = {
@@ -226,10 +228,10 @@ def _mnist(data: Any) -> Iterator[Problem]:
         "house numbers": _halves(_grey(data.load("svhn")["test_x"][:4000]), rng),
     }
     nets = [("mlp128", "cnn1"), ("cnn2",), ("mlp64-deep",), ("cnn1",)]
-    yield from _of_ten("mnist", *_pool(data.load("mnist"), 20000), others, nets)
+    yield from _of_ten("mnist", *_pool(data.load("mnist"), 20000), others, nets, fresh)
 
 
-def _notmnist(data: Any) -> Iterator[Problem]:
+def _notmnist(data: Any, fresh: int) -> Iterator[Problem]:
     rng = np.random.default_rng(2)
     omni, digits = data.load("omniglot28"), data.load("mnist")
     others = {
@@ -238,10 +240,12 @@ def _notmnist(data: Any) -> Iterator[Problem]:
         "house numbers": _halves(_grey(data.load("svhn")["test_x"][:4000]), rng),
     }
     nets = [("mlp128", "cnn1"), ("cnn2",), ("mlp64-deep",), ("cnn1",)]
-    yield from _of_ten("notmnist", *_pool(data.load("notmnist"), 20000), others, nets)
+    yield from _of_ten(
+        "notmnist", *_pool(data.load("notmnist"), 20000), others, nets, fresh
+    )
 
 
-def _photographs(data: Any, family: str) -> Iterator[Problem]:
+def _photographs(data: Any, family: str, fresh: int) -> Iterator[Problem]:
     rng = np.random.default_rng(3)
     own = data.load(family)
     other = data.load("svhn" if family == "cifar10" else "cifar10")
@@ -259,10 +263,10 @@ def _photographs(data: Any, family: str) -> Iterator[Problem]:
         "letters": _halves(_coloured(data.load("notmnist")["test_x"][:3000]), rng),
     }
     nets = [("cnn3",), ("cnn4-wide",), ("mlp256",), ("cnn2",), ("cnn5",)]
-    yield from _of_ten(family, *_pool(own, 16000), others, nets)
+    yield from _of_ten(family, *_pool(own, 16000), others, nets, fresh)
 
 
-def _omniglot(data: Any) -> Iterator[Problem]:
+def _omniglot(data: Any, fresh: int) -> Iterator[Problem]:
     own = data.load("omniglot28")
     x, y, alphabet = own["train_x"], own["train_y"], own["train_alphabet"]
     rng = np.random.default_rng(4)
@@ -271,7 +275,7 @@ def _omniglot(data: Any) -> Iterator[Problem]:
         "letters": _halves(data.load("notmnist")["test_x"], rng),
     }
     nets = [("mlp256",), ("cnn25",), ("mlp128", "cnn15"), ("cnn20-wide",)]
-    for draw, networks in enumerate(nets):
+    for draw, networks in enumerate(nets, fresh):
         rng = np.random.default_rng([draw, 77])
         order = rng.permutation(30)
         mine = np.unique(y[np.isin(alphabet, order[:4])])
@@ -286,8 +290,8 @@ def _omniglot(data: Any) -> Iterator[Problem]:
         )
 
 
-def _imagenet(data: Any) -> Iterator[Problem]:
-    """Give outputs of EfficientNet-Lite0: its own head, and new heads for six classes."""
+def _imagenet(data: Any, fresh: int) -> Iterator[Problem]:
+    """Give outputs of EfficientNet-Lite0: its own head, new heads for six classes."""
     parts = data.outputs("imagenet_lite0")
     head = parts.pop("head")
     rng = np.random.default_rng(5)
@@ -298,25 +302,26 @@ def _imagenet(data: Any) -> Iterator[Problem]:
         shown = more["features"][more["groups"] == kind]
         kinds[kind] = (shown, tested) if len(shown) else _halves(tested, rng)
     three = [parts[name] for name in ("fit", "calibration", "test_known")]
-    yield Problem(
-        name="imagenet-own",
-        family="imagenet",
-        train=(three[0]["features"], three[0]["labels"]),
-        known=(three[1]["features"], three[1]["labels"]),
-        test=(three[2]["features"], three[2]["labels"]),
-        kinds=kinds,
-        networks=("given",),
-        n_classes=1000,
-        given=Outputs(
-            features=three[0]["features"][:1],
-            logits=np.zeros((1, 1000), np.float32),
-            weight=head["weight"],
-            bias=head["bias"],
-        ),
-    )
+    if not fresh:
+        yield Problem(
+            name="imagenet-own",
+            family="imagenet",
+            train=(three[0]["features"], three[0]["labels"]),
+            known=(three[1]["features"], three[1]["labels"]),
+            test=(three[2]["features"], three[2]["labels"]),
+            kinds=kinds,
+            networks=("given",),
+            n_classes=1000,
+            given=Outputs(
+                features=three[0]["features"][:1],
+                logits=np.zeros((1, 1000), np.float32),
+                weight=head["weight"],
+                bias=head["bias"],
+            ),
+        )
     classes = np.unique(three[0]["labels"])
     nets = [("linear", "mlp128"), ("linear",), ("mlp64",)]
-    for draw, networks in enumerate(nets):
+    for draw, networks in enumerate(nets, fresh):
         rng = np.random.default_rng([draw, 55])
         order = rng.permutation(classes)
         place = np.full(1000, -1)
@@ -389,7 +394,7 @@ def _intents(  # noqa: PLR0917 - the parts of a problem, in their order
     )
 
 
-def _clinc(data: Any) -> Iterator[Problem]:
+def _clinc(data: Any, fresh: int) -> Iterator[Problem]:
     made, names = data.outputs("clinc150_minilm"), data.load("clinc150")
     domains = sorted(names["domains"])
     parts = {p: (made[p]["features"], made[p]["labels"]) for p in made}
@@ -398,12 +403,14 @@ def _clinc(data: Any) -> Iterator[Problem]:
     )
     others = {"out of scope": (scope, parts["test"][0][parts["test"][1] < 0][:500])}
     nets = [("linear", "mlp256"), ("linear",), ("mlp128",), ("linear",)]
-    for draw, networks in enumerate(nets):
+    for draw, networks in enumerate(nets, fresh):
         untaught = list(np.random.default_rng([draw, 8]).permutation(domains)[:4])
         yield _intents(
             *(f"clinc-minilm-{draw}", "clinc-minilm", parts, names, untaught),
             *(others, networks),
         )
+    if fresh:
+        return
     yield _intents(
         *("clinc-minilm-few", "clinc-minilm", parts, names, domains[:3], others),
         *(("linear",), 20),
@@ -421,7 +428,7 @@ def _embedded(texts: dict[str, Any], fit: Any) -> dict[str, Floats]:
     return made
 
 
-def _clinc_words(data: Any) -> Iterator[Problem]:
+def _clinc_words(data: Any, fresh: int) -> Iterator[Problem]:
     clinc, bank = data.load("clinc150"), data.load("banking77")
     x = _embedded(
         {
@@ -441,7 +448,7 @@ def _clinc_words(data: Any) -> Iterator[Problem]:
     others = {"out of scope": scope, "other bank": banking}
     domains = sorted(clinc["domains"])
     nets = [("linear", "mlp256"), ("mlp128",), ("linear",)]
-    for draw, networks in enumerate(nets):
+    for draw, networks in enumerate(nets, fresh):
         untaught = list(np.random.default_rng([draw, 9]).permutation(domains)[:3])
         yield _intents(
             *(f"clinc-lsa-{draw}", "clinc-lsa", parts, clinc, untaught, others),
@@ -449,7 +456,7 @@ def _clinc_words(data: Any) -> Iterator[Problem]:
         )
 
 
-def _banking(data: Any) -> Iterator[Problem]:
+def _banking(data: Any, fresh: int) -> Iterator[Problem]:
     bank, clinc = data.load("banking77"), data.load("clinc150")
     texts = np.concatenate([bank["train_x"], bank["test_x"]])
     y = np.concatenate([bank["train_y"], bank["test_y"]])
@@ -469,7 +476,7 @@ def _banking(data: Any) -> Iterator[Problem]:
     }
     nets = [("linear", "mlp256"), ("mlp128",), ("linear",)]
     x = embedded["own"]
-    for draw, networks in enumerate(nets):
+    for draw, networks in enumerate(nets, fresh):
         rng = np.random.default_rng([draw, 66])
         classes = rng.permutation(77)
         groups = _groups(x, y, classes[:45], classes[45:], n=3, by_distance=draw != 1)

@@ -7,6 +7,7 @@ level `m`, the share `tpr[m]` of them is accepted.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,14 @@ MEMBERS = ("msp", "rmds", "vim", "osnn")
 """Detectors whose ranks among the knowns are averaged, as far as they are offered."""
 
 DEFAULT = "consensus"
+GUARD = 0.5
+"""Members whose AUROC on the given kinds is lower on average are upside down, and out:
+so is RMDS where training samples are fewer than features."""
+
 ALPHA = 0.5
 
-ANCHOR, ANCHOR_WEIGHT = 0.8, 1.0
-"""Where thresholds start, as a share of the accuracy; it counts like one kind."""
+ANCHOR, ANCHOR_WEIGHT = 0.8, 0.5
+"""Where thresholds start, as a share of the accuracy; it counts like half a kind."""
 
 CAUTION, PRIOR_FREEDOM, PRIOR_WEIGHT = 0.5, 2.0, (0.3, 3.0)
 """A single detector must gain this many standard deviations over the consensus."""
@@ -54,6 +59,9 @@ class Rates:
     test_ccr: Floats
     test_urr: Floats
     oracle: Floats  # (d, k)
+    n_single: int
+    """Detectors proper; after them come consensuses of the members of `subsets`."""
+    subsets: tuple[tuple[str, ...], ...]
 
 
 def rates(saved: Mapping[str, NDArray[Any]], offer: Sequence[str]) -> Rates:
@@ -61,6 +69,11 @@ def rates(saved: Mapping[str, NDArray[Any]], offer: Sequence[str]) -> Rates:
     names = [str(name) for name in saved["names"]]
     chosen = [names.index(name) for name in offer if name in names]
     members = [names.index(name) for name in MEMBERS if name in offer and name in names]
+    subsets = [
+        subset
+        for size in range(len(members), 0, -1)
+        for subset in combinations(members, size)
+    ]
     kinds = tuple(part[4:] for part in saved if part.startswith("cal:"))
     parts = {
         part: np.nan_to_num(array[:, chosen], nan=-np.inf)
@@ -68,11 +81,18 @@ def rates(saved: Mapping[str, NDArray[Any]], offer: Sequence[str]) -> Rates:
         if part.partition(":")[0] in {"known", "known_test", "cal", "test"}
     }
     right = {
-        part: saved[f"{part}_correct"][:, [*chosen, members[0]]].astype(bool)
+        part: saved[f"{part}_correct"][
+            :, [*chosen, *(subset[0] for subset in subsets)]
+        ].astype(bool)
         for part in ("known", "known_test")
     }
     parts = {
-        part: np.column_stack([array, _consensus(saved["known"], saved[part], members)])
+        part: np.column_stack(
+            [
+                array,
+                *(_consensus(saved["known"], saved[part], each) for each in subsets),
+            ]
+        )
         for part, array in parts.items()
     }
     has_near = bool(np.isfinite(saved["lco_known"][:, members]).any())
@@ -82,12 +102,15 @@ def rates(saved: Mapping[str, NDArray[Any]], offer: Sequence[str]) -> Rates:
             np.column_stack(
                 [
                     np.nan_to_num(saved[part][:, chosen], nan=-np.inf),
-                    _consensus(saved["lco_known"], saved[part], members),
+                    *(
+                        _consensus(saved["lco_known"], saved[part], each)
+                        for each in subsets
+                    ),
                 ]
             )
             for part in ("lco_known", "lco")
         )
-    n, n_detectors = len(parts["known"]), len(chosen) + 1
+    n, n_detectors = len(parts["known"]), len(chosen) + len(subsets)
     places = np.linspace(0, n - 1, min(n, MOST_LEVELS)).round().astype(int)
     places = np.unique(places)
     shape = n_detectors, places.size + 1
@@ -116,7 +139,7 @@ def rates(saved: Mapping[str, NDArray[Any]], offer: Sequence[str]) -> Rates:
             cuts = np.append(like[np.minimum(at[:-1], like.size - 1)], np.inf)
             of_near[d] = _below(near[:, d], cuts)
     return Rates(
-        names=(*(names[d] for d in chosen), DEFAULT),
+        names=(*(names[d] for d in chosen), *[DEFAULT] * len(subsets)),
         kinds=kinds,
         n_known=n,
         n_unknown=np.array([len(parts[f"cal:{kind}"]) for kind in kinds]),
@@ -129,6 +152,8 @@ def rates(saved: Mapping[str, NDArray[Any]], offer: Sequence[str]) -> Rates:
         test_ccr=test_ccr,
         test_urr=test_urr,
         oracle=oracle,
+        n_single=len(chosen),
+        subsets=tuple(tuple(names[d] for d in each) for each in subsets),
     )
 
 
@@ -199,6 +224,17 @@ class Calibration:
         return cls(rates, np.stack(urr, axis=1), n, lists)
 
     @property
+    def default(self) -> int:
+        """The place of the consensus of the members that are not upside down."""
+        rates, shown = self.rates, [g for group in self.groups for g in group]
+        found = rates.auroc[:, shown].mean(axis=1)
+        sane = tuple(
+            name for name in rates.subsets[0] if found[rates.names.index(name)] >= GUARD
+        )
+        kept = sane if sane in rates.subsets else rates.subsets[0]
+        return rates.n_single + rates.subsets.index(kept)
+
+    @property
     def n_kinds(self) -> int:
         """Kinds that differ beyond noise."""
         return len(self.groups)
@@ -252,13 +288,13 @@ def gains(one: Calibration) -> Floats:
         level = anchored_level(one, others)
         osa[:, k] = ALPHA * rates.ccr[rows, level]
         osa[:, k] += (1 - ALPHA) * one.urr[rows, k, level]
-    return osa - osa[rates.names.index(DEFAULT)]
+    return osa - osa[one.default]
 
 
 def robust(one: Calibration, priors: Mapping[str, Prior]) -> tuple[int, int]:
     """Take the consensus, or a single detector that surely gains on new kinds."""
     names, k = one.rates.names, one.n_kinds
-    level, default = anchored_level(one), names.index(DEFAULT)
+    level, default = anchored_level(one), one.default
     if k < 2:  # one kind would be fitted, and says nothing about another
         return default, int(level[default])
     gain = gains(one)
@@ -271,6 +307,7 @@ def robust(one: Calibration, priors: Mapping[str, Prior]) -> tuple[int, int]:
     spread = ((gain - gain.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     spread = (PRIOR_FREEDOM * within + spread) / (PRIOR_FREEDOM + k - 1)
     sure = expected - CAUTION * np.sqrt(spread * (1 + 1 / (k + weight)))
+    sure[one.rates.n_single :] = -np.inf
     sure[default] = 0.0
     best = int(sure.argmax())
     return best, int(level[best])
@@ -290,15 +327,15 @@ def left_out_kinds(one: Calibration) -> tuple[int, int]:
             osa[:, k] = ALPHA * one.rates.ccr[rows, level]
             osa[:, k] += (1 - ALPHA) * one.urr[rows, k, level]
         value = (osa.mean(axis=1) + osa.min(axis=1)) / 2
-        value[one.rates.names.index(DEFAULT)] = -1
+        value[one.rates.n_single :] = -1
         best = int(value.argmax())
         found.append((value[best], best, int(level_of(one)[best])))
     return max(found, key=lambda one: one[0])[1:]
 
 
 def fixed(one: Calibration, name: str) -> tuple[int, int]:
-    """Take one detector always, at the best open-set accuracy of the calibration data."""
-    d = one.rates.names.index(name)
+    """Take one detector always, where open-set accuracy was best in calibration."""
+    d = one.default if name == DEFAULT else one.rates.names.index(name)
     return d, int(osa_level(one)[d])
 
 

@@ -32,7 +32,7 @@ ANCHOR, ANCHOR_WEIGHT = 0.8, 0.5
 CAUTION, PRIOR_FREEDOM, PRIOR_WEIGHT = 0.5, 2.0, (0.3, 3.0)
 """A single detector must gain this many standard deviations over the consensus."""
 
-SPREAD, SPREAD_FREEDOM, LEVEL = 0.5, 3.0, 0.9
+SPREAD, SPREAD_FREEDOM, LEVEL = 0.6, 3.0, 0.9
 """Spread of the rejection rate between kinds (probit), known before any is seen."""
 
 SAME, NEAR, DISAGREE, FEW = 0.01, 0.02, 0.05, 60
@@ -179,13 +179,12 @@ def _below(scores: Floats, values: Floats) -> Floats:
 def p_values(groups: Sequence[Floats]) -> Floats:
     """Kolmogorov-Smirnov p-values of pairs, Bonferroni over the columns."""
     found = np.ones((len(groups), len(groups)))
-    for a in range(len(groups)):
-        for b in range(a):
-            x, y = groups[a], groups[b]
-            least = min(
-                ks_2samp(x[:, d], y[:, d], method="asymp").pvalue
-                for d in range(x.shape[1])
-            )
+    for a, x in enumerate(groups):
+        for b, y in enumerate(groups[:a]):
+            # The limit is not to be trusted for a few samples.
+            how = "exact" if len(x) * len(y) < 10_000 else "asymp"
+            tests = [ks_2samp(*pair, method=how) for pair in zip(x.T, y.T, strict=True)]
+            least = min(test.pvalue for test in tests)
             found[a, b] = found[b, a] = min(1.0, least * x.shape[1])
     return found
 

@@ -482,6 +482,8 @@ def main() -> None:
         for one in args.paths
         for path in (sorted(one.rglob("*.py")) if one.is_dir() else [one])
     ]
+    if missing := [str(path) for path in paths if not path.is_file()]:
+        parser.error(f"no such file: {', '.join(missing)}")
     tests = args.tests or tests_of(paths)
     print("Tests:", *tests, flush=True)
     start = time.perf_counter()

@@ -1,15 +1,12 @@
 """Killed at every point where files change: the results are those of a calm run."""
 
-import multiprocessing
-import os
 import signal
-import sys
-from pathlib import Path
 
 import pytest
 
 from openset import bench, runs
 from openset.bench import parse
+from tests.killing import CHANGES, die_before_change, forking
 from tests.unit.bench.studies import contents
 
 STUDY = b"""
@@ -20,8 +17,6 @@ detectors: [msp, energy, {name: knn, k: 3}]
 calibrate: {surrogate: mixup}
 """
 N_CELLS = 3
-# Every call that changes a file system is announced to audit hooks beforehand.
-CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
 # A file is complete when it is renamed, and its temporary name is removed just after.
 STEPS = {"os.rename", "os.remove"}
 
@@ -31,40 +26,9 @@ def run(out):
 
 
 def run_and_die(out, kinds, count):
-    """Run, and kill this process just before its change number `count` of a file."""
-    n_changes = 0
-
-    def look(event, arguments):
-        nonlocal n_changes
-        if event in kinds and is_change(event, arguments, out):
-            n_changes += 1
-            if n_changes == count:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(look)
+    """Run, and die before a change of a file; in a process of its own."""
+    die_before_change(count, out, kinds)
     run(out)
-
-
-def is_change(event, arguments, folder):
-    """Whether an event changes something in a folder."""
-    path = arguments[0]
-    if event == "open":
-        is_written = arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
-        if isinstance(path, int) or not is_written:
-            return False
-    path = Path(os.fsdecode(path))
-    # Relative paths are of a tree that is being deleted.
-    return path.is_relative_to(folder) or not path.is_absolute()
-
-
-@pytest.fixture(scope="module")
-def processes():
-    """Start processes that have imported everything already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(
-        ["openset.bench._run", "sklearn.datasets", "array_api_compat.numpy", __name__]
-    )
-    return context
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +39,9 @@ def expected(tmp_path_factory):
     return contents(out)
 
 
-def is_killed(processes, out, kinds, count):
+def is_killed(out, kinds, count):
     """Run in another process up to a change; return whether it came to that."""
-    process = processes.Process(target=run_and_die, args=(out, kinds, count))
+    process = forking().Process(target=run_and_die, args=(out, kinds, count))
     process.start()
     process.join()
     assert process.exitcode in {0, -signal.SIGKILL}
@@ -95,12 +59,10 @@ def assert_complete(out, expected):
     assert left == []  # nothing half-written stays behind
 
 
-def test_a_run_killed_at_any_step_is_finished_by_the_next(
-    processes, expected, tmp_path
-):
+def test_a_run_killed_at_any_step_is_finished_by_the_next(expected, tmp_path):
     seen = set()
     count = 1
-    while is_killed(processes, out := tmp_path / str(count), STEPS, count):
+    while is_killed(out := tmp_path / str(count), STEPS, count):
         before = cells(out)
         seen.add(len(before))
         assert run(out).n_run == N_CELLS - len(before)
@@ -112,10 +74,10 @@ def test_a_run_killed_at_any_step_is_finished_by_the_next(
     assert seen == set(range(N_CELLS + 1))  # before the first, between any two, after
 
 
-def test_a_run_killed_again_and_again_loses_nothing(processes, expected, tmp_path):
-    """In one folder, one change later each time: resumed runs are killed, too."""
+def test_a_run_killed_again_and_again_loses_nothing(expected, tmp_path):
+    """In one folder, three changes later each time: resumed runs are killed, too."""
     before, count = {}, 1
-    while is_killed(processes, tmp_path, CHANGES, count):
+    while is_killed(tmp_path, CHANGES, count):
         assert before.items() <= cells(tmp_path).items()
-        before, count = cells(tmp_path), count + 1
+        before, count = cells(tmp_path), count + 3
     assert_complete(tmp_path, expected)

@@ -19,6 +19,7 @@ from openset.train.inference import _predict
 from openset.train.loop import _fit
 from tests.unit.train.loop.two_processes import cases
 from tests.unit.train.tiny import fit_tiny, last_unknown, rows_data
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[4]
 NAMES = list(cases())
@@ -44,7 +45,7 @@ def together(tmp_path_factory):
         | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
@@ -148,7 +149,7 @@ def test_two_hosts_train_one_run(tmp_path):
         for rank in range(2)
     ]  # fmt: skip
     try:
-        said = [host.communicate(timeout=240) for host in hosts]
+        said = [host.communicate(timeout=PATIENCE) for host in hosts]
     finally:
         for host in hosts:
             host.kill()

@@ -1,7 +1,6 @@
 """Runs that are killed go on as if nothing had been; damaged files are named."""
 
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -20,6 +19,7 @@ from openset.train import Trained
 from openset.train.learner import _checkpoint
 from openset.train.loop import _log, _run
 from openset.train.methods import arpl_cs
+from tests.killing import forking
 from tests.unit.train.tiny import (
     SmallGenerator,
     fit_tiny,
@@ -144,14 +144,6 @@ def train_and_die(folder, moment, count):
 
 
 @pytest.fixture(scope="module")
-def processes():
-    """Start processes that have imported everything already."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    return context
-
-
-@pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
     """Return the folder of a run that nobody killed."""
     folder = tmp_path_factory.mktemp("undisturbed")
@@ -159,18 +151,18 @@ def undisturbed(tmp_path_factory):
     return folder
 
 
-def killed(processes, folder, moment, count):
-    process = processes.Process(target=train_and_die, args=(folder, moment, count))
+def killed(folder, moment, count):
+    process = forking().Process(target=train_and_die, args=(folder, moment, count))
     process.start()
-    process.join(timeout=120)
+    process.join()
     return process.exitcode
 
 
 def test_a_run_killed_at_every_bad_moment_ends_as_if_nothing_had_been(
-    processes, undisturbed, tmp_path
+    undisturbed, tmp_path
 ):
     for moment, count in MOMENTS:
-        assert killed(processes, tmp_path, moment, count) == -signal.SIGKILL
+        assert killed(tmp_path, moment, count) == -signal.SIGKILL
     assert not (tmp_path / "trained.json").exists()
     train(tmp_path)
     assert_same_run(tmp_path, undisturbed)

@@ -1,0 +1,51 @@
+"""Processes that die at a chosen point: just before the n-th change of a file."""
+
+import multiprocessing
+import os
+import signal
+import sys
+from pathlib import Path
+
+# Every call that changes a file system is announced to audit hooks beforehand.
+CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
+
+
+def forking():
+    """Return a context whose processes have imported everything already.
+
+    One server forks for all tests of a process, whoever asks first: it must know what
+    all of them need.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(
+        [
+            *("openset.bench._run", "sklearn.datasets", "array_api_compat.numpy"),
+            *("tests.unit.bench.test_kill", "tests.unit.train.loop.test_resume"),
+        ]
+    )
+    return context
+
+
+def die_before_change(count, folder, kinds=CHANGES):
+    """From now on, let this process kill itself before a change in a folder."""
+    n_changes = 0
+
+    def look(event, arguments):
+        nonlocal n_changes
+        if event in kinds and _is_change(event, arguments, folder):
+            n_changes += 1
+            if n_changes == count:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(look)
+
+
+def _is_change(event, arguments, folder):
+    path = arguments[0]
+    if event == "open":
+        is_written = arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if isinstance(path, int) or not is_written:
+            return False
+    path = Path(os.fsdecode(path))
+    # Relative paths are of a tree that is being deleted.
+    return path.is_relative_to(folder) or not path.is_absolute()

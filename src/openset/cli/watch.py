@@ -176,15 +176,15 @@ def _table(
 def _rows(names: Iterable[str], verdicts: Iterable[Verdict]) -> Iterator[list[str]]:
     for name, verdict in zip(names, verdicts, strict=True):
         head = [escape(name), str(verdict.n)]
-        for finding in verdict.findings:
-            mark = "[bold red]alarm[/bold red]" if finding.is_alarm else "ok"
-            values = (finding.reference, finding.new)
+        for test in verdict.tests:
+            mark = "[bold red]alarm[/bold red]" if test.is_alarm else "ok"
+            values = (test.reference, test.new)
             yield [
                 *head,
-                finding.name,
+                test.name,
                 *(f"{value:.4g}" for value in values),
-                f"{finding.distance:+.3f}",
-                f"{finding.p_value:.2g}",
+                f"{test.distance:+.3f}",
+                f"{test.p_value:.2g}",
                 mark,
             ]
             head = ["", ""]

@@ -227,7 +227,7 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
     assert "costs can only be given with" in fails(*one, "--confusion", "2")
     by_cost = (*one, "--objective", "by_cost", "--cost-matrix", "val.npz")
     assert "--cost-matrix must be a file of comma" in fails(*by_cost)
-    assert "--cost-matrix replaces" in fails(*by_cost, "--confusion", "2")
+    assert "--cost-matrix and" in fails(*by_cost, "--confusion", "2")
     assert "--surrogate must be given" in fails(
         *base, "--detector", "msp", "--detector", "postmax"
     )

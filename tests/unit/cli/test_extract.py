@@ -47,7 +47,7 @@ def test_labels_follow_the_names_of_the_classes(trained, tmp_path):
     right = outputs.logits.argmax(axis=1) == outputs.labels
     assert f"accuracy {right[inside].mean():.4f}" in text
     assert f"{len(digits.labels)} samples → " in text
-    assert f"{inside.sum()} of known classes" in text
+    assert f"{inside.sum()} samples of known classes" in text
 
 
 def test_a_part_is_all_it_takes(trained, tmp_path):

@@ -64,7 +64,7 @@ def test_a_failing_cell_makes_the_exit_code_one(study, tmp_path):
         (
             "--jobs",
             0,
-            "openset bench: --jobs must be an integer >= 1, got 0. -1 takes all cores",
+            "openset bench: --jobs must be an integer >= 1, got 0. -1 means all cores",
         ),
         ("--backend", "cloud", "openset bench: --backend must be one of 'loky'"),
     ],

@@ -85,7 +85,7 @@ class Registry(Mapping[str, T], Generic[T]):
         taken = "" if there is None else reference(there)
         if taken not in {"", reference(value)} and not taken.startswith("__main__:"):
             msg = _check.must(
-                "a name that is not in use",
+                "a name that is not taken",
                 caller=f"{self._package}.register",
                 name="name",
                 got=f"{name!r}, which is {taken}",

@@ -32,7 +32,7 @@ def registry():
 
 def test_a_name_stands_for_one_thing(registry):
     registry.register("cat", Cat)  # a module that is reloaded
-    with pytest.raises(ValueError, match=r"not in use, got 'cat', which is .*:Cat"):
+    with pytest.raises(ValueError, match=r"not taken, got 'cat', which is .*:Cat"):
         registry.register("cat", Dog)
     assert registry["cat"] is Cat
 

@@ -50,14 +50,14 @@ def splits(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given(Detector, listed=False):
+class PrecomputedScores(Detector, listed=False):
     """A detector that returns precomputed scores, given as two features.
 
     The features are knownness and predicted class. Held-out scores come from one
     detector per fold, but a rejector is calibrated with a single detector.
     """
 
-    name = "given"
+    name = "precomputed"
     score_needs = ("features",)
     score_cost = "1"
     paper = "-"

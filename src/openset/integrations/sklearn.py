@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 from openset import _check, detectors, thresholds
 from openset._types import UNKNOWN
 from openset.detectors import Detector, Fitted
-from openset.integrations._sklearn_folds import Given, splits
+from openset.integrations._sklearn_folds import PrecomputedScores, splits
 from openset.integrations.sklearn_outputs import (
     CALLER,
     classes_of,
@@ -365,8 +365,10 @@ class OpenSetClassifier(
             labels=scores.labels,
             classes=[str(name) for name in self.classes_],
         )
-        given = Fitted(detector=Given(), state={})
-        return Rejector.calibrate(given, known=held_out, objective=objective, **options)
+        fitted = Fitted(detector=PrecomputedScores(), state={})
+        return Rejector.calibrate(
+            fitted, known=held_out, objective=objective, **options
+        )
 
     def _accepting(self, scores: Scores, own: Scores) -> Threshold:
         """Choose the threshold that accepts the share `tpr` of the knowns."""

@@ -56,14 +56,14 @@ def roc(scores: Scores | Mapping[str, Scores]) -> Display:
     table = several("report.roc", scores)
     areas = {name: f"AUROC {auroc(one):.4f}" for name, one in table.items()}
     # ROC is OSCR of a classifier that classifies every known sample correctly.
-    named_rightly = {
+    all_correct = {
         name: replace(
             one, predicted=np.where(one.is_unknown, one.predicted, one.labels)
         )
         for name, one in table.items()
     }
     label = "true positive rate: knowns accepted"
-    return _display("ROC", "tpr", label, named_rightly, areas)
+    return _display("ROC", "tpr", label, all_correct, areas)
 
 
 def _display(

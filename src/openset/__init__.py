@@ -1,4 +1,4 @@
-"""Open-set recognition: classifiers that also know when they do not know."""
+"""Open-set recognition: classifiers that reject samples of unknown classes."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -69,8 +69,8 @@ __all__ = [
     "watch",
 ]
 
-# Read when first asked for: SciPy and scikit-learn take a second to import, which a
-# program that only loads some scores, or asks for --help, should not have to wait.
+# Imported on first use: SciPy and scikit-learn take a second to import, which is too
+# long for a program that only loads scores or prints --help.
 _HOMES = {
     "Outputs": "openset.outputs",
     "Scores": "openset.scores",
@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
     else:
         msg = f"module 'openset' has no attribute {name!r}"
         raise AttributeError(msg)
-    globals()[name] = value  # found once, it is an attribute like any other
+    globals()[name] = value  # stored, so that the next access is direct
     return value
 
 

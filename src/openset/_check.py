@@ -14,7 +14,7 @@ from openset._types import UNKNOWN, UndefinedMetricError
 
 
 def must(rule: str, *, caller: str, name: str, got: object, remedy: str = "") -> str:
-    """Build the one sentence all our errors share."""
+    """Build an error message; all errors have this form."""
     tail = f". {remedy}" if remedy else ""
     return f"{caller}: {name} must be {rule}, got {got}{tail}"
 
@@ -22,14 +22,14 @@ def must(rule: str, *, caller: str, name: str, got: object, remedy: str = "") ->
 def instance(
     caller: str, name: str, value: object, kind: type, *, rule: str, remedy: str
 ) -> None:
-    """Raise TypeError unless `value` is of this kind."""
+    """Raise TypeError unless `value` is an instance of this type."""
     if not isinstance(value, kind):
         got = type(value).__name__
         raise TypeError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
 
 
 def boolean(caller: str, name: str, value: Any) -> bool:
-    """Return `value`, or say that it is neither True nor False: "no" would be true."""
+    """Return `value`, or raise unless it is True or False ("no" would be true)."""
     if not isinstance(value, bool):
         rule = "True or False"
         raise TypeError(must(rule, caller=caller, name=name, got=repr(value)))
@@ -37,12 +37,12 @@ def boolean(caller: str, name: str, value: Any) -> bool:
 
 
 def positive_int(caller: str, name: str, value: Any) -> int:
-    """Return `value` as an int, or say that it is not an integer >= 1."""
+    """Return `value` as an int; raise unless it is an integer >= 1."""
     return integer(caller, name, value, low=1)
 
 
 def integer(caller: str, name: str, value: Any, *, low: int, remedy: str = "") -> int:
-    """Return `value` as an int, or say that it is not an integer >= `low`."""
+    """Return `value` as an int; raise unless it is an integer >= `low`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -63,7 +63,7 @@ def number(
     open_low: bool = False,
     open_high: bool = False,
 ) -> float:
-    """Return `value` as a float inside the interval, or say which interval."""
+    """Return `value` as a float; raise unless it is in the interval."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     ok = is_real and low <= value <= high
     ok = ok and not (open_low and value == low) and not (open_high and value == high)
@@ -76,23 +76,23 @@ def number(
 
 
 def rate(caller: str, name: str, value: Any, *, open_low: bool = False) -> Fraction:
-    """Return a rate in [0, 1] as the fraction the caller meant."""
+    """Return a rate in [0, 1] as an exact fraction."""
     number(caller, name, value, low=0.0, high=1.0, open_low=open_low)
     return fraction(value)
 
 
 def fraction(value: float) -> Fraction:
-    """Return the simple fraction or decimal a float stands for.
+    """Return the simple fraction or decimal closest to a float.
 
-    Neither 0.95 nor 1/3 is a binary number, but 19/20 and 1/3 are what was meant: so
-    "95 % of 20 samples" is 19 samples, and equal weights compare equal.
+    Floats cannot represent 0.95 or 1/3 exactly, but 19/20 and 1/3 were meant: so "95 %
+    of 20 samples" is 19 samples, and equal weights compare equal.
     """
     simple = Fraction(float(value)).limit_denominator(10**6)
     return simple if float(simple) == float(value) else Fraction(str(float(value)))
 
 
 def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
-    """Return `value` if it is one of the options, else list them."""
+    """Return `value` if it is one of the options; else raise and list them."""
     if not isinstance(value, str) or value not in options:
         rule = "one of " + ", ".join(repr(option) for option in options)
         remedy = near(value, options)
@@ -102,7 +102,7 @@ def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
 
 
 def near(value: Any, options: Sequence[str]) -> str:
-    """Ask whether a misspelt value is the option most like it; "" if none is.
+    """Suggest the option most similar to a misspelt value; "" if none is similar.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def near(value: Any, options: Sequence[str]) -> str:
 
 
 def threshold(caller: str, value: Any) -> float:
-    """Return a threshold as a float; infinities are fine (accept all, reject all)."""
+    """Return a threshold as a float; ±inf is allowed (accept all, reject all)."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     if not is_real or np.isnan(float(value)):
         msg = must(
@@ -148,8 +148,8 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
     if array.min() < lowest:
         rule = f">= {lowest}"
         remedy = (
-            "The only negative label is -1 (unknown); say where unknowns come from "
-            "in groups"
+            "The only negative label is -1 (unknown); use groups for the origin of "
+            "unknowns"
             if lowest == UNKNOWN
             else "It is the argmax of the logits; rejection is decided by a threshold"
         )
@@ -159,7 +159,7 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
 
 
 def vector(caller: str, name: str, array: NDArray[Any]) -> None:
-    """Refuse anything but a vector with at least one entry."""
+    """Raise unless the array is a vector with at least one entry."""
     if array.ndim != 1:
         got = f"shape {array.shape}"
         raise ValueError(must("one-dimensional", caller=caller, name=name, got=got))
@@ -193,7 +193,7 @@ def rows(caller: str, values: Any, n: int) -> Any:
 
 
 def same_length(caller: str, lengths: dict[str, int]) -> int:
-    """Return the common length, or list who has which."""
+    """Return the common length; else raise and list the lengths."""
     if len(set(lengths.values())) != 1:
         names, sizes = " and ".join(lengths), ", ".join(map(str, lengths.values()))
         msg = f"{caller}: {names} must have the same length, got {sizes}"
@@ -214,7 +214,7 @@ def names(caller: str, name: str, values: Any) -> NDArray[Any]:
 
 
 def owned(array: NDArray[Any], given: Any) -> NDArray[Any]:
-    """Return `array`, made from what a caller gave, so that nobody can change it.
+    """Return a version of `array` that the caller can no longer change.
 
     Memory that the caller could still write to is copied; read-only arrays of
     read-only memory are not. A memory map stays a view of its file.
@@ -239,13 +239,13 @@ def owned(array: NDArray[Any], given: Any) -> NDArray[Any]:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """Make a new array, which nobody else has, read-only."""
+    """Make a new array read-only; no other reference to it may exist."""
     array.flags.writeable = False
     return array
 
 
 def restore(value: object, state: Mapping[str, Any]) -> None:
-    """Give an unpickled or copied value its fields back, arrays read-only."""
+    """Set the fields of an unpickled or copied value, with read-only arrays."""
     for name, field in state.items():
         is_array = isinstance(field, np.ndarray)
         object.__setattr__(value, name, frozen(field) if is_array else field)
@@ -260,7 +260,7 @@ def _is_mapped(array: Any) -> bool:
 
 
 def _is_writeable(array: Any) -> bool:
-    """Tell whether the memory can be written to through this array or a base of it."""
+    """Whether the memory can be written to through this array or a base of it."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return True
@@ -269,26 +269,27 @@ def _is_writeable(array: Any) -> bool:
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view that cannot be written through; the caller's own stays as it is."""
+    """Return a read-only view; the caller's own array stays writeable."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def both_sides(caller: str, n_known: int, n_unknown: int) -> None:
-    """Refuse data without knowns or without unknowns: the metric is undefined."""
+    """Raise if there are no known or no unknown samples: the metric is undefined."""
     for side, n in (("known", n_known), ("unknown", n_unknown)):
         if n == 0:
             msg = (
                 f"{caller}: undefined without {side} samples, got {n_known} known and "
                 f"{n_unknown} unknown (label {UNKNOWN}). Add {side} samples, or use a "
-                f"metric of the {'unknown' if side == 'known' else 'known'} side alone"
+                f"metric that needs only {'unknown' if side == 'known' else 'known'} "
+                "samples"
             )
             raise UndefinedMetricError(msg)
 
 
 def some_known(caller: str, n_known: int) -> None:
-    """Refuse data without knowns."""
+    """Raise if there are no known samples."""
     if n_known == 0:
         msg = f"{caller}: undefined without known samples, got 0 known"
         raise UndefinedMetricError(msg)

@@ -20,7 +20,7 @@ from openset._types import ArtefactError, MissingExtraError
 
 
 def optional(caller: str, module: str, *, name: str) -> ModuleType:
-    """Import an optional dependency, or say which extra brings it."""
+    """Import an optional dependency; if it is missing, name the extra to install."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -30,12 +30,12 @@ def optional(caller: str, module: str, *, name: str) -> ModuleType:
         raise MissingExtraError(msg) from error
 
 
-# What was compiled for another version of its neighbour fails to import in many ways.
+# A package compiled for another version of a dependency can fail in many ways.
 BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError)
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return the kind of an error and the first line of what it says.
+    r"""Return the type of an error and the first line of its message.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def importing(caller: str, name: str) -> Iterator[None]:
-    """Guard the imports of a module that is there for one extra: say which it is."""
+    """Guard the imports of a module that needs an extra: errors name the extra."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -61,10 +61,10 @@ def importing(caller: str, name: str) -> Iterator[None]:
 
 @contextmanager
 def fitting(caller: str, package: str, *, remedy: str = "") -> Iterator[None]:
-    """Guard the import of a package that imports torchvision: say if that does not fit.
+    """Guard an import that needs torchvision: explain if it does not fit torch.
 
-    It is compiled for one version of torch, and for a GPU or for none; beside another
-    torch its import fails. `remedy` says what else can be done.
+    torchvision is compiled for one version of torch, with or without GPU support; with
+    another torch its import fails. `remedy` is added to the advice.
     """
     try:
         yield
@@ -72,7 +72,7 @@ def fitting(caller: str, package: str, *, remedy: str = "") -> Iterator[None]:
         raise
     except BROKEN_IMPORT as error:
         version = sys.modules["torch"].__version__
-        # A build for a GPU does not fit a torch without one: both from one place.
+        # Both must come from the same index: a GPU build does not fit a CPU build.
         _, _, build = version.partition("+")
         place = f" --index-url https://download.pytorch.org/whl/{build}"
         msg = (
@@ -86,11 +86,11 @@ def fitting(caller: str, package: str, *, remedy: str = "") -> Iterator[None]:
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Name the file in an error that does not: a full disk speaks of no path."""
+    """Add the file name to errors that lack it, such as that of a full disk."""
     try:
         yield
     except OSError as error:
-        if type(error) is OSError and error.errno is None:  # NumPy: so much written
+        if type(error) is OSError and error.errno is None:  # NumPy: short write
             msg = f"{path}: could not be written, is the disk full? ({error})"
             raise OSError(msg) from error
         if error.errno is not None and error.filename is None:
@@ -100,7 +100,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary file beside `path` that takes its name when all went well."""
+    """Yield a temporary file that is renamed to `path` on success."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
@@ -108,7 +108,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         with _writing(path):
             yield temporary
-        # mkstemp files are private; give the result the rights a plain open() would.
+        # mkstemp files are private; set the permissions that open() would set.
         umask = os.umask(0)
         os.umask(umask)
         temporary.chmod(0o666 & ~umask)
@@ -118,16 +118,16 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
-    """Let `writer` fill a binary file that appears under `path` only when complete."""
+    """Write a binary file with `writer`; it appears at `path` only when complete."""
     with replacing(path) as temporary, temporary.open("wb") as stream:
         writer(stream)
 
 
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
-    """Give a temporary folder that takes the name `path` when all went well.
+    """Yield a temporary folder that is renamed to `path` on success.
 
-    An old folder there survives until the new one is complete.
+    An existing folder is kept until the new one is complete.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
@@ -140,7 +140,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
 
 
 def rename_folder(folder: Path, path: Path) -> None:
-    """Give a complete folder the name `path`; what bore it before is removed."""
+    """Rename a complete folder to `path`; an existing one is removed."""
     folder.chmod(0o755)  # mkdtemp folders are private
     if not path.exists():
         folder.rename(path)
@@ -152,7 +152,7 @@ def rename_folder(folder: Path, path: Path) -> None:
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays; object arrays (which would be pickled) are refused."""
+    """Write named arrays; object arrays, which would be pickled, raise an error."""
     for name, array in arrays.items():
         if array.dtype.hasobject:
             msg = f"{path}: {name} must be numbers or strings, got dtype {array.dtype}"
@@ -165,7 +165,7 @@ def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:
     if not path.exists():
         msg = f"{caller}: no such file: {path}"
         raise FileNotFoundError(msg)
-    # np.load takes anything that is no zip file for a pickle: look first.
+    # np.load takes any file that is not a zip for a pickle: check first.
     if not zipfile.is_zipfile(path):
         msg = f"{caller}: {path} {_why_no_archive(path)}"
         raise ArtefactError(msg)
@@ -198,7 +198,7 @@ def _why_no_archive(path: Path) -> str:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Name the file in what is wrong with its content."""
+    """Add the file name to errors about its content."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -214,7 +214,7 @@ def pick(
     required: tuple[str, ...],
     optional: tuple[str, ...],
 ) -> dict[str, NDArray[Any]]:
-    """Keep the names we know, and say which of the required ones are missing."""
+    """Keep the known names; raise if required ones are missing."""
     missing = [name for name in required if name not in arrays]
     if missing:
         msg = (
@@ -225,7 +225,7 @@ def pick(
     return {name: arrays[name] for name in (*required, *optional) if name in arrays}
 
 
-# What file systems without locks answer: some network folders.
+# Error codes of file systems without locks, such as some network folders.
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
 
 
@@ -233,15 +233,15 @@ _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
 def locked(path: Path, *, busy: str = "") -> Iterator[bool]:
     """Hold the lock file `path`; only one process or thread can at a time.
 
-    Waits for whoever holds the lock, or raises BlockingIOError with the message `busy`
-    if that is given. The operating system releases the lock when its holder ends,
-    however it ends; the file stays. Yields False, without a lock, where the file system
-    has none.
+    Waits until the lock is free; with a message `busy`, raises BlockingIOError instead.
+    The operating system releases the lock when the process ends, even if it is killed;
+    the file stays. Yields False, without a lock, if the file system has no locks.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415  # not for `import openset`
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The soft lock that filelock falls back on would outlive a killed process.
+    # The soft lock that filelock falls back to would not be released by a killed
+    # process.
     lock = FileLock(path, fallback_to_soft=False)
     is_held = True
     try:

@@ -1,4 +1,4 @@
-"""Names users type and what they stand for: built in, registered, or installed.
+"""Look up names given by users: built in, registered, or installed.
 
 Something from outside the package can be named in three ways, wherever a name is taken:
 
@@ -33,7 +33,7 @@ _is_reading_a_file = ContextVar("_is_reading_a_file", default=False)
 
 @contextmanager
 def reading_a_file() -> Iterator[None]:
-    """Refuse ``package.module:Name`` meanwhile: names come from a file."""
+    """Forbid ``package.module:Name`` in this context: names come from a file."""
     token = _is_reading_a_file.set(True)
     try:
         yield
@@ -42,16 +42,16 @@ def reading_a_file() -> Iterator[None]:
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """What can be named: a mapping from names to values, in order of registration.
+    """A mapping from names to values, in order of registration.
 
     Parameters
     ----------
     group
         The entry-point group through which installed packages offer more.
     what
-        What a value is, for messages: "a detector".
+        What a value is, for error messages: "a detector".
     accept
-        Turns what an import or an entry point gave into a value, or raises TypeError.
+        Converts an imported object to a value, or raises TypeError.
     """
 
     def __init__(
@@ -66,11 +66,12 @@ class Registry(Mapping[str, T], Generic[T]):
     def register(self, name: str, value: T, *, listed: bool = True) -> None:
         """Make `value` known under `name` in this process.
 
-        The same thing may be registered again (a module that is reloaded), and what
-        was tried in a notebook may move to a module; any other value under a name that
-        is taken is refused. What is not `listed` is found, but not among the names.
+        The same object may be registered again (if a module is reloaded), and an object
+        first defined in a notebook may move to a module; any other value under a used
+        name raises an error. A value that is not `listed` can be found by name, but is
+        not among `names`.
         """
-        # A dot stands in numbers only: ccr_at_fpr_0.1.
+        # Dots are allowed for numbers: ccr_at_fpr_0.1.
         is_plain = isinstance(name, str) and name.translate(_SIGNS).isalnum()
         if not is_plain or name != name.lower():
             msg = _check.must(
@@ -120,7 +121,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._values or name in self._entry_points()
 
     def find(self, name: Any, *, caller: str, argument: str = "name") -> T:
-        """Return what a name, or ``package.module:Name``, stands for."""
+        """Return the value of a name, or of ``package.module:Name``."""
         if isinstance(name, str) and ":" in name:
             if _is_reading_a_file.get():
                 msg = f"{caller}: a file must not decide what is imported, got {name!r}"
@@ -143,7 +144,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def trusted(
         self, name: str, written: str | None, *, caller: str, plugins: Sequence[str]
     ) -> T:
-        """Return what a file names; the file does not decide what is imported.
+        """Return a value named in a file, without importing code because of the file.
 
         Only what is built in, registered, offered by an installed entry point or named
         in `plugins` is taken. `written` is the ``module:Name`` the file was made with.
@@ -167,7 +168,7 @@ class Registry(Mapping[str, T], Generic[T]):
         raise ArtefactError(msg)
 
     def _entry_points(self) -> dict[str, EntryPoint]:
-        if self._offered is None:  # a walk through all installed packages: once
+        if self._offered is None:  # reads all installed packages: done once
             self._offered = {one.name: one for one in entry_points(group=self.group)}
         return self._offered
 
@@ -220,18 +221,18 @@ def reference(value: Any) -> str:
     >>> reference(Registry)
     'openset._plugins:Registry'
     """
-    named = getattr(value, "function", value)  # a metric is known by its function
+    named = getattr(value, "function", value)  # a metric is identified by its function
     named = named if hasattr(named, "__qualname__") else type(named)
     return f"{named.__module__}:{named.__qualname__}"
 
 
 def is_built_in(value: Any) -> bool:
-    """Say whether something comes with openset."""
+    """Whether something is part of openset."""
     return reference(value).startswith("openset.")
 
 
 def distribution(value: Any) -> str | None:
-    """Return name and version of the installed package a value comes from, if any."""
+    """Return name and version of the installed package that has a value, if any."""
     top, _, _ = reference(value).partition(":")[0].partition(".")
     # An editable install lists no modules: try the name itself.
     owner = packages_distributions().get(top, [top])[0]
@@ -242,7 +243,7 @@ def distribution(value: Any) -> str | None:
 
 
 def need_importable(value: Any, *, caller: str) -> str:
-    """Return ``module:Name``; refuse what another process could not import."""
+    """Return ``module:Name``; raise if another process could not import it."""
     text = reference(value)
     module, _, name = text.partition(":")
     why = ""
@@ -269,7 +270,7 @@ def need_importable(value: Any, *, caller: str) -> str:
 
 @contextmanager
 def searching(*folders: str | Path) -> Iterator[None]:
-    """Also find modules in these folders, after all others, for the time being."""
+    """Temporarily search these folders for modules too, after all others."""
     more = [str(folder) for folder in folders if str(folder) not in sys.path]
     sys.path.extend(more)
     try:
@@ -281,7 +282,7 @@ def searching(*folders: str | Path) -> Iterator[None]:
 
 
 def subclass_of(kind: type[Any], what: str) -> Callable[[str, Any], Any]:
-    """Return the check that something is a subclass of `kind`."""
+    """Return a function that checks that an object is a subclass of `kind`."""
 
     def accept(caller: str, value: Any) -> Any:
         if not (isinstance(value, type) and issubclass(value, kind)):
@@ -299,7 +300,7 @@ def subclass_of(kind: type[Any], what: str) -> Callable[[str, Any], Any]:
 
 
 def origins(values: Iterable[tuple[str, Any]], *, caller: str) -> list[dict[str, Any]]:
-    """Describe where named values come from, for a file; refuse unloadable ones."""
+    """Describe the origin of named values, for a file; raise if one is unloadable."""
     return [
         {
             "name": name,

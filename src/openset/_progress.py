@@ -1,4 +1,4 @@
-"""A bar for work that takes a while."""
+"""A progress bar for long work."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -12,11 +12,11 @@ T = TypeVar("T")
 def bar(
     items: Iterable[T], title: str, *, total: int | None = None, show: bool = True
 ) -> Iterator[T]:
-    """Go through items, and show how far it is, if there is a terminal to show it on.
+    """Iterate over items with a progress bar, if standard error is a terminal.
 
-    It is gone when all is done. Standard output belongs to results.
+    The bar disappears at the end. Standard output is used for results only.
     """
-    if not show:  # as serving does, thousands of times a second: no console is made
+    if not show:  # serving calls this for every request: make no console
         yield from items
         return
     console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""Names every module shares: the array type, the unknown label, the errors."""
+"""Names used by every module: the array type, the unknown label, the errors."""
 
 from typing import Any, Final, TypeAlias
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from openset._types import Array
 
-__all__ = [  # what we hand on; our own names need no list
+__all__ = [  # re-exported names
     "array_namespace",
     "device",
     "is_array_api_obj",
@@ -25,21 +25,21 @@ __all__ = [  # what we hand on; our own names need no list
     "to_device",
 ]
 
-# Temporaries of this size stay in a core's cache and in the allocator's hands; larger
-# ones are handed back to the system and paged in anew, at several times the cost of
-# the arithmetic.
+# Temporaries of this size stay in a core's cache and are reused by the allocator;
+# larger ones are returned to the system and paged in again, which costs several times
+# as much as the arithmetic.
 _CACHE_BYTES = 512 << 10
-# Rows up to this length NumPy sorts in registers, at a fourth of the cost per number.
+# NumPy sorts rows up to this length in registers, at a fourth of the cost per number.
 _SHORT_ROW_BYTES = 2048
 
 
 def to_numpy(array: Array) -> NDArray[Any]:
-    """Bring an array to NumPy, from whatever library and device it lives on."""
+    """Convert an array of any library and device to NumPy."""
     if is_numpy_array(array):
         return np.asarray(array)
     if is_torch_array(array):
         array = array.detach().cpu()
-        # NumPy has no bfloat16; float32 holds all of its values.
+        # NumPy has no bfloat16; float32 represents all of its values.
         return (array.float() if "bfloat16" in str(array.dtype) else array).numpy()
     return np.from_dlpack(array) if is_array_api_obj(array) else np.asarray(array)
 
@@ -53,19 +53,19 @@ def as_float(array: Array) -> Array:
 
 
 def same_place(a: Array, b: Array) -> bool:
-    """Tell whether two arrays can be computed with together."""
+    """Whether two arrays have the same library and device."""
     return array_namespace(a) is array_namespace(b) and device(a) == device(b)
 
 
 def runs(n: int, size: int) -> Iterator[slice]:
-    """Cut ``0..n`` into slices of `size`, none of them out of bounds."""
+    """Split ``0..n`` into slices of at most `size`."""
     for start in range(0, n, size):
         yield slice(start, min(start + size, n))
 
 
 def row_bytes(array: Array) -> int:
     """Return the bytes of one row."""
-    # The standard's dtypes need not tell their size.
+    # Dtypes of the standard need not have a size attribute.
     size = getattr(array.dtype, "itemsize", 8)
     return int(size * (array.shape[1] if array.ndim > 1 else 1))
 
@@ -73,7 +73,7 @@ def row_bytes(array: Array) -> int:
 def by_rows(
     function: Callable[..., Array], *arrays: Array, size: int = _CACHE_BYTES
 ) -> Array:
-    """Apply a function of rows to runs of rows whose temporaries stay in the cache."""
+    """Apply a function to blocks of rows, so that temporaries stay in the cache."""
     n = arrays[0].shape[0]
     step = max(1, size // sum(map(row_bytes, arrays)))
     if n <= step or not is_on_cpu(arrays[0]):
@@ -108,7 +108,7 @@ def _logsumexp(logits: Array) -> Array:
 
 
 def exp_own(own: Array) -> Array:
-    """Exponentiate an array of our own making, in place where the library can."""
+    """Exponentiate a temporary array, in place if the library can."""
     return (
         np.exp(own, out=own) if is_numpy_array(own) else array_namespace(own).exp(own)
     )
@@ -154,7 +154,7 @@ def _top_of_numpy(rows: NDArray[Any], k: int) -> NDArray[Any]:
     if width <= short:
         return np.sort(rows, axis=1)[:, width - k :]
     n_pieces = -(-width // short)
-    if 2 * n_pieces * k > width:  # the best of each piece would be most of the row
+    if 2 * n_pieces * k > width:  # the row is too short to be split
         return np.partition(rows, width - k, axis=1)[:, width - k :]
     pieces = runs(width, -(-width // n_pieces))
     best = [np.sort(rows[:, piece], axis=1)[:, -k:] for piece in pieces]
@@ -163,16 +163,17 @@ def _top_of_numpy(rows: NDArray[Any], k: int) -> NDArray[Any]:
 
 def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     """Return the row sums of ``exp(logits - top)`` without column `left_out`."""
-    # inf - inf, in the top entry, is replaced; elsewhere it stays NaN and is reported.
+    # inf - inf, in the top entry, is replaced; elsewhere NaN stays and is reported
+    # later.
     with np.errstate(invalid="ignore"):
         terms = put(exp_own(logits - top[:, None]), left_out, 0.0)
     return array_namespace(logits).sum(terms, axis=1)
 
 
 def put(rows: Array, columns: Array, value: float) -> Array:
-    """Set ``rows[i, columns[i]]`` to `value`, in place where the library can.
+    """Set ``rows[i, columns[i]]`` to `value`, in place if the library can.
 
-    `rows` must be an array of our own making, never a caller's.
+    `rows` must be a temporary array, never a caller's.
     """
     if is_numpy_array(rows):
         rows[np.arange(rows.shape[0]), columns] = value
@@ -187,16 +188,16 @@ def put(rows: Array, columns: Array, value: float) -> Array:
 def moved(values: NDArray[Any], like: Array) -> Array:
     """Make an array from NumPy values in the library and device of `like`."""
     xp = array_namespace(like)
-    # torch shares memory with NumPy, and warns if it must not write there.
+    # torch would share memory with NumPy, and warns if that is read-only.
     return xp.asarray(np.require(values, requirements="W"), device=device(like))
 
 
 def is_on_cpu(array: Array) -> bool:
-    """Tell whether an array lies in the memory of the CPU."""
+    """Whether an array is in CPU memory."""
     return "cpu" in str(device(array)).lower()
 
 
 def describe(array: Array) -> str:
-    """Name the library and device of an array, for people."""
+    """Describe the library and device of an array, for messages."""
     library = array_namespace(array).__name__.rpartition(".")[2]
     return library if is_on_cpu(array) else f"{library} on {device(array)}"

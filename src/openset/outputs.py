@@ -1,4 +1,4 @@
-"""`Outputs`: what a network said about one split, in the caller's array library."""
+"""`Outputs`: the outputs of a network on one split, in the caller's array library."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -20,25 +20,25 @@ _ARRAYS = (*_PER_SAMPLE, "weight", "bias")
 class Outputs:
     """Logits, features and labels of one split, as a network produced them.
 
-    Arrays keep their library (NumPy, torch, ...) and device. Labels and groups, which
-    only steer the computation, are NumPy. NumPy arrays that could still be written to
-    are copied, so that outputs never change. Memory maps, and tensors of other
-    libraries, stay views: leave the file and the tensor alone. Memory maps are not read
-    here; NaN in them is found when they are scored.
+    Arrays keep their library (NumPy, torch, ...) and device; labels and groups are
+    NumPy arrays. Writeable NumPy arrays are copied, so that outputs never change.
+    Memory maps and tensors of other libraries are not copied: do not change the file or
+    the tensor. Memory maps are not read here; NaN in them is reported when they are
+    scored.
 
     Parameters
     ----------
     logits
-        Shape (n, C). May be left out if `features` are given.
+        Shape (n, C). May be omitted if `features` are given.
     features
         Input of the last linear layer, shape (n, d).
     labels
-        ``0..C-1``, or -1 for samples of no known class. Left out: unlabelled data,
-        good for predicting but not for evaluation.
+        ``0..C-1``, or -1 for samples of no known class. If omitted, the data are
+        unlabelled: they can be predicted, but not evaluated.
     groups
         Where a sample comes from: strings or integers, shape (n,).
     ids
-        What a sample is called, a file or a key: strings or integers, shape (n,).
+        Identifier of each sample, such as a file name: strings or integers, shape (n,).
     classes
         Names of the C known classes.
     weight, bias
@@ -180,7 +180,7 @@ class Outputs:
 
     @property
     def n_classes(self) -> int | None:
-        """Number of known classes, where logits, head or class names tell it."""
+        """Number of known classes; None without logits, head and class names."""
         if self.logits is not None:
             return int(self.logits.shape[1])
         if self.weight is not None:
@@ -215,8 +215,8 @@ class Outputs:
         return xp.take(array, xp.asarray(index, device=_xp.device(array)), axis=0)
 
     def _with(self, **changes: Any) -> Self:
-        # Rows of checked arrays are checked: a second look would cost a second pass.
-        # The changes are new arrays, which nobody else has.
+        # The rows come from checked arrays, so they are not checked again. The changes
+        # are new arrays, which no caller can modify.
         other = object.__new__(type(self))
         for name in (*_ARRAYS, "classes"):
             value = changes.get(name, getattr(self, name))
@@ -227,7 +227,7 @@ class Outputs:
 
     @classmethod
     def concat(cls, parts: "list[Outputs]") -> Self:
-        """Put several splits of one network one below the other."""
+        """Concatenate several splits of one network."""
         parts = list(parts)
         if not parts:
             msg = "Outputs.concat: parts must be a non-empty list, got []"
@@ -243,7 +243,7 @@ class Outputs:
             missing = sum(array is None for array in arrays)
             if missing == len(arrays):
                 continue
-            if missing and name == "ids":  # nothing is computed from them
+            if missing and name == "ids":  # not used in computations
                 columns[name] = None
                 continue
             if missing:
@@ -260,7 +260,7 @@ class Outputs:
         return parts[0]._with(**columns)  # type: ignore[return-value]
 
     def batches(self, size: int) -> "Iterator[Outputs]":
-        """Cut into runs of at most `size` samples, as views."""
+        """Split into batches of at most `size` samples, as views."""
         _check.positive_int("Outputs.batches", "size", size)
         for start in range(0, len(self), size):
             yield self.take(slice(start, min(start + size, len(self))))
@@ -272,7 +272,7 @@ class Outputs:
         return self._moved(lambda array: _xp.to_device(array, place))
 
     def like(self, other: "Outputs") -> Self:
-        """Move the arrays to the library and device of another's.
+        """Move the arrays to the library and device of other outputs or of an array.
 
         Examples
         --------
@@ -293,9 +293,9 @@ class Outputs:
         return {name: _xp.to_numpy(array) for name, array in arrays.items()}
 
     def save(self, path: str | Path) -> Path:
-        """Write one ``.npz``, or, for any other name, a folder of ``.npy`` files.
+        """Write a ``.npz`` file; for a name without ending, a folder of ``.npy`` files.
 
-        The folder is what :meth:`load` maps into memory instead of reading.
+        :meth:`load` memory-maps such a folder instead of reading it.
         """
         path = Path(path)
         arrays = self._numpy()
@@ -320,7 +320,7 @@ class Outputs:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a ``.npz``, or map a folder of ``.npy`` files into memory."""
+        """Read a ``.npz`` file, or memory-map a folder of ``.npy`` files."""
         path = Path(path)
         if not path.exists():
             msg = f"Outputs.load: no such file or folder: {path}"
@@ -375,7 +375,7 @@ def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> Non
 
 
 def _of_one_network(name: str, found: list[Any]) -> Any:
-    """Return what the parts that have it agree on."""
+    """Return the value that all parts which have one share."""
     given = [one for one in found if one is not None and len(one)]
     for other in given[1:]:
         if not np.array_equal(_xp.to_numpy(given[0]), _xp.to_numpy(other)):
@@ -413,14 +413,14 @@ def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
 
 
 def _is_real(array: Array) -> bool:
-    if isinstance(array, np.ndarray):  # its other kinds have no place in the standard
+    if isinstance(array, np.ndarray):  # others are not in the array API
         return array.dtype.kind in "fiu"
     kinds = ("real floating", "integral")
     return bool(_xp.array_namespace(array).isdtype(array.dtype, kinds))
 
 
 def _real(name: str, values: Any, *, ndim: int) -> Array | None:
-    """Check one array at the door: dimension, kind, and (if in memory) NaN."""
+    """Check dimension, dtype and, if the array is in memory, that it has no NaN."""
     if values is None:
         return None
     array = values if _xp.is_array_api_obj(values) else np.asarray(values)
@@ -433,9 +433,9 @@ def _real(name: str, values: Any, *, ndim: int) -> Array | None:
         raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
     array = _xp.as_float(array)
     if isinstance(array, np.memmap):
-        return array  # read batch by batch, and checked there
+        return array  # read and checked batch by batch
     xp = _xp.array_namespace(array)
-    if bool(xp.isnan(xp.min(array))):  # min hands NaN on: one pass, no mask
+    if bool(xp.isnan(xp.min(array))):  # min propagates NaN: one pass, no mask
         rows = _xp.to_numpy(xp.any(xp.isnan(array), axis=-1))
         bad = np.flatnonzero(np.atleast_1d(rows))
         msg = _check.must(

@@ -17,10 +17,10 @@ from openset._types import ArtefactError
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One number: what was measured, of whom, on which data, from how many samples.
+    """One measured number: metric, model, detector, protocol and number of samples.
 
-    `repeat` counts the draws of a protocol's classes, `seed` the trainings of a network
-    on one of them; `method` is the training method, where there is one.
+    `repeat` numbers the random draws of a protocol's classes, `seed` the training runs
+    on one draw; `method` is the training method, if there is one.
     """
 
     protocol: str = ""
@@ -34,7 +34,7 @@ class Result:
     n: int = 0
 
     def __post_init__(self) -> None:
-        # A plain float, so that files and tables hold every digit of it.
+        # A plain float, so that files and tables keep its full precision.
         object.__setattr__(self, "value", _check.number("Result", "value", self.value))
 
 
@@ -86,7 +86,7 @@ class Results:
         return Results((*self._rows, *other._rows))
 
     def where(self, **wanted: Any) -> Self:
-        """Keep the rows whose columns have these values."""
+        """Return the rows whose columns have these values."""
         for name in wanted:
             _check.one_of("Results.where", "column", name, _COLUMNS)
         keep = [
@@ -102,10 +102,10 @@ class Results:
         return np.array([getattr(row, name) for row in self._rows])
 
     def paired(self, by: str = "detector") -> dict[str, NDArray[np.float64]]:
-        """Return values per method, lined up so that place i is the same run for all.
+        """Return values per method, where index i is the same run for all methods.
 
-        A run is what all other columns but `by`, value and n say: protocol, repeat,
-        model, method, seed, metric. Every method must have every run, once.
+        A run is identified by all columns except `by`, value and n: protocol, repeat,
+        model, method, seed, metric. Every method must have every run exactly once.
         """
         _check.one_of("Results.paired", "by", by, ["detector", "model", "method"])
         keys = [name for name in _COLUMNS if name not in {by, "value", "n"}]
@@ -142,7 +142,7 @@ class Results:
         seed: int = 0,
         n: int = 0,
     ) -> Self:
-        """Make one row per metric of an evaluation (any mapping name to number)."""
+        """Make one row per metric of an evaluation, or of a mapping name to number."""
         return cls(
             Result(
                 protocol=protocol,
@@ -163,7 +163,7 @@ class Results:
         return pd.DataFrame(rows, columns=list(_COLUMNS))
 
     def save(self, path: str | Path) -> Path:
-        """Write a ``.csv``; floats survive bit for bit."""
+        """Write a ``.csv`` file; floats keep their exact value."""
         path = Path(path)
         _check.one_of(
             "Results.save", f"the ending of {path.name}", path.suffix, [".csv"]
@@ -182,7 +182,8 @@ class Results:
         if not path.is_file():
             msg = f"Results.load: no such file: {path}"
             raise FileNotFoundError(msg)
-        # Spreadsheets begin UTF-8 with a mark; "-sig" reads files with and without it.
+        # Spreadsheets put a byte-order mark first; "-sig" reads files with and without
+        # it.
         with path.open(newline="", encoding="utf-8-sig") as stream:
             try:
                 rows = [

@@ -7,8 +7,8 @@
     calibration/<id>.npz  the `Scores` its threshold was chosen on, if there is one
     failed/<id>.json      why a cell failed; gone once it succeeds
 
-A cell's id is a hash of its key, so that no name of a study, class or data set ever
-becomes a file name.
+A cell's id is a hash of its key, so that names of studies, classes and data sets need
+not be valid file names.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ from openset.results import Result, Results
 from openset.scores import Scores
 
 _KIND, _SCHEMA = "openset.Cell", 1
-_NAMES = ("protocol", "model", "method", "detector")  # texts every key has
-_NUMBERS = ("repeat", "seed")  # integers it may have; else 0
+_NAMES = ("protocol", "model", "method", "detector")  # text entries that every key has
+_NUMBERS = ("repeat", "seed")  # optional integer entries; 0 if missing
 
 
 def identity(key: Mapping[str, Any]) -> str:
@@ -36,33 +36,33 @@ def identity(key: Mapping[str, Any]) -> str:
     >>> identity({"protocol": "../../etc", "seed": 0})
     'eba78ec59737a013'
     """
-    # Sorted keys, no spaces, ASCII only: one spelling of one content.
+    # Sorted keys, no spaces, ASCII only: equal keys give equal text.
     text = json.dumps(key, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cell:
-    """One finished cell of a study: a detector on a network on a problem.
+    """One finished cell of a study: one detector, network and protocol.
 
     Parameters
     ----------
     key
         What was run: protocol, repeat, model, method (of training), detector, seed, and
-        whatever else tells it from other cells. Plain JSON values.
+        anything else that distinguishes it from other cells. Plain JSON values.
     rows
         Records with metric, value, low, high (None without an interval) and n.
     threshold
-        The threshold, where one was chosen (`Threshold.to_dict`).
+        The threshold (`Threshold.to_dict`), if one was chosen.
     operation
-        What it reached on the test set: oosa, oracle, alpha, ...
+        Results of the threshold on the test set: oosa, oracle, alpha, ...
     classes
         Names of the known classes.
     curve
-        One record per epoch, where training recorded open-set metrics.
+        One record per epoch, if training recorded open-set metrics.
     provenance
-        Version, commit, seed, protocol hash, machine, time. All the rest is equal
-        whenever the same cell is run again; this is not.
+        Version, commit, seed, protocol hash, machine, time. This is the only part that
+        changes if the same cell is run again.
 
     Examples
     --------
@@ -100,7 +100,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Hash of the key; names the files."""
+        """Hash of the key, used as file name."""
         return identity(self.key)
 
     def results(self) -> Results:
@@ -108,7 +108,7 @@ class Cell:
         return Results(_rows(self.key, self.rows))
 
     def to_json(self, *, provenance: bool = True) -> str:
-        """Return the cell as JSON; equal cells differ in their provenance only."""
+        """Return the cell as JSON; runs of one cell differ only in the provenance."""
         document = {
             "kind": _KIND,
             "schema": _SCHEMA,
@@ -133,7 +133,8 @@ class Cell:
     ) -> Path:
         """Write the cell into a run folder, after the scores it comes from.
 
-        ``cells/<id>.json`` appears last and complete: where it is, the cell is done.
+        ``cells/<id>.json`` is written last and atomically: if it exists, the cell is
+        finished.
         """
         folder = Path(folder)
         for name, found in (("scores", scores), ("calibration", calibration)):
@@ -198,7 +199,7 @@ def read_cells(folder: str | Path) -> list[Cell]:
 
 
 def read_scores(path: str | Path) -> Scores:
-    """Read scores of a folder; of a damaged file, say how a run writes it again."""
+    """Read scores; the error for a damaged file says how to recompute it."""
     path = Path(path)
     try:
         return Scores.load(path)
@@ -206,7 +207,7 @@ def read_scores(path: str | Path) -> Scores:
         cell = path.parent.parent / "cells" / f"{path.stem}.json"
         if not cell.exists():
             raise
-        msg = f"{error}. For that, delete {cell} and run the study again"
+        msg = f"{error}. To recompute it, delete {cell} and run the study again"
         raise ArtefactError(msg) from error
 
 

@@ -1,4 +1,4 @@
-"""`Scores`: one knownness per sample, with the class it was given and the true one."""
+"""`Scores`: knownness, predicted class and true class of each sample."""
 
 import csv
 import io
@@ -18,12 +18,12 @@ _OPTIONAL = ("groups", "n_classes")
 _SUFFIXES = (".npz", ".csv", ".parquet")
 
 EVERYONE = "all"
-"""The name of the unknowns' group where scores have no groups."""
+"""Name of the group of all unknowns, if scores have no groups."""
 
 
 @dataclass(frozen=True, eq=False)
 class UnknownGroups:
-    """Names of the groups; for each unknown sample, the index of its group's name."""
+    """Names of the groups, and the index of the group of each unknown sample."""
 
     names: tuple[str, ...]
     index: NDArray[np.intp]
@@ -31,25 +31,25 @@ class UnknownGroups:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Scores:
-    """What a detector said about a labelled set, in NumPy.
+    """Scores of a detector on a labelled set, as NumPy arrays.
 
     Higher `known` means more known; a sample is accepted iff ``known >= threshold``.
-    Scores never change: arrays that could still be written to are copied, read-only
-    ones and memory maps are not.
+    Scores never change: writeable arrays are copied; read-only arrays and memory maps
+    are not.
 
     Parameters
     ----------
     labels
         True classes ``0..C-1``, or -1 for a sample of no known class. Shape (n,).
     predicted
-        The closed-set answer: argmax of the original logits. Shape (n,).
+        Predicted class without rejection: argmax of the original logits. Shape (n,).
     known
-        Knownness, any real numbers; ±inf orders normally, NaN is refused. Shape (n,).
+        Knownness, any real numbers; ±inf is allowed, NaN is not. Shape (n,).
     groups
         Where a sample comes from (a data set, a patient, "near", "far"): strings or
         integers. Shape (n,).
     n_classes
-        Number of known classes. Left out, the classes that occur are the classes.
+        Number of known classes. If omitted, the classes are those that occur.
 
     Examples
     --------
@@ -122,8 +122,8 @@ class Scores:
 
     @cached_property
     def is_correct(self) -> NDArray[np.bool_]:
-        """Mask of known samples whose closed-set answer is right."""
-        # an unknown's -1 equals no prediction
+        """Mask of known samples that are classified correctly, without rejection."""
+        # the label -1 equals no prediction
         return _check.frozen(self.labels == self.predicted)
 
     @cached_property
@@ -138,7 +138,7 @@ class Scores:
 
     @cached_property
     def unknown_groups(self) -> "UnknownGroups":
-        """The groups of the unknown samples; one called "all" without groups."""
+        """The groups of the unknown samples; without groups, one called "all"."""
         if self.groups is None:
             index = np.zeros(self.n_unknown, dtype=np.intp)
             return UnknownGroups((EVERYONE,), _check.frozen(index))
@@ -147,14 +147,14 @@ class Scores:
 
     @cached_property
     def classes(self) -> NDArray[np.int64]:
-        """The known classes: ``0..n_classes-1``, or those that occur anywhere."""
+        """The known classes: ``0..n_classes-1``, or those that occur."""
         if self.n_classes is not None:
             return _check.frozen(np.arange(self.n_classes))
         size = int(max(self.labels.max(), self.predicted.max())) + 1
-        # A table of flags, not np.unique: no sort for what two passes can tell.
+        # A table of flags instead of np.unique, which would sort.
         if size <= 8 * len(self) + 1024:
             occurs = np.zeros(size + 1, dtype=bool)
-            occurs[self.labels] = True  # the unknown label -1 lands in the last place
+            occurs[self.labels] = True  # unknowns, labelled -1, set the last entry
             occurs[self.predicted] = True
             return _check.frozen(np.flatnonzero(occurs[:-1]))
         both = np.concatenate([self.labels[~self.is_unknown], self.predicted])
@@ -173,7 +173,7 @@ class Scores:
 
     @classmethod
     def concat(cls, parts: "list[Scores]") -> Self:
-        """Put several sets one below the other."""
+        """Concatenate several sets."""
         parts = list(parts)
         if not parts:
             msg = "Scores.concat: parts must be a non-empty list, got []"
@@ -204,10 +204,10 @@ class Scores:
         return columns
 
     def save(self, path: str | Path) -> Path:
-        """Write ``.npz``, ``.csv`` or ``.parquet`` (extra `tables`), by the ending.
+        """Write ``.npz``, ``.csv`` or ``.parquet`` (extra `tables`), by file ending.
 
-        Floats survive all three bit for bit. `n_classes` is kept by ``.npz`` and
-        ``.parquet``; a ``.csv`` holds columns only.
+        All three keep the exact value of floats. ``.npz`` and ``.parquet`` keep
+        `n_classes`; ``.csv`` has only columns.
         """
         path = Path(path)
         kind = _suffix("Scores.save", path)
@@ -292,13 +292,13 @@ def need_scores(caller: str, value: object) -> None:
 
 
 def need_both_sides(caller: str, scores: Scores) -> None:
-    """Refuse anything but scores of knowns and unknowns."""
+    """Raise unless these are scores with known and unknown samples."""
     need_scores(caller, scores)
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
 
 
 def need_known(caller: str, scores: Scores) -> None:
-    """Refuse anything but scores of knowns, with or without unknowns."""
+    """Raise unless these are scores with known samples."""
     need_scores(caller, scores)
     _check.some_known(caller, scores.n_known)
 
@@ -312,7 +312,7 @@ def _knownness(values: ArrayLike) -> NDArray[np.float64]:
         )
     _check.vector("Scores", "known", array)
     array = array.astype(np.float64, copy=False)
-    if np.isnan(array.min()):  # min hands NaN on: one pass, no mask
+    if np.isnan(array.min()):  # min propagates NaN: one pass, no mask
         bad = np.flatnonzero(np.isnan(array))
         msg = _check.must(
             "free of NaN",
@@ -330,7 +330,7 @@ def _suffix(caller: str, path: Path) -> str:
 
 
 def _class_count(path: Path, values: NDArray[Any]) -> int:
-    """Read the number of classes, be it a number or the same number in every row."""
+    """Read the number of classes: one number, or the same number in every row."""
     found = np.unique(values).tolist()
     try:
         (count,) = {int(value) for value in found if int(value) == float(value)}
@@ -350,7 +350,7 @@ def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
 
 
 def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
-    # Spreadsheets begin UTF-8 with a mark; "-sig" reads files with and without it.
+    # Spreadsheets put a byte-order mark first; "-sig" reads files with and without it.
     with path.open(newline="", encoding="utf-8-sig") as stream:
         reader = csv.reader(stream)
         try:
@@ -372,8 +372,8 @@ def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
         msg = (
-            f"Scores.load: {path} must name each column once, got {', '.join(twice)} "
-            "more often"
+            f"Scores.load: {path} must have each column once, got {', '.join(twice)} "
+            "several times"
         )
         raise ArtefactError(msg)
     columns_of = zip(*rows, strict=True) if rows else [()] * len(header)

@@ -11,7 +11,7 @@ from math import isinf, lgamma, log
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
-import scipy  # whose parts are imported when first used
+import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 
 from openset import _check
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 Against = Literal["knowns", "all"]
 
-# The exact Kolmogorov-Smirnov test counts paths, which takes up to half a second for
-# this many pairs. Beyond, the asymptotic p-value is right to three digits.
+# The exact Kolmogorov-Smirnov test takes up to half a second for this many pairs. For
+# more, the asymptotic p-value is accurate to three digits.
 _MOST_PAIRS = 10**8
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The result of one test on one window.
+class WindowTest:
+    """One test of one window, and its result.
 
     `reference` and `new` are the shares of rejected samples, or the medians of
     knownness. `distance` is the difference of the shares, or the largest difference
@@ -63,29 +63,29 @@ class Finding:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Both tests of one window: `n` samples, of which the first is number `start`."""
+    """Both tests of one window of `n` samples, the first of which has index `start`."""
 
     start: int
     n: int
-    unknown_rate: Finding
-    knownness: Finding
+    unknown_rate: WindowTest
+    knownness: WindowTest
     false_alarms: float
 
     @property
-    def findings(self) -> tuple[Finding, Finding]:
+    def tests(self) -> tuple[WindowTest, WindowTest]:
         """Both tests."""
         return (self.unknown_rate, self.knownness)
 
     @property
     def is_alarm(self) -> bool:
         """Whether either test gives an alarm."""
-        return any(finding.is_alarm for finding in self.findings)
+        return any(test.is_alarm for test in self.tests)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; ±inf become text."""
         document = {"alarm": self.is_alarm, **asdict(self)}
-        for finding in ("unknown_rate", "knownness"):
-            document[finding] = {n: _plain(v) for n, v in document[finding].items()}
+        for test in ("unknown_rate", "knownness"):
+            document[test] = {n: _plain(v) for n, v in document[test].items()}
         return document
 
 
@@ -101,7 +101,7 @@ class Watch:
 
     and likewise for :math:`J \le j`; p is twice the smaller. *Knownness*: the
     two-sample Kolmogorov-Smirnov distance :math:`\sup_t |F_m(t) - F_n(t)|` with its
-    exact law. Each gets half of `false_alarms` (Bonferroni).
+    exact distribution. Each gets half of `false_alarms` (Bonferroni).
 
     So a window drawn like the reference gives an alarm with probability at most
     `false_alarms`, for any distribution, ties included. This probability is over
@@ -200,7 +200,7 @@ class Watch:
         >>> Watch.of(rejector).check(new).is_alarm
         True
         """
-        if not hasattr(rejector, "reference"):  # a neighbour, not imported here
+        if not hasattr(rejector, "reference"):  # its module may not be imported
             rule, got = "a Rejector", type(rejector).__name__
             raise TypeError(
                 _check.must(rule, caller="Watch.of", name="rejector", got=got)
@@ -267,13 +267,13 @@ class Watch:
                 start += window
                 rest = _rows(rest, window, None) if len(rest) > window else None
 
-    def _rate(self, rejected: int, n: int) -> Finding:
+    def _rate(self, rejected: int, n: int) -> WindowTest:
         m, total = self._n, self._rejected + rejected
         law, size = scipy.stats.hypergeom, (m + n, total, n)
         tails = law.sf(rejected - 1, *size), law.cdf(rejected, *size)
         p_value = min(1.0, 2 * min(tails))
         reference, new = self._rejected / m, rejected / n
-        return Finding(
+        return WindowTest(
             name="unknown rate",
             reference=reference,
             new=new,
@@ -283,30 +283,31 @@ class Watch:
             method="Fisher, exact",
         )
 
-    def _distribution(self, known: NDArray[np.float64]) -> Finding:
+    def _distribution(self, known: NDArray[np.float64]) -> WindowTest:
         exact = self._known.size * known.size <= _MOST_PAIRS
         test = scipy.stats.ks_2samp(
             self._known, known, method="exact" if exact else "asymp"
         )
-        return Finding(
+        return WindowTest(
             name="knownness",
             reference=_median(self._known),
             new=_median(known),
-            # scipy's sign is that of F_reference - F_new: + if the new ones are larger
+            # scipy's sign is that of F_reference - F_new: positive if the new scores
+            # are larger
             distance=float(test.statistic * test.statistic_sign),
             p_value=float(test.pvalue),
             limit=self.false_alarms / 2,
-            method=f"Kolmogorov-Smirnov, {'exact' if exact else 'limit law'}",
+            method=f"Kolmogorov-Smirnov, {'exact' if exact else 'asymptotic'}",
         )
 
     def _check_size(self, n: int) -> None:
         """Refuse windows so small that they could never give an alarm."""
         m = self._known.size
-        # The smallest p-value: no overlap, as in two of all orders of m + n samples.
+        # The smallest p-value: no overlap, 2 of all orders of m + n samples.
         least = log(2) + lgamma(n + 1) + lgamma(m + 1) - lgamma(m + n + 1)
         if least > log(self.false_alarms / 2):
             msg = _check.must(
-                "large enough to give an alarm at all",
+                "large enough for an alarm to be possible",
                 caller="Watch",
                 name="window",
                 got=f"{n} samples against {m} of the reference",
@@ -333,7 +334,7 @@ def _plain(value: Any) -> Any:
 
 
 def _median(known: NDArray[np.float64]) -> float:
-    # One of the scores, not a mean of two: inf - inf is not a number.
+    # One of the scores, not a mean of two, which could be inf - inf.
     return float(np.quantile(known, 0.5, method="higher"))
 
 

@@ -104,7 +104,7 @@ def test_metrics_stand_in_the_order_asked_for_and_the_first_leads(metrics):
     board = leaderboard(Results(rows), metrics, columns="metric")
     assert board.columns == metrics
     assert board.rows[0] == ("msp" if metrics[0] == "auroc" else "knn")
-    assert board.notes == ("One run each: there is no spread.",)
+    assert board.notes == ("One run each: no standard deviation.",)
 
 
 def test_methods_with_other_runs_than_the_best_are_not_tested(table):
@@ -128,12 +128,12 @@ def test_a_direction_is_never_guessed():
         for seed in (0, 1)
     ]
     for unknown in ("nll", "auroc_gap", "accuracy_loss"):
-        words = rf"which way '{unknown}' is better .*direction=\{{'{unknown}': 'lower'"
+        words = rf"the direction of '{unknown}' .*direction=\{{'{unknown}': 'lower'"
         with pytest.raises(ValueError, match=words):
             direction(unknown)
     with pytest.raises(ValueError, match="neither is better"):
         direction("imbalance_ratio")
-    with pytest.raises(ValueError, match="which way 'nll' is better"):
+    with pytest.raises(ValueError, match="the direction of 'nll'"):
         leaderboard(Results(rows), "nll")
     for better, first in (("lower", "knn"), ("higher", "msp")):
         board = leaderboard(Results(rows), "nll", direction={"nll": better})

@@ -191,7 +191,7 @@ def test_a_pickled_archive_is_refused(tmp_path):
         ("scores.csv", b"labels,predicted,known\n0,zero,1\n", "column predicted"),
         ("scores.csv", b"labels,predicted,known\n0.0,0,1\n", "must be integers"),
         ("scores.csv", b"labels,predicted,known\n0,0,1\n\n0,0\n", "first in line 4"),
-        ("scores.csv", b"labels,predicted,known,known\n0,0,1,2\n", "got known more"),
+        ("scores.csv", b"labels,predicted,known,known\n0,0,1,2\n", "got known several"),
         ("scores.csv", b"labels,known\n0,1\n", "missing predicted"),
         ("scores.parquet", b"PAR1 nonsense", "damaged or not Parquet"),
     ],

@@ -152,11 +152,11 @@ def test_windows_that_could_never_give_alarm_are_refused(rng):
     assert watch.check(scores_of([9.0, 8.0, 7.0])).is_alarm
 
 
-def test_large_samples_use_the_limit_law(rng):
+def test_large_samples_use_the_asymptotic_p_value(rng):
     reference = scores_of(rng.normal(size=200_000))
     watch = Watch(cut_at(-1.0), reference)
     found = watch.check(scores_of(rng.normal(size=2000)))
-    assert found.knownness.method == "Kolmogorov-Smirnov, limit law"
+    assert found.knownness.method == "Kolmogorov-Smirnov, asymptotic"
     small = watch.check(scores_of(rng.normal(size=100)))
     assert small.knownness.method == "Kolmogorov-Smirnov, exact"
     assert watch.check(scores_of(rng.normal(0.2, 1, size=2000))).is_alarm

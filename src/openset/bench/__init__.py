@@ -1,4 +1,4 @@
-"""Studies: one file says which problems, models, detectors and seeds; this runs them.
+"""Studies: run all combinations of protocols, models, detectors and seeds of a file.
 
 Needs the extra `bench` (pydantic, pyyaml); a Ray cluster needs `cluster`.
 """

@@ -1,4 +1,4 @@
-"""Where cells run: joblib's own backends, and nothing of ours."""
+"""Where cells run: the backends of joblib."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ BACKENDS = ("loky", "ray", "dask", "sequential")
 
 
 class Pool:
-    """Runs a function over many arguments; results lie on disk, not in its hands."""
+    """Runs a function for many arguments; results are written to disk, not returned."""
 
     def __init__(self, backend: str, jobs: int, options: dict[str, Any]) -> None:
         self.backend, self.jobs, self._options = backend, jobs, options
@@ -21,9 +21,9 @@ class Pool:
     def __call__(
         self, function: Callable[..., None], calls: Sequence[tuple[Any, ...]]
     ) -> None:
-        """Run every call; raises if the pool itself fails, whatever the cells do."""
-        # With one job joblib stays in this process, on Ray too: a cell that asks for
-        # the only GPU of a cluster must not.
+        """Run every call; raise only if the pool itself fails."""
+        # With one job joblib stays in this process, even on Ray; but a cell may need
+        # the only GPU of a cluster.
         if self.backend == "ray" and self.jobs == 1:
             pool = _io.optional(
                 "bench", "ray.util.multiprocessing", name="cluster"
@@ -35,7 +35,7 @@ class Pool:
             joblib.Parallel()(joblib.delayed(function)(*call) for call in calls)
 
     def alone(self, function: Callable[..., None], call: tuple[Any, ...]) -> None:
-        """Run one call in a process of its own, with nobody beside it."""
+        """Run one call in its own process, while no other is running."""
         if self.backend == "loky":
             joblib.Parallel(n_jobs=2, backend="loky")([joblib.delayed(function)(*call)])
         else:
@@ -43,18 +43,18 @@ class Pool:
 
 
 def check(backend: str, jobs: int) -> None:
-    """Check what is asked for before anything is planned or started."""
+    """Check the options before anything is planned or started."""
     _check.one_of("bench", "backend", backend, BACKENDS)
     if jobs != -1:
-        remedy = "-1 takes all cores"
+        remedy = "-1 means all cores"
         _check.integer("bench", "jobs", jobs, low=1, remedy=remedy)
 
 
 @contextmanager
 def connected(backend: str, address: str | None) -> Iterator[Any]:
-    """Hold the connection to a cluster, where the backend has one."""
+    """Keep a connection to the cluster, if the backend has one."""
     if address is not None and backend not in {"ray", "dask"}:
-        rule = "left out: only ray and dask have one"
+        rule = "left out: only ray and dask take an address"
         raise ValueError(
             _check.must(rule, caller="bench", name="address", got=repr(address))
         )
@@ -103,9 +103,9 @@ def _ray(address: str | None) -> Iterator[Any]:
 
 
 def pool(backend: str, jobs: int, connection: Any, *, gpus: float = 0) -> Pool:
-    """Make a pool of `jobs` workers (-1: all there are), each with `gpus` GPUs.
+    """Make a pool of `jobs` workers (-1: all cores), each with `gpus` GPUs.
 
-    On one machine GPUs are not dealt out: cells see all of them.
+    On one machine GPUs are not assigned: every cell sees all of them.
     """
     if backend == "ray":
         return _ray_pool(jobs, connection, gpus)
@@ -129,7 +129,7 @@ def _ray_pool(jobs: int, ray: Any, gpus: float) -> Pool:
             f"one with {what}", caller="bench", name="the Ray cluster", got=got
         )
         raise ValueError(msg)
-    # Without a CPU to its name, an actor may be put where all the others are.
+    # An actor without a CPU might be placed on a machine that is already full.
     arguments: dict[str, Any] = {"num_cpus": 1, "scheduling_strategy": "SPREAD"}
     if gpus:
         arguments["num_gpus"] = gpus

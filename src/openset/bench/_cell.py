@@ -55,7 +55,7 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
 
 
 class _Scorer:
-    """Scores of the parts of a network: by a detector, or by the published score."""
+    """Scores of a network's outputs: of a detector, or the method's published score."""
 
     def __init__(self, task: Task, folder: Path) -> None:
         self.folder = folder
@@ -72,32 +72,32 @@ class _Scorer:
         outputs = _network.part(self.folder, name)
         if outputs is None:
             return None
-        if name == "surrogate":  # whatever classes they are, none of them is known
+        if name == "surrogate":  # all of them are unknown, whatever their labels
             outputs = outputs._with(labels=np.full(len(outputs), UNKNOWN))
         return self.fitted.score(outputs)
 
     def need(self, name: str) -> Scores:
         found = self.part(name)
         if found is None:
-            _network.need(self.folder, name)  # says what is missing
+            _network.need(self.folder, name)  # raises, naming the missing part
             msg = f"bench: {self.folder} has no published scores of {name}"
             raise FileNotFoundError(msg)
         return found
 
     def made_up(self, kind: str) -> Scores:
         if self.fitted is None:
-            msg = f"bench: {PUBLISHED!r} cannot score made-up features, got {kind!r}"
+            msg = f"bench: {PUBLISHED!r} cannot score synthetic features, got {kind!r}"
             raise ValueError(msg)
         known = _network.need(self.folder, "validation")
         return self.fitted.score(selection.synthetic(known, kind))
 
 
 def _calibration(scorer: _Scorer, wanted: Calibration) -> Scores:
-    """Score the validation knowns and the surrogate unknowns."""
+    """Score the known validation samples and the surrogate unknown samples."""
     known = scorer.part("validation")
     if known is None:
         msg = _check.must(
-            "there to choose a threshold on",
+            "given to choose a threshold on",
             caller="bench: calibrate",
             name="a validation part",
             got="none",
@@ -130,7 +130,7 @@ def _grouped(scores: Scores) -> Scores:
 
 
 def standard_metrics() -> dict[str, Metric]:
-    """Return what every cell reports: all that is built in, but the costly oracles."""
+    """Return the metrics of every cell: all built-in ones, except the slow oracles."""
     return {
         row.key: row
         for row in table()
@@ -146,14 +146,14 @@ def _rows(
     operation: Operation | None,
     named: Sequence[str | Metric],
 ) -> list[dict[str, Any]]:
-    """Return every metric as a plain record, with its interval where it has one."""
+    """Return every metric as a plain record, with its interval if it has one."""
     wanted = standard_metrics() | {row.key: row for row in map(get, named)}
     found = evaluate(scores, metrics=list(wanted.values()))
     values: dict[str, float] = dict(found)
     intervals: dict[str, Any] = dict(found.intervals)
     if threshold is not None:
-        # With thresholds per class the scores to cut are margins, whose ranking is not
-        # the detector's: take from them only what the threshold adds.
+        # With thresholds per class, decisions are made on margins, whose ranking is not
+        # the detector's: only metrics at the threshold are computed from them.
         new = [row for row in wanted.values() if row.kind == "threshold"]
         at = evaluate(*threshold.cut(scores), metrics=new)
         values |= at

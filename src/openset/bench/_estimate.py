@@ -1,4 +1,4 @@
-"""How long a study will take, from cells that have run or from their sizes."""
+"""Estimate the duration of a study, from finished cells or from data sizes."""
 
 import os
 from collections import defaultdict
@@ -17,20 +17,20 @@ from openset.bench._worker import Locations
 from openset.datasets import default_root
 from openset.protocols import Protocol
 
-# Multiplications a second of one thread of a common machine, and what a cell costs
-# before it multiplies anything. A rough word, given before anything has run.
+# Multiplications per second of one thread of a typical machine, and the fixed cost of a
+# cell. Rough values, used before any cell has run.
 _SPEED = 3e9
 _OVERHEAD = 0.05
-_ITERATIONS = 100  # of a solver that stops by itself
+_ITERATIONS = 100  # assumed, for a solver that stops by itself
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Seconds of work left, in all; and where the number comes from."""
+    """Total seconds of work left, and the source of the estimate."""
 
     seconds: float
     source: str
-    n_unknown: int  # networks or cells nothing is known about
+    n_unknown: int  # networks or cells without an estimate
 
     def on(self, workers: int) -> float:
         """Return the seconds it takes with this many workers."""
@@ -40,8 +40,8 @@ class Estimate:
 def estimate(made: Plan, out: str | Path | None = None) -> Estimate:
     """Estimate the work that is left of a study.
 
-    Cells that have run tell what others of their kind will take; without any, sizes of
-    data and models do, to within a factor of a few.
+    If cells have run, the estimate is based on their times; otherwise on the sizes of
+    data and models, which is accurate to a factor of a few.
     """
     out = None if out is None else Path(out)
     done = set() if out is None else runs.finished(out)
@@ -73,7 +73,7 @@ def _measured(made: Plan, left: Sequence[Task], out: Path) -> Estimate:
     found = [_nearest(of_cells, t.key["protocol"], t.key["detector"]) for t in left]
     found += [_nearest(of_networks, s.key["protocol"], s.key["model"]) for s in missing]
     known = [seconds for seconds in found if seconds is not None]
-    source = f"from the {len(cells)} cells that have run"
+    source = f"from {len(cells)} finished cells"
     return Estimate(sum(known), source, len(found) - len(known))
 
 
@@ -111,11 +111,13 @@ def _guessed(made: Plan, left: Sequence[Task]) -> Estimate:
             n_unknown += 1
             continue
         n_train, n_test, d, n_classes = size
-        # Logits and, at worst, a look at every training sample.
+        # Logits and, at worst, a comparison with every training sample.
         work = n_test * (n_train + n_classes) * d
         seconds += _OVERHEAD + work / _SPEED
     return Estimate(
-        seconds, "a guess from sizes; once cells have run, ask again", n_unknown
+        seconds,
+        "a rough guess from data sizes; more accurate once cells have run",
+        n_unknown,
     )
 
 
@@ -142,7 +144,7 @@ def _training(
     )
     products = sum(a * b for a, b in pairwise(layers))
     passes = model.epochs if isinstance(model, MLPModel) else _ITERATIONS
-    # Forwards, and twice as much backwards.
+    # The backward pass costs twice the forward pass.
     return _OVERHEAD + 3 * n_train * products * passes / _SPEED
 
 

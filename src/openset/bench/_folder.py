@@ -1,4 +1,4 @@
-"""The run folder: adopted by one study, written by one run at a time."""
+"""The run folder: it belongs to one study, and one run at a time writes to it."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from openset.runs import read_cells, results
 
 
 def locked(run: Path) -> AbstractContextManager[bool]:
-    """Keep a second run out of the run folder."""
+    """Lock the run folder against a second run."""
     busy = (
         f"bench: {run} must be free, got another run that writes to it. "
         "Wait for it to end, or choose another --out"
@@ -26,9 +26,9 @@ def locked(run: Path) -> AbstractContextManager[bool]:
 
 
 def adopt(run: Path, made: Plan, text: bytes, ending: str) -> None:
-    """Copy the study file; another study's folder is refused.
+    """Copy the study file into the folder; raise if it belongs to another study.
 
-    A study may grow: as long as its old cells are among the new ones, they stay.
+    A study may grow: its cells are kept as long as the new file contains them.
     """
     old = [path for path in run.glob("study.*") if path.suffix in _ENDINGS]
     if old:
@@ -53,8 +53,8 @@ _FOLDERS = ("cells", "scores", "calibration", "failed", "networks")
 
 
 def tidy(run: Path) -> None:
-    """Remove what a killed run left half-written, and the marks of its workers."""
-    # The folder itself may hold hidden files of its owner; those below are all ours.
+    """Remove incomplete files of a killed run, and the marks of its workers."""
+    # The folder itself may hold hidden files of the user; its subfolders do not.
     left = [f".{name}.*" for name in _FILES]
     left += [f"{name}/.*" for name in _FOLDERS]
     for path in [path for pattern in left for path in run.glob(pattern)]:
@@ -66,7 +66,7 @@ def tidy(run: Path) -> None:
 
 
 def note_protocols(run: Path, drawn: Mapping[str, list[Protocol]]) -> None:
-    """Write all protocols of the study, for checks and readers."""
+    """Write all protocols of the study, for the checks and for reference."""
     every = tuple(protocol for listed in drawn.values() for protocol in listed)
     if every:
         Draws(every).save(run / "protocols.json")
@@ -89,22 +89,22 @@ def conclude(run: Path, made: Plan) -> None:
     (run / "cells").mkdir(exist_ok=True)
     results(run).save(run / "results.csv")
     rows = study.rows()
-    said: dict[str, Any] = {"headline": rows[0].key, "tuned_on": study.tuned_on}
-    guests = [row for row in rows if not is_built_in(row)]
-    if guests:  # so that a report can be made where they are not installed
-        said["metrics"] = {
-            row.key: {"label": row.short, "better": row.better} for row in guests
+    document: dict[str, Any] = {"headline": rows[0].key, "tuned_on": study.tuned_on}
+    plugins = [row for row in rows if not is_built_in(row)]
+    if plugins:  # so that a report works where they are not installed
+        document["metrics"] = {
+            row.key: {"label": row.short, "better": row.better} for row in plugins
         }
     if study.name:
-        said["name"] = study.name
+        document["name"] = study.name
     if study.claim is not None:
-        said["claim"] = study.claim
+        document["claim"] = study.claim
     if study.calibrate is not None:
         # A float, not the text "inf" of a cell: the checks compare with it.
-        said["thresholds"] = {
+        document["thresholds"] = {
             cell.id: {"value": float(chosen["value"]), "method": chosen["method"]}
             for cell in read_cells(run)
             if (chosen := cell.threshold) is not None
         }
-    text = json.dumps(said, indent=1)
+    text = json.dumps(document, indent=1)
     _io.write(run / "study.json", lambda stream: stream.write(text.encode()))

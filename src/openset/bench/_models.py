@@ -32,15 +32,15 @@ def fit(
 ) -> dict[str, Outputs]:
     """Train a model on the training part; return its outputs on every part."""
     inputs = _numbers(cut.train)
-    # Never pixel by pixel: one at the border is nearly constant, and images of another
-    # data set would lie thousands of standard deviations away there.
+    # Not per pixel: pixels at the border are nearly constant, and images of another
+    # data set would be thousands of standard deviations away there.
     is_table = cut.train.kind == "table"
     scaler = StandardScaler() if model.scale and is_table else FunctionTransformer()
     fitted = make_pipeline(scaler, _estimator(model, seed))
-    with warnings.catch_warnings():  # the number of epochs is meant
+    with warnings.catch_warnings():  # stopping at the number of epochs is intended
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # Interrupted, scikit-learn's networks warn and call themselves fitted; theirs
-        # would be outputs of a half-trained one, kept as if it were done.
+        # If interrupted, scikit-learn's networks only warn and count as fitted; outputs
+        # of a half-trained network must not be saved.
         warnings.filterwarnings("error", _INTERRUPTED, UserWarning)
         try:
             fitted.fit(inputs, cut.train.labels)
@@ -71,7 +71,7 @@ def _estimator(model: MLPModel | LogisticModel | SklearnModel, seed: int) -> Any
 
 
 def _numbers(samples: Samples) -> NDArray[np.float64]:
-    """Return one row of numbers per sample; pixels come out in [0, 1]."""
+    """Return one row of numbers per sample; pixels are scaled to [0, 1]."""
     inputs = samples.inputs
     if samples.kind == "text" or not isinstance(inputs, np.ndarray):
         msg = _check.must(
@@ -94,7 +94,7 @@ def _outputs(fitted: Any, samples: Samples) -> Outputs:
         for weight, bias in zip(last.coefs_[:-1], last.intercepts_, strict=False):
             features = np.maximum(features @ weight + bias, 0)
         weight, bias = last.coefs_[-1].T, last.intercepts_[-1]
-        if weight.shape[0] == 1:  # two classes: half to each side
+        if weight.shape[0] == 1:  # two classes: half the decision value for each
             weight = np.concatenate([-weight / 2, weight / 2])
             bias = np.concatenate([-bias / 2, bias / 2])
         head = {"weight": weight, "bias": bias}

@@ -1,4 +1,4 @@
-"""A network of a study: trained once, its outputs on disk for all its detectors."""
+"""A network of a study: trained once; its outputs are saved for all detectors."""
 
 import json
 import shutil
@@ -23,9 +23,9 @@ _NOTE = "network.json"
 def make(
     source: OutputsSource, protocol: Protocol, run: Path, *, base: Path, root: Path
 ) -> None:
-    """Train a network and write its outputs; nothing to do where they are.
+    """Train a network and write its outputs, unless they exist.
 
-    The folder appears complete or not at all.
+    The folder is written atomically.
     """
     path = folder_of(source, run, base)
     if path.exists():
@@ -34,7 +34,7 @@ def make(
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         provenance = Provenance()
-        # Training goes on from its checkpoint there, whoever was killed in the middle.
+        # Interrupted training continues from its checkpoint in this folder.
         unfinished = run / "training" / path.name
         note = _fill(temporary, source, protocol, unfinished, base=base, root=root)
         record = provenance.record(seed=source.seed, protocol_hash=protocol.hash)
@@ -44,12 +44,12 @@ def make(
         try:
             temporary.rename(path)
         except OSError:
-            # A worker of a run that was killed may have outlived it and come first;
-            # its outputs are ours.
+            # A worker of an earlier, killed run may have finished first; its outputs
+            # are the same.
             if not path.exists():
                 raise
         shutil.rmtree(unfinished, ignore_errors=True)
-        with suppress(OSError):  # others may still be trained beside it
+        with suppress(OSError):  # other networks may still be in training
             unfinished.parent.rmdir()
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -64,7 +64,7 @@ def _fill(
     base: Path,
     root: Path,
 ) -> dict[str, Any]:
-    """Write the outputs of every part; return what else is to be kept."""
+    """Write the outputs of every part; return further results to save."""
     entry, model = source.entry, source.model
     if entry is None or model is None:
         msg = f"bench: {source.key} must name an entry and a model"
@@ -104,12 +104,12 @@ def _train(
 
 
 def published_scores(folder: Path, name: str) -> Path:
-    """Return the file of a part's scores by the training method's published score."""
+    """Return the file with the published scores of a part."""
     return folder / "published" / f"{name}.npz"
 
 
 def part(folder: Path, name: str) -> Outputs | None:
-    """Load one part of a folder of outputs, if it is there."""
+    """Load one part of a folder of outputs, if it exists."""
     for path in (folder / name, folder / f"{name}.npz"):
         if path.exists():
             return _load(path)
@@ -120,14 +120,14 @@ def _load(path: Path) -> Outputs:
     try:
         return Outputs.load(path)
     except ArtefactError as error:
-        if not (path.parent / _NOTE).exists():  # the user's own: no run will mend it
+        if not (path.parent / _NOTE).exists():  # the user's own file
             raise
         msg = f"{error}. Or delete {path.parent}: the next run trains it again"
         raise ArtefactError(msg) from error
 
 
 def need(folder: Path, name: str) -> Outputs:
-    """Load a part that has to be there."""
+    """Load a part; raise if it does not exist."""
     found = part(folder, name)
     if found is None:
         rule = f"a folder with {name}.npz, or {name}/ of .npy files"
@@ -138,7 +138,7 @@ def need(folder: Path, name: str) -> Outputs:
 
 
 def note(folder: Path) -> dict[str, Any]:
-    """Return what was kept beside the outputs of a network."""
+    """Return the further results saved with the outputs of a network."""
     path = folder / _NOTE
     if not path.exists():
         return {}

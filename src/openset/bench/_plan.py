@@ -1,4 +1,4 @@
-"""The plan of a study: which networks and which cells, each with its id."""
+"""The plan of a study: its networks and cells, each with an id."""
 
 import json
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from openset.bench import _protocols
-from openset.bench._guests import metric_for_workers
+from openset.bench._plugins_used import metric_for_workers
 from openset.bench._study import (
     PUBLISHED,
     Calibration,
@@ -42,7 +42,7 @@ class OutputsSource:
 
     @property
     def gpus(self) -> float:
-        """GPUs it asks for."""
+        """Number of GPUs it needs."""
         return 0 if self.model is None else self.model.gpus
 
 
@@ -75,14 +75,14 @@ class Plan:
         return {task.id for task in self.tasks}
 
     def networks(self, tasks: Iterable[Task] | None = None) -> list[OutputsSource]:
-        """Return the networks some tasks need, each once."""
+        """Return the networks that the tasks need, without duplicates."""
         listed = self.tasks if tasks is None else tasks
         found = {id(t.source): t.source for t in listed if t.source.saved is None}
         return list(found.values())
 
 
 def plan(study: Study) -> Plan:
-    """Lay out every cell of a study; no data are read.
+    """List every cell of a study, without reading data.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def plan(study: Study) -> Plan:
             if detector.name == PUBLISHED and not isinstance(
                 source.model, NetworkModel
             ):
-                continue  # only a training method has a published score
+                continue  # only training methods have a published score
             recipe = {
                 "source": source.key["recipe"],
                 "detector": detector.model_dump(exclude={"label"}),
@@ -132,7 +132,7 @@ def plan(study: Study) -> Plan:
 
 def _trained(study: Study) -> Iterable[OutputsSource]:
     for entry, model in product(study.protocols, study.models):
-        # Training methods are those of our own networks; other models have their own.
+        # Training methods apply to networks only; other models train in their own way.
         methods = study.methods if isinstance(model, NetworkModel) else [None]
         repeats = range(_protocols.n_repeats(entry, study.base))
         for repeat, method, seed in product(repeats, methods, study.seeds):
@@ -175,7 +175,7 @@ def _saved(saved: Saved) -> OutputsSource:
 
 
 def _digest(recipe: Any) -> str:
-    # Tuples and lists, and keys in any order, are one recipe.
+    # Tuples equal lists, and the order of keys does not matter.
     return identity({"recipe": json.loads(json.dumps(recipe, default=str))})
 
 

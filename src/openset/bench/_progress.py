@@ -1,4 +1,4 @@
-"""Live progress: networks, cells, time left, and who leads so far."""
+"""Live progress: networks, cells, time left, and the best methods so far."""
 
 import threading
 from collections import defaultdict
@@ -25,12 +25,12 @@ from openset.bench._plan import Plan, Task, folder_of
 from openset.runs import Cell
 from openset.stats import direction
 
-_EVERY = 0.5  # seconds between looks at the folder
-_SHOWN = 12  # problems in the table of leaders
+_EVERY = 0.5  # seconds between updates
+_SHOWN = 12  # protocols in the table of best methods
 
 
 class Watcher:
-    """Looks at the run folder, whoever fills it: no backend has to report."""
+    """Reads progress from the run folder, so that it works with every backend."""
 
     def __init__(self, run: Path, made: Plan, tasks: Sequence[Task]) -> None:
         self._run, self._headline = run, made.study.rows()[0].key
@@ -55,7 +55,7 @@ class Watcher:
         self._cell_bar = self.bars.add_task("cells", total=len(self._left))
 
     def look(self) -> None:
-        """Bring bars and leaders up to date."""
+        """Update the bars and the table of best methods."""
         if self._networks:
             trained = sum(path.exists() for path in self._networks)
             self.bars.update(self._network_bar, completed=trained)
@@ -79,7 +79,7 @@ class Watcher:
                 values[who].append(row["value"])
 
     def leaders(self) -> dict[str, tuple[str, float, int]]:
-        """Return the method with the best mean so far, per problem."""
+        """Return the method with the best mean so far, per protocol."""
         sign = -1 if direction(self._headline) == "higher" else 1
         found = {}
         for protocol, values in self._values.items():
@@ -93,7 +93,7 @@ class Watcher:
         if not leaders:
             return Group(self.bars)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for head in ("problem", "leads so far", f"mean {self._headline}", "cells"):
+        for head in ("problem", "best so far", f"mean {self._headline}", "cells"):
             table.add_column(head)
         for protocol, (who, value, n) in leaders[:_SHOWN]:
             table.add_row(escape(protocol), escape(who), f"{value:.4f}", str(n))
@@ -102,7 +102,7 @@ class Watcher:
 
 @contextmanager
 def live(run: Path, made: Plan, tasks: Sequence[Task]) -> Iterator[Watcher]:
-    """Show progress on standard error while a study runs, where a person may look."""
+    """Show progress on standard error while a study runs, if it is a terminal."""
     watcher = Watcher(run, made, tasks)
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -1,4 +1,4 @@
-"""The protocols of a study, and the samples they cut out of data sets."""
+"""The protocols of a study, and the samples they select from data sets."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -23,7 +23,7 @@ from openset.protocols import Protocol
 
 
 def n_repeats(entry: ProtocolEntry, base: Path) -> int:
-    """Return how many protocols an entry stands for, without looking at data."""
+    """Return the number of protocols of an entry, without reading data."""
     if isinstance(entry, PublishedSplits):
         every = entry.splits == "all"
         return len(protocols.splits(entry.split_of) if every else entry.splits)
@@ -62,7 +62,8 @@ def _drawn(entry: ProtocolEntry, base: Path, root: Path) -> list[Protocol]:
         drawn = protocols.holdout(data, *sizes, entry.repeats, entry.rng)
     elif isinstance(entry, Outlier):
         other = _load(entry.unknown_data, base, root)
-        # Omniglot's test classes are not its training classes: draw what can be tested.
+        # Omniglot has different classes for training and test: draw from the test
+        # classes.
         pool = SimpleNamespace(classes=_tested(other), label_set=other.label_set)
         drawn = protocols.outlier(
             data,
@@ -134,9 +135,9 @@ def sources(entry: ProtocolEntry, protocol: Protocol) -> dict[str, str]:
 
 
 def cut(entry: ProtocolEntry, protocol: Protocol, base: Path, root: Path) -> Cut:
-    """Return the samples of one protocol, at most as many as the entry allows."""
+    """Return the samples of one protocol, limited to the number the entry allows."""
     names = sources(entry, protocol)
-    # A protocol may come from a file, and must not decide which code runs.
+    # A protocol may come from a file, which must not decide what code is imported.
     given = {getattr(entry, key, "") for key in DATA_KEYS}
     sets = {
         part: _load(name, base, root, imports=name in given)
@@ -153,11 +154,11 @@ def cut(entry: ProtocolEntry, protocol: Protocol, base: Path, root: Path) -> Cut
 
 
 def _at_most(samples: Samples, n: int | None, seed: int) -> Samples:
-    """Draw `n` samples, in order; all of them if there are no more."""
+    """Draw `n` samples, in order; all if there are no more."""
     if n is None or n >= len(samples):
         return samples
     rows = np.sort(np.random.default_rng(seed).choice(len(samples), n, replace=False))
-    # Rows of the joined samples back to rows of each data set they come from.
+    # Map rows of the joined samples to rows of their data sets.
     taken, first = [], 0
     for name, of_set in samples.sources:
         mine = rows[(rows >= first) & (rows < first + of_set.size)] - first
@@ -177,7 +178,7 @@ def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset
     return _loaded(name if is_name else str(base / name), str(root), imports)
 
 
-# A worker meets the same data set again and again; three are what a protocol joins.
+# A worker uses the same data sets again and again; a protocol joins at most three.
 @lru_cache(maxsize=3)
 def _loaded(name: str, root: str, imports: bool) -> Dataset:  # noqa: FBT001  # a key
     return datasets.load(name, root, imports=imports)

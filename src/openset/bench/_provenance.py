@@ -1,4 +1,4 @@
-"""Where a result comes from: which code, on which machine, when."""
+"""Provenance of a result: code version, machine and time."""
 
 import platform
 import subprocess
@@ -14,7 +14,7 @@ from openset._version import __version__
 
 
 class Provenance:
-    """Started with the work; `record` says at its end what made the result."""
+    """Created when work starts; `record` returns the provenance when it ends."""
 
     def __init__(self) -> None:
         self._started = datetime.now(UTC)
@@ -37,7 +37,7 @@ class Provenance:
 
 @cache
 def commit() -> str:
-    """Return the commit of a checkout of openset, or nothing for an installed one."""
+    """Return the commit of a checkout of openset; empty for an installed package."""
     here = Path(__file__).resolve().parent
     if not any((parent / ".git").exists() for parent in here.parents[:4]):
         return ""

@@ -1,4 +1,4 @@
-"""A study file becomes a `Study`, or an error that points at the key."""
+"""Read a study file; errors name the key."""
 
 import tomllib
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ from openset.selection import SYNTHETIC_KINDS
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
-    """YAML without tags that make objects, and without keys given twice."""
+    """A safe YAML loader that also rejects duplicate keys."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # as in PyYAML
         seen: set[Any] = set()
@@ -43,7 +43,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
             key = self.construct_object(key_node, deep=True)
             if key in seen:
                 line = key_node.start_mark.line + 1
-                msg = f"{key} must be given once, got it again in line {line}"
+                msg = f"{key} must be given once, got a second one in line {line}"
                 raise ValueError(msg)
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
@@ -55,8 +55,8 @@ def read(path: str | Path) -> Study:
     Raises
     ------
     ValueError
-        Names file, key, rule and value: ``study.yaml: detectors[2].k must be an
-        integer >= 1, got 0``.
+        The message has file, key, rule and value: ``study.yaml: detectors[2].k must be
+        an integer >= 1, got 0``.
     """
     path = Path(path)
     endings = [".yaml", ".yml", ".toml"]
@@ -67,7 +67,7 @@ def read(path: str | Path) -> Study:
 def parse(text: bytes, name: str, *, base: Path | None = None) -> Study:
     """Read the content of a study file of this name.
 
-    Relative paths, and modules named in it, are looked for in `base`.
+    Relative paths and modules in it are resolved relative to `base`.
 
     Examples
     --------
@@ -93,14 +93,14 @@ def parse(text: bytes, name: str, *, base: Path | None = None) -> Study:
     try:
         study = Study.model_validate(data)
     except ValidationError as error:
-        raise ValueError(_said(name, data, error)) from error
+        raise ValueError(_message(name, data, error)) from error
     study = study if base is None else study.at(base)
     check(study, name)
     return study
 
 
 def _broken(error: Exception) -> str:
-    """Say on one line where a file is no YAML or TOML, and why."""
+    """Describe a syntax error of YAML or TOML in one line."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return " ".join(str(error).split())
@@ -109,30 +109,30 @@ def _broken(error: Exception) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: {why}"
 
 
-def _said(name: str, data: Any, error: ValidationError) -> str:
-    """Write the first error as we write errors, and how many more there are."""
+def _message(name: str, data: Any, error: ValidationError) -> str:
+    """Return the first error as a message, with the number of further errors."""
     listed = error.errors(include_url=False)
     first = listed[0]
     path, kind = _path(first["loc"], data), first["type"]
     if kind == "missing":
-        said = f"{path} must be given, got nothing"
+        text = f"{path} must be given, got nothing"
     elif kind == "extra_forbidden":
-        said = f"{path} must be left out: there is no such key"
+        text = f"{path} must be left out: there is no such key"
     elif kind in {"union_tag_invalid", "union_tag_not_found"}:
         kinds = first.get("ctx", {}).get("expected_tags") or _kinds_of(path)
         got = repr(first["input"].get("kind")) if kind.endswith("invalid") else "none"
-        said = f"{path}.kind must be one of {kinds}, got {got}"
+        text = f"{path}.kind must be one of {kinds}, got {got}"
     elif path == "seeds":
         rule = "a number >= 1 or a list of seeds"
-        said = f"seeds must be {rule}, got {first['input']!r}"
+        text = f"seeds must be {rule}, got {first['input']!r}"
     elif kind == "too_short":
-        said = f"{path} must have an entry, got {first['input']!r}"
+        text = f"{path} must have an entry, got {first['input']!r}"
     else:
         rule = first["msg"].removeprefix("Input should be ")
         rule = rule[:1].lower() + rule[1:]
-        said = f"{path} must be {rule}, got {first['input']!r}"
+        text = f"{path} must be {rule}, got {first['input']!r}"
     more = f" (and {len(listed) - 1} more errors)" if len(listed) > 1 else ""
-    return f"{name}: {said}{more}"
+    return f"{name}: {text}{more}"
 
 
 def _kinds_of(path: str) -> str:
@@ -144,7 +144,7 @@ def _kinds_of(path: str) -> str:
 
 
 def _path(loc: Iterable[Any], data: Any) -> str:
-    """Write a place as ``detectors[2].k``, without the names pydantic gives unions."""
+    """Return a location as ``detectors[2].k``, without pydantic's names of unions."""
     text, here = "", data
     for step in loc:
         if isinstance(step, int):
@@ -160,7 +160,7 @@ def _path(loc: Iterable[Any], data: Any) -> str:
 
 
 def check(study: Study, name: str) -> None:
-    """Check what names in a study stand for, before anything runs."""
+    """Check all names in a study before anything runs."""
     with _plugins.searching(study.base):
         _check_parts(study, name)
 
@@ -251,7 +251,7 @@ def _check_methods(name: str, study: Study) -> None:
     try:
         train = import_module("openset.train")
     except ImportError:
-        return  # a plan can be read without torch; running it says what is missing
+        return  # plans work without torch; running the study reports what is missing
     for i, method in enumerate(study.methods):
         train.methods.find(method.name, caller=name, argument=f"methods[{i}].name")
 
@@ -259,16 +259,16 @@ def _check_methods(name: str, study: Study) -> None:
 def _check_published(name: str, path: str, study: Study) -> None:
     if not any(isinstance(model, NetworkModel) for model in study.models):
         msg = (
-            f"{name}: {path} may be {PUBLISHED!r}, the score of a training method, "
-            "only with models of kind network, got none"
+            f"{name}: {path} must be a detector where no model is of kind network, "
+            f"got {PUBLISHED!r}, the score of a training method"
         )
         raise ValueError(msg)
     wanted = study.calibrate
     if wanted is not None and wanted.surrogate in SYNTHETIC_KINDS:
         msg = (
             f"{name}: calibrate.surrogate must be 'protocol' or 'none' with the "
-            f"detector {PUBLISHED!r}, got {wanted.surrogate!r}. Made-up features went "
-            "through no network"
+            f"detector {PUBLISHED!r}, got {wanted.surrogate!r}. Synthetic features "
+            "did not pass through a network"
         )
         raise ValueError(msg)
 
@@ -295,9 +295,9 @@ def _check_calibrate(name: str, study: Study) -> None:
         ):
             made_up = ", ".join(map(repr, SYNTHETIC_KINDS))
             msg = (
-                f"{name}: calibrate.surrogate must be made up ({made_up}) or 'none' "
-                f"where protocols[{i}] has no surrogate classes, got 'protocol'. Or "
-                "draw some: kind: operational"
+                f"{name}: calibrate.surrogate must be one of {made_up}, 'none', as "
+                f"protocols[{i}] has no surrogate classes, got 'protocol'. Or draw "
+                "surrogate classes: kind: operational"
             )
             raise ValueError(msg)
 
@@ -306,8 +306,8 @@ def _check_titles(name: str, part: str, titles: list[Any]) -> None:
     for i, title in enumerate(titles):
         if title in titles[:i]:
             msg = (
-                f"{name}: {part}[{i}] must have a name of its own, got {title!r} again"
-                ". Give it a name (detectors and methods: a label)"
+                f"{name}: {part}[{i}] must have a unique name, got {title!r} twice. "
+                "Give it a name (detectors and methods: a label)"
             )
             raise ValueError(msg)
 
@@ -335,7 +335,7 @@ def classifier(name: str) -> type:
     from sklearn.base import is_classifier  # noqa: PLC0415  # slow to import
 
     module, _, kind = name.rpartition(".")
-    # Only scikit-learn's own: a study file must not import anything at will.
+    # Only scikit-learn's own: a study file must not import other code.
     found = None
     if module == "sklearn" or module.startswith("sklearn."):
         try:

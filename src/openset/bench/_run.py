@@ -1,4 +1,4 @@
-"""`run`: every cell of a study that is not there yet."""
+"""`run`: run the unfinished cells of a study."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -12,8 +12,8 @@ import yaml
 
 from openset import runs
 from openset.bench import _backends, _folder, _protocols, _worker
-from openset.bench._guests import guest_datasets, guests
 from openset.bench._plan import OutputsSource, Plan, Task, folder_of, plan
+from openset.bench._plugins_used import dataset_plugins, plugins
 from openset.bench._read import check, read
 from openset.bench._study import Study
 from openset.bench._worker import Locations
@@ -22,12 +22,12 @@ from openset.protocols import Protocol
 
 T = TypeVar("T", OutputsSource, Task)
 
-_FRUITLESS = 3  # failures of a pool in a row, without a cell done, before giving up
+_FRUITLESS = 3  # consecutive failures of a pool, without progress, before giving up
 
 
 @dataclass(frozen=True)
 class Done:
-    """What a run did: cells in all, those it ran itself, those that failed."""
+    """Result of a run: numbers of all cells, of those run now, and the failed ones."""
 
     folder: Path
     n_cells: int
@@ -56,28 +56,29 @@ def run(
     jobs: int = -1,
     watch: Watch | None = None,
 ) -> Done:
-    """Run a study; what is finished in `out` is not run again.
+    """Run a study; cells finished in `out` are not run again.
 
     Networks come first, each trained once and kept in ``networks/``; then the cells,
-    one detector each. A failing cell is written to ``failed/`` and stops nobody. A
-    worker that dies is replaced; what it was at is run again, alone, and given up if it
-    dies of it again.
+    one detector each. A cell that fails is recorded in ``failed/`` and does not stop
+    the others. A worker that dies is replaced; its cell is run again, alone, and counts
+    as failed if the worker dies again.
 
     Parameters
     ----------
     study
         A study, or the path of its file.
     out
-        The run folder (:mod:`openset.runs`); every worker must see it.
+        The run folder (:mod:`openset.runs`); every worker must have access to it.
     backend
         ``"loky"`` (processes of this machine), ``"ray"`` or ``"dask"`` (an existing
         cluster), ``"sequential"``.
     address
-        Of the cluster; a Ray cluster on this machine is found without.
+        Address of the cluster; not needed for a Ray cluster on this machine.
     jobs
-        Workers; -1 for all cores, of this machine or of the cluster.
+        Number of workers; -1 for all cores of this machine or of the cluster.
     watch
-        Called with folder, plan and open tasks; its context is held meanwhile.
+        Called with folder, plan and open tasks; returns a context that is active during
+        the run.
 
     Examples
     --------
@@ -103,8 +104,8 @@ def run(
         base=made.study.base.resolve(),
         root=default_root().resolve(),
         search=(Path.cwd(),),
-        plugins=guests(made.study) if is_elsewhere else (),
-        datasets=guest_datasets(made.study) if is_elsewhere else (),
+        plugins=plugins(made.study) if is_elsewhere else (),
+        datasets=dataset_plugins(made.study) if is_elsewhere else (),
     )
     with _folder.locked(out), _backends.connected(backend, address) as connection:
         _folder.adopt(out, made, text, ending)
@@ -144,7 +145,7 @@ def _planned(study: Study | str | Path) -> tuple[Plan, bytes, str]:
 
 
 def protocols_of(made: Plan, place: Locations) -> dict[str, list[Protocol]]:
-    """Draw the protocols of every entry; says which entry cannot be drawn."""
+    """Draw the protocols of every entry; errors name the entry."""
     drawn = {}
     for i, entry in enumerate(made.study.protocols):
         try:
@@ -165,7 +166,7 @@ def _protocol(
 
 @dataclass(frozen=True)
 class _Job(Generic[T]):
-    """How to run some items, to see that one is settled, and to give one up."""
+    """How to run items, to check whether one is settled, and to mark one as failed."""
 
     function: Callable[..., None]
     call: Callable[[T], tuple[Any, ...]]
@@ -239,19 +240,22 @@ def _has_failed(run: Path, task: Task) -> bool:
 def _settle(
     make_pool: Callable[[], _backends.Pool], job: _Job[T], items: Sequence[T], run: Path
 ) -> None:
-    """Run items until each is done or has failed, whatever happens to workers."""
+    """Run items until each is done or has failed, even if workers die."""
     left, fruitless = list(items), 0
     while left:
-        pool = make_pool()  # anew each time: a cluster may have changed its size
+        pool = make_pool()  # new each time: a cluster may change its size
         error = _attempt(pool, job.function, [job.call(item) for item in left])
         before, left = len(left), [item for item in left if not job.is_settled(item)]
         if error is None:
             if left:
-                msg = f"bench: {len(left)} cells left no trace in {run}"
+                msg = (
+                    f"bench: {len(left)} cells wrote neither a result nor an "
+                    f"error to {run}"
+                )
                 raise RuntimeError(msg)
             return
-        # Workers catch what cells raise; this is a process that died, or a cluster that
-        # went away. Who was running is suspect: again, one at a time.
+        # Workers catch errors of cells, so a process died or the cluster is gone. The
+        # cells that were running may be the cause: run them again, one at a time.
         suspects = _worker.marks(run)
         for item in [item for item in left if item.id in suspects]:
             again = _attempt(pool.alone, job.function, job.call(item))
@@ -267,6 +271,6 @@ def _settle(
 def _attempt(action: Callable[..., None], *arguments: Any) -> Exception | None:
     try:
         action(*arguments)
-    except Exception as error:  # whatever a backend raises
+    except Exception as error:  # a backend may raise anything
         return error
     return None

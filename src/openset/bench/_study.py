@@ -1,4 +1,4 @@
-"""`Study`: what a study file may say."""
+"""`Study`: the content of a study file."""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -20,7 +20,7 @@ Classes = Literal["all"] | list[int | str]
 
 
 class _Part(BaseModel):
-    """A part of a study: unknown keys are errors, values never change."""
+    """A part of a study: immutable; unknown keys are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -33,7 +33,7 @@ class _ProtocolEntry(_Part):
 
     @property
     def title(self) -> str:
-        """The name, or one made of what it is."""
+        """The name; by default derived from the other keys."""
         return self.name or self._title()
 
     def _title(self) -> str:
@@ -55,7 +55,7 @@ class Holdout(_ProtocolEntry):
 
 
 class Outlier(_ProtocolEntry):
-    """Known classes of one data set, unknown ones of another."""
+    """Known classes of one data set, unknown classes of another."""
 
     kind: Literal["outlier"]
     data: str
@@ -70,7 +70,7 @@ class Outlier(_ProtocolEntry):
 
 
 class Operational(_ProtocolEntry):
-    """A holdout with surrogate classes to choose the threshold on."""
+    """Like `Holdout`, with surrogate classes to choose the threshold on."""
 
     kind: Literal["operational"]
     data: str
@@ -86,7 +86,7 @@ class Operational(_ProtocolEntry):
 
 
 class PublishedSplits(_ProtocolEntry):
-    """Splits of the literature; each is a repeat."""
+    """Published splits; each is a repeat."""
 
     kind: Literal["published"]
     split_of: str
@@ -198,7 +198,7 @@ DATA_KEYS = ("data", "unknown_data", "negative_data", "surrogate_data")
 """Keys of a protocol entry that name a data set."""
 
 PUBLISHED = "published"
-"""In place of a detector: the score a training method was published with."""
+"""Name used instead of a detector, for the published score of a training method."""
 
 
 def _recipe(value: Any) -> Any:
@@ -221,8 +221,8 @@ class Component(_Part):
     @property
     def title(self) -> str:
         """The label, or the name with the parameters that were given."""
-        said = ", ".join(f"{name}={value}" for name, value in self.params.items())
-        return self.label or (f"{self.name}({said})" if said else self.name)
+        given = ", ".join(f"{name}={value}" for name, value in self.params.items())
+        return self.label or (f"{self.name}({given})" if given else self.name)
 
 
 Given = Annotated[Component, BeforeValidator(_recipe)]
@@ -256,7 +256,7 @@ def _counted(value: Any) -> Any:
 
 
 class Study(_Part):
-    """A study: problems × models (× training methods) × detectors × seeds.
+    """A study: protocols × models (× training methods) × detectors × seeds.
 
     Read from a file by :func:`openset.bench.read`, or built in Python.
     """
@@ -299,7 +299,7 @@ class Study(_Part):
         return self._base
 
     def rows(self) -> list[Metric]:
-        """Return the rows of the table of metrics it names, the headline's first."""
+        """Return the metrics of the study, the headline first."""
         return [get(name) for name in (self.headline, *self.metrics)]
 
     def at(self, base: Path) -> Self:

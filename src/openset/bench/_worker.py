@@ -1,4 +1,4 @@
-"""What a worker does: one network or one cell, and never an exception."""
+"""The work of a worker: train one network or run one cell, recording all errors."""
 
 import json
 import os
@@ -24,11 +24,11 @@ _MARKS = "running"
 
 @dataclass(frozen=True)
 class Locations:
-    """Where a study lives, and what from outside the package it uses.
+    """Folders of a study, and the plug-ins it uses.
 
-    The run folder, the folder of the study file, that of the data sets; `search` are
-    more folders to find modules in, `plugins` what to import before anything is named,
-    `datasets` the names of data sets and the loaders they stand for.
+    The run folder, the folder of the study file, and that of the data sets. `search`:
+    further folders with modules. `plugins`: what to import first. `datasets`: names of
+    plug-in data sets and their loaders.
     """
 
     run: Path
@@ -42,13 +42,13 @@ class Locations:
 def network(
     source: OutputsSource, protocol: Protocol, tasks: Sequence[Task], place: Locations
 ) -> None:
-    """Train a network; if that fails, so have the cells that wait for it."""
+    """Train a network; if that fails, its cells are recorded as failed."""
 
     def one() -> None:
         _network.make(source, protocol, place.run, base=place.base, root=place.root)
 
     def with_torch() -> None:
-        # Imported here, torch has its threads counted out below like the others.
+        # Imported before the number of threads is limited, so that torch is included.
         _io.optional("bench", "torch", name="torch")
 
     before = with_torch if isinstance(source.model, NetworkModel) else None
@@ -75,10 +75,10 @@ def _guarded(
 ) -> None:
     run = place.run
     if not run.is_dir():
-        # Nowhere to write the reason to: this one has to travel.
+        # There is no folder to write the error to: raise it.
         msg = (
-            f"bench: {run} must be a folder every worker sees under this name, got "
-            "none here. Put it on a shared file system"
+            f"bench: {run} must be a folder that every worker can access by this "
+            "path, got none on this machine. Use a shared file system"
         )
         raise FileNotFoundError(msg)
     try:
@@ -94,7 +94,7 @@ def _guarded(
             for title, text in place.datasets:
                 datasets.register(title, _plugins.imported(text, caller="bench"))
             one()
-    except Exception as error:  # any error of a cell is a result of it
+    except Exception as error:  # an error of a cell is recorded as its result
         text = f"{type(error).__name__}: {error}"
         trace = traceback.format_exc()
         for task in tasks:
@@ -102,7 +102,7 @@ def _guarded(
 
 
 def fail(run: Path, task: Task, error: str, trace: str = "") -> None:
-    """Write down why a cell has no result."""
+    """Record why a cell failed."""
     record = {"id": task.id, "key": task.key, "error": error, "traceback": trace}
     text = json.dumps(record, indent=1)
     path = run / "failed" / f"{task.id}.json"
@@ -111,7 +111,7 @@ def fail(run: Path, task: Task, error: str, trace: str = "") -> None:
 
 @contextmanager
 def _marked(run: Path, name: str) -> Iterator[None]:
-    """Leave a mark while running: if the process dies, it stays and accuses."""
+    """Keep a mark file while running; after a crash it shows what was running."""
     mark = run / _MARKS / name
     mark.parent.mkdir(exist_ok=True)
     mark.write_text(f"{platform.node()} {os.getpid()}", encoding="utf-8")
@@ -122,7 +122,7 @@ def _marked(run: Path, name: str) -> Iterator[None]:
 
 
 def marks(run: Path) -> set[str]:
-    """Return what was running when its process died, and forget it."""
+    """Return what was running when a process died, and remove the marks."""
     found = list((run / _MARKS).glob("*"))
     for path in found:
         path.unlink(missing_ok=True)
@@ -131,11 +131,10 @@ def marks(run: Path) -> set[str]:
 
 @contextmanager
 def _threads(n: int) -> Iterator[None]:
-    """Hold numerical libraries to `n` threads.
+    """Limit numerical libraries to `n` threads.
 
-    Sums are added up in another order by another number of threads, and the last
-    digits follow: results may depend on the study, not on how many workers share a
-    machine.
+    The number of threads changes the order of sums, and so the last digits of results.
+    It must depend on the study only, not on how many workers share a machine.
     """
     torch: Any = sys.modules.get("torch")
     before = None if torch is None else torch.get_num_threads()

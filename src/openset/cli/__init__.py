@@ -36,7 +36,7 @@ from openset.cli._tables import ERRORS
 app = typer.Typer(
     name="openset",
     cls=Group,
-    help="Open-set recognition: classifiers that also know when they do not know.",
+    help="Open-set recognition: classifiers that reject samples of unknown classes.",
     epilog="Start with: [bold]openset demo[/bold]",
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -44,7 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-# The order of the panels is that of a first acquaintance.
+# Panels in the order in which a new user meets the commands.
 _PANELS = {
     "Start": {"demo": demo, "doctor": doctor},
     "Evaluate": {
@@ -95,36 +95,36 @@ def _main(
         ),
     ] = False,
 ) -> None:
-    """Hold the options that belong to no command."""
+    """Define the options of the program itself."""
 
 
-def _said(error: Exception) -> str:
-    """Return the message; what the system says of a file begins with its name."""
+def _message(error: Exception) -> str:
+    """Return the message of an error; system errors begin with the name of the file."""
     if isinstance(error, OSError) and error.strerror and error.filename:
-        # A file is written beside its place, then moved there: the place is meant.
+        # A file is written under a temporary name, then renamed: show the final name.
         return f"{error.filename2 or error.filename}: {error.strerror}"
     return str(error)
 
 
-_SAID = (
+_SHOWN_IN_ONE_LINE = (
     ValueError,
     TypeError,
     OSError,
     ImportError,
-    FloatingPointError,  # of a training that diverged
+    FloatingPointError,  # raised when training diverges
     ArtefactError,
 )
 
 
 def main() -> None:
-    """Run a command; what users can mend is one line, not a traceback."""
+    """Run a command; print errors that users can fix as one line, without traceback."""
     try:
-        # Modules in the folder one stands in can be named: openset score -d my:Margin.
+        # Modules in the current folder can be used: openset score -d my:Margin.
         with _plugins.searching(Path.cwd()):
             app()
-    except _SAID as error:
+    except _SHOWN_IN_ONE_LINE as error:
         ERRORS.print(
-            f"[bold red]error:[/bold red] {escape(_said(error))}",
+            f"[bold red]error:[/bold red] {escape(_message(error))}",
             highlight=False,
             soft_wrap=True,
         )

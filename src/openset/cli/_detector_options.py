@@ -1,10 +1,11 @@
-"""Detectors as they are written on the command line."""
+"""Parse detectors given on the command line."""
 
 from typing import Annotated, TypeAlias
 
 import typer
 
 from openset import _check, detectors
+from openset.cli._options import naming
 from openset.detectors import Detector
 
 Plugins: TypeAlias = Annotated[
@@ -20,7 +21,7 @@ Plugins: TypeAlias = Annotated[
 
 
 def recipe(text: str) -> Detector:
-    """Read ``name`` or ``package.module:Class``, and ``:option=value,...`` after it."""
+    """Parse ``name`` or ``package.module:Class``, and options: ``:name=value,...``."""
     name, _, rest = text.partition(":")
     word, _, more = rest.partition(":")
     if word and "=" not in word and name not in detectors.names():
@@ -35,8 +36,10 @@ def recipe(text: str) -> Detector:
             raise ValueError(msg)
         params[key.strip()] = _value(value.strip())
     kind = detectors.find(name, caller="openset", argument="--detector")
+    options = {key: f"{key} of --detector {text}" for key in params}
     try:
-        return kind(**params)
+        with naming("openset", options):
+            return kind(**params)
     except TypeError as error:
         taken = detectors.options(name)
         if set(params) <= set(taken):

@@ -7,8 +7,8 @@ from rich.table import Table
 
 
 def plain_table(title: str) -> Table:
-    """Make a table without frames, titled on the left."""
-    # Two spaces between columns: a terminal may have no more than 80.
+    """Make a table without a frame, with a left-aligned title."""
+    # Little space between columns: a terminal may have only 80.
     return Table(
         title=title,
         title_justify="left",
@@ -19,7 +19,7 @@ def plain_table(title: str) -> Table:
 
 
 def percent(level: float) -> str:
-    """Write a confidence level with the digits it has.
+    """Format a confidence level as a percentage.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def percent(level: float) -> str:
 
 
 def few(values: Sequence[object], n: int) -> str:
-    """Write a list, shortened to `n` entries.
+    """Format a list, shortened to `n` entries.
 
     Examples
     --------

@@ -1,9 +1,12 @@
-"""Errors of the library, told in the words of a command."""
+"""Errors of the library, in terms of a command and its options."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-_SAID = (ValueError, TypeError, FileNotFoundError, ConnectionError, ImportError)
+_ERRORS = (ValueError, TypeError, FileNotFoundError, ConnectionError, ImportError)
+_CALLER = re.compile(r"[A-Za-z_]\w*(\.\w+)?: ")
+_FILE = re.compile(r"\S+\.(npz|npy|csv|parquet|json|yaml|yml|toml|onnx|html): ")
 
 
 @contextmanager
@@ -11,26 +14,69 @@ def naming(command: str, options: Mapping[str, str] | None = None) -> Iterator[N
     """Let errors name the command and its options, not functions and arguments.
 
     Our errors read ``caller: name must be rule, got value``. The caller becomes the
-    command, and a name that `options` holds becomes the option it comes from.
+    command, and a name that `options` holds becomes the option it comes from. It also
+    works as a decorator of the command.
 
     Examples
     --------
     >>> with naming("openset draw", {"n_known": "--known"}):
-    ...     raise ValueError("holdout: n_known must be >= 1, got 0")
+    ...     raise ValueError("holdout: n_known must be >= 1, got 0. Use n_known=3")
     Traceback (most recent call last):
     ...
-    ValueError: openset draw: --known must be >= 1, got 0
+    ValueError: openset draw: --known must be >= 1, got 0. Use --known 3
     """
     try:
         yield
-    except _SAID as error:
-        caller, colon, rest = str(error).partition(": ")
-        is_ours = bool(colon) and " " not in caller
-        if not is_ours:
+    except _ERRORS as error:
+        if len(error.args) != 1 or not isinstance(error.args[0], str):
             raise
-        name, must, rule = rest.partition(" must ")
-        if must:
-            words = [(options or {}).get(word, word) for word in name.split(" ")]
-            rest = " ".join(words) + must + rule
-        msg = f"{command}: {rest}"
-        raise type(error)(msg) from error
+        text = in_options(error.args[0], command, options or {})
+        if text == error.args[0]:
+            raise
+        raise type(error)(text) from error
+
+
+def in_options(message: str, command: str, options: Mapping[str, str]) -> str:
+    """Rewrite a message of the library in terms of a command and its options.
+
+    What stands before the message stays if it says where the error is: a file, or a
+    class that the user has chosen, such as a detector.
+
+    Examples
+    --------
+    >>> in_options("KNN.fit: k must be at most 9, got 20", "openset score", {})
+    'KNN.fit: k must be at most 9, got 20'
+    >>> in_options("Scores.load: no such file: x.npz", "openset evaluate", {})
+    'openset evaluate: no such file: x.npz'
+    """
+    caller = _caller(message, command)
+    subject, must, rule = message.removeprefix(caller).partition(" must ")
+    words = subject.split(" ") if must else [subject]
+    named = [options.get(word, word) for word in words]
+    is_class = caller[:1].isupper() and not caller.endswith(".load: ")
+    if not caller or (is_class and named == words):
+        return message
+    names = "|".join(map(re.escape, options)) or "(?!)"
+    # An argument in advice, "Use level=0.9", but not in code, "Outputs(logits=...)".
+    argument = rf"(?<=[ :])({names})=('[^']*'|\[[^\]]*\]|\.\.\.|[-+\w.]*\w)"
+
+    def option(found: re.Match[str]) -> str:
+        value = re.sub(r"[\[\]']", "", found[2])
+        return f"{options[found[1]]} {value}"
+
+    if not must:
+        return f"{command}: {re.sub(argument, option, subject)}"
+    return f"{command}: {' '.join(named)}{must}{re.sub(argument, option, rule)}"
+
+
+def _caller(message: str, command: str) -> str:
+    """Return the caller a message begins with; "" if it begins with a file."""
+    if message.startswith(f"{command}: "):
+        return f"{command}: "
+    found = _CALLER.match(message)
+    if found is None or _FILE.match(message):
+        return ""
+    # "train: KNN.fit: ..." is a folder and a caller.
+    after = _CALLER.match(message, found.end())
+    is_folder = after is not None and not _FILE.match(after[0])
+    return "" if is_folder else found[0]

@@ -24,9 +24,9 @@ _BETWEEN, _EDGES = 2, 2  # spaces between the columns of a plain table, and arou
 
 
 def show(evaluations: Mapping[str, Evaluation], *, title: str) -> RenderableType:
-    """Lay out every metric with its interval; of several sets, the best stands out.
+    """Show every metric with its interval; of several sets, the best is highlighted.
 
-    Several sets are columns where the terminal is wide enough for them, else rows.
+    Several sets are shown as columns if the terminal is wide enough, else as rows.
     """
     if len(evaluations) == 1:
         return _one_set(next(iter(evaluations.values())), title)
@@ -35,7 +35,7 @@ def show(evaluations: Mapping[str, Evaluation], *, title: str) -> RenderableType
     if OUT.measure(columns, options=unbounded).maximum <= OUT.width:
         return columns
     level = next(iter(evaluations.values())).level
-    legend = f"{title}; ± is half the {percent(level)} interval"
+    legend = f"{title}; ± is half the width of the {percent(level)} interval"
     return Group(Text(legend, style="italic"), *_sets_in_rows(evaluations))
 
 
@@ -69,13 +69,15 @@ def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table
             if any(spans):  # at 0 and 1 some metrics have none
                 cells = (f"[dim]{_half_width(span)}[/dim]" for span in spans)
                 table.add_row(
-                    f"   [dim]± half the {percent(first.level)} interval[/dim]", *cells
+                    f"   [dim]± half the width of the {percent(first.level)} "
+                    "interval[/dim]",
+                    *cells,
                 )
     return table
 
 
 def _sets_in_rows(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
-    """Yield a table per section, or more where its metrics need more room."""
+    """Yield one table per section, or several if its metrics do not fit into one."""
     names = max(map(cell_len, evaluations))
     names = min(names, OUT.width // 3)  # longer ones are folded
     for section, lines in sections(next(iter(evaluations.values()))).items():
@@ -85,7 +87,7 @@ def _sets_in_rows(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
             table = plain_table(f"{section}, continued" if i else section)
             table.add_column("", width=names, overflow="fold")
             for column in some:
-                # The header is broken at spaces; numbers have the room they need.
+                # The header is wrapped at spaces; numbers are never wrapped.
                 table.add_column(column.header, justify="right", width=column.width)
             cells = zip(*(column.cells for column in some), strict=True)
             for name, row in zip(evaluations, cells, strict=True):
@@ -113,14 +115,14 @@ def _column(evaluations: Mapping[str, Evaluation], line: Metric) -> _Column:
 
 
 def _evenly(columns: Sequence[_Column], room: int) -> list[Sequence[_Column]]:
-    """Cut into as few runs of columns as fit, none much longer than the others."""
+    """Split columns into as few groups as fit, of about equal size."""
     n_runs = len(list(_fitting(columns, room)))
     cuts = (list(_fitting(columns, least)) for least in range(1, room + 1))
     return next(cut for cut in cuts if len(cut) == n_runs)
 
 
 def _fitting(columns: Sequence[_Column], room: int) -> Iterator[Sequence[_Column]]:
-    """Cut into runs of columns that fit; one that is too wide stands alone."""
+    """Split columns into groups that fit; one that is too wide forms its own group."""
     run: list[_Column] = []
     for column in columns:
         if run and sum(c.width + _BETWEEN for c in [*run, column]) > room:

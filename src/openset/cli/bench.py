@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from openset import _check, runs, stats
 from openset.cli._lists import plain_table
+from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 
 EPILOG = """[bold]Examples[/bold]
@@ -20,12 +21,22 @@ openset bench study.yaml --out runs/study
 openset bench study.yaml --out runs/study --backend ray \\
     --address 10.0.0.1:6379
 
-Run it again to go on where it stopped: finished cells are not repeated. \
-docs/bench.md explains the study file; openset report runs/study makes a page of it."""
+Run the same command again to continue a study: finished cells are not repeated. \
+docs/bench.md explains the study file; openset report runs/study writes a report."""
 
-_SHOWN = 5  # failed cells to name; the rest is in the folder
+_SHOWN = 5  # number of failed cells to print; all are in the folder
+
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "study": "STUDY",
+    "out": "--out",
+    "backend": "--backend",
+    "address": "--address",
+    "jobs": "--jobs",
+}
 
 
+@naming("openset bench", _OPTIONS)
 def command(
     study: Annotated[
         Path, typer.Argument(metavar="STUDY", help="Study file, YAML or TOML.")
@@ -33,17 +44,22 @@ def command(
     out: Annotated[
         Path,
         typer.Option(
-            help="Run folder: new, or of an earlier run of this study.", metavar="DIR"
+            help="Run folder: a new one, or that of an earlier run of this study.",
+            metavar="DIR",
         ),
     ],
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Print the plan and an estimate of the time, and stop."
+            "--dry-run", help="Print the plan and the estimated time, then exit."
         ),
     ] = False,
     backend: Annotated[
-        str, typer.Option(help="loky (this machine), ray, dask or sequential.")
+        str,
+        typer.Option(
+            help="Where cells run: loky (processes on this machine), ray, dask or "
+            "sequential."
+        ),
     ] = "loky",
     address: Annotated[
         str | None, typer.Option(help="Address of a running Ray or Dask cluster.")
@@ -53,15 +69,17 @@ def command(
     ] = -1,
     save: Annotated[
         list[Path] | None,
-        typer.Option(help="Also write the table: .md, .csv, .tex or .parquet."),
+        typer.Option(
+            help="Also write the leaderboard to this file: .md, .csv, .tex or .parquet."
+        ),
     ] = None,
 ) -> None:
-    """Run a study: protocols × models × detectors × seeds, resumable."""
-    # The extra may be missing, and --help should not wait for it.
+    """Run a study: every combination of protocols, models, detectors and seeds."""
+    # Imported here: the extra may be missing, and --help should be fast.
     from openset import bench  # noqa: PLC0415
     from openset.bench._progress import live  # noqa: PLC0415
 
-    for path in save or ():  # now, not when hours have gone by
+    for path in save or ():  # before the study runs, which may take hours
         _check.one_of(
             "bench",
             f"the ending of {path.name}",
@@ -78,7 +96,8 @@ def command(
     except KeyboardInterrupt:
         n = len(runs.finished(out))
         ERRORS.print(
-            f"Stopped; {_plural(n, 'cell')} finished. Run it again to go on.",
+            f"Stopped; {_plural(n, 'cell')} finished. Run the same command again to "
+            "continue.",
             highlight=False,
         )
         raise typer.Exit(130) from None
@@ -123,7 +142,7 @@ def _plan(study: object, out: Path, backend: str, jobs: int) -> None:
     else:
         found = estimate(made, out if done else None)
         n = found.n_unknown
-        more = f"; {_plural(n, 'part')} of unknown length" if n else ""
+        more = f"; {_plural(n, 'part')} without an estimate" if n else ""
         left = (
             f"About {_duration(found.on(n_workers))} on "
             f"{_plural(n_workers, 'worker')} ({found.source}{more})."
@@ -147,17 +166,17 @@ def _duration(seconds: float) -> str:
     return _plural(max(round(seconds), 1), "second")
 
 
-def _who(key: Mapping[str, object]) -> str:
-    """Name a cell: of a bare number nobody knows whether it is repeat or seed."""
+def _describe(key: Mapping[str, object]) -> str:
+    """Describe a cell in words: protocol, model, method, detector, repeat and seed."""
     names = [str(key[n]) for n in ("protocol", "model", "method", "detector") if key[n]]
     return ", ".join([*names, f"repeat {key['repeat']}", f"seed {key['seed']}"])
 
 
 def _failures(failed: tuple[dict[str, object], ...]) -> None:
     for one in failed[:_SHOWN]:
-        said = f"{_who(one['key'])}: {one['error']}"  # type: ignore[arg-type]
+        text = f"{_describe(one['key'])}: {one['error']}"  # type: ignore[arg-type]
         ERRORS.print(
-            f"[bold red]failed:[/bold red] {escape(said)}",
+            f"[bold red]failed:[/bold red] {escape(text)}",
             highlight=False,
             soft_wrap=True,
         )

@@ -11,11 +11,12 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from openset import _check, selection, thresholds
+from openset import _check, _io, selection, thresholds
 from openset._progress import bar
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import recipe
+from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Fitted
 from openset.outputs import Outputs
@@ -43,10 +44,26 @@ openset calibrate --train train.npz --known val.npz --objective conformal \\
 _USUAL = ("postmax",)
 _COMPARED = (None, "anchored", "osa", "worst_group", "by_cost")  # by what they aim at
 _TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "error_rate"}
-_SEEN = 0.3  # share of samples that is no accident
+_SEEN = 0.3  # larger shares of equal samples are not a coincidence
 _COSTS = ("missed_unknown", "false_unknown", "confusion")
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "objective": "--objective",
+    "alpha": "--alpha",
+    "fpr": "--target",
+    "tpr": "--target",
+    "error_rate": "--target",
+    "missed_unknown": "--missed-unknown",
+    "false_unknown": "--false-unknown",
+    "confusion": "--confusion",
+    "cost_matrix": "--cost-matrix",
+    "known": "--known",
+    "surrogate": "--surrogate",
+}
 
+
+@naming("openset calibrate", _OPTIONS)
 def command(
     train: Annotated[
         Path, typer.Option(help="Outputs of the training split: .npz or a folder.")
@@ -64,8 +81,9 @@ def command(
         typer.Option(
             "--detector",
             "-d",
-            help="A detector (knn, or knn:k=5), by default postmax. Of several, the "
-            "one that does best on left-out groups of the surrogate is chosen.",
+            help="A detector, such as knn or knn:k=5 (default: postmax). If "
+            "several are given, the one that performs best on held-out "
+            "groups of surrogate samples is chosen.",
         ),
     ] = None,
     surrogate: Annotated[
@@ -77,7 +95,10 @@ def command(
     ] = None,
     objective: Annotated[
         str | None,
-        typer.Option(help=f"One of {', '.join(thresholds.objectives())}; default osa."),
+        typer.Option(
+            help=f"How the threshold is chosen: {', '.join(thresholds.objectives())} "
+            "(default: osa)."
+        ),
     ] = None,
     alpha: Annotated[
         str,
@@ -89,27 +110,35 @@ def command(
     target: Annotated[
         float | None,
         typer.Option(
-            help="The rate: of accepted unknowns for at_fpr, of accepted knowns for "
-            "at_tpr, of rejected knowns for conformal."
+            help="Target rate: share of unknowns accepted for at_fpr, of knowns "
+            "accepted for at_tpr, of knowns rejected for conformal."
         ),
     ] = None,
     missed_unknown: Annotated[
         float | None,
-        typer.Option(help="For by_cost: cost of accepting an unknown (1)."),
+        typer.Option(
+            help="For by_cost: cost of accepting an unknown sample (default: 1)."
+        ),
     ] = None,
     false_unknown: Annotated[
         float | None,
-        typer.Option(help="For by_cost: cost of rejecting a known (1)."),
+        typer.Option(
+            help="For by_cost: cost of rejecting a known sample (default: 1)."
+        ),
     ] = None,
     confusion: Annotated[
         float | None,
-        typer.Option(help="For by_cost: cost of giving a known the wrong class (1)."),
+        typer.Option(
+            help="For by_cost: cost of accepting a known sample with the wrong class "
+            "(default: 1)."
+        ),
     ] = None,
     cost_matrix: Annotated[
         Path | None,
         typer.Option(
-            help="For by_cost, instead of the three costs: a .csv or .npy with a row "
-            "per true class and a column per decision, unknown last.",
+            help="For by_cost, instead of the three costs: a .csv or .npy file "
+            "with one row per true class and one column per decision, "
+            "unknown last.",
         ),
     ] = None,
     accept_risk: Annotated[
@@ -122,11 +151,11 @@ def command(
     ] = False,
     test: Annotated[
         Path | None,
-        typer.Option(help="Labelled test outputs: print the results on them."),
+        typer.Option(help="Labelled test outputs: also print the results on them."),
     ] = None,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
-    # Errors are reported before the work that they would waste.
+    # Check all options before the work starts.
     check_free(out, caller="openset calibrate", name="--out")
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
@@ -137,7 +166,8 @@ def command(
     validation, sets = _split(known, surrogate or [])
     _compare_rows(train, training, known, validation)
     recipes = {text: recipe(text) for text in detector or _USUAL}
-    fitted = {text: recipes[text].fit(training) for text in bar(recipes, "fitting")}
+    with _io.naming(train):
+        fitted = {text: recipes[text].fit(training) for text in bar(recipes, "fitting")}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
         _need_surrogate(sets, "to choose among detectors")
@@ -194,12 +224,12 @@ def _alpha(text: str) -> Alpha:
 
 
 def _options(objective: str | None, target: float | None) -> dict[str, Any]:
-    """Name the target as the objective does."""
+    """Return the target under the objective's own name for it."""
     if target is None:
         return {}
     if objective not in _TARGETS:
         names = ", ".join(_TARGETS)
-        msg = f"openset calibrate: --target goes with --objective {names}"
+        msg = f"openset calibrate: --target can only be used with --objective {names}"
         raise typer.BadParameter(msg)
     return {_TARGETS[objective]: target}
 
@@ -211,12 +241,12 @@ def _costs(
     given: dict[str, Any] = {n: cost for n, cost in costs.items() if cost is not None}
     if matrix is not None and given:
         names = ", ".join("--" + name.replace("_", "-") for name in given)
-        msg = f"openset calibrate: --cost-matrix replaces {names}: give one of them"
+        msg = f"openset calibrate: --cost-matrix and {names} cannot be combined"
         raise typer.BadParameter(msg)
     if matrix is not None:
         given["cost_matrix"] = _matrix(matrix)
     if given and objective != "by_cost":
-        msg = "openset calibrate: costs go with --objective by_cost"
+        msg = "openset calibrate: costs can only be given with --objective by_cost"
         raise typer.BadParameter(msg)
     return given
 
@@ -229,8 +259,8 @@ def _matrix(path: Path) -> NDArray[Any]:
         return np.array([[float(x) for x in row.split(",")] for row in rows])
     except (ValueError, EOFError) as error:
         msg = (
-            f"openset calibrate: --cost-matrix must be numbers with commas between, or "
-            f"a .npy array, got {path} ({error})"
+            "openset calibrate: --cost-matrix must be a file of comma-separated "
+            f"numbers, or a .npy array, got {path} ({error})"
         )
         raise ValueError(msg) from error
 
@@ -241,14 +271,15 @@ def _compare_rows(train: Path, training: Outputs, known: Path, held: Outputs) ->
     if share > _SEEN:
         ERRORS.print(
             f"[yellow]{share:.0%} of the samples of {escape(str(known))} are in "
-            f"{escape(str(train))}[/yellow]: a threshold chosen on what the detector "
-            "was fitted on looks better than it is. Use samples held out of training.",
+            f"{escape(str(train))}[/yellow]: a threshold chosen on samples the "
+            "detector was fitted on looks better than it is. Use samples held out of "
+            "training.",
             highlight=False,
         )
 
 
 def _rows(outputs: Outputs) -> NDArray[np.uint64]:
-    """Tell samples apart by two of their numbers."""
+    """Return a key per sample, made from two of its numbers."""
     values = outputs.logits if outputs.logits is not None else outputs.features
     ends = np.asarray(values)[:, [0, -1]].astype(np.float32)
     return np.ascontiguousarray(ends).view(np.uint64).ravel()
@@ -266,14 +297,14 @@ def _need_surrogate(sets: list[Outputs], what: str) -> None:
 
 
 def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:
-    """Load the knowns, and every set of unknowns with the group it forms."""
+    """Load the known samples, and each set of unknown samples as a group."""
     validation = Outputs.load(known)
     sets = []
     labels = validation.labels
     if labels is not None and (labels == UNKNOWN).all():
         msg = (
-            f"openset calibrate: --known must have samples of known classes, got "
-            f"unknowns alone in {known}. Are --known and --surrogate swapped?"
+            "openset calibrate: --known must have samples of known classes, got only "
+            f"unknowns in {known}. Are --known and --surrogate swapped?"
         )
         raise ValueError(msg)
     if labels is not None and (labels == UNKNOWN).any():
@@ -312,8 +343,8 @@ def _table(title: str, *columns: str) -> Table:
 def _print_choice(choice: Choice, *, aims: bool) -> None:
     measure = {"oosa": "Open-set accuracy", "cost": "Cost of a decision"}
     table = _table(
-        f"{measure[choice.measure]} on {choice.left_out} left out, "
-        f"alpha {choice.alpha:g}",
+        f"{measure[choice.measure]} on held-out {choice.left_out}, alpha "
+        f"{choice.alpha:g}",
         "detector",
         "objective",
         "mean",
@@ -332,8 +363,9 @@ def _print_choice(choice: Choice, *, aims: bool) -> None:
     OUT.print(table)
     if choice.is_combined:
         OUT.print(
-            "The gain of a combination is measured against the row 'choosing one': the "
-            "best single detector looks better than it is, as the best of many.",
+            "The gain of a combination is measured against the row 'choosing one': "
+            "the value of the best single detector is too optimistic, as it is the "
+            "best of many.",
             style="dim",
         )
     if aims:
@@ -400,13 +432,13 @@ def _print_test(rejector: Rejector, test: Outputs, alpha: Alpha) -> None:
     rejector.threshold.check_disjoint(scores, caller="openset calibrate")
     rates = rejector.threshold.rates(scores)
     if rates.n_unknown:
-        said = f"{rates.urr:.1%} of {len(test)} unknown samples rejected"
+        text = f"{rates.urr:.1%} of {len(test)} unknown samples rejected"
     else:
-        said = (
+        text = (
             f"{rates.tpr:.1%} of {len(test)} known samples accepted, {rates.ccr:.1%} "
             "accepted with the right class"
         )
-    OUT.print(f"On the test data: {said}", highlight=False)
+    OUT.print(f"On the test data: {text}", highlight=False)
 
 
 def _print_cost(
@@ -414,11 +446,11 @@ def _print_cost(
 ) -> None:
     scores = rejector.fitted.score(test)
     paid = thresholds.cost(scores, rejector.threshold, alpha=alpha, **prices)
-    said = f"Cost of a decision on the test data: {paid:.4g}"
+    text = f"Cost of a decision on the test data: {paid:.4g}"
     if scores.n_known and scores.n_unknown:
         least = thresholds.by_cost(scores, alpha=alpha, **prices).rate.value
-        said += f" (with the best threshold for these samples: {least:.4g})"
-    OUT.print(said, highlight=False)
+        text += f" (with the best threshold for these samples: {least:.4g})"
+    OUT.print(text, highlight=False)
 
 
 def _print_operation(done: Operation) -> None:

@@ -35,7 +35,7 @@ _STYLES = {"passed": "green", "finding": "bold red", "not applicable": "dim"}
 def command(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="STUDY_FOLDER", help="Folder of a study; see below."),
+        typer.Argument(metavar="STUDY_FOLDER", help="Study folder; see below."),
     ],
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with status 1 if there are findings.")
@@ -46,7 +46,7 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check an evaluation for mistakes that make its numbers meaningless."""
+    """Check an evaluation for mistakes that make its results meaningless."""
     with naming("openset check"):
         findings = checks.run_folder(folder, limit=None if every else LIMIT)
     if as_json:
@@ -74,7 +74,7 @@ def _table(folder: Path, findings: Sequence[Finding]) -> Table:
     table = plain_table(f"Checks of {escape(folder.name or str(folder))}")
     table.add_column("check", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    table.add_column("what was seen, and what to do", overflow="fold")
+    table.add_column("finding and remedy", overflow="fold")
     for finding in findings:
         style = _STYLES[finding.status]
         text = f"[dim]{escape(finding.title)}:[/dim] {escape(finding.message)}"

@@ -14,6 +14,7 @@ from rich.text import Text
 from openset import _check, _io, metrics, stats
 from openset._types import UndefinedMetricError
 from openset.cli._lists import percent, plain_table
+from openset.cli._options import naming
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.metrics import Metric
 from openset.scores import Scores
@@ -24,19 +25,27 @@ openset compare scores/*.npz
 
 openset compare scores-msp.npz scores-postmax.npz --metric auroc --latex"""
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "level": "--level",
+    "bootstrap": "--bootstrap",
+    "metric": "--metric",
+}
 
+
+@naming("openset compare", _OPTIONS)
 def command(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SCORES", help="Scores of the same samples: two files or more."
+            metavar="SCORES", help="Scores of the same samples: two or more files."
         ),
     ],
     metric: Annotated[
         str,
         typer.Option(
-            help="Metric for the pairwise tests: one without a threshold, or your own "
-            "as package.module:Name."
+            help="Metric for the pairwise tests, one that needs no threshold. A "
+            "metric of your own: package.module:Name."
         ),
     ] = "openauc",
     level: Annotated[
@@ -45,7 +54,8 @@ def command(
     bootstrap: Annotated[
         int,
         typer.Option(
-            help="Bootstrap resamples for intervals that have no formula; 0 for none."
+            help="Number of bootstrap resamples, for metrics whose interval has "
+            "no formula; 0: no such intervals."
         ),
     ] = 0,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
@@ -53,7 +63,7 @@ def command(
         bool, typer.Option("--latex", help="Print a LaTeX table.")
     ] = False,
 ) -> None:
-    """Compare detectors: every metric, intervals, pairwise tests, best in bold."""
+    """Compare detectors: all metrics with intervals, and pairwise tests."""
     row = metrics.get(metric, caller="openset compare", argument="--metric")
     if row.kind not in {"closed", "ranking", "oracle"}:
         options = [m.key for m in metrics.table() if m.kind in {"closed", "ranking"}]
@@ -74,13 +84,13 @@ def command(
         return
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"
-    # Both before the first is printed: what is wrong with either is said alone.
+    # Compute both before printing, so that an error is printed alone.
     table, tests = show(evaluations, title=title), _tests(found, row, level)
     OUT.print(table, tests, sep="\n")
 
 
 def _load(paths: Sequence[Path]) -> dict[str, Scores]:
-    """Read scores by name, and see to it that they are of the same samples."""
+    """Read scores by name, and check that they are of the same samples."""
     names = _names(paths)
     if len(set(names)) < max(2, len(names)):
         msg = _check.must(
@@ -88,8 +98,8 @@ def _load(paths: Sequence[Path]) -> dict[str, Scores]:
             caller="openset compare",
             name="SCORES",
             got=", ".join(map(str, paths)),
-            remedy="They are told apart by the names of files and folders, without "
-            "ending",
+            remedy="Files are distinguished by the names of files and folders, "
+            "without ending",
         )
         raise ValueError(msg)
     found = [Scores.load(path) for path in paths]
@@ -105,18 +115,18 @@ def _not_the_same(path: Path, scores: Scores, other: Path, others: Scores) -> st
     got = f"{len(scores)} in {path} and {len(others)} in {other}"
     if len(scores) == len(others):
         n_different = int(np.count_nonzero(scores.labels != others.labels))
-        got = f"other labels in {n_different} of {len(scores)} rows of {other}"
+        got = f"different labels in {n_different} of {len(scores)} rows of {other}"
     return _check.must(
         f"of the same samples in the same order as {path}",
         caller="openset compare",
         name="SCORES",
         got=got,
-        remedy="Score one file of outputs with every detector: openset score",
+        remedy="Score the same outputs with every detector: openset score",
     )
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """Return what tells files apart: their names, or else those of their folders.
+    """Return a short name per file: its own, or that of its folders if not unique.
 
     Examples
     --------
@@ -128,7 +138,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     parts = [(*path.parts[:-1], path.stem.removeprefix("scores-")) for path in paths]
     if len({one[-1] for one in parts}) == len(parts):
         return [one[-1] for one in parts]
-    for end in (-1, 0):  # what all have in common says nothing
+    for end in (-1, 0):  # drop what all have in common
         while all(len(one) > 1 for one in parts) and len({o[end] for o in parts}) == 1:
             parts = [one[1:] if end == 0 else one[:-1] for one in parts]
     return ["/".join(one) for one in parts]
@@ -148,7 +158,8 @@ def _pairwise(found: dict[str, Scores], metric: Metric, level: float) -> Table:
     ]
     corrected = stats.adjust([test.p_value for test in tests], "holm")
     table = plain_table(
-        f"Pairwise differences in {metric.key} (same samples; p after Holm)"
+        f"Pairwise differences in {metric.key} (same samples; p-values with Holm's "
+        "correction)"
     )
     for column in ("a", "b", "a - b", f"{percent(level)} interval", "p", "better"):
         if column in {"a", "b", "better"}:
@@ -168,6 +179,6 @@ def _pairwise(found: dict[str, Scores], metric: Metric, level: float) -> Table:
             f"{test.difference:+.4f}",
             f"{test.interval.low:+.4f} … {test.interval.high:+.4f}",
             f"{p:.3g}",
-            f"[bold green]{escape(better)}[/bold green]" if is_sure else "no verdict",
+            f"[bold green]{escape(better)}[/bold green]" if is_sure else "unclear",
         )
     return table

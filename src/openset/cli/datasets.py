@@ -33,19 +33,19 @@ def command(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="Show one data set: the files it needs, and where they belong.",
+            help="Show one data set: the files it needs, and the folder for them.",
         ),
     ] = None,
     root: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the data sets; by default $OPENSET_DATA, else the "
-            "user's cache."
+            help="Folder of the data sets (default: $OPENSET_DATA, else the "
+            "user's cache)."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the data sets: kind, size, whether they are here, how to get them."""
+    """List the data sets: kind, size, whether they are present, how to get them."""
     if name is not None and ":" not in name:
         _check.one_of("openset datasets", "NAME", name, datasets.names())
     if name is not None and not as_json:
@@ -62,7 +62,7 @@ def command(
         typer.echo(json.dumps(shown, indent=2))
         return
     n_here = sum(record["here"] for record in records)
-    table = plain_table(f"Data sets, {n_here} of {len(listed)} here")
+    table = plain_table(f"Data sets ({n_here} of {len(listed)} present)")
     table.add_column("name", no_wrap=True)
     table.add_column("classes", justify="right", no_wrap=True)
     table.add_column("samples", justify="right", no_wrap=True)
@@ -82,13 +82,13 @@ def command(
     OUT.print(
         "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold] or "
         "[bold]hf:folder[/bold] (Hugging Face), or a loader of your own, "
-        "[bold]package.module:function[/bold]. "
-        "Which files go where: [bold]openset datasets NAME[/bold]"
+        "[bold]package.module:function[/bold]. Files needed by a data set: "
+        "[bold]openset datasets NAME[/bold]"
     )
 
 
 def _record(name: str, here: set[str]) -> dict[str, Any]:
-    """Return what is known of a data set; a broken plug-in must not hide the others."""
+    """Describe a data set; a broken plug-in must not hide the others."""
     record = {"name": name, "kind": "", "n_classes": None, "n_samples": None}
     try:
         info = datasets.info(name)
@@ -105,5 +105,5 @@ def _record(name: str, here: set[str]) -> dict[str, Any]:
 
 
 def _short(how: str) -> str:
-    # File names would break a narrow table; `openset datasets NAME` has them whole.
+    # File names are too long for the table; `openset datasets NAME` shows them.
     return "by hand" if how.startswith("bring") else how

@@ -1,4 +1,4 @@
-"""`openset demo`: real data, a small network, an answer in seconds."""
+"""`openset demo`: real data, a small network, results in seconds."""
 
 import json
 import shlex
@@ -35,10 +35,10 @@ openset demo --seed 3 --out somewhere/"""
 
 
 class Parts(NamedTuple):
-    """What the network says about each part of the data.
+    """Outputs of the network on each part of the data.
 
-    `surrogate` and `unseen` are unknown digits, two each: the first help to choose a
-    threshold, the others test it.
+    `surrogate` and `unseen` hold two unknown digits each: the former are used to choose
+    a threshold, the latter to test it.
     """
 
     train: Outputs
@@ -49,31 +49,34 @@ class Parts(NamedTuple):
 
 
 def command(
-    seed: Annotated[int, typer.Option(help="Draws the known classes.")] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed for the choice of the known classes.")
+    ] = 0,
     out: Annotated[
         Path, typer.Option(help="Folder for the rejector and the report.")
     ] = Path("demo-output"),
 ) -> None:
-    """Train a small network on handwritten digits and teach it to say "unknown".
+    """Train a small network on handwritten digits and reject digits it has not seen.
 
-    The data ship with scikit-learn: nothing is downloaded.
+    The data come with scikit-learn: nothing is downloaded.
     """
-    # Now, not when the rest is done: it may be a file, or a folder of somebody else.
+    # Before the work starts: the path may be a file, or hold other data.
     out.mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng(seed).permutation(10)
     known, others = np.sort(order[:N_KNOWN]), order[N_KNOWN:]
     _say(1, f"A small network learns the handwritten digits {_list(known)}. It never "
-            f"sees the other four.")  # fmt: skip
+            "sees the other four digits.")  # fmt: skip
     parts = outputs_of_a_network(known, others)
     both = Outputs.concat([parts.test, parts.surrogate, parts.unseen])
     n_unknown = len(both) - len(parts.test)
-    _say(2, f"It is shown {len(parts.test)} new images of digits it knows and "
-            f"{n_unknown} of digits it does not.")  # fmt: skip
+    _say(2, f"It is tested on {len(parts.test)} new images of the known digits and "
+            f"{n_unknown} images of unknown digits.")  # fmt: skip
     fitted = {name: openset.detectors.make(name).fit(parts.train) for name in DETECTORS}
     scores = openset.detectors.score_all(fitted, both)
     evaluations = {name: evaluate(found) for name, found in scores.items()}
-    _say(3, f"{len(fitted)} detectors say how known each image looks. Who tells known "
-            f"from unknown, and still names the known ones rightly?\n")  # fmt: skip
+    _say(3, f"{len(fitted)} detectors score how known each image looks. Which one "
+            "separates known from unknown, while known images are classified "
+            "correctly?\n")  # fmt: skip
     OUT.print(show(evaluations, title="Digits, six known and four unknown classes"))
     best, second = sorted(evaluations, key=lambda n: -evaluations[n]["openauc"])[:2]
     lead = compare(scores[best], scores[second])
@@ -87,19 +90,19 @@ def command(
         alpha=0.5,
     )
     done = rejector.operate(Outputs.concat([parts.test, parts.unseen]))
-    _say(5, f"A threshold for PostMax, from {len(parts.validation)} validation images "
-            f"and the unknown digits {_list(others[:2])}, meets the unknown digits "
-            f"{_list(others[2:])}: it names {done.ccr:.1%} of the known images rightly "
-            f"and rejects {done.urr:.1%} of the unknown ones. Operational open-set "
-            f"accuracy {done.oosa:.3f}; the best threshold in hindsight would have had "
-            f"{done.oracle:.3f}.")  # fmt: skip
+    _say(5, f"A threshold for PostMax is chosen on {len(parts.validation)} validation "
+            f"images and the unknown digits {_list(others[:2])}, then tested with the "
+            f"unknown digits {_list(others[2:])}: {done.ccr:.1%} of the known images "
+            f"are accepted with the right class, {done.urr:.1%} of the unknown ones "
+            f"are rejected. Operational open-set accuracy: {done.oosa:.3f}; with the "
+            f"best threshold for the test images it is {done.oracle:.3f}.")  # fmt: skip
     rejector.save(out / "rejector")
     for name, part in parts._asdict().items():
         part.save(out / f"{name}.npz")
     words = [str(out / name) for name in ("rejector", "unseen.npz")]
     _say(
         6,
-        f"The rejector is in {escape(words[0])}, the outputs are beside it. Next: "
+        f"The rejector is saved in {escape(words[0])}, the outputs next to it. Next: "
         f"[bold]openset predict {escape(shlex.join(words))}[/bold]",
     )
     with _io.replacing_folder(out / "digits-study") as study:
@@ -110,15 +113,15 @@ def command(
         _say(7, f"No report was written: {escape(str(error))}")
         return
     _say(7, f"The report is {escape(str(page))}: open it in a browser and drag the "
-            f"threshold. It has the five detectors, each with a threshold of its own, "
-            f"on the digits {_list(others[2:])} that no threshold was chosen "
-            f"with.")  # fmt: skip
+            "threshold. It shows the five detectors, each with its own threshold, on "
+            f"the unknown digits {_list(others[2:])}, which were not used to choose "
+            "thresholds.")  # fmt: skip
 
 
 def write_study(
     fitted: "Mapping[str, Fitted]", parts: Parts, folder: Path, seed: int
 ) -> None:
-    """Write a run folder: each detector calibrated on surrogates, tested on others."""
+    """Write a run folder: detectors calibrated on surrogates, tested on others."""
     tested = Outputs.concat([parts.test, parts.unseen])
     chosen_on = Outputs.concat([parts.validation, parts.surrogate])
     for name, detector in fitted.items():
@@ -148,8 +151,8 @@ def write_study(
             operation=done.to_dict(),
             classes=tuple(parts.train.classes),
         ).save(folder, scores=test, calibration=calibration)
-    said = json.dumps({"headline": "openauc", "tuned_on": ["defaults"]}) + "\n"
-    _io.write(folder / "study.json", lambda stream: stream.write(said.encode()))
+    text = json.dumps({"headline": "openauc", "tuned_on": ["defaults"]}) + "\n"
+    _io.write(folder / "study.json", lambda stream: stream.write(text.encode()))
 
 
 def _say(step: int, text: str) -> None:
@@ -162,7 +165,7 @@ def _list(digits: NDArray[np.int64]) -> str:
 
 
 def outputs_of_a_network(known: NDArray[np.int64], others: NDArray[np.int64]) -> Parts:
-    """Train on half of the known digits' images; return its outputs on everything."""
+    """Train on half of the images of known digits; return the outputs on all parts."""
     from sklearn.datasets import load_digits  # noqa: PLC0415  # slow: not for --help
     from sklearn.model_selection import train_test_split  # noqa: PLC0415
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415

@@ -17,7 +17,7 @@ _INPUTS = {"logits": "L", "features": "F", "labels": "y", "head": "H"}
 
 
 def command() -> None:
-    """List the detectors: what each needs, what it costs, where it comes from.
+    """List the detectors: the inputs they need, their cost, their paper.
 
     Costs are per sample, with C classes, d features and n training samples.
     """
@@ -38,7 +38,7 @@ def command() -> None:
         table.add_row(name, *marks, kind.fit_cost, kind.score_cost, kind.paper)
     OUT.print(table)
     OUT.print(
-        "L logits, F features, y labels, H head (weight and bias of the last layer); "
-        "f needed to fit, s needed to score",
+        "Inputs: L logits, F features, y labels, H head (weight and bias of the last "
+        "layer); f: needed to fit, s: needed to score",
         style="dim",
     )

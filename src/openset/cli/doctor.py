@@ -7,7 +7,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from openset.cli import _health
+from openset.cli import _installation
 from openset.cli._lists import few, plain_table
 from openset.cli._tables import OUT
 
@@ -21,11 +21,11 @@ openset doctor --json > doctor.json   # for a bug report"""
 def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say what is installed, which devices there are, where data is looked for.
+    """Show installed packages, devices, and the folders of data sets.
 
-    Nothing that is missing is an error: the exit code is 0.
+    Missing packages are not errors: the exit code is 0.
     """
-    found = _health.examine()
+    found = _installation.examine()
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
@@ -54,7 +54,7 @@ def _extras(extras: dict[str, dict[str, str | None]]) -> Table:
     table.add_column("", no_wrap=True)
     table.add_column("gives")
     table.add_column("packages", style="dim")
-    gives = {extra.name: extra.gives for extra in _health.EXTRAS}
+    gives = {extra.name: extra.gives for extra in _installation.EXTRAS}
     for name, versions in extras.items():
         missing = [package for package, version in versions.items() if version is None]
         mark = "[yellow]no[/yellow]" if missing else "[green]yes[/green]"
@@ -64,7 +64,7 @@ def _extras(extras: dict[str, dict[str, str | None]]) -> Table:
 
 
 def _networks(networks: dict[str, dict[str, str | None]]) -> Table:
-    table = plain_table("Networks of others: pip install NAME")
+    table = plain_table("Packages of networks: pip install NAME")
     table.add_column("name", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("version", no_wrap=True)
@@ -72,10 +72,10 @@ def _networks(networks: dict[str, dict[str, str | None]]) -> Table:
     for name, found in networks.items():
         version, why = found["version"], found["why"]
         mark = "[green]yes[/green]" if why is None else "[yellow]no[/yellow]"
-        said = "" if why is None else escape(why)
+        text = "" if why is None else escape(why)
         if version is not None and why is not None:
-            said = f"installed but does not import: {said}"
-        table.add_row(name, mark, version or "—", said)
+            text = f"installed, but cannot be imported: {text}"
+        table.add_row(name, mark, version or "—", text)
     return table
 
 
@@ -98,7 +98,9 @@ def _machine(found: dict[str, Any]) -> Table:
     data = found["data"]
     table.add_row("data", f"{escape(data['path'])} ({_state(data)})")
     here = few(data["here"], 8) or "none; see openset datasets"
-    table.add_row("", f"{len(data['here'])} of {data['known']} sets here: {here}")
+    table.add_row(
+        "", f"{len(data['here'])} of {data['known']} data sets present: {here}"
+    )
     temporary = found["temporary"]
     table.add_row("temporary", f"{escape(temporary['path'])} ({_state(temporary)})")
     return table

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from openset import _check, _io
+from openset.cli._options import naming
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.metrics import Evaluation
 from openset.metrics import by_group as evaluate_groups
@@ -22,7 +23,17 @@ openset evaluate scores.npz --threshold 0.7 --bootstrap 1000
 
 openset evaluate scores.csv --groups --latex --out table.tex"""
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "level": "--level",
+    "bootstrap": "--bootstrap",
+    "threshold": "--threshold",
+    "metrics": "--metric",
+    "clusters": "--clusters",
+}
 
+
+@naming("openset evaluate", _OPTIONS)
 def command(
     path: Annotated[
         Path,
@@ -35,7 +46,8 @@ def command(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Also report metrics at this threshold. Choose it on other data."
+            help="Also report metrics at this threshold, which must be chosen on "
+            "other data."
         ),
     ] = None,
     groups: Annotated[
@@ -45,8 +57,8 @@ def command(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Show this metric only; repeat for several. Your own goes by "
-            "package.module:Name. By default all are shown.",
+            help="Show only this metric; may be repeated (default: all). A metric "
+            "of your own: package.module:Name.",
             show_default=False,
         ),
     ] = None,
@@ -56,13 +68,16 @@ def command(
     bootstrap: Annotated[
         int,
         typer.Option(
-            help="Bootstrap resamples for intervals that have no formula; 0 for none."
+            help="Number of bootstrap resamples, for metrics whose interval has "
+            "no formula; 0: no such intervals."
         ),
     ] = 0,
     clusters: Annotated[
         bool,
         typer.Option(
-            "--clusters", help="Resample whole groups, whose samples are related."
+            "--clusters",
+            help="Resample whole groups instead of samples, if samples of a group "
+            "are related.",
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -71,10 +86,10 @@ def command(
         bool, typer.Option("--latex", help="Print a LaTeX table.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write to this file instead of the screen.")
+        Path | None, typer.Option(help="Write to this file instead of the terminal.")
     ] = None,
 ) -> None:
-    """Print every metric of a file of scores, with intervals."""
+    """Print all metrics of a file of scores, with confidence intervals."""
     if as_json + csv + latex > 1:
         msg = "openset evaluate: at most one of --json, --csv and --latex can be given"
         raise typer.BadParameter(msg)
@@ -105,7 +120,7 @@ def command(
         found = evaluate_groups(
             scores, threshold, level, metrics=metric, bootstrap=bootstrap
         )
-        # A group may be called "all", and is not all of them.
+        # A group called "all" is not the set of all samples.
         evaluations |= {f"group {n}" if n == "all" else n: e for n, e in found.items()}
     writers = {_as_json: as_json, as_csv: csv, as_latex: latex}
     for writer, is_wanted in writers.items():
@@ -122,7 +137,7 @@ def _load(path: Path, *, with_groups: bool) -> Scores:
     if with_groups and scores.groups is None:
         msg = (
             f"openset evaluate: {path} must hold groups for --groups and --clusters, "
-            "got none. Add a column groups that says where each sample comes from"
+            "got none. Add a column groups with the origin of each sample"
         )
         raise ValueError(msg)
     return scores
@@ -130,7 +145,7 @@ def _load(path: Path, *, with_groups: bool) -> Scores:
 
 def _as_json(evaluations: Mapping[str, Evaluation]) -> str:
     documents = {n: json.loads(e.to_json()) for n, e in evaluations.items()}
-    # One evaluation is a document of its own.
+    # A single evaluation is written without its name.
     document = documents if len(documents) > 1 else documents["all"]
     return json.dumps(document, indent=2) + "\n"
 

@@ -8,6 +8,7 @@ import typer
 from openset import _check
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
+from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 from openset.rejector import Rejector
 
@@ -19,7 +20,16 @@ openset export rejector/ --onnx --model network.onnx --out network-open.onnx
 
 openset export rejector/ --onnx --model runs/openauc --out openauc.onnx"""
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "model": "--model",
+    "logits": "--logits",
+    "features": "--features",
+    "plugins": "--plugin",
+}
 
+
+@naming("openset export", _OPTIONS)
 def command(
     folder: Annotated[
         Path, typer.Argument(metavar="REJECTOR", help="Folder of a saved rejector.")
@@ -31,24 +41,27 @@ def command(
     model: Annotated[
         Path | None,
         typer.Option(
-            help="The network to put the rejector behind: an ONNX file, or a folder "
-            "written by openset train."
+            help="Network to combine with the rejector in one graph: an ONNX "
+            "file, or a folder written by openset train."
         ),
     ] = None,
     logits: Annotated[
-        str | None, typer.Option(help="Name of the network's output with the logits.")
+        str | None,
+        typer.Option(help="Name of the network's output that holds the logits."),
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(help="Name of the tensor that enters its last linear layer."),
+        typer.Option(
+            help="Name of the input tensor of the network's last linear layer."
+        ),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Write a rejector as a graph that other runtimes run.
+    """Write a rejector as an ONNX graph, to run it without this package.
 
-    Inputs: logits and, where the detector looks at them, features; or, with --model,
-    those of the network. Outputs: class (-1 for unknown) and knownness. The threshold
-    is an optional input with the calibrated value for default.
+    Inputs of the graph: logits and, if the detector needs them, features; with --model,
+    the inputs of the network. Outputs: class (-1 for unknown) and knownness. The
+    threshold is an optional input; its default is the calibrated value.
     """
     if not onnx and out.suffix != ".onnx":
         msg = _check.must(
@@ -58,7 +71,7 @@ def command(
             got=str(out),
         )
         raise ValueError(msg)
-    # Here, not above: the command line must start without the extra.
+    # Imported here: the extra may be missing.
     from openset.integrations.onnx import export  # noqa: PLC0415
 
     rejector = Rejector.load(folder, plugins=plugin or ())
@@ -69,7 +82,7 @@ def command(
 
 
 def _network(path: Path | None) -> tuple[Any, Any]:
-    """Return the network to export, and inputs to trace it with if it is trained."""
+    """Return the network to export; of a trained one, also example inputs."""
     if path is None or not path.is_dir():
         return path, None
     from openset.train import Trained  # noqa: PLC0415

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from openset import _check, datasets
 from openset._types import UNKNOWN, ArtefactError
 from openset.cli._detector_options import Plugins
+from openset.cli._options import naming
 from openset.cli._tables import OUT
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
@@ -25,7 +26,15 @@ openset predict rejector/ new-outputs.npz"""
 
 _CALLER = "openset extract"
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "name": "DATA",
+    "root": "--root",
+    "plugins": "--plugin",
+}
 
+
+@naming("openset extract", _OPTIONS)
 def command(
     run: Annotated[
         Path, typer.Argument(metavar="RUN", help="Folder written by openset train.")
@@ -49,20 +58,20 @@ def command(
     ),
     plugin: Plugins = None,
 ) -> None:
-    """Run a trained network over other data and keep its outputs.
+    """Run a trained network on other data and save its outputs.
 
-    Samples of the classes it was trained on (by name) get their labels, all others -1;
-    groups are the class names. Images of one folder and a bare .npy have no labels;
-    such images are one group, named after the folder. Images keep the names of their
-    files, which openset predict shows.
+    Samples of classes it was trained on (matched by name) get their labels, all others
+    -1; groups are the class names. A folder of images without subfolders, and a .npy
+    file, have no labels; such images form one group, named after the folder. The
+    outputs hold the names of image files, which openset predict shows.
     """
-    # Here, not above: the command line must start without the extra.
+    # Imported here: the extra may be missing.
     from openset.train import Trained  # noqa: PLC0415
 
     trained = Trained.load(run, plugins=plugin or ())
-    bare = _bare(Path(data))
-    if bare is not None:
-        inputs, groups = bare
+    unlabelled = _unlabelled(Path(data))
+    if unlabelled is not None:
+        inputs, groups = unlabelled
         labels = None
         _check_part(part, {})
     else:
@@ -70,7 +79,7 @@ def command(
         _check_part(part, loaded.parts)
         rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
         inputs = lazy_inputs.take(loaded.inputs, rows)
-        labels, groups = (one[rows] for one in _named(loaded, trained.classes))
+        labels, groups = (one[rows] for one in _labelled(loaded, trained.classes))
     ids = _file_names(inputs, Path(data)) if isinstance(inputs, ImageFiles) else None
     outputs = trained.apply(inputs, labels=labels, groups=groups, ids=ids)
     outputs.save(out)
@@ -79,7 +88,7 @@ def command(
         is_known = labels != UNKNOWN
         right = np.argmax(outputs.logits, axis=1) == labels  # type: ignore[arg-type]
         OUT.print(
-            f"{is_known.sum()} of known classes, accuracy on these: "
+            f"{is_known.sum()} samples of known classes, accuracy "
             f"{right[is_known].mean():.4f}",
             highlight=False,
         )
@@ -93,8 +102,8 @@ def _check_part(part: str, parts: Mapping[str, Any]) -> None:
         _check.one_of(_CALLER, "--part", part, sorted(parts))
 
 
-def _bare(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
-    """Return inputs without labels, and their groups; None if there are labels."""
+def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
+    """Return inputs and groups of unlabelled data; None if the data have labels."""
     if path.suffix == ".npy":
         return _array(path), None
     if not path.is_dir():
@@ -103,11 +112,11 @@ def _bare(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
     folders = [one for one in path.iterdir() if one.is_dir() and one.name[0] != "."]
     if files and folders:
         msg = _check.must(
-            "a folder of images, or one of folders by class",
+            "a folder of images, or a folder with one folder per class",
             caller=_CALLER,
             name="DATA",
             got=f"{path} with both ({Path(files[0]).name}, {folders[0].name}/)",
-            remedy="Those outside of the folders would be left out",
+            remedy="Images outside of the class folders would be left out",
         )
         raise ValueError(msg)
     if not files:
@@ -119,14 +128,14 @@ def _array(path: Path) -> NDArray[Any]:
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        rule = "numbers as np.save writes them"
+        rule = "an array of numbers written by np.save"
         got = "a damaged file, or pickled objects, which are never loaded"
         msg = _check.must(rule, caller=_CALLER, name=str(path), got=got)
         raise ArtefactError(msg) from error
 
 
 def _file_names(images: ImageFiles, folder: Path) -> list[str]:
-    """Return what the files are called inside the folder, or whole if elsewhere."""
+    """Return file names relative to the folder, or absolute if outside of it."""
     root = folder.resolve()
     paths = [Path(path).resolve() for path in images.paths]
     return [
@@ -135,12 +144,12 @@ def _file_names(images: ImageFiles, folder: Path) -> list[str]:
     ]
 
 
-def _named(
+def _labelled(
     data: Dataset, known: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
-    """Return labels in the order of `known`, and the name of each sample's class."""
+    """Return labels that index `known`, and the class name of each sample."""
     number = {name: i for i, name in enumerate(known)}
-    # The last entry is for samples of no class, which are labelled -1.
+    # The last entry is for samples without a class, labelled -1.
     labels = np.array([number.get(name, UNKNOWN) for name in data.classes] + [UNKNOWN])
     names = np.array([*data.classes, data.unlisted])
     return labels[data.labels], names[data.labels]

@@ -15,6 +15,7 @@ from openset._types import UNKNOWN
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
 from openset.cli._lists import plain_table
+from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Rejector
@@ -32,7 +33,13 @@ openset predict rejector/ new.npz --out decisions.npz"""
 
 _SHOWN = 10
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "plugins": "--plugin",
+}
 
+
+@naming("openset predict", _OPTIONS)
 def command(
     rejector: Annotated[
         Path,
@@ -40,7 +47,10 @@ def command(
     ],
     new: Annotated[
         Path,
-        typer.Argument(metavar="OUTPUTS", help="Outputs to decide: .npz or a folder."),
+        typer.Argument(
+            metavar="OUTPUTS",
+            help="Outputs of the network on new samples: .npz or a folder.",
+        ),
     ],
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     out: Annotated[
@@ -48,7 +58,7 @@ def command(
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Give every sample a class, or -1 for unknown."""
+    """Classify samples, or reject them as unknown (-1)."""
     if out is not None:
         _check.one_of(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
@@ -66,7 +76,7 @@ def command(
                 "known": scores.known,
                 "margin": _margin(opened, scores),
             }
-            arrays |= _named(scores, outputs.ids)
+            arrays |= _names(scores, outputs.ids)
             _io.write_npz(out, arrays)
         else:
             text = _csv(opened, decisions, outputs.ids)
@@ -80,13 +90,13 @@ def command(
 
 def _margin(rejector: Rejector, scores: Scores) -> NDArray[np.float64]:
     threshold = rejector.threshold.of(scores.predicted)
-    same = scores.known == threshold  # inf - inf is no number
+    same = scores.known == threshold  # inf - inf is NaN
     with np.errstate(invalid="ignore"):
         return np.where(same, 0.0, scores.known - threshold)
 
 
-def _named(scores: Scores, ids: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
-    """Return what samples are called and where they come from, as far as is known."""
+def _names(scores: Scores, ids: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
+    """Return groups and ids of the samples, if they have any."""
     columns = {"group": scores.groups, "id": ids}
     return {name: column for name, column in columns.items() if column is not None}
 
@@ -96,7 +106,7 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     header = ["row", "decision", "name", "predicted", "known", "margin"]
-    named = _named(scores, ids)
+    named = _names(scores, ids)
     writer.writerow([*header, *named])
     names = {int(c): rejector.name_of(int(c)) for c in np.unique(decisions.labels)}
     columns = zip(
@@ -121,7 +131,7 @@ def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -
         f"({decisions.n_rejected / len(decisions):.1%})"
     )
     table = plain_table(title)
-    named = _named(scores, ids)
+    named = _names(scores, ids)
     for column in ("row", *named, "decision", "name", "knownness", "margin"):
         if column in {*named, "name"}:
             table.add_column(column, overflow="fold")
@@ -140,4 +150,4 @@ def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -
         )
     OUT.print(table)
     if len(decisions) > _SHOWN:
-        OUT.print(f"... and {len(decisions) - _SHOWN} more: use --csv or --out")
+        OUT.print(f"... and {len(decisions) - _SHOWN} more samples: use --csv or --out")

@@ -117,7 +117,7 @@ def show(
         str | None,
         typer.Argument(
             metavar="SPLIT",
-            help="Which split (default: the first one; of a file, all of them).",
+            help="Number of the split (default: the first; for a file, all of them).",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -125,7 +125,7 @@ def show(
     """Show which classes are known and unknown in a protocol."""
     if name.endswith(".json"):
         if not Path(name).exists():
-            msg = f"openset protocols show: NAME must be a file, got no such: {name}"
+            msg = f"openset protocols show: no such file: {name}"
             raise FileNotFoundError(msg)
         drawn = protocols.load(name)
         if split is not None:
@@ -141,7 +141,7 @@ def show(
 
 
 def _one_of(drawn: Protocol | Draws, split: str) -> Protocol:
-    """Return one protocol of a file by its number."""
+    """Return one protocol of a file, by its index."""
     each = (drawn,) if isinstance(drawn, Protocol) else drawn.protocols
     numbers = [str(i) for i in range(len(each))]
     _check.one_of("openset protocols show", "SPLIT", split, numbers)
@@ -216,8 +216,8 @@ def operational(
     unknowns: Annotated[
         str,
         typer.Option(
-            help="dealt: each unknown sample is in one test split. shared: all unknown "
-            "samples are in every test split."
+            help="dealt: every unknown sample is in exactly one test split. "
+            "shared: every test split has all unknown samples."
         ),
     ] = "dealt",
     repeats: Repeats = None,
@@ -263,7 +263,7 @@ def _naming(command: str) -> AbstractContextManager[None]:
 
 
 def _classes(text: str, root: Path | None) -> Any:
-    """Read a count, a list of names, or the name of a data set."""
+    """Parse a count, a list of names, or the name of a data set."""
     if text.isdecimal():
         return int(text)
     if "," in text:
@@ -287,7 +287,7 @@ def _print(drawn: Protocol | Draws) -> None:
     else:
         longest, each = _ALL, (drawn,)
         OUT.print(_table_of_one(drawn))
-        # Whole, and on one line: it is there to be copied.
+        # Complete and on one line, so that it can be copied.
         OUT.print(f"hash {drawn.hash}", highlight=False, soft_wrap=True)
     parts = ("known", "negative", "surrogate", "unknown", "unused")
     if any(len(getattr(p, part)) > longest for p in each for part in parts):

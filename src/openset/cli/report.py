@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from openset import report
+from openset.cli._options import naming
 from openset.cli._tables import OUT
 
 EPILOG = """[bold]Examples[/bold]
@@ -16,7 +17,14 @@ openset report runs/study --out paper/report.html
 
 openset report scores.npz --threshold 0.7"""
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "path": "--out",
+    "threshold": "--threshold",
+}
 
+
+@naming("openset report", _OPTIONS)
 def command(
     source: Annotated[
         Path,
@@ -29,21 +37,22 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Where to write it. By default report.html in the folder, or beside "
-            "the scores under their name.",
+            help="File to write (default: report.html in the folder; for a file "
+            "of scores, its name with .html).",
             show_default=False,
         ),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Threshold in use, for a file of scores. Choose it on other data."
+            help="Threshold in use, for a file of scores; it must be chosen on "
+            "other data."
         ),
     ] = None,
 ) -> None:
-    """Write one HTML page of a study: leaderboard, figures, threshold explorer.
+    """Write a report as one HTML page: leaderboard, figures, threshold explorer.
 
-    The page holds all it shows: it opens offline and can be sent as it is.
+    The page is self-contained: it opens offline and can be sent to others.
     """
     if out is None:
         is_folder = source.is_dir()

@@ -7,6 +7,7 @@ import typer
 
 from openset import _check, _io, detectors
 from openset.cli._detector_options import recipe
+from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 
@@ -18,7 +19,13 @@ openset score -d msp -d postmax -d knn:k=20 --train train/ test/ --out scores/
 
 openset compare scores/*.npz"""
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "batch_size": "--batch-size",
+}
 
+
+@naming("openset score", _OPTIONS)
 def command(
     path: Annotated[
         Path,
@@ -31,23 +38,27 @@ def command(
         typer.Option(
             "--detector",
             "-d",
-            help="A name from `openset detectors`, or package.module:Class, with "
-            "options after a colon (knn:k=20). May be repeated.",
+            help="A detector: a name from `openset detectors`, or "
+            "package.module:Class; options follow after a colon (knn:k=20). "
+            "May be repeated.",
         ),
     ],
     train: Annotated[
-        Path, typer.Option(help="Outputs of the training split, to fit on.")
+        Path,
+        typer.Option(help="Outputs of the training split, to fit the detectors on."),
     ],
     out: Annotated[
         Path,
         typer.Option(
             "--out",
             "-o",
-            help="File for one detector (.npz, .csv, .parquet), else a folder.",
+            help="File to write (.npz, .csv, .parquet); a folder for several "
+            "detectors.",
         ),
     ] = Path("scores"),
     batch_size: Annotated[
-        int | None, typer.Option(help="Samples scored at a time.")
+        int | None,
+        typer.Option(help="Number of samples per batch (default: chosen by size)."),
     ] = None,
 ) -> None:
     """Fit detectors on training outputs and score test outputs."""
@@ -69,7 +80,7 @@ def command(
     if test.labels is None:
         msg = (
             f"openset score: {path} must hold labels, got none. Scores are for "
-            "evaluation; decide about unlabelled outputs with openset predict"
+            "evaluation; for unlabelled outputs use openset predict"
         )
         raise ValueError(msg)
     fitted = {}
@@ -83,8 +94,8 @@ def command(
     for text, found in scores.items():
         file = out if out.suffix else out / f"scores-{_file_name(text)}.npz"
         found.save(file)
-        said = f"{text}: {found!r} → {file}"
-        OUT.print(said, markup=False, highlight=False, soft_wrap=True)
+        line = f"{text}: {found!r} → {file}"
+        OUT.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _file_name(text: str) -> str:

@@ -105,8 +105,9 @@ def command(
     tune: Annotated[
         list[str] | None,
         typer.Option(
-            help="First choose an option of the method among these values, by held-out "
-            "known classes: weight=0.05,0.1,0.2. Test data are not used."
+            help="First choose an option of the method among these values, using "
+            "held-out known classes: weight=0.05,0.1,0.2. Test data are not "
+            "used."
         ),
     ] = None,
     network: Annotated[
@@ -137,8 +138,8 @@ def command(
     accumulate: Annotated[
         int,
         typer.Option(
-            help="Cut each batch into this many parts whose gradients add up, to save "
-            "memory."
+            help="Split each batch into this many parts and add up their "
+            "gradients, to save memory."
         ),
     ] = 1,
     compiled: Annotated[
@@ -218,7 +219,7 @@ def command(
         machine = train.Execution(**execution)
         loaded = datasets.load(data, root)
         if grid:
-            # Each split by itself: a known class of one is unknown in another.
+            # Each split separately: a known class of one is unknown in another.
             chosen = {
                 name: _tuned(
                     train,
@@ -256,7 +257,7 @@ def command(
 
 @contextmanager
 def _naming_options() -> Iterator[None]:
-    """Let errors of the library name options, as they are typed here."""
+    """Let errors of the library name the options of this command."""
     try:
         yield
     except (ValueError, TypeError, FloatingPointError) as error:
@@ -363,7 +364,8 @@ def _settings(
                 remedy=_check.near(name, [*taken, *changeable]),
             )
             raise ValueError(msg)
-        # Some belong to both: `side` is of ARPL+CS's generator and of the pipeline.
+        # Some belong to both: `side` is an option of ARPL+CS's generator and of the
+        # pipeline.
         if name in taken:
             options[name] = _value(value)
         if name in changeable:
@@ -453,7 +455,7 @@ def _results(method: str, done: dict[str, Any]) -> Table:
 
 
 def _tuned(train: Any, split: str, **settings: Any) -> dict[str, Any]:
-    """Return the options that did best on held-out known classes of a split."""
+    """Return the options that performed best on held-out known classes of a split."""
     found = train.tune(**settings)
     if _is_main_process():
         OUT.print(_tuning(split, found))

@@ -13,6 +13,7 @@ from rich.table import Table
 from openset import _check, _io
 from openset.cli._detector_options import Plugins
 from openset.cli._lists import plain_table
+from openset.cli._options import naming
 from openset.cli._tables import OUT
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -29,7 +30,15 @@ openset watch rejector/ --reference calibration.npz --window 500 \\
 openset watch rejector/ --reference lastweek.npz --all \\
     --false-alarms 0.001 today.npz || page-somebody"""
 
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "false_alarms": "--false-alarms",
+    "window": "--window",
+    "plugins": "--plugin",
+}
 
+
+@naming("openset watch", _OPTIONS)
 def command(
     folder: Annotated[
         Path,
@@ -39,14 +48,14 @@ def command(
         list[Path],
         typer.Argument(
             metavar="NEW",
-            help="Scores or Outputs of new samples; one file or more.",
+            help="Scores or outputs of new samples; one or more files.",
         ),
     ],
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="Scores or Outputs from a period without problems; by default the "
-            "known samples of the calibration."
+            help="Scores or outputs from normal operation (default: the known "
+            "samples of the calibration)."
         ),
     ] = None,
     false_alarms: Annotated[
@@ -56,16 +65,16 @@ def command(
     window: Annotated[
         int | None,
         typer.Option(
-            help="Samples per window; by default each file is one window. Samples "
-            "after the last full window are not compared."
+            help="Number of samples per window (default: each file is one "
+            "window). Samples after the last full window are not compared."
         ),
     ] = None,
     whole: Annotated[
         bool,
         typer.Option(
             "--all",
-            help="Compare with all samples of the reference, not only its known ones: "
-            "for a reference recorded in operation.",
+            help="Compare with all samples of the reference, not only the known "
+            "ones: for a reference recorded in operation.",
         ),
     ] = False,
     as_json: Annotated[
@@ -73,10 +82,11 @@ def command(
     ] = False,
     plugin: Plugins = None,
 ) -> None:
-    """Compare new samples with calibration; exit code 1 if something changed.
+    """Compare new samples with calibration samples; exit code 1 if they differ.
 
-    Two tests per window, of the share of rejected samples (Fisher, exact) and of the
-    distribution of knownness (Kolmogorov-Smirnov), share the rate of false alarms.
+    Two tests per window compare the share of rejected samples (Fisher's exact test) and
+    the distribution of knownness (Kolmogorov-Smirnov). The probability of a false alarm
+    holds for both together.
     """
     rejector = Rejector.load(folder, plugins=plugin or ())
     watch = _watch(rejector, reference, whole=whole, false_alarms=false_alarms)
@@ -113,7 +123,8 @@ def _watch(
         if before.n_known == 0 and not whole:
             msg = (
                 f"openset watch: {reference} must hold samples labelled as known, got "
-                f"{len(before)} unknown or unlabelled. Give --all if they are traffic"
+                f"{len(before)} unknown or unlabelled. Use --all if they were "
+                "recorded in operation"
             )
             raise ValueError(msg)
         return Watch(
@@ -124,15 +135,16 @@ def _watch(
         )
     if whole:
         msg = (
-            "openset watch: --reference must be given with --all, got none. Unknowns "
-            "of the calibration were chosen, not met: give a file of traffic"
+            "openset watch: --reference must be given with --all, got none. The "
+            "unknown samples of a calibration do not represent operation: give "
+            "samples recorded there"
         )
         raise ValueError(msg)
     return Watch.of(rejector, false_alarms=false_alarms)
 
 
 def _scores(rejector: Rejector, path: Path) -> Scores:
-    """Read scores, or outputs and score them."""
+    """Read scores; score outputs if the file holds outputs."""
     if path.suffix in {".csv", ".parquet"} or _holds_scores(path):
         return Scores.load(path)
     outputs = Outputs.load(path)
@@ -164,15 +176,15 @@ def _table(
 def _rows(names: Iterable[str], verdicts: Iterable[Verdict]) -> Iterator[list[str]]:
     for name, verdict in zip(names, verdicts, strict=True):
         head = [escape(name), str(verdict.n)]
-        for finding in verdict.findings:
-            mark = "[bold red]alarm[/bold red]" if finding.is_alarm else "ok"
-            values = (finding.reference, finding.new)
+        for test in verdict.tests:
+            mark = "[bold red]alarm[/bold red]" if test.is_alarm else "ok"
+            values = (test.reference, test.new)
             yield [
                 *head,
-                finding.name,
+                test.name,
                 *(f"{value:.4g}" for value in values),
-                f"{finding.distance:+.3f}",
-                f"{finding.p_value:.2g}",
+                f"{test.distance:+.3f}",
+                f"{test.p_value:.2g}",
                 mark,
             ]
             head = ["", ""]

@@ -1,4 +1,4 @@
-"""Post-hoc detectors: a trained network's outputs to one knownness per sample."""
+"""Post-hoc detectors: compute one knownness per sample from a network's outputs."""
 
 from openset.detectors import constraints, evt
 from openset.detectors._base import Detector, Fitted, remade, score_all

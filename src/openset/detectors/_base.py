@@ -22,12 +22,12 @@ from openset.scores import Scores
 
 @dataclass(frozen=True, kw_only=True)
 class Detector(ABC):
-    """A recipe: hyper-parameters only. :meth:`fit` returns something that can score.
+    """A detector with its hyper-parameters; :meth:`fit` returns a :class:`Fitted`.
 
-    A method defines `_fit` (training outputs to named arrays) and `_score` (named
-    arrays and a batch to one knownness per sample, larger = more known). Both are
-    plain mathematics on the caller's array library; checks, batching, argmax and the
-    conversion to NumPy are done here.
+    A subclass defines `_fit` (from training outputs to named arrays) and `_score` (from
+    named arrays and a batch to one knownness per sample, larger = more known). Both
+    compute with the caller's array library; checks, batching, argmax and the conversion
+    to NumPy are done here.
 
     A subclass is registered under its `name` (by default its class name in lower case)
     as soon as it is defined, so that :func:`make`, the command line and study files
@@ -37,16 +37,16 @@ class Detector(ABC):
     Attributes
     ----------
     name
-        What users type.
+        Name used in Python, on the command line and in files.
     fit_needs, score_needs
-        What outputs must have: ``"logits"``, ``"features"``; to fit also ``"labels"``
-        and ``"head"``.
+        Inputs that fitting and scoring need: ``"logits"``, ``"features"``; fitting also
+        ``"labels"`` and ``"head"``.
     fit_cost, score_cost
-        Arithmetic per sample, for people to read.
+        Arithmetic per sample, as text.
     paper
         Author and year.
     constraints
-        What values the parameters may have (:mod:`openset.detectors.constraints`).
+        Allowed values of the parameters (:mod:`openset.detectors.constraints`).
     """
 
     name: ClassVar[str]
@@ -65,8 +65,8 @@ class Detector(ABC):
             REGISTRY.register(cls.name, cls, listed=listed)
 
     def __post_init__(self) -> None:
-        """Keep numbers as Python's own, and check the constraints."""
-        # NumPy's would lift float32 scores to float64, and JSON has none of them.
+        """Convert numbers to Python's types, and check the constraints."""
+        # NumPy's types would promote float32 scores to float64, and are not valid JSON.
         for name, value in list(vars(self).items()):
             if isinstance(value, np.generic):
                 object.__setattr__(self, name, value.item())
@@ -78,17 +78,18 @@ class Detector(ABC):
 
     @property
     def recipes(self) -> "tuple[Detector, ...]":
-        """The detectors this one is made of: none, except for combinations."""
+        """The detectors this one combines; empty for others."""
         return ()
 
     def _fit(self, train: Outputs) -> State:
-        """Learn named arrays; by default nothing."""
+        """Compute named arrays from training outputs; by default none."""
         return {}
 
     def _ready(self, state: State, dtype: Any) -> State:
-        """Make a state ready to score outputs of this dtype; once, not per batch.
+        """Prepare the state for scoring outputs of this dtype, once for all batches.
 
-        A method whose `_score` multiplies matrices returns ``in_dtype(state, dtype)``.
+        A detector whose `_score` multiplies matrices returns ``in_dtype(state,
+        dtype)``.
         """
         return state
 
@@ -120,10 +121,9 @@ class Detector(ABC):
         return asdict(self)
 
     def origins(self, *, caller: str) -> list[dict[str, Any]]:
-        """Return which classes, of which packages, this recipe is made of.
+        """Return the classes and packages that this detector needs.
 
-        A class that could not be imported again raises: nothing is saved that cannot
-        be loaded.
+        Raises for a class that cannot be imported: what is saved can be loaded.
         """
         used = {type(one).name: type(one) for one in (self, *self.recipes)}
         return _plugins.origins(used.items(), caller=caller)
@@ -151,7 +151,7 @@ class Detector(ABC):
         try:
             state = dict(self._fit(outputs))
         except ValueError:
-            _need_finite(caller, outputs)  # infinite numbers have odd consequences
+            _need_finite(caller, outputs)  # infinite inputs can give NaN
             raise
         if not all(_is_finite(array) for array in state.values()):
             _need_finite(caller, outputs)
@@ -160,14 +160,14 @@ class Detector(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A recipe with what it learnt: named arrays, nothing else."""
+    """A fitted detector: its hyper-parameters and named arrays."""
 
     detector: Detector
     state: State
     widths: Mapping[str, int | None] = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        # To other processes go the arrays, not what was made ready from them.
+        # Pickle the arrays, but not what was prepared from them.
         return {name: v for name, v in self.__dict__.items() if name != "_states"}
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ class Fitted:
         batch_size: int | None = None,
         progress: bool = False,
     ) -> Scores:
-        """Score labelled outputs in batches; the result lives in NumPy."""
+        """Score labelled outputs in batches; the result is NumPy."""
         return score_all([self], outputs, batch_size=batch_size, progress=progress)[
             self.detector.name
         ]
@@ -213,8 +213,8 @@ class Fitted:
     ) -> NDArray[Any]:
         """Return the method's own probability of each class, where it has them.
 
-        Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes
-        last, so that the label -1 of unknowns is its index.
+        Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes last,
+        so that the label -1 of unknowns indexes it.
         """
 
         def one(batch: Batch) -> Array:
@@ -233,7 +233,7 @@ class Fitted:
         cut = batches(outputs, batch_size, progress=False)
         parts = [_xp.to_numpy(one(batch)) for _, batch in cut]
         values = np.concatenate(parts).astype(np.float64, copy=False)
-        if np.isnan(values.min()):  # min hands NaN on: one pass, no mask
+        if np.isnan(values.min()):  # min propagates NaN: one pass, no mask
             bad = np.unique(np.nonzero(np.isnan(values))[0])
             msg = _check.must(
                 "free of NaN",
@@ -247,7 +247,7 @@ class Fitted:
 
     @cached_property
     def _states(self) -> dict[Any, State]:
-        return {}  # made ready, by dtype: an index is built once, not for every call
+        return {}  # prepared states by dtype: an index is built once, not per call
 
     def _ready(self, outputs: Outputs) -> State:
         dtype = working_dtype(outputs)
@@ -275,10 +275,10 @@ class Fitted:
         for name, array in self.state.items():
             if not _xp.same_place(array, first(outputs)):
                 msg = (
-                    f"{caller}.score: outputs must live where the fitted arrays do, "
-                    f"got {_xp.describe(first(outputs))} for {name} in "
-                    f"{_xp.describe(array)}. Move one: fitted.to(outputs.logits) or "
-                    f"outputs.to('numpy')"
+                    f"{caller}.score: outputs must be in the library and on the "
+                    f"device of the fitted arrays, got {_xp.describe(first(outputs))} "
+                    f"for {name} in {_xp.describe(array)}. Move one: "
+                    "fitted.to(outputs.logits) or outputs.to('numpy')"
                 )
                 raise ValueError(msg)
 
@@ -290,7 +290,7 @@ class Fitted:
                 caller="Fitted.to",
                 name="like",
                 got=type(like).__name__,
-                remedy="Give one that lies where you want to score: your logits",
+                remedy="Give an array on the device to score on, such as your logits",
             )
             raise TypeError(msg)
         state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
@@ -426,8 +426,8 @@ def score_all(
     for one in fitted.values():
         one._check(outputs)
     states = {name: one._ready(outputs) for name, one in fitted.items()}
-    # Columns stay where they are computed until the last batch: on an accelerator a
-    # transfer per batch costs more than the scores.
+    # Columns stay on the device until the last batch: a transfer per batch can cost
+    # more than the scores.
     known: dict[str, list[Array]] = {name: [] for name in fitted}
     predicted: dict[str, list[Array]] = {name: [] for name in fitted}
     top_classes: list[Array] = []
@@ -452,7 +452,7 @@ def score_all(
 
 
 def need_fitted(caller: str, values: Any) -> list[Fitted]:
-    """Return fitted detectors as a list, or say what is not one."""
+    """Return fitted detectors as a list; raise if one is not fitted."""
     listed = list(values) if isinstance(values, Iterable) else []
     odd = [v for v in listed if not isinstance(v, Fitted)]
     if odd or not isinstance(values, Iterable):
@@ -468,10 +468,10 @@ def need_fitted(caller: str, values: Any) -> list[Fitted]:
 
 
 def _column(parts: list[Array], dtype: type) -> NDArray[Any]:
-    """Put the batches' parts together, then bring them to NumPy at once."""
+    """Concatenate the parts of all batches, then convert them to NumPy at once."""
     whole = parts[0] if len(parts) == 1 else _xp.array_namespace(*parts).concat(parts)
     column: NDArray[Any] = _xp.to_numpy(whole).astype(dtype, copy=False)
-    # Made here: read-only, it is not copied again by every `Scores` that takes it.
+    # A new array: read-only, so that `Scores` does not copy it.
     return _check.frozen(column) if column.base is None else column
 
 
@@ -506,7 +506,7 @@ def _is_finite(array: Array) -> bool:
 
 
 def _need_finite(caller: str, outputs: Outputs) -> None:
-    """Name the first infinite number, for a state that came out infinite or NaN."""
+    """Raise and name the first infinite input, if the state is not finite."""
     for rows, batch in batches(outputs, None, progress=False):
         for name in ("logits", "features"):
             array = None if getattr(outputs, name) is None else getattr(batch, name)

@@ -1,4 +1,4 @@
-"""`Batch`: a run of samples whose reductions are shared, and how outputs are cut."""
+"""`Batch`: samples whose reductions are shared, and how outputs are split."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property
@@ -15,19 +15,20 @@ from openset.outputs import Outputs
 State: TypeAlias = Mapping[str, Array]
 T = TypeVar("T")
 
-# Long enough for a matrix product to reach its speed and for the interpreter's share to
-# vanish, short enough to stay in the last cache; the reductions below cut a batch up
-# further (`_xp.by_rows`). Accelerators want longer batches.
+# Long enough for fast matrix products and little interpreter overhead, short enough for
+# the last-level cache; the reductions below split a batch further (`_xp.by_rows`).
+# Accelerators need longer batches.
 _BATCH_BYTES_CPU = 8 << 20
 _BATCH_BYTES_DEVICE = 256 << 20
 
 
 class Batch:
-    """One run of samples, with every reduction computed at most once.
+    """A batch of samples, with every reduction computed at most once.
 
     Detectors read logits and features through it, so scoring several detectors on one
     batch passes over the data once. Logits and features have one dtype, at least
-    float32; NaN in memory-mapped arrays, which were not checked before, is found here.
+    float32. Memory-mapped arrays, which were not checked before, are checked for NaN
+    here.
     """
 
     def __init__(self, outputs: Outputs, rows: Any = None) -> None:
@@ -55,7 +56,7 @@ class Batch:
             xp = _xp.array_namespace(array)
             return xp.astype(array, dtype, copy=False)
         plain = np.asarray(array).astype(dtype, copy=False)
-        if np.isnan(plain.min()):  # min hands NaN on: one pass, no mask
+        if np.isnan(plain.min()):  # min propagates NaN: one pass, no mask
             numbers = np.arange(len(self._whole))
             numbers = numbers if self._rows is None else numbers[self._rows]
             row = numbers[np.isnan(plain).any(axis=1)][0]
@@ -66,7 +67,7 @@ class Batch:
         return plain
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` makes, made at most once per batch under this key."""
+        """Return the result of `make`, called at most once per batch and key."""
         if key not in self._made:
             self._made[key] = make()
         return self._made[key]
@@ -97,7 +98,7 @@ class Batch:
 
         The largest softmax probability is ``1 / (1 + other_mass)``. The top class is
         left out of the sum, not subtracted from it, so confident samples keep their
-        digits.
+        precision.
         """
         return _xp.by_rows(
             _xp.exp_sum_without, self.logits, self.top_logit, self.top_class
@@ -111,8 +112,8 @@ class Batch:
         direct = _xp.log(self.other_mass)
         if self.logits.shape[1] == 1 or not bool(xp.any(is_lost)):
             return direct
-        # e^(z - top) left the number range: measure from the runner-up instead. Only
-        # in those rows, so that no sample's last digit depends on its neighbours.
+        # e^(z - top) underflowed: use the second largest logit as reference. Only in
+        # those rows, so that a score does not depend on other samples.
         own = xp.asarray(self.logits, copy=True)
         others = _xp.put(own, self.top_class, -xp.inf)
         return xp.where(is_lost, _xp.logsumexp(others) - self.top_logit, direct)
@@ -143,14 +144,14 @@ def working_dtype(outputs: Outputs) -> Any:
     xp = _xp.array_namespace(*arrays)
 
     def is_wide(dtype: Any) -> bool:
-        # By their size: NumPy's long double and swapped bytes equal no float64.
+        # By size: NumPy's long double and byte-swapped types do not equal float64.
         return dtype == xp.float64 or getattr(dtype, "itemsize", 0) > 4
 
     return xp.float64 if any(is_wide(a.dtype) for a in arrays) else xp.float32
 
 
 def in_dtype(state: State, dtype: Any) -> State:
-    """Cast the real arrays of a state: matrix products want one dtype."""
+    """Cast the real arrays of a state: matrix products need one dtype."""
 
     def cast(array: Array) -> Array:
         xp = _xp.array_namespace(array)
@@ -163,7 +164,7 @@ def in_dtype(state: State, dtype: Any) -> State:
 def fit_batches(
     train: Outputs, chosen: NDArray[np.int64] | None = None
 ) -> Iterator[Batch]:
-    """Cut training outputs, or chosen rows of them, into batches.
+    """Split training outputs, or selected rows of them, into batches.
 
     `_fit` loops over them so that its temporaries do not grow with the training set.
     """

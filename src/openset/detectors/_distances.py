@@ -1,4 +1,4 @@
-"""Distances between samples and a bank of rows, by blocks of a matrix product."""
+"""Distances between samples and stored training samples, in blocks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ _BLOCK = 1 << 20
 
 
 def blocks(n_rows: int, n_bank: int) -> Iterator[slice]:
-    """Cut the bank so that the memory of a block depends neither on it nor on rows."""
+    """Split the bank so that the memory of a block is limited."""
     size = max(16, _BLOCK // max(n_rows, 1))
     for start in range(0, n_bank, size):
         yield slice(start, min(start + size, n_bank))
@@ -25,23 +25,23 @@ def blocks(n_rows: int, n_bank: int) -> Iterator[slice]:
 def squared_distances(rows: Array, bank: Array) -> Array:
     """Return squared Euclidean distances, shape (n, m), by one matrix product.
 
-    Small distances lose digits (half of them, at zero): good for choosing and for
-    smooth kernels. :func:`distances_between` is exact.
+    Small distances lose precision (half of the digits near zero): use them to select
+    neighbours and in smooth kernels. :func:`distances_between` is exact.
     """
     xp = _xp.array_namespace(rows)
     lengths = xp.sum(rows * rows, axis=1)[:, None]
     squared = lengths + xp.sum(bank * bank, axis=1)[None, :] - 2 * (rows @ bank.T)
-    # Asked this way, infinite features stay NaN: no distance, instead of none at all.
+    # In this form NaN from infinite features stays NaN instead of becoming 0.
     return xp.where(squared < 0, xp.zeros_like(squared), squared)
 
 
 def distances_between(rows: Array, others: Array) -> Array:
-    """Return the distance of each row to the one in the same place, shape (n,)."""
+    """Return the distances between corresponding rows, shape (n,)."""
     return _xp.row_norms(rows - others)
 
 
 def centred(batch: Batch, centre: Array) -> Array:
-    """Features moved to the middle of the training set: distances keep more digits."""
+    """Features minus the training mean: distances keep more precision."""
     xp = _xp.array_namespace(batch.features)
     return batch.features - xp.astype(centre, batch.features.dtype, copy=False)[None, :]
 
@@ -52,5 +52,5 @@ def training_rows(
     """Return centre, centred features (NumPy, at least float32) and labels."""
     features = _xp.to_numpy(Batch(train).features)
     centre = features.mean(axis=0, dtype=np.float64).astype(features.dtype)
-    # A copy: the state of a detector shares no memory with the caller's labels.
+    # A copy: a fitted detector must not share memory with the caller's labels.
     return centre, features - centre, np.array(train.labels, dtype=np.int64)

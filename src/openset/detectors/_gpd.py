@@ -1,4 +1,4 @@
-"""Generalised Pareto distribution: the value, and its maximum-likelihood fit."""
+"""Generalised Pareto distribution, and its maximum-likelihood fit."""
 
 import math
 import warnings
@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy  # whose parts are imported when first used
+import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 
 from openset import _check, _xp
@@ -17,9 +17,9 @@ from openset._types import Array
 Floats = NDArray[np.float64]
 
 MIN_SAMPLES = 30
-"""With fewer samples than this a three-parameter tail fit says nothing."""
+"""Fewest samples for a three-parameter tail fit."""
 
-# Below, the law is an exponential one to the last digit of z < 1e8.
+# Below, the distribution equals an exponential one to full precision for z < 1e8.
 _NO_SHAPE = 1e-8
 
 # Up to this many samples the search starts on all of them, above on a subsample.
@@ -47,7 +47,7 @@ _NEAR_ZERO = 1e-4  # |u| below which k / theta is taken from its series
 
 @dataclass(frozen=True, kw_only=True)
 class GPD:
-    r"""A generalised Pareto distribution, as :func:`fit_gpd` found it.
+    r"""A generalised Pareto distribution fitted by :func:`fit_gpd`.
 
     .. math:: 1 - F(x) = (1 + \xi z)^{-1/\xi}, \qquad z = (x - \mu) / \sigma \ge 0
 
@@ -62,8 +62,8 @@ class GPD:
     loglik
         Log-likelihood of all `n` samples it was fitted to.
     at_bound
-        The likelihood grows beyond ``shape = -1`` (where it has no maximum), and the
-        fit stands at that bound: the uniform law on the range of the samples.
+        The fit is at the bound ``shape = -1``, beyond which the likelihood has no
+        maximum: the uniform distribution on the range of the samples.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class GPD:
         return self.loc - self.scale / self.shape if self.shape < 0 else math.inf
 
     def logsf(self, x: Array) -> Array:
-        """Return ``log(1 - cdf)``, which keeps its digits where the cdf is 1."""
+        """Return ``log(1 - cdf)``, which is precise where the cdf rounds to 1."""
         values = _xp.as_float(x) if _xp.is_array_api_obj(x) else np.asarray(x, float)
         xp = _xp.array_namespace(values)
         above = values - self.loc
@@ -132,25 +132,25 @@ def fit_gpd(x: Array, *, method: str = "profile") -> GPD:
     r"""Fit a generalised Pareto distribution by maximum likelihood.
 
     For shapes :math:`\xi \ge -1` the density falls on its support, so the likelihood
-    rises with the location until it meets the smallest sample: the best location *is*
-    the sample minimum. With :math:`y = x - \min x` and :math:`\theta = \xi/\sigma`, the
-    best shape for a given :math:`\theta` is :math:`k(\theta)`, which leaves one
-    dimension (Grimshaw 1993):
+    grows with the location up to the smallest sample: the best location *is* the sample
+    minimum. With :math:`y = x - \min x` and :math:`\theta = \xi/\sigma`, the best shape
+    for a given :math:`\theta` is :math:`k(\theta)`, which leaves one dimension
+    (Grimshaw 1993):
 
     .. math:: \frac{\ell(\theta)}{n} = -\log\frac{k(\theta)}{\theta} - k(\theta) - 1,
               \qquad k(\theta) = \frac1n \sum_i \log(1 + \theta y_i),
               \qquad \xi = k, \quad \sigma = k / \theta
 
     It is searched in :math:`u = \log(1 + \theta \max y)`, because for bounded samples
-    the best :math:`\theta` is very close to :math:`-1/\max y`: a grid finds every hill
-    (there can be several), Brent's method climbs it.
+    the best :math:`\theta` is very close to :math:`-1/\max y`: a grid finds every local
+    maximum (there can be several), Brent's method refines it.
 
-    The likelihood has no maximum in two corners, which are left out. For
-    :math:`\xi < -1` it grows without bound at the largest sample: shapes end at -1, and
-    `at_bound` tells when the fit is there. For :math:`\sigma \to 0` it grows through
-    the samples that *equal* the minimum, once
-    :math:`\xi > (n - n_{\min}) / n_{\min}`: the hill before that valley is the fit, and
-    samples without such a hill (very many ties at the minimum) are refused.
+    The likelihood is unbounded in two regions, which are excluded. For :math:`\xi < -1`
+    it grows without bound at the largest sample: shapes are limited to at least -1, and
+    `at_bound` is set if the fit is at this bound. For :math:`\sigma \to 0` it grows
+    through the samples that *equal* the minimum, once :math:`\xi > (n - n_{\min}) /
+    n_{\min}`: the fit is the local maximum below this shape; samples without one (very
+    many ties at the minimum) raise an error.
 
     Parameters
     ----------
@@ -158,8 +158,8 @@ def fit_gpd(x: Array, *, method: str = "profile") -> GPD:
         At least 30 finite samples, not all equal. Arrays of any library.
     method
         ``"profile"``, or ``"scipy"`` for ``scipy.stats.genpareto.fit`` as it is (free
-        location, a simplex search of hundreds of passes that may stop short of the
-        maximum or beyond ``shape = -1``), for replication.
+        location; a slow simplex search that may stop before the maximum or beyond
+        ``shape = -1``), for replication.
 
     References
     ----------
@@ -182,7 +182,7 @@ def fit_gpd(x: Array, *, method: str = "profile") -> GPD:
     n = values.size
     u, best = _maximise(profile)
     offset = math.log(profile.span)
-    if best <= 0:  # the uniform law on the range: shape -1, log-likelihood 0 in it
+    if best <= 0:  # uniform on the range: shape -1, log-likelihood 0 in units of it
         return GPD(
             shape=-1.0,
             loc=profile.low,
@@ -231,7 +231,7 @@ def _samples(x: Array) -> Floats:
 
 def _scipy(values: Floats) -> GPD:
     with warnings.catch_warnings():
-        # The simplex walks through points outside the support; the fit says nothing.
+        # The simplex search visits points outside the support; ignore its warnings.
         warnings.simplefilter("ignore", RuntimeWarning)
         shape, loc, scale = map(float, scipy.stats.genpareto.fit(values))
         logpdf = scipy.stats.genpareto.logpdf(values, shape, loc=loc, scale=scale)
@@ -242,8 +242,8 @@ def _scipy(values: Floats) -> GPD:
 class _Profile:
     """Mean profile log-likelihood of weighted samples, in units of their range.
 
-    `parts` are samples with the weight of each one: a subsample stands for the whole
-    set when its samples weigh more.
+    `parts` are arrays of samples, each with the weight of its samples: a subsample with
+    larger weights represents the whole set.
     """
 
     def __init__(
@@ -256,12 +256,12 @@ class _Profile:
         self._seen: dict[float, tuple[float, float]] = {}
 
     def __call__(self, u: float) -> float:
-        """Log-likelihood per sample of the best law with shape >= -1 for this `u`."""
+        """Largest log-likelihood per sample for shapes >= -1, given `u`."""
         shape, scale = self.parameters(u)
         return -math.log(scale) - (shape + 1)  # at the bound: uniform, shape + 1 = 0
 
     def parameters(self, u: float) -> tuple[float, float]:
-        """Shape and scale (in units of the range) that are best for this `u`."""
+        """Best shape and scale (in units of the range), given `u`."""
         if u not in self._seen:  # one pass over the samples for each u, not more
             self._seen[u] = self._best(u)
         return self._seen[u]
@@ -269,7 +269,7 @@ class _Profile:
     def _best(self, u: float) -> tuple[float, float]:
         theta = math.expm1(u)
         if abs(u) < _NEAR_ZERO:
-            # k / theta by its series, for 0 / 0 is near; the next term is below 1e-17.
+            # k / theta by its series near 0 / 0; the next term is below 1e-17.
             m1, m2, m3, m4 = self._moments
             scale = m1 - theta * (m2 / 2 - theta * (m3 / 3 - theta * m4 / 4))
             return theta * scale, scale
@@ -281,9 +281,9 @@ class _Profile:
     def _mean_log(self, u: float) -> float:
         """Mean of ``log(1 + theta * y)``, one pass over the samples.
 
-        Logarithms are what costs: products of sixteen terms are taken first, as far as
-        they stay in the number range. Each term is a sum of positive numbers, measured
-        from the end it could vanish at, so none loses its digits.
+        Logarithms dominate the cost: sixteen terms at a time are multiplied first, if
+        the product cannot overflow or underflow. Each term is a sum of positive
+        numbers, so no precision is lost.
         """
         folds = min(_FOLDS, int(math.log2(700 / max(abs(u), 1))))
         theta, floor = math.expm1(u), math.exp(u)
@@ -332,7 +332,7 @@ class _Profile:
         """Return a profile of about twenty thousand samples with all extreme ones.
 
         Near the ends of the support single samples matter, so all samples beyond the
-        20th smallest and largest of the subsample are kept, each for itself.
+        20th smallest and largest of the subsample are kept individually.
         """
         [(values, _)] = self.parts
         if values.size <= _SUBSAMPLE:
@@ -347,7 +347,7 @@ class _Profile:
 
 
 def _maximise(profile: _Profile) -> tuple[float, float]:
-    """Return where the profile is highest and its height there (0: at the bound)."""
+    """Return the maximum of the profile and its value (0: at the bound)."""
     rough = profile.thinned()
     grid = _GRID.tolist()
     heights = np.array([rough(u) for u in grid])
@@ -367,7 +367,7 @@ def _maximise(profile: _Profile) -> tuple[float, float]:
         return -math.inf, 0.0
     tops = sorted((_climb(rough, grid[hill], 0.25) for hill in hills), reverse=True)
     if rough is not profile:
-        # Two hills of nearly one height may change places on the full data.
+        # Two maxima of nearly equal height may swap on the full data.
         tops = sorted((_climb(profile, u, 0.02) for _, u in tops[:2]), reverse=True)
     height, u = tops[0]
     return (u, height) if height > 0 else (-math.inf, 0.0)
@@ -376,7 +376,7 @@ def _maximise(profile: _Profile) -> tuple[float, float]:
 def _climb(
     profile: Callable[[float], float], start: float, step: float
 ) -> tuple[float, float]:
-    """Return height and place of the hilltop near `start`."""
+    """Return value and location of the local maximum near `start`."""
     left, middle, right = start - step, start, start + step
     while step < 100:
         if profile(left) >= profile(middle):
@@ -386,10 +386,10 @@ def _climb(
         else:
             break
         step *= 2
-    else:  # flat to the last digit: any place is the top
+    else:  # constant to full precision: any point is the maximum
         return profile(middle), middle
-    # Brent's tolerance is relative. Counted from one below the start it is absolute,
-    # and sqrt(machine precision) is about all that values of a hilltop can tell.
+    # Brent's tolerance is relative; shifted to one below the start it is absolute. A
+    # maximum can be located to about sqrt(machine precision).
     base = middle - 1
     found = scipy.optimize.minimize_scalar(
         lambda t: -profile(base + float(t)),

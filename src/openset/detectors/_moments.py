@@ -1,4 +1,4 @@
-"""Means and covariances of training features, in float64, a run of rows at a time."""
+"""Means and covariances of training features, in float64, in batches."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from openset._types import Array
 from openset.detectors._batch import Batch, fit_batches
 from openset.outputs import Outputs
 
-# Below this share of the mean square, spread is the rounding of a constant.
+# A variance below this share of the mean square is a rounding error.
 _NO_SPREAD = 1e-24
 
 
@@ -45,8 +45,8 @@ def moments(
 ) -> Moments:
     """Compute the moments of ``rows_of(batch)``, in two passes over the data.
 
-    Deviations are taken before they are multiplied (a sum of squares minus a square of
-    sums would lose the small eigenvalues); classes without samples are left out.
+    Means are subtracted before multiplying, which keeps small eigenvalues precise;
+    classes without samples are left out.
     """
     labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
     classes, index = np.unique(labels, return_inverse=True)
@@ -97,7 +97,7 @@ def whitener(caller: str, covariance: Array, mean: Array, cutoff: float) -> Arra
         )
         raise ValueError(msg)
     n_left_out = int(xp.count_nonzero(variances <= cutoff * largest))
-    # eigh sorts ascending: what is left out comes first.
+    # eigh sorts ascending: the directions to leave out come first.
     return directions[:, n_left_out:] / xp.sqrt(variances[n_left_out:])[None, :]
 
 

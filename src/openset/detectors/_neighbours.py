@@ -22,13 +22,13 @@ from openset.outputs import Outputs
 
 BACKENDS = ("matmul", "faiss")
 
-# The product of a run of queries with a block of the bank is held at once: large, since
-# a matrix product is slower on small ones.
+# Size of a product of queries with a block of the bank: large, since small matrix
+# products are slower.
 _QUERY_ROWS = 2048
 _PRODUCT_BYTES_CPU = 256 << 20
 _PRODUCT_BYTES_DEVICE = 1 << 30
-# Products looked through at once on the CPU: a few rows, so that the second look at
-# them finds them in the cache.
+# Products searched at once on the CPU: a few rows, so that they are in the cache for
+# the second pass.
 _SELECT_BYTES = 2 << 20
 
 
@@ -45,7 +45,7 @@ CONSTRAINTS: dict[str, Constraint] = {
 def bank_batches(
     caller: str, train: Outputs, *, k: int, bank: float | int | None, seed: int
 ) -> Iterator[Batch]:
-    """Give the samples of the bank: all, or a random part of `bank` samples."""
+    """Yield the samples of the bank: all, or `bank` random ones."""
     n = len(train)
     size = n if bank is None else bank
     if isinstance(size, float):
@@ -84,7 +84,7 @@ def top_products(queries: Array, bank: Array, k: int) -> Array:
     n_products = budget // _xp.row_bytes(queries[:1, 0])
     n_rows = _even(queries.shape[0], _QUERY_ROWS)
     n_columns = _even(bank.shape[0], max(k, n_products // n_rows))
-    # Fresh memory costs as much as looking through the products: use it again.
+    # Allocating memory costs as much as searching the products: reuse it.
     numpy = _xp.is_numpy_array(queries)
     scratch = np.empty(n_rows * n_columns, dtype=queries.dtype) if numpy else None
     size = _SELECT_BYTES if numpy else budget  # others use all cores on many rows
@@ -104,7 +104,7 @@ def top_products(queries: Array, bank: Array, k: int) -> Array:
 
 
 def _even(n: int, most: int) -> int:
-    """Return the size of runs of at most `most` that cut `n` evenly."""
+    """Return a block size of at most `most` that splits `n` evenly."""
     return -(-n // -(-n // most))
 
 
@@ -119,9 +119,9 @@ def _product(queries: Array, block: Array, scratch: NDArray[Any] | None) -> Arra
 def _largest(products: Array, k: int) -> Array:
     """Return the `k` largest of each row, as a copy; all, if there are fewer.
 
-    Cut a row into groups: the k-th largest of the groups' maxima is a floor that at
-    least k entries reach, and hardly more do. One cheap pass for the maxima, one for
-    the comparison, and only the few survivors are sorted out.
+    Split a row into groups: at least k entries, and few more, are no smaller than the
+    k-th largest of the groups' maxima. One pass computes the maxima, one compares with
+    that bound, and only the few remaining entries are sorted.
     """
     width = products.shape[1]
     depth = math.isqrt(width // k) if width > k else 0
@@ -129,7 +129,7 @@ def _largest(products: Array, k: int) -> Array:
         return _xp.top_values(products, min(k, width))
     if _xp.is_numpy_array(products):
         n_groups = width // depth
-        # Strided groups: the reduction then runs over whole cache lines.
+        # Strided groups, so that the reduction uses whole cache lines.
         groups = products[:, : depth * n_groups].reshape(-1, depth, n_groups)
         floor = _xp.top_values(groups.max(axis=1), k).min(axis=1)
         return _at_least(products, floor, k)
@@ -139,9 +139,9 @@ def _largest(products: Array, k: int) -> Array:
 
 
 def _in_best_groups(products: Array, k: int, depth: int) -> Array:
-    """Look through the `k` groups with the largest maxima, which hold the `k` largest.
+    """Search the `k` groups with the largest maxima, which contain the `k` largest.
 
-    For torch on an accelerator: no shape depends on the data, nothing waits for it.
+    For torch on an accelerator: no shape depends on the data, so nothing synchronises.
     """
     n_groups = products.shape[1] // depth
     groups = products[:, : depth * n_groups].unflatten(1, (depth, n_groups))
@@ -156,7 +156,7 @@ def _at_least(products: NDArray[Any], floor: NDArray[Any], k: int) -> NDArray[An
     hits = np.flatnonzero(products >= floor[:, None])
     rows = hits // width
     counts = np.bincount(rows, minlength=n)
-    if counts.min() < k:  # NaN reaches no floor: hand it on
+    if counts.min() < k:  # NaN is below every bound: keep it
         return _xp.top_values(products, k)
     place = np.arange(hits.size) - np.repeat(np.cumsum(counts) - counts, counts)
     packed = np.full((n, counts.max()), -np.inf, dtype=products.dtype)

@@ -28,7 +28,7 @@ def names() -> list[str]:
 def find(
     name: str, *, caller: str = "detectors.find", argument: str = "name"
 ) -> "type[Detector]":
-    """Return the class a name, or ``package.module:Class``, stands for.
+    """Return the class of a name, or of ``package.module:Class``.
 
     Examples
     --------

@@ -23,27 +23,27 @@ from openset.outputs import Outputs
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Samples on the margin all score 1 up to the solver's tolerance; a law of such a tail
-# must not be steeper than the tolerance can tell.
+# Samples on the margin all score 1 up to the solver's tolerance; a distribution fitted
+# to them must not be steeper than the tolerance allows.
 _TOLERANCE = 1e-6
 _STEEPEST = 1e3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Machines:
-    """Machines that share their support vectors, and their scores in training."""
+    """SVMs that share their support vectors, and their scores on training samples."""
 
     arrays: dict[str, NDArray[Any]]
     classes: Ints
-    owner: Ints  # place in `classes` of each training sample
-    scores: Floats  # one column per machine: one-vs-rest, then one-class ones
-    support: list[Ints]  # support vectors of each machine, as training samples
+    owner: Ints  # index in `classes` of each training sample
+    scores: Floats  # one column per SVM: one-vs-rest, then one-class
+    support: list[Ints]  # support vectors of each SVM, as indices of training samples
 
 
 def fit_machines(
     caller: str, train: Outputs, *, cost: float, gamma: float | None, nu: float | None
 ) -> Machines:
-    """Fit a one-vs-rest machine per class and, given `nu`, a one-class one each."""
+    """Fit a one-vs-rest SVM per class and, if `nu` is given, a one-class SVM each."""
     centre, rows, labels = training_rows(train)
     rows = rows.astype(np.float64)
     classes, owner = np.unique(labels, return_inverse=True)
@@ -53,7 +53,7 @@ def fit_machines(
             caller=f"{caller}.fit",
             name="samples",
             got=f"class {labels[0]} only",
-            remedy="Each machine separates a class from the others",
+            remedy="Each SVM separates a class from the others",
         )
         raise ValueError(msg)
     if gamma is None:
@@ -96,11 +96,11 @@ def fit_machines(
 
 
 def decisions(state: State, batch: Batch) -> Array:
-    """Decision value of every machine for every sample, shape (n, machines)."""
+    """Decision value of every SVM for every sample, shape (n, number of SVMs)."""
     rows = centred(batch, state["centre"])
     xp = _xp.array_namespace(rows)
-    # In float64: the laws behind are steep, and a kernel of float32 differences leaves
-    # them four digits.
+    # In float64: the distributions are steep, and float32 kernels would leave them four
+    # digits.
     rows, vectors, dual, intercept = (
         xp.astype(array, xp.float64, copy=False)
         for array in (rows, *(state[n] for n in ("vectors", "dual", "intercept")))
@@ -121,7 +121,7 @@ def _decide(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Laws:
-    """Weibull laws of one tail per class; ``z = sign * (score - loc)``."""
+    """Weibull distributions of one tail per class; ``z = sign * (score - loc)``."""
 
     shape: Floats
     scale: Floats
@@ -135,10 +135,10 @@ class Laws:
 def fit_tails(
     values: Sequence[Floats], sizes: Sequence[int], *, translate: float, sign: int
 ) -> Laws:
-    """Fit a Weibull law to the `size` values of each class nearest the boundary.
+    """Fit a Weibull distribution to the `size` values per class nearest the boundary.
 
     These are the smallest ones for ``sign = 1`` (scores of the class itself) and the
-    largest for -1 (scores of the others); the extreme one is put at `translate`.
+    largest for -1 (scores of the others); the most extreme one is moved to `translate`.
     """
     tails = [
         np.sort(sign * v)[: min(max(size, 1), v.size)]
@@ -150,7 +150,7 @@ def fit_tails(
     z[is_member] = np.concatenate([tail - tail[0] + translate for tail in tails])
     laws = fit_weibull_rows(z, is_member=is_member)
     shape = np.minimum(laws.shape, _STEEPEST)
-    # The best scale for the shape at hand (the same one where it was not bounded).
+    # The best scale for this shape (the fitted one, unless the shape was limited).
     top = np.max(z, axis=1, where=is_member, initial=0.0)
     powers = np.where(is_member, (z / top[:, None]) ** shape[:, None], 0.0)
     mean = powers.sum(axis=1) / is_member.sum(axis=1)
@@ -159,9 +159,10 @@ def fit_tails(
 
 
 def positive_tail(tail: int | None, n_support: int, n_samples: int) -> int:
-    """Tail size of a class: as asked, or one and a half times its support vectors.
+    """Tail size of a class: as given, or 1.5 times its support vectors.
 
-    The rule of the released code: support vectors alone if that is too many or too few.
+    As in the released code: the number of support vectors if that is too large or too
+    small.
     """
     if tail is not None:
         return tail
@@ -184,9 +185,9 @@ def negative_tail(
 def log_cdf(exponent: Array) -> Array:
     """Logarithm of a Weibull cdf from its log-exponent, precise where it is small."""
     xp = _xp.array_namespace(exponent)
-    low = exponent < -18  # 1 - e^-a is a, to the last digit
+    low = exponent < -18  # 1 - e^-a equals a, to full precision
     inner = xp.where(low, xp.zeros_like(exponent), exponent)
-    capped = xp.where(inner > 7, xp.full_like(inner, 7.0), inner)  # e^-e^7 is nothing
+    capped = xp.where(inner > 7, xp.full_like(inner, 7.0), inner)  # e^-e^7 is 0
     return xp.where(low, exponent, xp.log(-xp.expm1(-xp.exp(capped))))
 
 

@@ -1,4 +1,4 @@
-"""Two-parameter Weibull distribution: the value, and maximum-likelihood tail fits."""
+"""Two-parameter Weibull distribution, and maximum-likelihood tail fits."""
 
 import math
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Weibull:
     shape, scale
         :math:`\kappa` and :math:`\lambda`. An infinite shape is a step at `scale`.
     loc, sign
-        What turns `x` into `z`; a sign of -1 makes the cdf fall with `x`.
+        Map `x` to `z`; with a sign of -1 the cdf decreases with `x`.
     loglik
         Log-likelihood of the `n` tail values it was fitted to.
 
@@ -63,14 +63,14 @@ class Weibull:
 def log_exponent(
     x: Array, shape: Array, scale: Array, loc: Array = 0.0, sign: int = 1
 ) -> Array:
-    r"""Return :math:`\kappa \log(z / \lambda)`: the cdf on a scale without ends.
+    r"""Return :math:`\kappa \log(z / \lambda)`, a monotone function of the cdf.
 
     The cdf is ``-expm1(-exp(e))``, so `e` orders as the cdf does but never rounds to
     0 or 1. The parameters are numbers or arrays that broadcast with `x`.
     """
     xp = _xp.array_namespace(x)
-    # log(z / scale) = log1p((x - centre) / scale): under libMR's translation both z
-    # and scale are 10 000 and a bit, and only the bit tells.
+    # log(z / scale) = log1p((x - centre) / scale): under libMR's translation both z and
+    # scale are slightly above 10 000, and only their difference matters.
     ratio = sign * (x - (loc + sign * scale)) / scale
     inside = ratio > -1
     logs = xp.log1p(xp.where(inside, ratio, xp.zeros_like(ratio)))
@@ -88,7 +88,7 @@ def weibull_cdf(exponent: Array) -> Array:
 
 
 def exp(values: Array) -> Array:
-    """Exponential that becomes inf where it leaves the number range, in silence."""
+    """Exponential that overflows to inf without a warning."""
     with np.errstate(over="ignore"):
         return _xp.array_namespace(values).exp(values)
 
@@ -121,8 +121,9 @@ def fit_weibull(
         None: the samples themselves are z, and must be positive. A number T: libMR's
         convention. The least of the tail is moved to T, ``z = x + T - min(tail)`` for
         the high side; the low side is mirrored first, ``z = -x + T - min(-tail)``.
-        libMR has T = 10000, with which the shape is enormous and the law in effect a
-        Gumbel; the vast rewrite has T = 1. *Scores depend on T.*
+        libMR has T = 10000, with which the shape is very large and the distribution is
+        practically a Gumbel distribution; the vast package uses T = 1. *Scores depend
+        on T.*
     side
         ``"high"``: the largest samples are the tail. ``"low"``: the smallest.
 
@@ -185,7 +186,7 @@ def fit_weibull(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeibullRows:
-    """One Weibull law per row: arrays of shape (m,)."""
+    """One Weibull distribution per row: arrays of shape (m,)."""
 
     shape: Floats
     scale: Floats
@@ -228,8 +229,8 @@ def fit_weibull_rows(z: Any, *, is_member: Any = None) -> WeibullRows:
         )
     count = np.count_nonzero(member, axis=1)
     top = np.max(values, axis=1, where=member, initial=0.0)
-    # Logarithms relative to the largest. From its half on the difference is exact, and
-    # log1p keeps the digits of values that are 10 000 and a bit.
+    # Logarithms relative to the largest value. Above half of it the difference is
+    # exact, and log1p is precise for values slightly above 10 000.
     filled, largest = np.where(member, values, top[:, None]), top[:, None]
     near = np.maximum(filled - largest, -largest / 2) / largest
     logs = np.where(
@@ -272,7 +273,7 @@ def _shapes(logs: Floats, member: NDArray[np.bool_], mean_log: Floats) -> Floats
         high[active[~below]] = here[active[~below]]
         step = np.clip(-score / slope, -2.0, 2.0)
         new = here[active] + step
-        # A step out of the interval that holds the root is replaced by its middle.
+        # A step out of the interval that contains the root is replaced by bisection.
         lost = (new < low[active]) | (new > high[active])
         new = np.where(lost, (low[active] + np.minimum(high[active], 1e3)) / 2, new)
         moved = np.abs(new - here[active])

@@ -20,17 +20,17 @@ class ASH(Detector):
 
     .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top f' + b_c\bigr)
 
-    The k largest features survive, :math:`k = d - \operatorname{round}(d\,p/100)`
+    The k largest features are kept, :math:`k = d - \operatorname{round}(d\,p/100)`
     (halves to even, at least 1; of equal ones those with the lower index), and become,
-    with :math:`s_1 = \sum_i f_i` and :math:`s_2` the sum of the survivors,
+    with :math:`s_1 = \sum_i f_i` and :math:`s_2` the sum of the kept ones,
 
     - ``"p"`` (prune): themselves;
     - ``"s"`` (scale): themselves times :math:`\exp(s_1 / s_2)`;
     - ``"b"`` (binarise): all :math:`s_1 / k`.
 
-    As in :class:`SCALE`, ``"s"`` raises for samples whose survivors do not have a
-    positive sum, except zero vectors, which stay zero. The predicted class stays that
-    of the untouched features.
+    As in :class:`SCALE`, ``"s"`` raises for samples whose kept features do not have a
+    positive sum, except zero vectors, which stay zero. The predicted class is that of
+    the original features.
 
     Parameters
     ----------
@@ -109,6 +109,6 @@ def _largest(rows: Array, k: int) -> Array:
     least = xp.min(_xp.top_values(rows, k), axis=1)[:, None]
     is_above, is_tied = rows > least, rows == least
     left = k - xp.count_nonzero(is_above, axis=1)
-    # Zeros after a ReLU tie by the hundred: count them off from the left.
+    # After a ReLU hundreds of zeros may tie: take them from the left.
     rank = xp.cumulative_sum(xp.astype(is_tied, xp.int64), axis=1)
     return is_above | (is_tied & (rank <= left[:, None]))

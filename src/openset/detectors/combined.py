@@ -1,4 +1,4 @@
-"""Several detectors as one: a weighed sum of the ranks of their scores."""
+"""Combine several detectors: a weighted sum of the ranks of their scores."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,17 +20,17 @@ _KNOTS = 257
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class Combined(Detector, listed=False):
-    r"""Weighed mean of the ranks that several detectors give a sample.
+    r"""Weighted mean of the ranks that several detectors give a sample.
 
     .. math:: s(x) = \sum_d w_d\, R_d(s_d(x))
 
     where :math:`R_d` is the rank of the score among reference scores of detector d,
-    from 0 to 1, linear between `knots` and flat outside; tied knots share the middle of
-    their ranks. Ranks put scores of any scale on one.
+    from 0 to 1, linear between `knots` and constant outside; tied knots share the mean
+    of their ranks. Ranks make scores of different scales comparable.
 
-    :meth:`fit` fits every part on the training split and takes its own scores there as
-    reference, all parts weighing the same. :func:`combine` makes one from detectors
-    that are fitted already, with reference and weights of your own; so does
+    :meth:`fit` fits every part on the training split and uses its scores there as
+    reference, with equal weights. :func:`combine` makes one from detectors that are
+    fitted already, with reference and weights of your own; so does
     :func:`openset.selection.choose`, from calibration data.
 
     Parameters
@@ -38,8 +38,8 @@ class Combined(Detector, listed=False):
     parts
         Names of detectors, or (name, parameters) pairs.
     method
-        How the weights came about: ``"rank"`` (equal) or ``"stacking"`` (learnt). Only
-        a record; the weights are part of the state.
+        How the weights were chosen: ``"rank"`` (equal) or ``"stacking"`` (learnt). For
+        information only; the weights are part of the state.
 
     Examples
     --------
@@ -60,7 +60,7 @@ class Combined(Detector, listed=False):
     parts: tuple[tuple[str, dict[str, Any]], ...]
     method: str
 
-    # Written out because parts may be given in a shorter way than they are kept.
+    # Explicit, because parts may be given in a shorter form than they are stored.
     def __init__(
         self,
         *,
@@ -136,7 +136,7 @@ def combine(
     fitted
         Fitted detectors.
     reference
-        For each of them, scores that its ranks refer to.
+        For each of them, the scores among which new scores are ranked.
     knots
         Instead of `reference`: their quantiles, as :func:`knots_of` gives them.
     weights
@@ -187,9 +187,9 @@ def combine(
 
 
 def knots_of(*sides: ArrayLike) -> NDArray[np.float64]:
-    """Quantiles of scores, every side (knowns, unknowns) counting the same.
+    """Quantiles of scores, with equal weight of knowns and unknowns.
 
-    Infinite scores lie at the ends: beyond them all ranks are equal anyway.
+    Infinite scores are moved to the ends, beyond which ranks are constant anyway.
     """
     grids = []
     for side in sides:
@@ -206,7 +206,7 @@ def knots_of(*sides: ArrayLike) -> NDArray[np.float64]:
             )
             raise ValueError(msg)
         values = np.clip(values, finite.min(), finite.max())
-        # of a small set, its very scores: nothing between them is a rank
+        # a small set is used as it is
         size = min(values.size, _KNOTS) if len(sides) == 1 else _KNOTS
         grids.append(np.quantile(values, np.linspace(0, 1, size)))
     return np.sort(np.concatenate(grids))
@@ -236,7 +236,7 @@ def _rank(scores: Array, knots: Array) -> Array:
     s = xp.astype(scores, knots.dtype)
     left = xp.searchsorted(knots, s, side="left")
     right = xp.searchsorted(knots, s, side="right")
-    # Knots equal to the score: the middle of their places.
+    # Knots equal to the score: the mean of their ranks.
     tied = xp.astype(left + right - 1, knots.dtype) / 2
     # Else between two knots (or before the first, or after the last).
     under = xp.take(knots, xp.where(left > 0, left - 1, xp.zeros_like(left)))
@@ -257,7 +257,7 @@ def _pair(part: Any) -> tuple[str, dict[str, Any]]:
         return part, {}
     try:
         name, params = part
-        # NumPy's numbers as Python's own: JSON has none of them.
+        # NumPy's numbers as Python's types, for JSON.
         plain = {
             key: value.item() if isinstance(value, np.generic) else value
             for key, value in params.items()
@@ -268,7 +268,7 @@ def _pair(part: Any) -> tuple[str, dict[str, Any]]:
             caller="Combined",
             name="parts",
             got=repr(part),
-            remedy="Of detectors fitted already, combine(...) makes one",
+            remedy="For detectors that are already fitted, use combine(...)",
         )
         raise TypeError(msg) from error
     return str(name), plain

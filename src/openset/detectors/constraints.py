@@ -1,4 +1,4 @@
-"""What values a detector's parameters may have, as data.
+"""Allowed values of a detector's parameters, as data.
 
 A detector lists them, and the base class checks them::
 
@@ -34,7 +34,7 @@ class Constraint(ABC):
 
 @dataclass(frozen=True)
 class Number(Constraint):
-    """A number in an interval, whose ends are open if infinite or said to be."""
+    """A number in an interval, with open or closed ends; infinite ends are open."""
 
     low: float = -inf
     high: float = inf
@@ -96,7 +96,7 @@ class CountOrShare(Constraint):
 
 @dataclass(frozen=True)
 class OneOf(Constraint):
-    """One of some words."""
+    """One of several words."""
 
     options: tuple[str, ...]
 
@@ -111,7 +111,7 @@ class OneOf(Constraint):
 
 @dataclass(frozen=True)
 class Boolean(Constraint):
-    """True or False; "no" would be true."""
+    """True or False, not a value that only converts to one."""
 
     def check(self, caller: str, name: str, value: Any) -> None:
         """Raise TypeError for anything else."""
@@ -144,7 +144,7 @@ class Optional(Constraint):
     rule: Constraint
 
     def check(self, caller: str, name: str, value: Any) -> None:
-        """Raise for what the other rule does not allow."""
+        """Raise for values that the other rule does not allow."""
         if value is not None:
             self.rule.check(caller, name, value)
 

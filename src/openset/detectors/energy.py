@@ -19,7 +19,8 @@ class Energy(Detector):
     Parameters
     ----------
     temperature
-        T, which the logits are divided by. The smaller, the nearer the maximum.
+        T, which the logits are divided by. The smaller T, the closer s is to the
+        largest logit.
 
     References
     ----------

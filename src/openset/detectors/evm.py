@@ -1,4 +1,4 @@
-"""Extreme value machine: a Weibull law of the margin around each extreme vector."""
+"""Extreme value machine: a Weibull distribution of margins per extreme vector."""
 
 import math
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from openset.outputs import Outputs
 
 Floats = NDArray[np.float64]
 
-# A step (all margins equal) as a very steep law, so that it still ranks samples.
+# A step (all margins equal) as a very steep distribution, so that samples are ranked.
 _STEEPEST = 1e6
 
 
@@ -35,12 +35,12 @@ class EVM(Detector):
               s(x) = \max_i \, -\log(-\log \Psi_i(x))
                    = \max_i \, \kappa_i \log \frac{\lambda_i}{\lVert x - x_i \rVert}
 
-    Each training sample :math:`x_i` has a Weibull law of `margin` times the distances
-    to its `tail` nearest samples of other classes. Of each class only enough samples
-    (extreme vectors) are kept for every sample of the class to have
-    :math:`\Psi \ge` `cover` under one of them (greedy set cover). The score orders as
-    :math:`\max \Psi` does, which :meth:`Fitted.probability` gives, but does not round
-    to 0 and 1; the class is that of the largest.
+    Each training sample :math:`x_i` has a Weibull distribution of `margin` times the
+    distances to its `tail` nearest samples of other classes. Of each class only enough
+    samples (extreme vectors) are kept for every sample of the class to have :math:`\Psi
+    \ge` `cover` under one of them (greedy set cover). The score ranks samples as
+    :math:`\max \Psi` does, which :meth:`Fitted.probability` returns, but does not round
+    to 0 and 1; the class is that of the largest :math:`\Psi`.
 
     A sample on an extreme vector has s = inf. A training sample that coincides with
     one of another class has no margin, hence :math:`\Psi = 0` everywhere, and is never
@@ -51,7 +51,7 @@ class EVM(Detector):
     tail
         Number of nearest samples of other classes; all, if there are fewer.
     margin
-        Share of the distance that is margin.
+        Factor of the distances.
     cover
         :math:`\Psi` from which a sample counts as covered, in (0, 1].
 
@@ -99,7 +99,7 @@ class EVM(Detector):
             raise ValueError(msg)
         rows = rows.astype(np.float64, copy=False)
         margins = self.margin * _nearest_others(rows, labels, self.tail)
-        # The laws are of positive margins; a sample without one is no extreme vector.
+        # Margins must be positive; a sample without one is no extreme vector.
         usable = np.flatnonzero(margins.min(axis=1) > 0)
         if usable.size == 0:
             msg = _check.must(
@@ -146,7 +146,7 @@ class EVM(Detector):
 
 
 def _winner(state: State, batch: Batch) -> tuple[Array, Array]:
-    """Return centred features and the place of the vector with the largest Psi."""
+    """Return centred features and the index of the vector with the largest Psi."""
     rows = centred(batch, state["centre"])
     xp = _xp.array_namespace(rows)
     vectors = xp.astype(state["vectors"], rows.dtype, copy=False)
@@ -177,7 +177,7 @@ def _nearest_others(rows: Floats, labels: NDArray[np.int64], tail: int) -> Float
         squared[labels[block, None] == labels[None, :]] = np.inf
         nearest = squared.argmin(axis=1)
         few = np.sort(np.partition(squared, tail - 1, axis=1)[:, :tail], axis=1)
-        # Exact where it matters: coinciding samples are at distance 0, not at noise.
+        # Exact, so that coinciding samples have distance 0.
         exact = distances_between(rows[block], rows[nearest])
         found[block] = np.maximum(np.sqrt(few), exact[:, None])
         found[block, 0] = exact
@@ -187,8 +187,8 @@ def _nearest_others(rows: Floats, labels: NDArray[np.int64], tail: int) -> Float
 def _greedy_cover(rows: Floats, radius: Floats) -> NDArray[np.intp]:
     """Choose samples until every one lies within the radius of a chosen one.
 
-    The one that covers most of what is left comes first; of equal ones the widest, so
-    that the order of the samples does not matter.
+    The one that covers most uncovered samples comes first; of equal ones that with the
+    largest radius, so that the order of the samples does not matter.
     """
     n = radius.size
     widest = np.argsort(-radius, kind="stable")
@@ -206,6 +206,6 @@ def _greedy_cover(rows: Floats, radius: Floats) -> NDArray[np.intp]:
         chosen.append(best)
         new = np.flatnonzero(covers[best] & left)
         left[new] = False
-        # Every column is taken off once: all rounds together cost one pass.
+        # Every column is removed once: all rounds together cost one pass.
         gain -= np.count_nonzero(covers[:, new], axis=1)
     return widest[chosen]

@@ -20,16 +20,15 @@ _SAME_VECTOR = 1e-14
 
 @dataclass(frozen=True, kw_only=True)
 class FDBD(Detector):
-    r"""Mean distance to the other classes' boundaries, per distance from the mean.
+    r"""Mean distance to decision boundaries, relative to the distance from the mean.
 
     .. math:: s(x) = \frac{1}{\lVert f - \mu \rVert_2} \cdot \frac{1}{C - 1}
               \sum_{c \ne \hat c}
               \frac{z_{\hat c} - z_c}{\lVert w_{\hat c} - w_c \rVert_2}
 
     where :math:`\hat c` is the predicted class and :math:`\mu` the mean training
-    feature. A sample exactly at :math:`\mu` (no direction to speak of) gets the lowest
-    score, 0. At least two classes are needed, and no two with the same weights, which
-    have no boundary.
+    feature. A sample exactly at :math:`\mu` gets the lowest score, 0. At least two
+    classes are needed, and no two with the same weights, which have no boundary.
 
     Parameters
     ----------
@@ -88,7 +87,7 @@ class FDBD(Detector):
                 remedy="Classes with the same weights have no boundary between them",
             )
             raise ValueError(msg)
-        # The class itself counts as 0; the mean is over the others.
+        # The class itself contributes 0; the mean is over the others.
         nothing = xp.zeros_like(squares)
         inverse = 1 / xp.sqrt(xp.where(is_self, nothing + 1, squares))
         inverse = xp.where(is_self, nothing, inverse) / (n_classes - 1)

@@ -15,15 +15,15 @@ class GEN(Detector):
 
     .. math:: s(x) = -\sum_{c \in \text{top-}M} p_c^\gamma (1 - p_c)^\gamma
 
-    With a small exponent, probabilities far below the smallest float32 still count
-    (:math:`(10^{-40})^{0.1} = 10^{-4}`), so everything is done on logarithms, and 1 - p
-    of the predicted class is the mass of the others, never a difference from 1.
-    With one class, s = 0.
+    With a small exponent, probabilities far below the smallest float32 still matter
+    (:math:`(10^{-40})^{0.1} = 10^{-4}`), so logarithms are used throughout, and 1 - p
+    of the predicted class is computed as the sum of the other probabilities. With one
+    class, s = 0.
 
     Parameters
     ----------
     gamma
-        Exponent; the smaller, the more the tail counts.
+        Exponent; the smaller, the more small probabilities matter.
     top
         M, the number of probabilities; all of them if there are fewer classes.
 

@@ -20,23 +20,23 @@ class KNN(Detector):
 
     The search is exact: a matrix product, block by block, and the k best of each row. A
     zero vector has no direction; its cosine with everything counts as 0. In float32,
-    cosines are known to about 1e-7 and so distances below 3e-4 read as about that; give
-    float64 features where that matters. A bank smaller than k is an error.
+    cosines are accurate to about 1e-7, so distances below 3e-4 are not resolved; use
+    float64 features if that matters. A bank smaller than k is an error.
 
     Parameters
     ----------
     k
-        Which neighbour. The paper: 50 for CIFAR-10, 200 for CIFAR-100, 1000 for all of
-        ImageNet, 10 for one per cent of it.
+        Which neighbour. The paper uses 50 for CIFAR-10, 200 for CIFAR-100, 1000 for all
+        of ImageNet, 10 for one per cent of it.
     bank
         How many training samples to keep, drawn at random: a number, or (as a float) a
         share in (0, 1]. Default: all.
     seed
-        Of that draw.
+        Random seed of that draw.
     backend
         ``"matmul"``, or ``"faiss"`` (extra `faiss`; on the CPU and in float32).
     index
-        What faiss should build, in the words of its ``index_factory``: ``"Flat"`` is
+        Index that faiss builds, as a string for its ``index_factory``: ``"Flat"`` is
         exact, others (``"HNSW32"``) approximate.
 
     References
@@ -87,5 +87,5 @@ class KNN(Detector):
         else:
             top = _neighbours.top_products(unit, state["bank"], self.k)
         square = 2 - 2 * xp.min(top, axis=1)
-        # Rounding may take the cosine of a direction with itself above 1.
+        # By rounding, the cosine of a direction with itself may exceed 1.
         return -xp.sqrt(xp.maximum(square, xp.zeros_like(square)))

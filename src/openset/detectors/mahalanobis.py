@@ -67,7 +67,8 @@ class Mahalanobis(Detector):
         found = moments(train, self._rows)
         whiten = whitener("Mahalanobis", found.within, found.mean, self.cutoff)
         state = {
-            # Distances do not change when all is moved; numbers near 0 round less.
+            # Distances do not change under translation; numbers near 0 are more
+            # precise.
             "origin": found.mean,
             "whiten": whiten,
             "means": (found.means - found.mean[None, :]) @ whiten,
@@ -96,11 +97,11 @@ def nearest(state: State, batch: Batch, rows: Array) -> tuple[Array, Array]:
     def make() -> tuple[Array, Array, Array]:
         xp = _xp.array_namespace(rows)
         white = (rows - state["origin"]) @ state["whiten"]
-        # |y - m|^2 = |y|^2 + |m|^2 - 2 y m finds the nearest in one product; its
-        # distance is then taken from the difference, which cancels nothing.
+        # |y - m|^2 = |y|^2 + |m|^2 - 2 y m finds the nearest with one product; its
+        # distance is then computed from the difference, which is precise.
         index = xp.argmin(xp.sum(means**2, axis=1) - 2 * (white @ means.T), axis=1)
         away = white - xp.take(means, index, axis=0)
-        # The means go along: while they are held, nothing else has their id.
+        # The means are kept too: their id stays unique while they exist.
         return index, xp.sum(away**2, axis=1), means
 
     return batch.once((id(means), "nearest"), make)[:2]

@@ -13,8 +13,8 @@ class MaxLogit(Detector):
 
     .. math:: s(x) = \max_c z_c
 
-    No hyper-parameter. Adding a number to all logits of a sample, which changes no
-    probability, changes this score.
+    It has no hyper-parameters. Adding a constant to all logits of a sample changes this
+    score, but not the probabilities.
 
     References
     ----------

@@ -16,14 +16,14 @@ class MSP(Detector):
               s(x) = \log \frac{p}{1 - p}
                    = -\log \sum_{c \ne \hat c} e^{(z_c - z_{\hat c}) / T}
 
-    The log-odds order samples as the probability does, but never saturate: in float32
-    all probabilities above 1 - 6e-8 are the number 1. With one class, s = inf.
+    The log-odds rank samples as the probability does, but do not saturate: in float32
+    all probabilities above 1 - 6e-8 round to 1. With one class, s = inf.
 
     Parameters
     ----------
     temperature
-        T, which the logits are divided by. (ODIN's is 1000; its step of the input is
-        not for a method that sees outputs only.)
+        T, which the logits are divided by. (ODIN uses 1000; its perturbation of the
+        input is not possible here, as a detector has only the outputs.)
 
     References
     ----------

@@ -15,7 +15,7 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class NCI(Detector):
-    r"""How far the centred feature points along the predicted class's weights.
+    r"""Projection of the weights of the predicted class on the centred feature.
 
     .. math:: s(x) = \frac{w_{\hat c}^\top (f - \mu)}{\lVert f - \mu \rVert_2}
               + \alpha \lVert f \rVert_1
@@ -26,7 +26,8 @@ class NCI(Detector):
     Parameters
     ----------
     alpha
-        Weight of the feature's length. The paper tunes it among 1e-4, 1e-3, 1e-2, 1e-1.
+        Weight of the feature's length. The paper selects it from 1e-4, 1e-3, 1e-2,
+        1e-1.
 
     References
     ----------

@@ -20,8 +20,8 @@ class NNGuide(Detector):
               E(x_i) \cos(f(x), f(x_i)), \qquad E(x) = \log \sum_c e^{z_c(x)}
 
     The search is exact, as in :class:`KNN`; a zero vector has cosine 0 with everything,
-    so s = 0. Energies are meant to be positive (two negative ones would make a positive
-    product): fitting warns if one in the bank is not. A bank smaller than k raises.
+    so s = 0. Energies should be positive (the product of two negative ones is
+    positive): fitting warns if one in the bank is not. A bank smaller than k raises.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class NNGuide(Detector):
         How many training samples to keep, drawn at random: a number, or (as a float) a
         share in (0, 1]. Default: all; the paper keeps one per cent of ImageNet.
     seed
-        Of that draw.
+        Random seed of that draw.
     backend
         ``"matmul"``, or ``"faiss"`` (extra `faiss`; on the CPU and in float32).
     index
-        What faiss should build, in the words of its ``index_factory``: ``"Flat"`` is
+        Index that faiss builds, as a string for its ``index_factory``: ``"Flat"`` is
         exact, others (``"HNSW32"``) approximate.
 
     References
@@ -80,7 +80,7 @@ class NNGuide(Detector):
                 f"bank that are not. Logits that are negative throughout "
                 f"(log-probabilities?) make the guidance meaningless"
             )
-            warnings.warn(msg, stacklevel=3)  # the call of fit
+            warnings.warn(msg, stacklevel=3)  # the caller of fit
         return {"bank": xp.concat(rows, axis=0)}
 
     def _ready(self, state: State, dtype: Any) -> State:

@@ -20,13 +20,13 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class NNO(Detector):
-    r"""How far inside the ball around the nearest class mean a sample lies.
+    r"""Relative depth of a sample inside the ball around the nearest class mean.
 
     .. math:: s(x) = \max_c \Bigl(1 - \frac{\lVert x - \mu_c \rVert}{\tau}\Bigr)
 
     The class is that of the nearest mean. The paper accepts s > 0; its volume constant
-    only rescales s and is left out, and features are taken as they are (its metric
-    learning is a linear map to apply before).
+    only rescales s and is omitted, and features are used as they are (its metric
+    learning is a linear map to apply beforehand).
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class NNO(Detector):
 
 
 def _nearest(state: State, batch: Batch) -> tuple[Array, Array, Array]:
-    """Return centred features, means, and the place of the nearest mean."""
+    """Return centred features, means, and the index of the nearest mean."""
     rows = centred(batch, state["centre"])
     xp = _xp.array_namespace(rows)
     means = xp.astype(state["means"], rows.dtype, copy=False)

@@ -1,4 +1,4 @@
-"""OpenMax: logits revised by how far a sample is from each class mean."""
+"""OpenMax: logits revised by the distance of a sample to each class mean."""
 
 import math
 from collections.abc import Iterator
@@ -19,39 +19,40 @@ from openset.outputs import Outputs
 MIN_SAMPLES = 3
 """A class with fewer correctly classified samples is not revised."""
 
-_ROWS = 4096  # training samples looked at together
+_ROWS = 4096  # training samples per batch
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenMax(Detector):
-    r"""Softmax with a class of unknowns that takes what the other classes lose.
+    r"""Softmax with an additional class of unknowns.
 
     Fit: the mean logit vector :math:`\mu_c` of the correctly classified samples of each
-    class, and a Weibull law :math:`F_c` of the `tail` largest of their distances to it.
-    Score: the `alpha` largest logits lose a share to the unknown class,
+    class, and a Weibull distribution :math:`F_c` of the `tail` largest of their
+    distances to it. Score: the `alpha` largest logits lose a share to the unknown
+    class,
 
     .. math:: w_i = \tfrac{\alpha + 1 - i}{\alpha} F_i(d(z, \mu_i)), \quad
               z'_i = z_i (1 - w_i), \quad z'_0 = \sum_i z_i w_i, \quad
               s(x) = \log \frac{1 - P_0}{P_0} = \log \sum_c e^{z'_c} - z'_0
 
-    with i the rank of a class among the logits and :math:`P` the softmax of
-    :math:`z'`. :meth:`Fitted.class_probabilities` gives P with the unknown class last,
-    :meth:`Fitted.probability` gives :math:`1 - P_0`. The log-odds order samples as
-    this probability does and do not saturate. The predicted class stays the argmax of
-    the original logits.
+    with i the rank of a class among the logits and :math:`P` the softmax of :math:`z'`.
+    :meth:`Fitted.class_probabilities` gives P with the unknown class last,
+    :meth:`Fitted.probability` gives :math:`1 - P_0`. The log-odds rank samples as this
+    probability does, but do not saturate. The predicted class stays the argmax of the
+    original logits.
 
     This follows the released code: the paper prints :math:`(\alpha - i)/\alpha` and a
     survival function. Also as released, a *negative* logit among the top ones lowers
-    :math:`z'_0`. Fewer than `tail` samples: all are the tail. Fewer than 3: the class
-    is not revised (w = 0). `alpha` is at most the number of classes. A zero vector has
-    cosine distance 1 to everything.
+    :math:`z'_0`. A class with fewer than `tail` samples uses all of them; with fewer
+    than 3 it is not revised (w = 0). `alpha` is at most the number of classes. A zero
+    vector has cosine distance 1 to everything.
 
     Parameters
     ----------
     tail
-        Number of largest distances the Weibull laws are fitted to.
+        Number of largest distances that the Weibull distributions are fitted to.
     alpha
         Number of top classes to revise.
     distance
@@ -59,9 +60,9 @@ class OpenMax(Detector):
     weight
         Weight of the Euclidean distance in ``"eucos"``.
     translate
-        The T of libMR's tail fits (see :func:`openset.detectors.evt.fit_weibull`).
-        The released code runs on libMR, so its 10000 is the default; None fits the
-        distances as they are.
+        The T of libMR's tail fits (see :func:`openset.detectors.evt.fit_weibull`). The
+        released code uses libMR, hence the default of 10000; None fits the distances as
+        they are.
 
     References
     ----------
@@ -135,7 +136,7 @@ class OpenMax(Detector):
             distances = self._distances(logits, means[labels])
             order = np.lexsort((-distances, labels))
             owner = labels[order]
-            # Place of each sample within its class, farthest first; keep `tail`.
+            # Rank of each sample within its class, farthest first; keep `tail`.
             starts = np.searchsorted(owner, np.arange(n_classes))
             place = np.arange(owner.size) - starts[owner]
             kept = place < self.tail
@@ -152,8 +153,9 @@ class OpenMax(Detector):
         loc = np.zeros_like(least)
         if self.translate is not None:
             loc = least - self.translate
-        # Without translation a distance of 0 has no Weibull law: leave it out, unless
-        # the class has no spread at all, which is a step at the smallest distance.
+        # Without translation distances of 0 do not fit a Weibull distribution: leave
+        # them out, unless all distances are 0, which is a step at the smallest
+        # distance.
         floor = 1e-100
         z = np.where(is_member, tails - loc[:, None], 1.0)
         is_law = is_member & (z > floor)
@@ -164,9 +166,9 @@ class OpenMax(Detector):
     def _distances(
         self, rows: Array, centres: Array, lengths: Array | None = None
     ) -> Array:
-        """Distance of each row to the centre in the same place, shape (n,).
+        """Distance between corresponding rows and centres, shape (n,).
 
-        `lengths` are the products of their lengths, where they are known already.
+        `lengths` are the products of their lengths, if already computed.
         """
         if self.distance != "cosine":
             euclidean = _xp.row_norms(rows - centres)
@@ -187,8 +189,8 @@ class OpenMax(Detector):
         xp = _xp.array_namespace(logits)
         n_classes = logits.shape[1]
         alpha = min(self.alpha, n_classes)
-        # In float64: the laws are so steep that the last digit of a float32 cosine is
-        # among the first ones of the revised logit.
+        # In float64: the distributions are so steep that rounding of a float32 cosine
+        # would change the leading digits of the revised logit.
         rows = xp.astype(logits, xp.float64, copy=False)
         means = xp.astype(state["means"], xp.float64, copy=False)
         row_lengths, mean_lengths = _xp.row_norms(rows), _xp.row_norms(means)
@@ -196,8 +198,8 @@ class OpenMax(Detector):
         nothing = xp.full_like(logits, -math.inf)
         revised, left = logits, logits
         unknown = xp.zeros_like(logits[:, 0])
-        # One maximum at a time: alpha is small, ties go to the lowest class on every
-        # library (no sort promises that), and only alpha distances are computed.
+        # One maximum at a time: alpha is small, ties go to the lowest class in every
+        # library (which sorts do not guarantee), and only alpha distances are computed.
         for rank in range(1, alpha + 1):
             top, value = xp.argmax(left, axis=1), xp.max(left, axis=1)
             shape, scale, loc, is_law = (
@@ -240,7 +242,7 @@ def _dtype(train: Outputs) -> np.dtype[Any]:
 
 
 def _correct(train: Outputs) -> Iterator[tuple[Floats, NDArray[Any]]]:
-    """Yield logits and labels of the correctly classified samples, run by run."""
+    """Yield logits and labels of the correctly classified samples, in batches."""
     for part in train.batches(_ROWS):
         batch = Batch(part)
         labels: NDArray[Any] = part.labels  # type: ignore[assignment]

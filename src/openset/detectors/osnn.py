@@ -1,4 +1,4 @@
-"""Open-set nearest neighbour: distance ratio of the two nearest classes."""
+"""Open-set nearest neighbour: ratio of the distances to the two nearest classes."""
 
 import math
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ def _two_classes(state: State, batch: Batch) -> tuple[Array, Array, Array]:
     [(_, places)] = found
     exact = [distances_between(rows, _picked(bank, places[:, i])) for i in (0, 1)]
     labels = [_picked(state["labels"], places[:, i]) for i in (0, 1)]
-    # Rounding may have put two nearly equal distances in the wrong order.
+    # By rounding, two nearly equal distances may be in the wrong order.
     in_order = exact[0] <= exact[1]
     near = xp.where(in_order, exact[0], exact[1])
     far = xp.where(in_order, exact[1], exact[0])

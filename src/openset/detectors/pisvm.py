@@ -1,4 +1,4 @@
-"""PI-SVM: probability of inclusion from one-vs-rest machines."""
+"""PI-SVM: probability of inclusion from one-vs-rest SVMs."""
 
 from dataclasses import dataclass
 
@@ -22,30 +22,31 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class PISVM(Detector):
-    r"""Largest probability that a machine's score is one of its own class.
+    r"""Largest probability of inclusion, from the SVM of each class.
 
     .. math:: P_c(x) = 1 - e^{-((f_c(x) - \nu_c) / \lambda_c)^{\kappa_c}}, \qquad
               s(x) = \max_c \, \kappa_c \log \frac{f_c(x) - \nu_c}{\lambda_c}
 
-    :math:`f_c` is the decision value of an RBF machine of class c against the rest; the
-    Weibull law is fitted to the lowest scores of the class's own training samples.
-    Classes count as equally frequent. The score orders as :math:`\max P_c` does, which
-    :meth:`Fitted.probability` gives, but does not round to 1; it is -inf where all
-    scores lie below their law. The class is that of the largest.
+    :math:`f_c` is the decision value of an SVM with RBF kernel, class c against the
+    rest; the Weibull distribution is fitted to the lowest scores of the class's own
+    training samples. Classes are assumed equally frequent. The score ranks samples as
+    :math:`\max P_c` does, which :meth:`Fitted.probability` returns, but does not round
+    to 1; it is -inf if all decision values are below :math:`\nu_c`. The class is that
+    of the largest :math:`P_c`.
 
     Parameters
     ----------
     cost
-        Cost of the machines (scikit-learn's C).
+        Cost parameter of the SVMs (scikit-learn's C).
     gamma
-        Of the kernel :math:`e^{-\gamma \lVert x - y \rVert^2}`; None: one over the
-        variance of the features (summed over columns).
+        Parameter of the kernel :math:`e^{-\gamma \lVert x - y \rVert^2}`; None: one
+        over the variance of the features (summed over columns).
     tail
         Number of lowest scores; None: 1.5 times the support vectors of the class, as in
         the authors' code.
     translate
-        Distance of the law's start :math:`\nu_c` below the lowest score, in units of
-        the decision value (the margin is 1).
+        Distance of :math:`\nu_c` below the lowest score, in units of the decision value
+        (the margin is 1).
 
     References
     ----------

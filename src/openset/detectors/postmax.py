@@ -1,4 +1,4 @@
-"""PostMax: the largest logit over the feature norm, as a tail probability."""
+"""PostMax: the largest logit divided by the feature norm, as a tail probability."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _NORMS = {"l2": 2, "l1": 1}
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class PostMax(Detector):
-    r"""Largest logit over the length of the feature, and its generalised-Pareto cdf.
+    r"""Largest logit divided by the feature norm, and its generalised-Pareto cdf.
 
     .. math:: \ell(x) = \frac{\max_c z_c(x)}{\lVert f(x) \rVert}, \qquad
               p(x) = 1 - \Bigl(1 + \xi \frac{\ell - \mu}{\sigma}\Bigr)^{-1/\xi}
@@ -28,20 +28,20 @@ class PostMax(Detector):
     where :math:`(\mu, \sigma, \xi)` are fitted to :math:`\ell` of the correctly
     classified training samples.
 
-    The knownness is :math:`\ell` itself. The cdf is monotone, so it ranks no two
-    samples differently; but it ties them, at 0 below every training sample, at 1 above
-    the end point. :meth:`Fitted.probability` gives p, :func:`log_survival` the
-    logarithm of 1 - p, :meth:`Fitted.class_probabilities` the same law at each
-    :math:`z_c / \lVert f \rVert` (they need not sum to one), :func:`law` the fit.
+    The knownness is :math:`\ell` itself. The cdf is monotone, so it ranks samples in
+    the same way, but with ties: it is 0 below every training sample, and 1 above the
+    end point. :meth:`Fitted.probability` gives p, :func:`log_survival` the logarithm of
+    1 - p, :meth:`Fitted.class_probabilities` the same law at each :math:`z_c / \lVert f
+    \rVert` (they need not sum to one), :func:`law` the fitted distribution.
 
-    A zero feature vector has :math:`\ell = -\infty` and p = 0; the fit leaves it out.
-    If all logits are negative, :math:`\ell` is negative, and a longer feature moves it
-    *up*, towards 0: the published formula is kept.
+    A zero feature vector has :math:`\ell = -\infty` and p = 0; it is left out of the
+    fit. If all logits are negative, :math:`\ell` is negative, and a longer feature
+    *raises* it towards 0: this follows the published formula.
 
     Parameters
     ----------
     norm
-        ``"l2"`` as published, ``"l1"``, or ``"none"`` for the bare largest logit.
+        ``"l2"`` as published, ``"l1"``, or ``"none"`` for the largest logit itself.
     fit
         ``"profile"``: the maximum of the likelihood. ``"scipy"``: what
         ``scipy.stats.genpareto.fit`` returns, as in the paper's algorithm; slower by
@@ -85,7 +85,7 @@ class PostMax(Detector):
     fit_method: str
     only_correct: bool
 
-    # Written out because the option `fit` is also the name of the method.
+    # Explicit, because the option `fit` is also the name of a method.
     def __init__(
         self, *, norm: str = "l2", fit: str = "profile", only_correct: bool = True
     ) -> None:
@@ -95,7 +95,7 @@ class PostMax(Detector):
             "fit_method": fit,
             "only_correct": only_correct,
         }
-        if norm == "none":  # nobody is asked for what this option does not use
+        if norm == "none":  # features are needed only for the norm
             fields["fit_needs"] = fields["score_needs"] = ("logits",)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -113,7 +113,7 @@ class PostMax(Detector):
         }
 
     def _fit(self, train: Outputs) -> State:
-        # The score has no state: the ordinary batched pass gives all training ell.
+        # The score has no state: score the training samples as usual.
         bare = Fitted(detector=self, state={})
         only_correct = self.only_correct and train.labels is not None
         if only_correct:
@@ -123,8 +123,8 @@ class PostMax(Detector):
             values = bare.known(train)
         got = ""
         if self.norm != "none":
-            # ReLU networks have some features that are all zero: they are known to
-            # nobody when they are scored, and no tail can be fitted to minus infinity.
+            # In ReLU networks some features are all zero: their score is -inf, to which
+            # no tail can be fitted.
             is_zero = values == -math.inf
             values = values[~is_zero]
             got = f" ({is_zero.sum()} more have zero features)" if is_zero.any() else ""
@@ -174,7 +174,7 @@ class PostMax(Detector):
 
 
 def law(fitted: Fitted) -> GPD:
-    """Return the generalised Pareto distribution a fitted PostMax has learnt."""
+    """Return the generalised Pareto distribution of a fitted PostMax."""
     _need_postmax("postmax.law", fitted)
     return _law(fitted.state)
 
@@ -184,8 +184,8 @@ def log_survival(
 ) -> NDArray[Any]:
     """Return ``log(1 - p)`` of each sample, shape (n,).
 
-    Where p rounds to 1 this still tells samples apart, unless they lie past the end
-    point of a law with negative shape (-inf).
+    This still distinguishes samples where p rounds to 1, unless they lie beyond the end
+    point of a distribution with negative shape (-inf).
 
     Examples
     --------
@@ -226,7 +226,7 @@ def _law(state: State) -> GPD:
 
 
 def _over(logits: Array, lengths: Array | None) -> Array:
-    """Divide; over a length of zero nothing is known, whatever the logit."""
+    """Divide; a length of zero gives -inf, whatever the logit."""
     if lengths is None:
         return logits
     xp = _xp.array_namespace(logits)

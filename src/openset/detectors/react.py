@@ -16,22 +16,22 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class ReAct(Detector):
-    r"""Energy after cutting off large activations.
+    r"""Energy after clipping large activations.
 
     .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top \min(f, \kappa) + b_c\bigr)
 
     where :math:`\kappa` is a percentile of *all* numbers in the training features. The
-    predicted class stays that of the untouched features.
+    predicted class is that of the original features.
 
     Parameters
     ----------
     percentile
-        Which percentile of the activations to cut at, in [0, 100].
+        Percentile of the activations to clip at, in [0, 100].
     max_values
-        With more numbers than this in the training features the percentile is that of
-        a random selection of rows holding about so many.
+        If the training features have more numbers than this, the percentile is computed
+        from random rows with about this many.
     seed
-        Of that selection.
+        Random seed of that selection.
 
     References
     ----------

@@ -17,17 +17,17 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class RMDS(Detector):
-    r"""Mahalanobis distance to the nearest class, relative to that to all the data.
+    r"""Mahalanobis distance to the nearest class, minus that to all training data.
 
     .. math:: s(x) = -\min_c \bigl[ d_c(x) - d_0(x) \bigr], \qquad
               d_c = (f - \mu_c)^\top \Sigma^{-1} (f - \mu_c), \quad
               d_0 = (f - \mu)^\top \Sigma_0^{-1} (f - \mu)
 
     :math:`\Sigma` is the covariance around the class means, :math:`\Sigma_0` that
-    around the common mean :math:`\mu`; both are divided by n, else one of the two
-    distances drowns the other. Singular covariances, empty classes and outputs without
-    logits are handled as in :class:`Mahalanobis`. At least two classes are needed: with
-    one, the two distances are the same.
+    around the common mean :math:`\mu`; both are divided by n, so that the two distances
+    are comparable. Singular covariances, empty classes and outputs without logits are
+    handled as in :class:`Mahalanobis`. At least two classes are needed: with one, the
+    two distances are the same.
 
     Parameters
     ----------

@@ -11,33 +11,32 @@ from openset.detectors._batch import Batch, State, in_dtype
 from openset.detectors.constraints import Boolean, Number
 from openset.outputs import Outputs
 
-# Biases further apart than this have exponentials that float32 cannot hold at once.
+# If biases differ by more, float32 cannot represent both exponentials.
 _MAX_BIAS_RANGE = 80.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SCALE(Detector):
-    r"""Energy after stretching all features by how spread out they are.
+    r"""Energy after scaling all features by a factor computed from their sums.
 
     .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top (r f) + b_c\bigr), \qquad
               r = \exp \frac{\sum_i f_i}{\sum_{i \in \text{top-}k} f_i}, \qquad
               k = d - \operatorname{round}(d\,p / 100)
 
-    Stretching commutes with the last layer, :math:`W(r f) + b = r (z - b) + b`, so no
+    Scaling commutes with the last layer, :math:`W(r f) + b = r (z - b) + b`, so no
     second matrix product is needed; the logits must therefore be those of the given
     features and head. Halves are rounded to even, and k is at least 1.
 
-    The ratio means something for features that are not negative. A sample whose k
-    largest features do not have a positive sum raises; a zero vector keeps its logits
-    (r = 1).
+    The ratio is meaningful only for non-negative features. A sample whose k largest
+    features do not have a positive sum raises; a zero vector keeps its logits (r = 1).
 
     Parameters
     ----------
     percentile
         p, the percentage of features left out of the denominator, in [0, 100).
     relu
-        Compute r from max(f, 0): for features with negative entries (LayerNorm). Only
-        r changes, the features themselves are not cut.
+        Compute r from max(f, 0): for features with negative entries (LayerNorm). Only r
+        changes, not the features themselves.
 
     References
     ----------
@@ -89,8 +88,8 @@ class SCALE(Detector):
 
             return _xp.by_rows(stretched, batch.logits, scale)
 
-        # exp(r (z - b) + b) summed is a product with exp(b): one pass less over the
-        # logits. Both exponents are kept at or below 0.
+        # The sum of exp(r (z - b) + b) is a product with exp(b), which saves a pass
+        # over the logits. Both exponents are shifted to at most 0.
         mass = xp.exp(bias - highest)
 
         def energy(logits: Array, scale: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What the activation-shaping methods share: the kept entries, the scale, the head."""
+"""Functions shared by the activation-shaping methods (ASH, ReAct, SCALE)."""
 
 import math
 
@@ -14,7 +14,7 @@ def head(caller: str, train: Outputs) -> dict[str, Array]:
     for name, array in arrays.items():
         xp = _xp.array_namespace(array)
         arrays[name] = xp.asarray(array, copy=True)
-        # Memory-mapped arrays have not been looked at before.
+        # Memory-mapped arrays have not been checked before.
         if bool(xp.any(xp.isnan(arrays[name]))):
             rule, got = "free of NaN", "NaN"
             raise ValueError(
@@ -24,7 +24,7 @@ def head(caller: str, train: Outputs) -> dict[str, Array]:
 
 
 def head_logits(state: State, features: Array) -> Array:
-    """Send features through the last layer."""
+    """Apply the last layer to features."""
     return features @ state["weight"].T + state["bias"]
 
 
@@ -35,7 +35,7 @@ def head_class(state: State, features: Array) -> Array:
 
 
 def n_kept(width: int, percentile: float) -> int:
-    """Return how many of the largest entries survive: at least one.
+    """Return the number of largest entries to keep: at least one.
 
     ``width - round(width * percentile / 100)``, halves rounded to even.
     """
@@ -45,8 +45,8 @@ def n_kept(width: int, percentile: float) -> int:
 def expansion(caller: str, features: Array, k: int) -> Array:
     """Return exp(sum of all entries / sum of the `k` largest) of each row.
 
-    A zero row has nothing to compare and gets 1. Rows whose largest entries do not
-    have a positive sum are refused: the ratio would mean nothing.
+    A zero row gets 1. Rows whose largest entries do not have a positive sum raise an
+    error: the ratio would be meaningless.
     """
     xp = _xp.array_namespace(features)
 

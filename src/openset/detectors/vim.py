@@ -11,13 +11,13 @@ from openset.detectors._batch import Batch, State, fit_batches, in_dtype, workin
 from openset.detectors.constraints import Integer, Optional
 from openset.outputs import Outputs
 
-# A residual below this share of the features' length is rounding (of float32 inputs).
+# A residual below this share of the features' length is a rounding error of float32.
 _NO_RESIDUAL = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
 class ViM(Detector):
-    r"""Energy minus the part of the feature that training features do not have.
+    r"""Energy minus the scaled residual of the feature outside the principal space.
 
     .. math:: s(x) = \log \sum_c e^{z_c} - \alpha \lVert R^\top (f - o) \rVert_2,
               \qquad o = -W^{+} b, \qquad
@@ -25,15 +25,15 @@ class ViM(Detector):
                             {\sum_i \lVert R^\top (f_i - o) \rVert_2}
 
     The columns of R are the eigenvectors of :math:`\sum_i (f_i - o)(f_i - o)^\top`
-    without the `dim` leading ones; :math:`\alpha` brings the "virtual logit" to the
-    size of the real ones. It has no meaning, and fitting raises, if the largest logits
+    without the `dim` leading ones; :math:`\alpha` scales the "virtual logit" to the
+    size of the real ones. It is undefined, and fitting raises, if the largest logits
     are not positive on average or training features have no residual.
 
     Parameters
     ----------
     dim
-        Size of the principal space, below d. Default: 1000 if d >= 2048, else 512, and
-        half of d where that would leave no residual.
+        Size of the principal space, below d. Default: 1000 if d >= 2048, else 512; half
+        of d if that would leave no residual.
 
     References
     ----------

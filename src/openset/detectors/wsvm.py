@@ -1,4 +1,4 @@
-"""W-SVM: Weibull-calibrated machines behind a one-class gate."""
+"""W-SVM: Weibull-calibrated SVMs, gated by one-class SVMs."""
 
 import math
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class WSVM(Detector):
-    r"""Calibrated probability of the best class that its one-class machine admits.
+    r"""Calibrated probability of the best class that its one-class SVM accepts.
 
     .. math:: P_c = \underbrace{\bigl(1 - e^{-((f_c - \nu)/\lambda)^\kappa}\bigr)}_{
               P_\eta:\ \text{own samples}} \cdot
@@ -33,31 +33,32 @@ class WSVM(Detector):
               P_\psi:\ \text{other samples}}, \qquad
               s(x) = \max_{c:\, P_{O,c}(x) > \delta} \log \frac{P_c}{1 - P_c}
 
-    :math:`f_c` is the decision value of an RBF machine of class c against the rest.
-    :math:`P_\eta` is a Weibull law of the lowest scores of the class's own training
-    samples, :math:`P_\psi` a reversed one of the highest scores of the others,
-    :math:`P_{O,c}` a law like :math:`P_\eta` of a one-class machine. The log-odds order
-    as :math:`P_c` does, which :meth:`Fitted.probability` gives. Samples that no class
-    admits have s = -inf: the method rejects them at every threshold. The class is that
-    of the maximum; without one, that of the largest :math:`f_c`.
+    :math:`f_c` is the decision value of an SVM with RBF kernel, class c against the
+    rest. :math:`P_\eta` is a Weibull distribution of the lowest scores of the class's
+    own training samples, :math:`P_\psi` a reversed one of the highest scores of the
+    others, :math:`P_{O,c}` a distribution like :math:`P_\eta` for a one-class SVM. The
+    log-odds rank samples as :math:`P_c` does, which :meth:`Fitted.probability` returns.
+    Samples that no class accepts have s = -inf: they are rejected at every threshold.
+    The class is that of the maximum; if no class accepts, that of the largest
+    :math:`f_c`.
 
     Parameters
     ----------
     cost
-        Cost of the one-vs-rest machines (scikit-learn's C).
+        Cost parameter of the one-vs-rest SVMs (scikit-learn's C).
     nu
-        Of the one-class machines, in (0, 1].
+        Parameter of the one-class SVMs, in (0, 1].
     gamma
-        Of the kernel :math:`e^{-\gamma \lVert x - y \rVert^2}`; None: one over the
-        variance of the features (summed over columns).
+        Parameter of the kernel :math:`e^{-\gamma \lVert x - y \rVert^2}`; None: one
+        over the variance of the features (summed over columns).
     gate
-        The :math:`\delta` above; 0 admits all that the law gives any chance.
+        The :math:`\delta` above; 0 accepts every positive probability.
     tail
         Number of scores in each tail; None: 1.5 times the support vectors on that side
         (of the other classes: divided by their number), as in the authors' code.
     translate
-        Distance of each law's start beyond its outermost score, in units of the
-        decision value (the margin is 1).
+        Distance of the location of each distribution beyond the most extreme score, in
+        units of the decision value (the margin is 1).
 
     References
     ----------

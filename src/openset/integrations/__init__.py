@@ -1,6 +1,6 @@
-"""Where users already are: scikit-learn, PyTorch, ONNX, torchmetrics.
+"""Integrations with scikit-learn, PyTorch, ONNX and torchmetrics.
 
-Each module needs its own framework and imports it: nothing is imported here.
+Each module imports its own framework; nothing is imported here.
 """
 
 from importlib import import_module

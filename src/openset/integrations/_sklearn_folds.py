@@ -1,4 +1,4 @@
-"""Samples held out of a fit, and the scores they get there."""
+"""Cross-validation folds, and a detector that returns precomputed scores."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from openset.integrations.sklearn_outputs import CALLER
 def splits(
     cv: Any, X: Any, labels: NDArray[Any], owner: NDArray[np.intp]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Cut the known samples into folds: rows to fit on, rows to score.
+    """Split the known samples into folds: rows to fit on, rows to score.
 
-    `owner` are the places of `labels` among the sorted classes.
+    `owner` holds the index of each label among the sorted classes.
     """
     if hasattr(cv, "split") and not isinstance(cv, str):
         yield from cv.split(X, labels)
@@ -43,22 +43,21 @@ def splits(
     order = np.argsort(owner, kind="stable")
     place = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
     folds = np.empty(owner.size, dtype=np.int64)
-    # Every class is dealt out over the folds; one that has a single sample keeps
-    # it in every fit.
+    # Every class is spread over the folds; a single sample of a class is in every fit.
     folds[order] = np.where(counts[owner[order]] > 1, place % n_folds, -1)
     for fold in range(min(n_folds, int(counts.max()))):
         yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given(Detector, listed=False):
-    """Scores that are there already, as features: knownness, predicted class.
+class PrecomputedScores(Detector, listed=False):
+    """A detector that returns precomputed scores, given as two features.
 
-    Held-out scores come from as many detectors as there are folds; a rejector is
-    calibrated with one.
+    The features are knownness and predicted class. Held-out scores come from one
+    detector per fold, but a rejector is calibrated with a single detector.
     """
 
-    name = "given"
+    name = "precomputed"
     score_needs = ("features",)
     score_cost = "1"
     paper = "-"

@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier, with an answer for what it does not know."""
+"""Add rejection of unknown samples to any scikit-learn classifier."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
 from openset import _check, detectors, thresholds
 from openset._types import UNKNOWN
 from openset.detectors import Detector, Fitted
-from openset.integrations._sklearn_folds import Given, splits
+from openset.integrations._sklearn_folds import PrecomputedScores, splits
 from openset.integrations.sklearn_outputs import (
     CALLER,
     classes_of,
@@ -56,16 +56,16 @@ class OpenSetClassifier(
     MetaEstimatorMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    """A classifier that answers `unknown_label` for samples of no class it knows.
+    """A classifier that predicts `unknown_label` for samples of unknown classes.
 
-    The classifier's scores are taken for logits (decision values as they are, else
-    the logarithm of its probabilities), its inputs for features (of a pipeline: the
-    inputs of the last step). A detector turns them into one knownness per sample, and
-    a threshold decides. The threshold is chosen on samples the classifier was *not*
-    fitted on, by cross-validation; then classifier and detector are fitted on all.
+    The classifier's scores are used as logits (decision values, else the logarithm of
+    its probabilities), its inputs as features (in a pipeline: the inputs of the last
+    step). A detector computes one knownness per sample from them, which is compared
+    with a threshold. The threshold is chosen on samples the classifier was *not* fitted
+    on, by cross-validation; then classifier and detector are fitted on all samples.
 
-    Samples whose label in `fit` is `unknown_label` are examples of unknowns: the
-    classifier never sees them, the threshold is chosen with them. Without any, and
+    Samples whose label in `fit` is `unknown_label` are examples of unknowns: they are
+    used to choose the threshold, not to fit the classifier. Without such samples, and
     without `surrogate`, the threshold accepts the share `tpr` of held-out samples.
 
     Parameters
@@ -75,23 +75,26 @@ class OpenSetClassifier(
     detector
         Name of a detector (see :func:`openset.detectors.names`), or a detector.
     objective
-        How the threshold is chosen where there are unknowns: a function of
+        How the threshold is chosen if there are unknowns: a function of
         :mod:`openset.thresholds` by name, or any function from scores to a threshold.
-        ``"at_tpr"`` and ``"conformal"``, which need no unknowns, are used without them.
+        ``"at_tpr"`` and ``"conformal"``, which need no unknowns, are also used without
+        them.
     objective_params
         Options of the objective, e.g. ``{"fpr": 0.05}``.
     tpr
-        Without unknowns, and with an objective that needs them: the share of held-out
-        samples to accept; the literature often has 0.95. The default, 1, rejects only
-        what is less known than every sample of the training set, held out or not.
+        Used if there are no unknowns but the objective needs them: the share of
+        held-out samples to accept; the literature often uses 0.95. The default, 1,
+        rejects only samples less known than every training sample, held out or not.
     unknown_label
-        What unknown samples are called, in `fit` and by `predict`; not a class. It
-        takes the kind of the labels: with strings for classes -1 becomes ``"-1"``.
-        Labels that are just -1 and another are two classes, scikit-learn's usual code;
-        then `predict` needs another `unknown_label` to reject with, and says so.
+        Label of unknown samples, in `fit` and `predict`; it must not be a class. It is
+        converted to the type of the labels: if classes are strings, -1 becomes
+        ``"-1"``. If the labels are only -1 and one other value, they are taken as two
+        classes, as is usual in scikit-learn; `predict` then raises and asks for another
+        `unknown_label`.
     surrogate
-        ``"classes"``: with no unknowns in `fit`, make some by leaving out every class
-        once (at least three classes). None: do not.
+        ``"classes"``: if there are no unknowns in `fit`, use every class once as
+        unknown, with a classifier fitted without it (needs at least three classes).
+        None: no surrogates.
     cv
         Number of folds, or a splitter with ``split(X, y)``.
 
@@ -191,16 +194,16 @@ class OpenSetClassifier(
                     caller=f"{CALLER}.predict",
                     name="unknown_label",
                     got=f"{self.unknown_label!r}, which is one",
-                    remedy="Choose another one to reject samples with",
+                    remedy="Choose another label for rejected samples",
                 )
                 raise ValueError(msg)
             return found
-        # Wide enough for the label too: a string must not be cut off.
+        # Wide enough for the label: a string must not be truncated.
         dtype = np.result_type(found.dtype, np.asarray(self._unknown).dtype)
         return np.where(is_rejected, np.asarray(self._unknown, dtype), found)
 
     def knownness(self, X: Any) -> NDArray[np.float64]:
-        """Return how known each sample is; accepted iff at least the threshold."""
+        """Return the knownness of each sample; the threshold applies to it."""
         outputs = self._outputs_of(X)
         return self.rejector_.known(outputs)
 
@@ -222,7 +225,7 @@ class OpenSetClassifier(
         return detectors.make(self.detector)
 
     def _check_options(self) -> None:
-        """Refuse an option that only these data would not bring up."""
+        """Check options that these data do not use."""
         _check.rate(CALLER, "tpr", self.tpr, open_low=True)
         if self.surrogate is not None:
             _check.one_of(CALLER, "surrogate", self.surrogate, ["classes"])
@@ -232,7 +235,7 @@ class OpenSetClassifier(
 
     def _labels(self, X: Any, y: Any) -> NDArray[Any]:
         if y is None:
-            # The words scikit-learn's own checks look for.
+            # The wording that scikit-learn's checks expect.
             msg = f"{CALLER} requires y to be passed, but the target y is None"
             raise ValueError(msg)
         labels = column_or_1d(y, warn=True)
@@ -243,17 +246,17 @@ class OpenSetClassifier(
         return labels
 
     def _find_unknown(self, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool_]]:
-        """Return the label in the kind of the classes, and who has it."""
+        """Return the unknown label in the type of the classes, and its samples."""
         unknown = _in_kind(self.unknown_label, labels)
         is_unknown = labels == unknown
         if is_unknown.all():
             msg = _check.must(
-                "labels of known classes, but for examples of unknowns",
+                "labels of known classes, apart from examples of unknowns",
                 caller=f"{CALLER}.fit",
                 name="y",
                 got=f"{labels.size} labels that are all unknown ({unknown!r})",
-                remedy="Add samples of the classes to tell apart, or choose another "
-                "unknown_label if this is one of them",
+                remedy="Add samples of known classes, or choose another "
+                "unknown_label if this is a class",
             )
             raise ValueError(msg)
         if is_unknown.any() and np.unique(labels).size == 2:
@@ -288,7 +291,7 @@ class OpenSetClassifier(
         labels: NDArray[Any],
         owner: NDArray[np.intp],
     ) -> Iterator[tuple[Callable[[Any, Any], Scores], Scores]]:
-        """Fit without each fold; yield what scores with it, and the fold's scores."""
+        """Fit without each fold; yield the scoring function and the scores."""
         for train, test in splits(self.cv, X, labels, owner):
             model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
             if len(classes_of(model)) != self.classes_.size:
@@ -310,14 +313,14 @@ class OpenSetClassifier(
         X: Any,
         labels: NDArray[Any],
     ) -> Iterator[Scores]:
-        """Scores of each class, from a classifier that has never seen it."""
+        """Scores of each class, from a classifier fitted without it."""
         if self.classes_.size < 3:
             msg = _check.must(
                 "None for fewer than three classes",
                 caller=CALLER,
                 name="surrogate",
                 got="'classes'",
-                remedy="With one of two left out there is nothing to tell apart",
+                remedy="With one of two classes left out there is nothing to classify",
             )
             raise ValueError(msg)
         for name in self.classes_:
@@ -335,7 +338,7 @@ class OpenSetClassifier(
             unknown = np.full(_num_samples(X), UNKNOWN)
             labels = unknown if owner is None else owner
             found = fitted.score(outputs_of(recipe, model, X, labels=labels))
-            # Those of left-out classes have one class less: the count is not kept.
+            # Classifiers fitted without a class have one class less: omit the count.
             return Scores(
                 labels=found.labels, predicted=found.predicted, known=found.known
             )
@@ -362,48 +365,50 @@ class OpenSetClassifier(
             labels=scores.labels,
             classes=[str(name) for name in self.classes_],
         )
-        given = Fitted(detector=Given(), state={})
-        return Rejector.calibrate(given, known=held_out, objective=objective, **options)
+        fitted = Fitted(detector=PrecomputedScores(), state={})
+        return Rejector.calibrate(
+            fitted, known=held_out, objective=objective, **options
+        )
 
     def _accepting(self, scores: Scores, own: Scores) -> Threshold:
         """Choose the threshold that accepts the share `tpr` of the knowns."""
         threshold = thresholds.at_tpr(scores, self.tpr)
         if self.tpr < 1:
             return threshold
-        # All means all: the classifier fitted last may know a sample less well than
-        # the one that had not seen it.
+        # tpr = 1 must hold for all samples: the final classifier may give a sample a
+        # lower knownness than the one fitted without it.
         least = min(threshold.value, float(own.known.min()))
         interval = threshold.interval._replace(low=-np.inf, high=least)
         return replace(threshold, value=least, interval=interval)
 
     def _outputs_of(self, X: Any) -> Outputs:
         check_is_fitted(self)
-        # What was fitted: the parameter may have been set anew since.
+        # The fitted one: the parameter may have changed since.
         return outputs_of(self.rejector_.fitted.detector, self.estimator_, X)
 
 
 def _check_one_kind(labels: NDArray[Any]) -> None:
-    """Refuse texts among numbers, and missing labels among texts."""
+    """Raise if labels mix strings and numbers, or strings and missing labels."""
     if labels.dtype.kind != "O":
         return
     kinds = {"str" if isinstance(one, str) else type(one).__name__ for one in labels}
     if "str" in kinds and len(kinds) > 1:
         msg = _check.must(
-            "all texts or all numbers",
+            "all strings or all numbers",
             caller=f"{CALLER}.fit",
             name="y",
             got=" and ".join(sorted(kinds)),
-            remedy="Where classes are texts, write unknowns as one too, and leave out "
-            "samples without a label",
+            remedy="If classes are strings, use a string for unknowns too, and "
+            "leave out samples without a label",
         )
         raise TypeError(msg)
 
 
 def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
-    """Return the unknown label in the kind of the others, or say it cannot be."""
+    """Return the unknown label in the type of the other labels; raise if impossible."""
     if unknown is None or np.ndim(unknown):
         msg = _check.must(
-            "a label, a number or a text",
+            "a label: a number or a string",
             caller=CALLER,
             name="unknown_label",
             got=repr(unknown),
@@ -418,7 +423,7 @@ def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
         return str(unknown)
     if labels.dtype.kind == "b":
         msg = _check.must(
-            "numbers or texts",
+            "numbers or strings",
             caller=f"{CALLER}.fit",
             name="y",
             got="dtype bool, with no third value for unknown",

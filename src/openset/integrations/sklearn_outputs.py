@@ -1,4 +1,4 @@
-"""What a scikit-learn classifier says, as outputs of a network."""
+"""Outputs of a scikit-learn classifier, as those of a network."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def outputs_of(
     *,
     labels: NDArray[np.intp] | None = None,
 ) -> Outputs:
-    """Return logits, and the features a detector looks at."""
+    """Return logits and, if the detector needs them, features."""
     logits = logits_of(model, X)
     features = features_of(model, X) if looks_at_features(recipe) else None
     return Outputs(logits=logits, features=features, labels=labels)
@@ -29,7 +29,7 @@ def outputs_of(
 def outputs_to_fit(
     recipe: Detector, model: Any, X: Any, labels: NDArray[np.intp]
 ) -> Outputs:
-    """Return the same, and the head a detector asks for when it is fitted."""
+    """Return the same, with the head if the detector needs it to be fitted."""
     outputs = outputs_of(recipe, model, X, labels=labels)
     if "head" not in recipe.fit_needs:
         return outputs
@@ -48,7 +48,7 @@ def outputs_to_fit(
 
 
 def looks_at_features(recipe: Detector) -> bool:
-    """Tell whether a detector needs more than logits."""
+    """Whether a detector needs more than logits."""
     return bool({*recipe.fit_needs, *recipe.score_needs} & {"features", "head"})
 
 
@@ -72,14 +72,15 @@ def logits_of(model: Any, X: Any) -> NDArray[np.float64]:
     ):
         values = np.asarray(model.decision_function(X), dtype=np.float64)
         if values.ndim == 1:
-            # Half to each side: the log-odds are the decision value, and the largest
-            # logit does not depend on which class is called the second.
+            # Half the decision value for each class: their difference is the decision
+            # value, and the largest logit does not depend on the order of the classes.
             return np.stack([-values / 2, values / 2], axis=1)
         if values.shape[1] == n_classes:
             return values
     if hasattr(model, "predict_proba"):
         values = np.asarray(model.predict_proba(X), dtype=np.float64)
-        # A forest's 0 means "no tree", not "impossible": keep logits finite.
+        # A probability of 0 from a forest means "no tree", not "impossible": keep
+        # logits finite.
         return np.log(np.maximum(values, np.finfo(np.float64).tiny))
     msg = _check.must(
         "a classifier with predict_proba, or a decision_function of one column per "
@@ -93,17 +94,17 @@ def logits_of(model: Any, X: Any) -> NDArray[np.float64]:
 
 
 def features_of(model: Any, X: Any) -> NDArray[Any]:
-    """Return the inputs of the classifier: of a pipeline, those of its last step."""
+    """Return the inputs of the classifier; in a pipeline, those of its last step."""
     if isinstance(model, Pipeline) and len(model) > 1:
         X = model[:-1].transform(X)
     if hasattr(X, "toarray"):
         msg = _check.must(
-            "dense for a detector that looks at features",
+            "dense for a detector that needs features",
             caller=CALLER,
             name="X",
             got="a sparse matrix",
-            remedy="Use a detector of logits alone (msp, energy, ...), or reduce the "
-            "dimension first",
+            remedy="Use a detector that needs only logits (msp, energy, ...), or "
+            "reduce the dimension first",
         )
         raise TypeError(msg)
     return np.asarray(X, dtype=np.float64)
@@ -112,7 +113,7 @@ def features_of(model: Any, X: Any) -> NDArray[Any]:
 def linear_head(
     model: Any, logits: NDArray[Any], features: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Return weight and bias of a linear classifier, where it is one."""
+    """Return weight and bias of a linear classifier; None for others."""
     last = model[-1] if isinstance(model, Pipeline) else model
     weight = np.atleast_2d(np.asarray(getattr(last, "coef_", np.nan), np.float64))
     bias = np.atleast_1d(np.asarray(getattr(last, "intercept_", 0.0), np.float64))
@@ -122,8 +123,8 @@ def linear_head(
     if weight.shape != (logits.shape[1], features.shape[1]):
         return {}
     bias = np.broadcast_to(bias, logits.shape[1:])
-    # A support vector machine has a row for each *pair* of classes: of three classes
-    # as many, but they are not what makes the decision values.
+    # A support vector machine has a row for each *pair* of classes; with three classes
+    # there are three rows, but they do not give the decision values.
     close = 1e-3 * np.abs(logits).max() + 1e-12
     if not np.allclose(features @ weight.T + bias, logits, rtol=0, atol=close):
         return {}

@@ -1,4 +1,4 @@
-"""A network that answers -1 where it does not know: `OpenSetModule`."""
+"""`OpenSetModule`: a network that returns -1 for unknown samples."""
 
 import threading
 import weakref
@@ -22,7 +22,7 @@ _CALLER = "OpenSetModule"
 
 
 class OpenSetResult(NamedTuple):
-    """What an `OpenSetModule` returns, one row per sample."""
+    """Result of an `OpenSetModule`, one row per sample."""
 
     classes: Tensor
     """Class, or -1 for unknown, shape (n,)."""
@@ -35,12 +35,12 @@ class OpenSetResult(NamedTuple):
 class OpenSetModule(nn.Module):
     """A classifier and its rejector as one module.
 
-    The input of the last linear layer is captured as features, its output as logits;
-    what the model itself returns is not used. It runs without gradients.
+    The input of the last linear layer is used as features, its output as logits; the
+    return value of the model is not used. It runs without gradients.
 
     The rejector's arrays are buffers: they move with ``.to(device)`` and are saved in
-    the state dict, and ``.half()`` leaves them as they are. ``torch.compile`` compiles
-    the network; the score, small beside it, runs as it is.
+    the state dict; ``.half()`` does not change them. ``torch.compile`` compiles the
+    network but not the score, which is fast in comparison.
 
     Parameters
     ----------
@@ -49,11 +49,11 @@ class OpenSetModule(nn.Module):
     rejector
         A calibrated rejector.
     head
-        The last linear layer, or its name. Left out, it is the only one that has as
+        The last linear layer, or its name. By default the only linear layer that has as
         many inputs and outputs as the rejector has features and classes.
     example
-        Inputs to find the layer with where sizes do not tell: the model runs once, and
-        the layer whose output is the model's output is the head.
+        Inputs to find the layer with, if its size is not unique: the model runs once,
+        and the layer whose output is the model's output is the head.
 
     Examples
     --------
@@ -103,12 +103,12 @@ class OpenSetModule(nn.Module):
         self.head = found.name
         self.classes = rejector.classes
         self.score = _Score(detector, rejector, found.layer.weight)
-        self._head = [found]  # in a list: not a second child of the same name
-        self._ear = _Ear()
-        # A network that is compiled by itself is not traced together with this module.
+        self._head = [found]  # in a list: not a second submodule
+        self._recorder = _Recorder()
+        # A network that is already compiled is not traced together with this module.
         alone = any(hasattr(part, "_orig_mod") for part in model.modules())
-        hook = self._ear.hear_aside if alone else self._ear.hear
-        # The layer must not keep this module, with all its arrays, when it is gone.
+        hook = self._recorder.record_uncompiled if alone else self._recorder.record
+        # The hook must not keep this module alive when it is no longer used.
         weakref.finalize(self, found.layer.register_forward_hook(hook).remove)
 
     @torch.no_grad()
@@ -117,36 +117,36 @@ class OpenSetModule(nn.Module):
 
         A sample whose knownness is NaN (NaN in the inputs, say) is unknown.
         """
-        me = _who()
-        self._ear.heard[me] = []
+        thread = _thread()
+        self._recorder.recorded[thread] = []
         try:
             self.model(*args, **kwargs)
         finally:
-            heard = self._ear.heard.pop(me)
-        features, logits = last_layer.check_recorded(_CALLER, self._head[0], heard)
+            recorded = self._recorder.recorded.pop(thread)
+        features, logits = last_layer.check_recorded(_CALLER, self._head[0], recorded)
         classes, known = self.score(logits, features)
         return OpenSetResult(classes=classes, known=known, logits=logits)
 
 
-class _Ear:
-    """What the last layer was given and gave, for each thread that listens."""
+class _Recorder:
+    """Inputs and outputs of the last layer, recorded per thread."""
 
     def __init__(self) -> None:
-        self.heard: dict[int, list[tuple[Tensor, Tensor]]] = {}
+        self.recorded: dict[int, list[tuple[Tensor, Tensor]]] = {}
 
-    def hear(
+    def record(
         self, _module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor
     ) -> None:
-        # The model may also be run on its own: then nobody listens.
-        heard = self.heard.get(_who())
-        if heard is not None:
-            heard.append((inputs[0], output))
+        # Nothing is recorded if the model is run on its own.
+        recorded = self.recorded.get(_thread())
+        if recorded is not None:
+            recorded.append((inputs[0], output))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def hear_aside(
+    def record_uncompiled(
         self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor
     ) -> None:
-        self.hear(module, inputs, output)
+        self.record(module, inputs, output)
 
 
 class _Score(nn.Module):
@@ -180,22 +180,22 @@ class _Score(nn.Module):
             bias=None,
         )
         batch = Batch(outputs)
-        if logits.shape[0] == 0:  # some detectors ask for the largest of all
+        if logits.shape[0] == 0:  # some detectors take a maximum over the batch
             return batch.top_class, batch.logits[:, 0]
         held = {name: getattr(self, _buffer(name)) for name in self._names}
         state = self._detector._ready(held, batch.logits.dtype)
-        # Not in half precision, even where the network runs so.
+        # Not in half precision, even if the network is.
         with torch.autocast(logits.device.type, enabled=False):
             known = self._detector._score(state, batch)
         limits = self.threshold
-        # The entry at the end is for classes without one of their own.
+        # The last entry is for classes without their own threshold.
         limit = limits[batch.top_class.clamp(max=limits.numel() - 1)]
         # In float64 on both sides, as the rejector compares; NaN is not accepted.
         accepted = known.to(torch.float64) >= limit
         return torch.where(accepted, batch.top_class, UNKNOWN), known
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002  # torch calls it so
-        # Follow to another device, but never to another precision.
+        # Move to another device, but keep the precision.
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = buffer.to(fn(buffer).device)
@@ -203,11 +203,11 @@ class _Score(nn.Module):
 
 
 def _buffer(name: str) -> str:
-    """Name of the buffer for an array of the state: torch allows no dots in it."""
+    """Name of the buffer of an array; torch does not allow dots in it."""
     return f"state_{name.replace('.', '_')}"
 
 
-def _who() -> int:
-    """Key of the calling thread: two of them may run one module at a time."""
-    # A compiled forward keeps what it hears in its own graph.
+def _thread() -> int:
+    """Return a key of the calling thread: several may use one module at a time."""
+    # A compiled forward records within its own graph.
     return 0 if torch.compiler.is_compiling() else threading.get_ident()

@@ -1,4 +1,4 @@
-"""Open-set metrics as torchmetrics: gathered over processes, exact, never squashed."""
+"""Open-set metrics for torchmetrics: exact, and gathered over processes."""
 
 from typing import Any, NamedTuple
 
@@ -11,16 +11,14 @@ with _io.importing(_CALLER, "torchmetrics"):
     import torch
     from torch import Tensor
 
-    # It imports torchvision wherever that is installed, for metrics of images.
-    with _io.fitting(
-        _CALLER, "torchmetrics", remedy=". Or uninstall torchvision and do without"
-    ):
+    # torchmetrics imports torchvision if that is installed.
+    with _io.fitting(_CALLER, "torchmetrics", remedy=". Or uninstall torchvision"):
         from torchmetrics import Metric
         from torchmetrics.utilities import dim_zero_cat
 
 __all__ = ["OSA", "OSCR", "OSCRPoints", "OpenAUC"]
 
-_LARGEST_ID = 1 << 53  # all integers up to here are float64 numbers
+_LARGEST_ID = 1 << 53  # float64 represents all integers up to here
 
 
 class OSCRPoints(NamedTuple):
@@ -43,8 +41,8 @@ class _OpenSetMetric(Metric):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # One dtype for all states: a process without samples contributes an empty
-        # tensor of it, and gathers mix no dtypes. It holds float32 scores exactly.
+        # One dtype for all states, as tensors are gathered over processes, some of
+        # which may have no samples. It represents float32 scores exactly.
         self.set_dtype(torch.float64)
         for name in ("labels", "predicted", "known", "ids"):
             self.add_state(name, default=[], dist_reduce_fx="cat")
@@ -56,7 +54,7 @@ class _OpenSetMetric(Metric):
         labels: Tensor,
         ids: Tensor | None = None,
     ) -> None:
-        """Take a batch.
+        """Add a batch.
 
         Parameters
         ----------
@@ -67,8 +65,8 @@ class _OpenSetMetric(Metric):
         labels
             True classes, -1 for unknown. Shape (n,).
         ids
-            Number of each sample in its data set. Given, a sample that several
-            processes have seen (the padding of a distributed sampler) counts once.
+            Index of each sample in its data set. With ids, a sample processed several
+            times (the padding of a distributed sampler) is counted once.
         """
         caller = type(self).__name__
         batch = {"known": known, "predicted": predicted, "labels": labels}
@@ -94,7 +92,7 @@ class _OpenSetMetric(Metric):
                 raise TypeError(msg)
         _check.same_length(caller, {n: v.shape[0] for n, v in batch.items()})
         if ids is not None and ids.numel():
-            # The absolute value of the least of all integers is itself.
+            # The absolute value of the smallest integer overflows to itself.
             furthest = max(int(ids.max()), int(ids.min()), key=abs)
             if abs(furthest) > _LARGEST_ID:
                 rule, got = f"at most {_LARGEST_ID}", str(furthest)
@@ -103,7 +101,7 @@ class _OpenSetMetric(Metric):
             getattr(self, name).append(values.detach().to(torch.float64))
 
     def scores(self) -> Scores:
-        """Return what was gathered, as :class:`openset.Scores`."""
+        """Return all samples as :class:`openset.Scores`."""
         caller = type(self).__name__
         names = ("labels", "predicted", "known", "ids")
         columns = {name: _column(getattr(self, name)) for name in names}
@@ -132,7 +130,7 @@ class _OpenSetMetric(Metric):
 
 
 def _column(state: list[Tensor] | Tensor) -> Tensor:
-    """Join a state: a list before gathering, a tensor after it."""
+    """Concatenate a state: a list before gathering, a tensor after it."""
     if isinstance(state, list) and not state:
         return torch.empty(0, dtype=torch.float64)
     return dim_zero_cat(state)
@@ -169,7 +167,7 @@ class OpenAUC(_OpenSetMetric):
         self.ties = ties
 
     def compute(self) -> Tensor:
-        """Return the metric over everything seen."""
+        """Return the metric over all samples."""
         return self._result(metrics.openauc(self.scores(), ties=self.ties))
 
 
@@ -190,7 +188,7 @@ class OSCR(_OpenSetMetric):
     higher_is_better = None
 
     def compute(self) -> OSCRPoints:
-        """Return the curve over everything seen."""
+        """Return the curve over all samples."""
         curve = metrics.oscr_curve(self.scores())
         return OSCRPoints(
             fpr=self._result(curve.fpr),
@@ -209,7 +207,7 @@ class OSA(_OpenSetMetric):
     threshold
         A sample is accepted iff its knownness is at least this.
     alpha
-        Weight of the known side; by default their share of the samples.
+        Weight of known samples; by default their share.
     **kwargs
         Passed to :class:`torchmetrics.Metric`.
 
@@ -235,7 +233,7 @@ class OSA(_OpenSetMetric):
         self.alpha = alpha
 
     def compute(self) -> Tensor:
-        """Return the metric over everything seen."""
+        """Return the metric over all samples."""
         return self._result(
             metrics.osa(self.scores(), self.threshold, alpha=self.alpha)
         )

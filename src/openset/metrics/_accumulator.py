@@ -1,4 +1,4 @@
-"""Scores that arrive in pieces, from one loop or from many machines."""
+"""Collect scores that arrive in batches, from one loop or from many machines."""
 
 from typing import Any, Self
 
@@ -38,7 +38,8 @@ class Accumulator:
         """Add samples.
 
         With `ids` (integers or strings), a sample that arrives twice counts once, as
-        when a distributed sampler pads its last batch. Give ids always or never.
+        when a distributed sampler pads its last batch. Give ids in every call or in
+        none.
         """
         need_scores("Accumulator.update", scores)
         if self._parts and (ids is not None) != bool(self._ids):
@@ -50,19 +51,19 @@ class Accumulator:
                 "Accumulator.update", {"scores": len(scores), "ids": checked.size}
             )
             self._ids.append(checked.copy())
-        # Copies: a loop may fill the same arrays again.
+        # Copies: the caller may reuse the arrays.
         self._parts.append(Scores.concat([scores]))
 
     def merge(self, *others: Self) -> None:
         """Add what other accumulators have collected."""
         for other in others:
-            parts = tuple(other._parts)  # of itself, too: they must not grow meanwhile
+            parts = tuple(other._parts)  # copied: others may include self
             none = (None,) * len(parts)
             for part, ids in zip(parts, tuple(other._ids) or none, strict=True):
                 self.update(part, ids=ids)
 
     def scores(self) -> Scores:
-        """Return all samples collected so far as one set (save it, send it)."""
+        """Return all samples collected so far as one set, e.g. to save or send it."""
         if not self._parts:
             msg = "Accumulator: nothing to compute; call update first"
             raise ValueError(msg)

@@ -9,8 +9,8 @@ from openset.scores import Scores
 def acc_times_auroc(scores: Scores) -> float:
     r"""Closed-set accuracy times AUROC.
 
-    Both parts may come from different samples, so it can stay the same while the
-    open-set answers get worse: see :mod:`openset.metrics.consistency`.
+    Both factors may depend on different samples, so the product can stay the same while
+    open-set decisions get worse: see :mod:`openset.metrics.consistency`.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def plus_kernel(table: RankingCounts) -> Floats:
 
 
 _OPENAUC = "Wang et al., NeurIPS 2022"
-# They add up or multiply what is counted on different samples: not errors of both kinds
-# in one sample.
+# They combine two numbers that may depend on different samples: they do not count both
+# kinds of error per sample.
 register(
     Metric(
         acc_times_auroc,

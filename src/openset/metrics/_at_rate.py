@@ -1,4 +1,4 @@
-"""Error rates at the threshold that reaches a wanted true positive rate."""
+"""Error rates at the threshold that reaches a given true positive rate."""
 
 from dataclasses import replace
 from math import ceil
@@ -21,11 +21,12 @@ def fpr_at_tpr(
 ) -> float:
     r"""Return the false positive rate where at least `tpr` of the positives are found.
 
-    With ``positive="known"`` the threshold is the largest one that accepts at least
-    95 % of the knowns, and the value is the share of unknowns accepted there. With
+    With ``positive="known"`` the threshold is the largest one that accepts at least 95
+    % of the knowns, and the value is the share of unknowns accepted there. With
     ``positive="unknown"`` the roles are swapped: at least 95 % of the unknowns are
     rejected, and the value is the share of knowns rejected. The two differ, and papers
-    differ in which they mean: say it. No interpolation; ``ceil(tpr * n)`` in integers.
+    use either: state which one you report. No interpolation: at least ``ceil(tpr * n)``
+    positives are found.
 
     Examples
     --------
@@ -50,9 +51,9 @@ def error_at_tpr(
 ) -> float:
     r"""Return the detection error at the threshold of :func:`fpr_at_tpr`.
 
-    ``average="balanced"`` is (1 - TPR)/2 + FPR/2, with the TPR really reached;
-    ``"pooled"`` is the share of all samples on the wrong side, which moves with the
-    mix of knowns and unknowns.
+    ``average="balanced"`` is (1 - TPR)/2 + FPR/2, with the TPR actually reached;
+    ``"pooled"`` is the share of all samples on the wrong side, which depends on the
+    proportion of knowns and unknowns.
 
     Examples
     --------
@@ -100,8 +101,9 @@ def _counts(
     if positive == "known":
         at = first_reaching(table.known, ceil(rate * n_known))
         return pick(table.known, at), pick(table.unknown, at), n_known, n_unknown
-    # Rejecting means known <= threshold. The smallest good threshold is the score of
-    # an unknown, the first one after the level that spares as many as may be spared.
+    # Rejecting means known <= threshold. The smallest sufficient threshold is the score
+    # of an unknown: the first below the last level that accepts at most the unknowns
+    # that may be missed.
     at = last_within(table.unknown, n_unknown - ceil(rate * n_unknown))
     found, false = n_unknown - pick(table.unknown, at), n_known - pick(table.known, at)
     return found, false, n_unknown, n_known
@@ -109,7 +111,7 @@ def _counts(
 
 def first_reaching(counts: NDArray[Any], need: Any) -> NDArray[np.intp]:
     """Index of the first level whose count is at least `need`."""
-    if counts.ndim == 1:  # in the dtype of the counts, or they would all be converted
+    if counts.ndim == 1:  # in the dtype of the counts, which avoids converting them all
         return np.asarray(np.searchsorted(counts, counts.dtype.type(need)))
     return (counts < np.asarray(need)[..., None]).sum(axis=-1)
 

@@ -21,13 +21,13 @@ Rule = Literal["step", "trapezoid"]
 
 
 def aupr(scores: Scores, *, positive: Positive = "known", rule: Rule = "step") -> float:
-    r"""Average precision of finding the positive side.
+    r"""Average precision of retrieving the positive side.
 
     .. math:: \mathrm{AP} = \sum_n (R_n - R_{n-1}) P_n
 
-    over the distinct scores, most positive first. It moves with the share of
-    positives. ``rule="trapezoid"`` joins the points by straight lines, as OpenOOD and
-    pytorch-ood do; that is optimistic, most of all under ties.
+    over the distinct scores, most positive first. It depends on the share of positives.
+    ``rule="trapezoid"`` joins the points by straight lines, as OpenOOD and pytorch-ood
+    do; that is optimistic, especially with ties.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def kernel(
 
 
 def _swapped(table: RankingCounts) -> RankingCounts:
-    """Exchange the sides: unknowns are looked for, from the lowest score up."""
+    """Swap the sides: unknowns are the positives, from the lowest score up."""
     reverse = slice(None, None, -1)
     known = table.n_known - table.known[..., reverse]
     unknown = table.n_unknown - table.unknown[..., reverse]

@@ -14,8 +14,8 @@ def auroc(scores: Scores) -> float:
     .. math:: \frac{1}{N_k N_u} \sum_{i \in K} \sum_{j \in U}
               \bigl([s_i > s_j] + \tfrac12 [s_i = s_j]\bigr)
 
-    Classes play no part: a misclassified sample that scores high counts in full. Scores
-    enter by rank only; they are never squashed, so any range will do.
+    Classes are ignored: a misclassified known sample with a high score counts in full.
+    Only the ranks of scores matter, so scores may have any range.
 
     Examples
     --------

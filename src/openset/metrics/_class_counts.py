@@ -1,4 +1,4 @@
-"""Per-class counts at a threshold: all that thresholded metrics need.
+"""Counts per class at a threshold, from which thresholded metrics are computed.
 
 The counts may carry leading axes (bootstrap replicates), as in `_ranking_counts`.
 """
@@ -25,8 +25,8 @@ class ClassCounts:
     closed_hits: Floats  # of these, classified correctly, without rejection
     closed_false: Floats  # known samples of other classes, predicted as this one
     hits: Floats  # accepted and classified correctly
-    false_known: Floats  # accepted known samples of other classes, predicted so
-    false_unknown: Floats  # accepted unknown samples, predicted so
+    false_known: Floats  # accepted known samples of others, predicted as this one
+    false_unknown: Floats  # accepted unknown samples, predicted as this one
     n_unknown: Floats
 
     @property
@@ -73,7 +73,7 @@ def class_counts(
     unknowns: bool = True,
     count: Count | None = None,
 ) -> ClassCounts:
-    """Count, per class; `count` may weigh samples (bootstrap)."""
+    """Count samples per class; `count` may weight samples (bootstrap)."""
     threshold = _check.threshold(caller, threshold)
     if unknowns:
         need_both_sides(caller, scores)
@@ -112,7 +112,7 @@ def closed_recall(scores: Scores) -> tuple[Floats, Floats]:
 
 
 def positions(scores: Scores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return labels and predictions as places in `scores.classes` (unknown: C)."""
+    """Return labels and predictions as indices into `scores.classes` (unknown: C)."""
     classes = scores.classes
     if classes.size and classes[-1] == classes.size - 1:  # 0..C-1 already
         label = np.where(scores.is_unknown, classes.size, scores.labels)

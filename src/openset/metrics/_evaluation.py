@@ -30,7 +30,7 @@ from openset.metrics.intervals import (
 )
 from openset.scores import Scores, need_both_sides
 
-# What one set of scores, and perhaps a threshold, tell.
+# The metrics of one set of scores, with or without a threshold.
 _REPORTED = ("closed", "ranking", "threshold", "oracle", "data")
 _WITH_INTERVALS = ("closed", "ranking", "threshold")
 
@@ -39,9 +39,10 @@ _WITH_INTERVALS = ("closed", "ranking", "threshold")
 class Evaluation(Mapping[str, float]):
     """All metrics of one set of scores: a mapping from name to value.
 
-    `intervals` holds those that have one; `oscr_curve`, `osa_curve`, `sweep` and
-    `confusion` give the curves behind the numbers. Entries ending in ``_best`` are
-    oracles: the largest value over all thresholds *of these very data*.
+    `intervals` holds the confidence intervals, for metrics that have one; `oscr_curve`,
+    `osa_curve`, `sweep` and `confusion` give the curves behind the numbers. Entries
+    ending in ``_best`` are oracles: the largest value over all thresholds *on these
+    data*.
     """
 
     scores: Scores = field(repr=False)
@@ -53,14 +54,14 @@ class Evaluation(Mapping[str, float]):
     n_unknown: int
     notes: tuple[str, ...]
     ranking_counts_: RankingCounts = field(repr=False)
-    # Oracles are computed when first asked for: they need the samples in score order,
-    # several times the price of everything else together.
+    # Oracles are computed on first access: they need the samples in score order, which
+    # takes several times as long as everything else together.
     oracles_: Mapping[str, Metric] = field(repr=False)
 
     def __getitem__(self, name: str) -> float:
         if name in self.oracles_:
             row = self.oracles_[name]
-            # The sweep adds up; counting anew at its threshold gives the exact value.
+            # The sweep accumulates rounding errors; counting at its threshold is exact.
             threshold = self.sweep.best(row.best_of).threshold
             return float(row.function(self.scores, threshold, **row.params))
         try:
@@ -155,7 +156,7 @@ class Evaluation(Mapping[str, float]):
 
 @runtime_checkable
 class ChosenThreshold(Protocol):
-    """A threshold that knows where it comes from: `openset.thresholds.Threshold`."""
+    """A threshold with its provenance: `openset.thresholds.Threshold`."""
 
     @property
     def value(self) -> float: ...
@@ -164,7 +165,7 @@ class ChosenThreshold(Protocol):
     def per_class(self) -> tuple[float, ...]: ...
 
     def check_disjoint(self, scores: Scores, *, caller: str) -> None:
-        """Refuse the samples it was chosen on."""
+        """Raise if these are the samples it was chosen on."""
 
 
 def evaluate(
@@ -184,12 +185,12 @@ def evaluate(
     scores
         Labelled scores with knowns and unknowns.
     threshold
-        Also evaluate decisions at this threshold (chosen on *other* data): a number,
-        or what a function of :mod:`openset.thresholds` chose, which refuses the very
-        samples it was chosen on.
+        Also evaluate decisions at this threshold, chosen on *other* data: a number, or
+        the result of a function of :mod:`openset.thresholds`, which raises if used on
+        the samples it was chosen on.
     level
         Confidence level of the intervals: U-statistic variance for AUROC, OpenAUC and
-        partial OpenAUC; Wilson's for plain shares.
+        partial OpenAUC; Wilson's interval for rates.
     metrics
         Report these only: keys of the table of metrics, or ``package.module:Name``. By
         default all that are built in, registered, or offered by installed packages.
@@ -239,7 +240,7 @@ def evaluate(
         key: _by_formula(row, values[key], table, level)
         for key, row in reported.items()
     }
-    # One sample a side has no spread to draw from, as it has no variance above.
+    # With one sample on a side there is nothing to resample, and no variance above.
     if bootstrap and (clusters is not None or min(table.n_known, table.n_unknown) > 1):
         wanted = {
             key: row
@@ -307,7 +308,7 @@ def _values(
     for row in rows:
         if _is_swept(row) or (row.kind == "threshold" and threshold is None):
             continue
-        # What is counted without rejection has a function cheaper than all counts.
+        # Metrics without rejection have a cheaper function of their own.
         if row.kernel is not None and row.kind in counts:
             values[row.key] = float(row.kernel(counts[row.kind], **row.params))
             continue
@@ -356,7 +357,7 @@ def by_group(
     bootstrap: int = 0,
     rng: np.random.Generator | int = 0,
 ) -> dict[str, Evaluation]:
-    """Evaluate all knowns against the unknowns of each group.
+    """Evaluate all known samples against the unknown samples of each group.
 
     Examples
     --------

@@ -27,8 +27,8 @@ def f_score(
 ) -> float:
     r"""Harmonic mean of precision and recall over the known classes.
 
-    Accepted unknowns are false positives of the class they are given, rejected knowns
-    false negatives of their own; 0/0 is 0.
+    Accepted unknowns are false positives of their predicted class, rejected knowns are
+    false negatives of their true class; 0/0 is 0.
 
     Parameters
     ----------

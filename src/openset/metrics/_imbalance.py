@@ -21,7 +21,7 @@ BASES = ("balanced_accuracy", "accuracy", "f1")
 
 
 def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
-    r"""Quality within the known classes, without rejection.
+    r"""Score of the classification of known samples, without rejection.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
     """
     _check.one_of("inner_score", "base", base, BASES)
     need_known("inner_score", scores)
-    if base == "balanced_accuracy":  # two counts will do
+    if base == "balanced_accuracy":  # only two counts are needed
         support, hits = closed_recall(scores)
         return float(_mean(base, hits, hits, support))
     counts = class_counts(scores, -np.inf, caller="inner_score", unknowns=False)
@@ -55,7 +55,7 @@ def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
 def outer_score(
     scores: Scores, threshold: float, *, base: Base = "balanced_accuracy"
 ) -> float:
-    r"""Quality of telling known from unknown, whatever the class.
+    r"""Score of known against unknown, ignoring classes.
 
     With balanced accuracy this is (TPR + TNR)/2 of accepting knowns; with ``"f1"`` the
     F-score of the known side.
@@ -79,7 +79,7 @@ def halfpoint_score(
     base: Base = "balanced_accuracy",
     absent: Absent = "skip",
 ) -> float:
-    r"""Quality within the known classes when rejecting a known sample is an error.
+    r"""Score of the known samples, where rejecting a known sample is an error.
 
     Unknown samples are left out; the mean is over the known classes.
 
@@ -92,9 +92,9 @@ def halfpoint_score(
     base
         As in :func:`inner_score`.
     absent
-        ``"zero"`` also averages over the unknown class, whose row is empty, with value
-        0 as soon as one known is rejected, and over classes that are only predicted:
-        what torchmetrics' macro average does and published tables may contain.
+        ``"zero"`` also averages over the unknown class, which has no samples and counts
+        as 0 if any known sample is rejected, and over classes that are only predicted.
+        torchmetrics' macro average does this, and published tables may contain it.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def halfpoint_score(
 def overall_score(
     scores: Scores, threshold: float, *, base: Base = "balanced_accuracy"
 ) -> float:
-    r"""Quality over the known classes and "unknown", the latter as one more class.
+    r"""Score over the known classes and "unknown" as one more class.
 
     Without unknown samples it equals :func:`halfpoint_score`.
 
@@ -130,7 +130,7 @@ def overall_score(
 def imbalance_ratio(scores: Scores) -> float:
     r"""Return the number of known samples per unknown sample.
 
-    Far from 1, accuracy and F-scores of known against unknown say little.
+    If it is far from 1, accuracy and F-scores of known against unknown are misleading.
 
     Examples
     --------

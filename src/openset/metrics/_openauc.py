@@ -123,7 +123,7 @@ def partial_kernel(
     budget = float(_check.fraction(max_fpr) * table.n_unknown)
     area = np.zeros(table.unknown.shape[:-1])
     for block in blocks(table):
-        # Width of each step inside the budget, and how much of a tied step that is.
+        # Width of each step within FPR ≤ β, and its share of the whole step.
         width = np.minimum(block.unknown, budget)
         width -= np.minimum(block.unknown_above, budget)
         share = width / np.where(block.d_unknown > 0, block.d_unknown, 1)

@@ -66,7 +66,7 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
     threshold
         A sample is accepted iff its knownness is at least this.
     alpha
-        Weight of the known side. By default their share of the samples, which makes
+        Weight of the known samples. By default their share of all samples, which makes
         OSA the accuracy over the known classes and "unknown".
 
     References
@@ -141,10 +141,10 @@ class Optimum:
 def osa_optimum(
     scores: Scores, *, alpha: float | None = None, prefer: Prefer = "smallest"
 ) -> Optimum:
-    r"""Threshold with the largest open-set accuracy, over all there are.
+    r"""Return the threshold with the largest open-set accuracy.
 
     Candidates are all distinct scores and +inf (reject all). On a test set this is the
-    *oracle*: a bound to compare with, not a threshold to report results at.
+    *oracle*: an upper bound for comparison, not a threshold to report results at.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def oosa(
     alpha: float | None = None,
     prefer: Prefer = "smallest",
 ) -> float:
-    r"""Operational open-set accuracy: threshold from calibration, value on the test.
+    r"""Operational open-set accuracy: threshold from calibration, value on test data.
 
     .. math:: \mathrm{OOSA} = \mathrm{OSA}_{\text{test}}\bigl(
               \arg\max_\theta \mathrm{OSA}_{\text{calibration}}(\theta)\bigr)
@@ -209,10 +209,11 @@ def oosa(
     scores
         The test set.
     calibration
-        Validation knowns together with *surrogate* unknowns; none of them in the test.
+        Known validation samples together with *surrogate* unknowns; none of them may be
+        in the test set.
     alpha
-        Weight of the known side on both sets. By default each set uses its own share
-        of knowns.
+        Weight of the known samples on both sets. By default each set uses its own share
+        of known samples.
     prefer
         As in :func:`osa_optimum`.
 
@@ -264,7 +265,7 @@ def _alpha(
 def _gain(table: RankingCounts, weight: Fraction) -> NDArray[Any]:
     """OSA at each level up to a constant, in integers where they are wide enough.
 
-    Whole numbers make equal accuracies compare equal; rounded ones would not.
+    With integers equal accuracies compare equal; with rounded floats they may not.
     """
     for_known = weight / table.n_known
     for_unknown = (1 - weight) / table.n_unknown

@@ -18,7 +18,7 @@ class OSCRCurve:
     """Correct classification rate over false positive rate, strictest first.
 
     The first point is (0, 0) at threshold +inf, the last (1, accuracy). Samples with
-    equal scores enter together; join the points by straight lines.
+    equal scores are accepted together; points are joined by straight lines.
     """
 
     fpr: NDArray[np.float64]
@@ -66,8 +66,8 @@ def from_counts(table: RankingCounts) -> OSCRCurve:
 def ccr_at_fpr(scores: Scores, fpr: float = 0.1) -> float:
     r"""Largest correct classification rate with a false positive rate of at most `fpr`.
 
-    No interpolation: at most ``floor(fpr * n_unknown)`` unknowns are accepted. Below
-    ``1 / n_unknown`` that is none, and smaller values of `fpr` change nothing.
+    No interpolation: at most ``floor(fpr * n_unknown)`` unknowns are accepted. If `fpr`
+    is below ``1 / n_unknown``, no unknown may be accepted, however small `fpr` is.
 
     Examples
     --------

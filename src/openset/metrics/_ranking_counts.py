@@ -1,4 +1,4 @@
-"""One sort: how many samples of each kind are accepted at every distinct score.
+"""Counts of accepted samples at every distinct score, from one sort.
 
 Every ranking metric is a function of these counts, so they are computed once and
 shared. The counts may carry leading axes (bootstrap replicates); the metrics then
@@ -61,7 +61,7 @@ class RankingCounts:
 
     @cached_property
     def sums(self) -> "RankingSums":
-        """What several metrics share, added up when first asked for."""
+        """Sums that several metrics share, computed on first use."""
         return _added_up(self)
 
     def level(self, threshold: float) -> int:
@@ -71,13 +71,13 @@ class RankingCounts:
         return self.values.size - below - 1
 
     def ascending(self, side: Literal["known", "unknown"], places: ArrayLike) -> Floats:
-        """Return the scores of one side at these places, the smallest at place 0."""
+        """Return the scores of one side at these indices, in ascending order."""
         counts = self.known if side == "known" else self.unknown
         from_above = counts[-1] - 1 - np.asarray(places).astype(counts.dtype)
         return self.values[np.searchsorted(counts, from_above, side="right")]
 
     def rates(self, threshold: float) -> Rates:
-        """Read off the decisions of a threshold, without looking at the samples."""
+        """Return the counts of decisions at a threshold, without the samples."""
         at = self.level(threshold)
         return Rates(
             n_known=self.n_known,
@@ -89,8 +89,8 @@ class RankingCounts:
         )
 
 
-# Scores never change, so neither do their counts. They are kept only as long as
-# somebody uses them: they need almost as much memory as the scores themselves.
+# Scores never change, so neither do their counts. They are kept only while in use: they
+# need almost as much memory as the scores themselves.
 _IN_USE: "WeakKeyDictionary[Scores, ref[RankingCounts]]" = WeakKeyDictionary()
 
 
@@ -152,10 +152,10 @@ def _accumulated(flags: NDArray[np.bool_], count: type) -> NDArray[Any]:
 def _distinct(
     values: NDArray[np.float64], correct: NDArray[Any], unknown: NDArray[Any]
 ) -> RankingCounts:
-    """Keep the last entry of each run of equal scores, where all of them are in."""
+    """Keep the last entry of each run of equal scores, which counts all of them."""
     is_last = np.empty(values.size, dtype=bool)
     np.not_equal(values[1:], values[:-1], out=is_last[:-1])
-    is_last[0] = True  # the origin stays, even if the best score is +inf as well
+    is_last[0] = True  # entry 0 is kept, even if the best score is +inf
     is_last[-1] = True
     rank = np.arange(values.size, dtype=unknown.dtype)
     if not is_last.all():
@@ -169,7 +169,7 @@ def _distinct(
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A stretch of levels as float64: counts before (`*_above`) and at (`d_*`) each."""
+    """A block of levels as float64: counts above (`*_above`) and at (`d_*`) each."""
 
     known: Floats
     known_above: Floats
@@ -182,7 +182,7 @@ class Block:
 
 
 def blocks(table: RankingCounts) -> Iterator[Block]:
-    """Walk over the levels in stretches that stay in cache, origin excluded."""
+    """Yield the levels, except entry 0, in blocks that fit in cache."""
     for start in range(1, table.values.size, _BLOCK):
         reach = slice(start - 1, start + _BLOCK)
         known = table.known[..., reach].astype(np.float64)
@@ -250,7 +250,7 @@ def _added_up(table: RankingCounts) -> RankingSums:
             tied += dot(block.d_unknown, d)
             squared_v += dot(d, beaten_squared)
             squared_w += dot(block.d_unknown, lost_to * lost_to)
-        # (a replicate may have nobody at or above a level: then nobody is at it)
+        # (a replicate may have no samples at or above a level, and so none at it)
         accepted = np.maximum(block.known + block.unknown, 1)
         total["pk"] += dot(block.d_known, block.known / accepted)
         below_unknown = n_unknown - block.unknown_above
@@ -281,7 +281,7 @@ def best_level(
     values: NDArray[np.float64], gain: NDArray[Any], *, prefer: Prefer = "smallest"
 ) -> BestLevel:
     """Pick the level with the largest gain; `values` fall from +inf (reject all)."""
-    # With a score of +inf no threshold rejects all: entry 0 is then out of reach.
+    # With a score of +inf no threshold rejects all: entry 0 is then impossible.
     first = 1 if values.size > 1 and values[1] == np.inf else 0
     best = np.flatnonzero(gain[first:] == gain[first:].max()) + first
     breaks = np.flatnonzero(np.diff(best) > 1) + 1
@@ -291,7 +291,7 @@ def best_level(
     elif prefer == "smallest":
         run = runs[-1]
     else:
-        # Reject-all and accept-all reach to infinity: not "wide", just one-sided.
+        # Reject-all and accept-all are unbounded intervals, which do not count as wide.
         lows = np.append(values, -np.inf)[[run[-1] + 1 for run in runs]]
         highs = values[[run[0] for run in runs]]
         is_finite = np.isfinite(lows) & np.isfinite(highs)

@@ -43,9 +43,9 @@ class Metric:
         Computes it: ``function(scores, **params)``, or for `kind` ``"threshold"``
         ``function(scores, threshold, **params)``.
     label, short
-        What tables call it, and what narrow columns and sentences do.
+        Its name in tables, and in narrow columns and sentences.
     better
-        ``"higher"``, ``"lower"``, or ``"neither"`` for what describes the data.
+        ``"higher"``, ``"lower"``, or ``"neither"`` for numbers that describe the data.
     kind
         What it needs, which is also its section in tables: ``"closed"`` (known samples
         only, no rejection), ``"ranking"`` (no threshold), ``"threshold"``,
@@ -78,8 +78,8 @@ class Metric:
     aliases
         Other names for it, lower case, words joined by underscores.
     counts_errors_of
-        Which mistakes change it: ``"classification"``, ``"detection"`` (known against
-        unknown), or ``"both"`` in one sample. Checks of evaluations ask for it.
+        Which errors change it: ``"classification"``, ``"detection"`` (known against
+        unknown), or ``"both"`` in one sample. Used by the checks of evaluations.
     moves_with_prevalence
         Whether more unknown samples of the same kind change it.
 
@@ -177,10 +177,11 @@ _TABLE: _plugins.Registry[Metric] = _plugins.Registry(
 
 
 def register(*rows: Metric) -> None:
-    """Put rows into the table of this process.
+    """Add rows to the table of metrics, in this process.
 
     From then on `evaluate` reports them, and tables, leaderboards and reports know
-    their labels and directions. Worker processes of a study get those it names.
+    their labels and directions. Worker processes of a study get the metrics that the
+    study names.
 
     Examples
     --------
@@ -196,7 +197,7 @@ def register(*rows: Metric) -> None:
 def table() -> list[Metric]:
     """Return all rows: built in, registered, and offered by installed packages.
 
-    They come in the order in which tables show them. An installed package whose row
+    They are in the order in which tables show them. An installed package whose row
     cannot be loaded is left out with a warning.
     """
     rows = []
@@ -228,7 +229,7 @@ def get(
         A key (``"ccr_at_fpr_0.01"``), the name of a metric, which stands for its first
         row, or ``package.module:Name``, which is imported and registered.
     caller, argument
-        Who asks, and by which argument, for the message of an error.
+        Calling function and argument, for error messages.
 
     Examples
     --------

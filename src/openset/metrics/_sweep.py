@@ -48,9 +48,10 @@ class Sweep:
         names = [field.name for field in fields(self) if field.name != "thresholds"]
         _check.one_of("Sweep.best", "name", name, names)
         column = getattr(self, name)
-        # With a score of +inf no threshold rejects all: row 0 is then out of reach.
+        # With a score of +inf no threshold rejects all: row 0 is then impossible.
         first = 1 if self.thresholds[1] == np.inf else 0
-        # Running sums carry rounding of about 1e-13: values that close are equal.
+        # Cumulative sums have rounding errors of about 1e-13: closer values count as
+        # equal.
         best = column[first:].max() - 1e-12
         at = int(np.flatnonzero(column[first:] >= best)[-1]) + first
         return Best(value=float(column[at]), threshold=float(self.thresholds[at]))
@@ -64,8 +65,8 @@ class Sweep:
 def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
     """Compute all thresholded metrics at all thresholds in O(n log n + C).
 
-    Rates averaged over classes change by a known amount with every sample that is let
-    in; adding these amounts up in score order gives the metric at every threshold.
+    Rates averaged over classes change by a known amount with every sample that is
+    accepted; the cumulative sum in score order gives the metric at every threshold.
     Halfpoint and Overall use balanced accuracy.
 
     Parameters
@@ -138,7 +139,7 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
 def _class_increments(
     correct: NDArray[np.bool_], predicted: NDArray[np.intp], support: Floats
 ) -> tuple[Floats, Floats]:
-    """Change of its class's precision and F-score when each sample is let in."""
+    """Change of precision and F-score of its class when each sample is accepted."""
     by_class = np.argsort(predicted, kind="stable")  # score order within each class
     place = predicted[by_class]
     starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))

@@ -22,7 +22,7 @@ from openset.metrics._ranking_counts import Pairs, RankingCounts, blocks, dot
 
 
 def pair_variance(pairs: Pairs, n_known: int, n_unknown: int) -> float:
-    """Variance of the mean over pairs, ties counted half. NaN if a side has one."""
+    """Variance of the mean over pairs, ties counted half. NaN with one on a side."""
     if min(n_known, n_unknown) < 2:
         return float("nan")
     n_pairs = n_known * n_unknown
@@ -47,16 +47,16 @@ def partial_variance(table: RankingCounts, max_fpr: float) -> tuple[float, float
     Where a share p of the samples tied at q is inside the range, these contribute
     :math:`c_i p^2 / 2` of the step's width, and :math:`-p^2 / 2` of its height.
 
-    Only the unknowns inside the range, β·N_u of them, tell anything about their part.
-    So few samples need a t quantile: the second number returned is its degrees of
-    freedom, after Satterthwaite.
+    The term of the unknowns is estimated from those inside the range only, β·N_u of
+    them. With so few samples a t quantile is needed: the second number returned is its
+    degrees of freedom, after Satterthwaite.
     """
     n_known, n_unknown = table.n_known, table.n_unknown
     if min(n_known, n_unknown) < 2:
         return float("nan"), float("nan")
     bound = float(max_fpr)
     budget = float(_check.fraction(bound) * n_unknown)
-    # CCR where the budget is spent, linear inside a tied step.
+    # CCR at FPR = β, linear inside a tied step.
     next_level = int(np.searchsorted(table.unknown, budget, side="right"))
     around = slice(next_level - 1, next_level + 1)
     hits = np.interp(budget, table.unknown[around], table.correct[around])

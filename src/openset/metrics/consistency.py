@@ -1,9 +1,10 @@
-"""How far a metric can be fooled on your own data, and why OpenAUC cannot.
+"""Show on your own data how a metric can hide bad open-set decisions.
 
 Propositions 1-3 of the OpenAUC paper are constructions: from any scores they build a
-*twin* with the same (or a better) value of the metric that finds no unknown sample, or
-puts misclassified samples first. :func:`twin` builds them from yours, to show how much
-a metric could hide. Propositions 4-8 are laws of OpenAUC, which hold on any data.
+*twin* with the same (or a better) value of the metric that rejects no unknown sample,
+or ranks misclassified samples first. :func:`twin` builds them from yours, to show how
+much a metric could hide. Propositions 4-8 state properties of OpenAUC, which hold on
+any data.
 
 References
 ----------
@@ -29,12 +30,12 @@ Fooled = Literal[
 
 @dataclass(frozen=True, eq=False)
 class Twin:
-    """Adversarial scores, and what two metrics say of the original and of them.
+    """Adversarial scores, with the values of two metrics before and after.
 
-    `found` counts the unknowns rejected at the threshold. `complete` tells whether
-    the construction reached its end: all unknowns accepted for F and Youden, all but
-    one for normalized accuracy (whose AUS would be 0/0), and for the sums and products
-    of accuracy and AUROC the worst order of the known samples.
+    `found` counts the unknowns rejected at the threshold. `complete`: whether the
+    construction reached its end: all unknowns accepted for F and Youden, all but one
+    for normalized accuracy (whose AUS would be 0/0), and for the sums and products of
+    accuracy and AUROC the worst order of the known samples.
     """
 
     scores: Scores
@@ -49,7 +50,7 @@ class Twin:
 
 
 def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
-    """Build scores that the metric likes as much, and an operator would not.
+    """Build scores that are as good by the metric, but worse in operation.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
     metric
         ``"f_score"`` or ``"youden"`` (Prop. 1: each rejected unknown changes places
         with an accepted known of wrong class), ``"normalized_accuracy"`` (Prop. 2:
-        unknowns are let in together with knowns), ``"acc_times_auroc"`` or
+        unknowns are accepted together with knowns), ``"acc_times_auroc"`` or
         ``"acc_plus_auroc"`` (Prop. 3: wrong knowns take the highest scores).
     threshold
         The operating point.
@@ -81,7 +82,7 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
     threshold = _check.threshold("twin", threshold)
     need_both_sides("twin", scores)
     if scores.n_classes is None:
-        # A class that only a changed sample was given must not leave the average.
+        # A class predicted only for changed samples must stay in the average.
         n_classes = int(scores.classes[-1]) + 1
         scores = replace(scores, n_classes=n_classes)
     if get(metric).kind == "ranking":
@@ -122,7 +123,7 @@ def _exchanged(scores: Scores, threshold: float) -> tuple[Scores, bool]:
 
 
 def _let_in(scores: Scores, threshold: float) -> tuple[Scores, bool]:
-    """Prop. 2: for each known that is missed, accept it correctly and an unknown too.
+    """Prop. 2: for each wrong known, accept it with the right class, and an unknown.
 
     First rejected knowns, until only unknowns are rejected and AUS (a precision) is 1;
     then accepted but misclassified knowns, which raises AKS. One unknown stays

@@ -1,4 +1,4 @@
-"""Shared counts: what the kernels of metrics, and thresholds, are computed from."""
+"""Shared counts, from which kernels of metrics and thresholds are computed."""
 
 from openset.metrics._class_counts import ClassCounts, class_counts, positions
 from openset.metrics._osa import optimum

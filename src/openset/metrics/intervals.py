@@ -1,4 +1,4 @@
-"""Confidence intervals: closed forms where there are some, else the bootstrap."""
+"""Confidence intervals: by formula where one exists, else by bootstrap."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from math import sqrt
 from typing import Any, Literal
 
 import numpy as np
-import scipy  # whose parts are imported when first used
+import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 
 from openset import _check
@@ -16,15 +16,15 @@ from openset.metrics._ranking_counts import RankingCounts
 from openset.metrics._registry import Metric, get, table
 from openset.scores import Scores, need_both_sides
 
-_COUNTED = ("closed", "ranking", "threshold")  # whose kernels take many data sets
-_LEVELS_AT_A_TIME = 1 << 22  # replicates x samples held in memory together
+_COUNTED = ("closed", "ranking", "threshold")  # kernels take many data sets
+_LEVELS_AT_A_TIME = 1 << 22  # limit of replicates x samples in memory
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval and how it was made.
+    """A confidence interval and the method it was computed with.
 
-    It covers the noise of drawing the test samples, not of training again.
+    It covers the variation from drawing test samples, not that from training again.
     """
 
     low: float
@@ -39,7 +39,7 @@ class Interval:
 def on_logit_scale(
     value: float, variance: float, level: float, *, freedom: float = np.inf
 ) -> Interval | None:
-    """Return a normal interval made on the logit scale: it stays inside (0, 1).
+    """Return a normal interval on the logit scale, which stays inside (0, 1).
 
     None where it is undefined: at 0 or 1, without spread, or with one sample a side.
     """
@@ -58,7 +58,7 @@ def wilson(hits: int, n: int, level: float) -> Interval:
     share = hits / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    # At 0 and n the ends are exact; rounding must not move them past the value.
+    # At 0 and n the ends are exact, without rounding errors.
     low = 0.0 if hits == 0 else centre - half
     high = 1.0 if hits == n else centre + half
     return Interval(low, high, level, "Wilson")
@@ -75,7 +75,7 @@ def bootstrap(
     rng: np.random.Generator | int = 0,
     **params: Any,
 ) -> Interval:
-    """Percentile interval from resampled data, knowns and unknowns apart.
+    """Percentile interval from data resampled within knowns and within unknowns.
 
     A metric without a kernel is computed on each resampled data set in turn.
 
@@ -93,8 +93,8 @@ def bootstrap(
         Confidence level.
     clusters
         ``"groups"`` draws whole groups instead of samples, for samples that belong
-        together (frames of a video, images of a patient). Undefined where knowns or
-        unknowns are all of one group.
+        together (frames of a video, images of a patient). Undefined if all knowns or
+        all unknowns are of one group.
     rng
         Seed or generator.
     **params
@@ -148,7 +148,7 @@ def replicates(
 
     `wanted` maps names of your own to rows of the table of metrics.
     """
-    # The ends of an interval are quantiles: of one value they would be that value.
+    # The ends of an interval are quantiles, which need at least two values.
     _check.integer("bootstrap", "resamples", resamples, low=2)
     need_both_sides("bootstrap", scores)
     for row in wanted.values():
@@ -209,7 +209,7 @@ def numeric_metric(
 def need_spread(
     caller: str, scores: Scores, clusters: Literal["groups"] | None = None
 ) -> None:
-    """Refuse a side with one sample, or one cluster: it would seem to have no noise."""
+    """Raise if a side has one sample or cluster: its variance is unknown."""
     draw = _Draw(scores, clusters, np.random.default_rng(0))
     n_known, n_unknown = (int(unit.max()) + 1 for _, unit in draw.sides)
     if min(n_known, n_unknown) < 2:
@@ -219,12 +219,15 @@ def need_spread(
             f"{what}{'s' * (n_known > 1)} of knowns and {n_unknown} of unknowns"
         )
         if clusters is not None:
-            msg += ". Groups must say which samples belong together, on both sides"
+            msg += (
+                ". Groups must name the samples that belong together, among "
+                "knowns and unknowns"
+            )
         raise UndefinedMetricError(msg)
 
 
 class _Draw:
-    """Draws how often each sample occurs, knowns and unknowns apart."""
+    """Draws how often each sample occurs, separately for knowns and unknowns."""
 
     def __init__(
         self,
@@ -260,7 +263,7 @@ class _Draw:
 
 
 class _Sorted:
-    """Samples in score order, so that weights turn into level counts by adding up."""
+    """Samples in score order, so that level counts are cumulative sums of weights."""
 
     def __init__(self, scores: Scores) -> None:
         self.order = np.argsort(-scores.known, kind="stable")
@@ -286,7 +289,7 @@ class _Sorted:
 
 
 def _weighing(weights: NDArray[np.int32], n_classes: int) -> Count:
-    """Count weighed samples by class: one sparse product for all replicates."""
+    """Count weighted samples by class: one sparse product for all replicates."""
 
     def count(chosen: NDArray[np.bool_], place: NDArray[np.intp]) -> Floats:
         rows = np.flatnonzero(chosen)

@@ -1,15 +1,16 @@
-"""Figures and tables for papers: the numbers first, then the drawing.
+"""Figures and tables of results, and the report page.
 
-Every display has `to_frame()` (its numbers), `plot()` (matplotlib: PNG, SVG, PDF),
-`svg()` (for web pages) and shows itself in notebooks; `write` puts them on one page.
+Every display has `to_frame()` (its numbers), `plot()` (matplotlib: PNG, SVG, PDF) and
+`svg()` (for web pages), and is shown as a figure in notebooks; `write` puts them all on
+one page.
 """
 
 from openset.report._curves import oscr, roc
 from openset.report._display import Display
 from openset.report._histogram import histogram
-from openset.report._inconsistency import metric_against_unknown_tpr
 from openset.report._learning_curves import learning_curves, sensitivity
 from openset.report._matplotlib import draw
+from openset.report._metric_against_unknown_tpr import metric_against_unknown_tpr
 from openset.report._osa_over_urr import osa_over_urr
 from openset.report._page import render, write
 from openset.report._regions import confusion_regions

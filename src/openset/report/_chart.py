@@ -1,6 +1,6 @@
-"""Charts as data: what a figure shows, before anybody draws it.
+"""Charts as data: the content of a figure, independent of how it is drawn.
 
-Two pens read this: `_svg` for the page and notebooks, `_draw` (matplotlib) for papers.
+Drawn by `_svg` for the page and notebooks, and by `_matplotlib` for papers.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A point that matters; equal names share one line of the legend."""
+    """A highlighted point; points of the same name share one legend entry."""
 
     name: str
     x: float
@@ -55,7 +55,7 @@ class Chart:
     title: str = ""
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
-    x_names: tuple[str, ...] = ()  # names of the places 0, 1, 2, ...
+    x_names: tuple[str, ...] = ()  # names of the positions 0, 1, 2, ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +77,11 @@ class Bars:
     x_label: str
     bars: tuple[Bar, ...]
     title: str = ""
-    legend: tuple[str, ...] = ()  # what colour 0, 1, ... means
+    legend: tuple[str, ...] = ()  # meaning of colour 0, 1, ...
 
 
 def limits(chart: Chart) -> tuple[float, float, float, float]:
-    """Return the ends of both axes: given, or what the data need."""
+    """Return the limits of both axes: as given, or from the data."""
     xs = [line.x for line in chart.lines] + [np.array([m.x for m in chart.marks])]
     ys = [
         values
@@ -103,10 +103,10 @@ def _reach(arrays: Sequence[Floats]) -> tuple[float, float]:
 
 
 def thin(x: Floats, y: Floats, *, columns: int = 240) -> tuple[Floats, Floats]:
-    """Leave out points that nobody could see on a drawing `columns` dots wide.
+    """Leave out points that are invisible on a drawing `columns` pixels wide.
 
-    In every column the first, last, lowest and highest point stay, so the drawn curve
-    is that of all points.
+    In every column of pixels the first, last, lowest and highest point are kept, so the
+    drawn curve looks the same.
 
     Examples
     --------
@@ -146,11 +146,11 @@ def ticks(low: float, high: float, *, about: int = 5) -> list[float]:
     step = next(f for f in (1, 2, 5, 10) if f * power >= rough * 0.999) * power
     first = np.ceil(low / step - 1e-9)
     count = int(np.floor(high / step + 1e-9) - first) + 1
-    # rounded: 3 * 0.1 is to be written 0.3
+    # rounded, so that 3 * 0.1 is written as 0.3
     digits = max(0, int(-np.floor(np.log10(step))))
     return [round(float((first + i) * step), digits) + 0.0 for i in range(count)]
 
 
 def tick_text(value: float) -> str:
-    """Write a tick."""
+    """Format the label of a tick."""
     return f"{value:.6g}".replace("-", "\N{MINUS SIGN}")

@@ -1,4 +1,4 @@
-"""A confusion matrix as a drawing: shares of rows as shades, counts as text."""
+"""Draw a confusion matrix: shares of rows as shades, counts as text."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from openset.report._svg import STYLE, escaped, readable
 
 MOST = 14
-"""Classes a matrix shows before the quietest are pooled."""
+"""Largest number of classes shown; those with fewest errors are pooled."""
 
 Ints = NDArray[np.int64]
 
@@ -36,7 +36,7 @@ def pooled(
     np.fill_diagonal(off, 0)
     errors = (off.sum(axis=0) + off.sum(axis=1))[:n]
     kept = np.sort(np.argsort(-errors, kind="stable")[: most - 1])
-    place = np.full(n + 1, kept.size)  # where the rest is pooled
+    place = np.full(n + 1, kept.size)  # index of the pooled classes
     place[kept] = np.arange(kept.size)
     place[n] = kept.size + 1
     small = np.zeros((kept.size + 2,) * 2, dtype=matrix.dtype)
@@ -48,13 +48,13 @@ def pooled(
 def draw_matrix(
     matrix: Ints, names: Sequence[str], *, label: str, style: bool = True
 ) -> str:
-    """Draw; true class by row, decision by column."""
+    """Draw the matrix; true class by row, decision by column."""
     size = len(names)
     shown = [readable(name, 18) for name in names]
     left = 7.6 * max(map(len, shown)) + 12
     top = 6 + 0.62 * 7.6 * max(map(len, shown)) + 12
     cell = min(max(300 / size, 21.0), 44.0)
-    # Slanted names reach beyond the columns they stand over.
+    # Slanted names extend beyond their columns.
     over = max(
         0.79 * 7.8 * len(n) - (i + 0.5) * cell for i, n in enumerate(shown[::-1])
     )

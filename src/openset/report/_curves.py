@@ -1,4 +1,4 @@
-"""OSCR and ROC: what is let in on the known side, over what is on the unknown side."""
+"""OSCR and ROC curves: rates of accepted known samples over accepted unknown ones."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from openset.report._display import Brief, Display, last_within, several, stacke
 from openset.scores import Scores
 
 PLACES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
-"""False positive rates at which the short tables beside the curves are read off."""
+"""False positive rates shown in the short tables next to the curves."""
 
 _UNIT = (0.0, 1.0)
 
@@ -40,7 +40,7 @@ def oscr(scores: Scores | Mapping[str, Scores]) -> Display:
 
 
 def roc(scores: Scores | Mapping[str, Scores]) -> Display:
-    r"""Show the ROC curve of accepting knowns: TPR over FPR, whatever the class.
+    r"""Show the ROC curve of known against unknown: TPR over FPR, ignoring classes.
 
     Parameters
     ----------
@@ -55,15 +55,15 @@ def roc(scores: Scores | Mapping[str, Scores]) -> Display:
     """
     table = several("report.roc", scores)
     areas = {name: f"AUROC {auroc(one):.4f}" for name, one in table.items()}
-    # ROC is OSCR of a classifier that names every known sample rightly.
-    named_rightly = {
+    # ROC is OSCR of a classifier that classifies every known sample correctly.
+    all_correct = {
         name: replace(
             one, predicted=np.where(one.is_unknown, one.predicted, one.labels)
         )
         for name, one in table.items()
     }
     label = "true positive rate: knowns accepted"
-    return _display("ROC", "tpr", label, named_rightly, areas)
+    return _display("ROC", "tpr", label, all_correct, areas)
 
 
 def _display(

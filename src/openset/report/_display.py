@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False)
 class Brief:
-    """A short table for people to read: a header, rows of texts and numbers."""
+    """A short table to read: a header, and rows of text and numbers."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
@@ -26,10 +26,10 @@ class Brief:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Display:
-    """A figure as its numbers; `to_frame`, `plot`, `svg` and notebooks show it.
+    """The numbers of a figure, with methods to show them.
 
-    `columns` hold every number, tidy; `charts` what is drawn of them; `brief` is the
-    short table that stands beside the figure on a page.
+    `columns` hold all numbers as a tidy table, `charts` what is drawn, `brief` the
+    short table shown next to the figure on a page.
 
     Examples
     --------
@@ -57,13 +57,13 @@ class Display:
 
     def plot(self, path: str | Path | None = None) -> Any:
         """Draw with matplotlib; also write ``.pdf``, ``.svg`` or ``.png`` to `path`."""
-        # Here, not at the top: the drawer knows all displays, this among them.
+        # Imported here: `_matplotlib` imports this module.
         from openset.report._matplotlib import draw  # noqa: PLC0415
 
         return draw(self, path)
 
     def svg(self) -> str:
-        """Return a small drawing for web pages; it follows a dark colour scheme."""
+        """Return a small drawing for web pages; it adapts to a dark colour scheme."""
         return draw_svg(self.charts, label=self.title)
 
     def _repr_html_(self) -> str:
@@ -72,7 +72,7 @@ class Display:
 
 
 def named(caller: str, data: Any, kind: type[T] | tuple[type, ...]) -> dict[str, T]:
-    """Return a mapping from name to datum, whether one or several were given."""
+    """Return a mapping from name to value, for one value or several."""
     table = data if isinstance(data, Mapping) else {"": data}
     if not table:
         rule = "one or several by name"
@@ -87,7 +87,7 @@ def named(caller: str, data: Any, kind: type[T] | tuple[type, ...]) -> dict[str,
 
 
 def several(caller: str, scores: Scores | Mapping[str, Scores]) -> dict[str, Scores]:
-    """Return named scores that have knowns and unknowns."""
+    """Return scores by name; each must have known and unknown samples."""
     table: dict[str, Scores] = named(caller, scores, Scores)
     for one in table.values():
         _check.both_sides(caller, one.n_known, one.n_unknown)
@@ -95,7 +95,7 @@ def several(caller: str, scores: Scores | Mapping[str, Scores]) -> dict[str, Sco
 
 
 def one_set(caller: str, scores: Any) -> None:
-    """Say so where several sets are given to a display of one."""
+    """Raise if several sets are given to a display of one."""
     rule, remedy = "one Scores", "Show several one after the other"
     _check.instance(caller, "scores", scores, Scores, rule=rule, remedy=remedy)
 
@@ -103,7 +103,7 @@ def one_set(caller: str, scores: Any) -> None:
 def stacked(
     parts: Mapping[str, Mapping[str, NDArray[Any]]],
 ) -> dict[str, NDArray[Any]]:
-    """Put the columns of several named tables one below the other, name first."""
+    """Concatenate the columns of several named tables; the name comes first."""
     columns: dict[str, list[NDArray[Any]]] = {}
     for name, part in parts.items():
         n = len(next(iter(part.values())))
@@ -120,5 +120,5 @@ def from_records(records: Iterable[Mapping[str, Any]]) -> dict[str, NDArray[Any]
 
 
 def last_within(x: NDArray[Any], y: NDArray[Any], place: float) -> float:
-    """Return `y` at the last point whose `x` (ascending) does not pass a place."""
+    """Return `y` at the last point with `x` (ascending) at most a given value."""
     return float(y[np.searchsorted(x, place, side="right") - 1])

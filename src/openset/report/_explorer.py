@@ -1,4 +1,4 @@
-"""What the threshold explorer needs to know, packed for a page."""
+"""Data of the threshold explorer, packed for the page."""
 
 import base64
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ from openset.scores import Scores
 from openset.thresholds import Threshold
 
 BUDGET = 5_000_000
-"""Bytes of the page the explorer may take."""
+"""Largest size of the explorer's data, in bytes."""
 
 MOST_SAMPLES = 250_000
-"""Samples of one cell; of more, every k-th is shown, and the page says so."""
+"""Largest number of samples per cell; of more, every k-th is shown, with a note."""
 
 MOST_CELLS = 12
 ALPHAS = np.linspace(0.0, 1.0, 101)
@@ -27,7 +27,7 @@ ALPHAS = np.linspace(0.0, 1.0, 101)
 
 @dataclass(eq=False)
 class Pack:
-    """Cells of the explorer and the arrays they share, as base64 of little-endian."""
+    """Cells of the explorer and their shared arrays, little-endian in base64."""
 
     cells: list[dict[str, Any]] = field(default_factory=list)
     arrays: list[dict[str, str]] = field(default_factory=list)
@@ -36,13 +36,13 @@ class Pack:
     _size: int = 0
 
     def add(self, run: Run, scores: Scores) -> bool:
-        """Put a cell in if there is room; tell whether there was."""
+        """Add a cell if there is room; return whether it was added."""
         if len(self.cells) >= MOST_CELLS:
             self.n_left_out += 1
             return False
         before = len(self.arrays), self._size
         cell = self._cell(run, scores)
-        # The first cell goes in whatever its size: a page without any explains nothing.
+        # The first cell is added whatever its size: the explorer needs at least one.
         if self.cells and self._size > BUDGET:
             del self.arrays[before[0] :]
             self._places = {k: i for k, i in self._places.items() if i < before[0]}
@@ -56,7 +56,8 @@ class Pack:
         threshold, calibration = run.threshold, run.calibration()
         unit = "knownness"
         if isinstance(threshold, Threshold) and threshold.per_class:
-            # Thresholds per class: what is dragged is the margin to them, 0 in use.
+            # With thresholds per class the slider moves the margin to them; 0 is in
+            # use.
             scores, value = threshold.cut(scores)
             calibration = None
             unit = "margin to the threshold of the predicted class"
@@ -104,7 +105,7 @@ class Pack:
         return cell
 
     def _optima(self, scores: Scores) -> int:
-        """Best thresholds for α = 0, 0.01, ..., 1; exact, as `thresholds.osa` is."""
+        """Best thresholds for α = 0, 0.01, ..., 1; exact, as in `thresholds.osa`."""
         table = ranking_counts(scores)  # one sort for all
         found = [optimum(table, alpha=float(a)).threshold for a in ALPHAS.round(2)]
         return self._array(np.array(found), "f8")
@@ -135,7 +136,7 @@ def _every(scores: Scores, k: int) -> NDArray[np.intp]:
 
 
 def _text(value: float) -> str:
-    """Write a number so that a page reads the same float."""
+    """Format a number so that the page reads the same float."""
     if np.isfinite(value):
         return repr(value)
     return "inf" if value > 0 else "-inf"

@@ -1,4 +1,4 @@
-"""Figures of the page: what it shows of one problem, and of training."""
+"""Figures of the report page: of one protocol, and of training."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,25 +13,25 @@ from openset.report._confusion_matrix import draw_matrix, pooled
 from openset.report._curves import oscr, roc
 from openset.report._display import Brief, Display
 from openset.report._histogram import histogram
-from openset.report._inconsistency import metric_against_unknown_tpr
 from openset.report._leaderboard import Board
 from openset.report._learning_curves import learning_curves, sensitivity
+from openset.report._metric_against_unknown_tpr import metric_against_unknown_tpr
 from openset.report._osa_over_urr import osa_over_urr
 from openset.report._regions import REGIONS, Regions, confusion_regions
 from openset.report._rejection import per_class_rejection
-from openset.report._report_data import Material, Run
+from openset.report._report_data import ReportData, Run
 from openset.report._svg import draw_svg, readable
 from openset.report._sweeps import alpha_sweep
 from openset.scores import Scores
 from openset.thresholds import Threshold, sweep_alpha
 
 MOST_METHODS = 5
-"""Methods that one figure compares."""
+"""Largest number of methods in one figure."""
 
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """A drawing with its heading, a sentence to read it by, and its table."""
+    """A drawing with its heading, a sentence of explanation, and its table."""
 
     title: str
     text: str
@@ -53,7 +53,7 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What the page shows of one protocol."""
+    """Leaderboard, figures and matrix of one protocol."""
 
     protocol: str
     board: Board
@@ -63,7 +63,7 @@ class View:
 
 
 def has_both(scores: Scores) -> bool:
-    """Whether there are knowns and unknowns: without one side, no curve."""
+    """Whether there are known and unknown samples, as every curve needs."""
     return scores.n_known > 0 and scores.n_unknown > 0
 
 
@@ -73,7 +73,7 @@ def view(
     pairs: Sequence[tuple[Run, Scores]],
     runs: Sequence[Run],
 ) -> View:
-    """Draw what the page shows of one problem; `pairs` are in the order to show."""
+    """Draw the figures of one protocol; `pairs` are in the order to show."""
     pairs = [(run, scores) for run, scores in pairs if has_both(scores)]
     if not pairs:
         return View(protocol, board, (), None, "")
@@ -95,26 +95,28 @@ def view(
         ),
         _figure(
             roc(table),
-            "Known against unknown, whatever the class; the area is AUROC.",
+            "Known against unknown, ignoring classes; the area is AUROC.",
         ),
         _operating(pairs),
         _figure(
             metric_against_unknown_tpr(scores),
-            f"{readable(first.method)}: a dot far to the left recommends letting "
-            "unknowns in (Fig. 1 of the OpenAUC paper).",
+            f"{readable(first.method)}: the dot marks the best threshold by each "
+            "metric. A metric whose dot is far to the left prefers a threshold that "
+            "accepts most unknowns (Fig. 1 of the OpenAUC paper).",
         ),
         *(
             _figure(
                 histogram(one, threshold=_number_in_use(run)),
-                f"{readable(run.method)}: how knownness is spread; every group adds "
-                "up to 1.",
+                f"{readable(run.method)}: distribution of knownness; the bars of each "
+                "group sum to 1.",
                 title=f"Knownness by group, {readable(run.method)}",
             )
             for run, one in pairs[:2]
         ),
         _figure(
             per_class_rejection(cut, value, classes=first.classes),
-            f"{readable(first.method)}, {at}: short bars above, long bars below.",
+            f"{readable(first.method)}, {at}: share of samples rejected. Good: few of "
+            "the known classes (above), many of the unknowns (below).",
         ),
     ]
     swept = _alpha(first, scores)
@@ -142,7 +144,7 @@ def _number_in_use(run: Run) -> float | None:
 
 
 def _in_use(run: Run, scores: Scores) -> tuple[Scores, float, str]:
-    """Return scores, the number to cut them at, and words for it."""
+    """Return scores, the threshold to apply to them, and a description of it."""
     threshold = run.threshold
     if isinstance(threshold, Threshold):
         cut, value = threshold.cut(scores)
@@ -152,7 +154,7 @@ def _in_use(run: Run, scores: Scores) -> tuple[Scores, float, str]:
     if threshold is not None:
         return scores, threshold, f"at the threshold in use, {number_text(threshold)}"
     best = osa_optimum(scores).threshold
-    words = f"at the threshold that is best in hindsight, {number_text(best)}"
+    words = f"at the best threshold for these samples (oracle), {number_text(best)}"
     return scores, best, words
 
 
@@ -163,10 +165,10 @@ def _operating(pairs: Sequence[tuple[Run, Scores]]) -> Figure:
     shares = {scores.n_known / len(scores) for _, scores in pairs}
     alphas = {run.alpha for run, _ in pairs}
     alpha = None if len(shares) == 1 else 0.5
-    if len(alphas) == 1:  # what the study itself reported with
+    if len(alphas) == 1:  # the α of the study's own report
         alpha = alphas.pop() or alpha
     shown = osa_over_urr(dict_of(pairs), thresholds=thresholds, alpha=alpha)
-    text = "The diamond is the oracle: the best threshold for these very samples."
+    text = "The diamond is the oracle: the best threshold for these samples."
     if thresholds:
         text += " The star is the threshold in use, chosen on other data."
     return _figure(shown, text)
@@ -178,7 +180,7 @@ def dict_of(pairs: Sequence[tuple[Run, Scores]]) -> dict[str, Scores]:
 
 
 def _alpha(run: Run, scores: Scores) -> Figure | None:
-    """Draw what a wrong guess of α costs, where calibration scores were kept."""
+    """Draw the effect of a wrong α, if calibration scores were saved."""
     calibration = run.calibration()
     if calibration is None or not has_both(calibration):
         return None
@@ -187,10 +189,10 @@ def _alpha(run: Run, scores: Scores) -> Figure | None:
             calibration, scores, alphas=_explorer.ALPHAS[5:100:5].tolist()
         )
     except (ValueError, UndefinedMetricError):
-        return None  # calibrated on the test samples: OSR-checks say so above
+        return None  # calibrated on the test samples, which the checks report
     text = (
-        f"{readable(run.method)}: what the threshold reaches when α, the share of "
-        "knowns expected in operation, is guessed so."
+        f"{readable(run.method)}: open-set accuracy on the test set, if the threshold "
+        "is chosen with this α, the expected share of known samples in operation."
     )
     return _figure(alpha_sweep(table), text)
 
@@ -200,8 +202,8 @@ def _matrix(regions: Regions, run: Run, at: str) -> Matrix:
     matrix, shown = pooled(regions.overall, names)
     meaning = {
         "inner": "known samples classified correctly, without rejection",
-        "outer": "known told from unknown, whatever the class",
-        "halfpoint": "known classes; a rejected known is an error",
+        "outer": "known against unknown, ignoring classes",
+        "halfpoint": "known classes; rejecting a known sample is an error",
         "overall": "known classes and “unknown” as one more class",
     }
     return Matrix(
@@ -223,14 +225,14 @@ def _matrix(regions: Regions, run: Run, at: str) -> Matrix:
     )
 
 
-def training(material: Material, headline: str) -> list[Figure]:
-    """Draw sensitivity and learning curves, where the runs have such data."""
-    parameters = {name for run in material.runs for name in run.numbers}
-    found = [_sensitivity(material, p, headline) for p in sorted(parameters)]
+def training(data: ReportData, headline: str) -> list[Figure]:
+    """Draw sensitivity and learning curves, if the runs have such data."""
+    parameters = {name for run in data.runs for name in run.numbers}
+    found = [_sensitivity(data, p, headline) for p in sorted(parameters)]
     figures = [figure for figure in found if figure is not None]
-    # All detectors on one network have its curve: it counts once.
+    # All detectors of one network have its curve: it is drawn once.
     curves: dict[str, dict[tuple[Any, ...], Any]] = {}
-    for run in material.runs:
+    for run in data.runs:
         if run.curve:
             of_method = curves.setdefault(run.trained, {})
             of_method[run.protocol, run.repeat] = run.curve
@@ -247,10 +249,10 @@ def training(material: Material, headline: str) -> list[Figure]:
     return figures
 
 
-def _sensitivity(material: Material, parameter: str, headline: str) -> Figure | None:
-    """Draw the headline metric over a parameter, for the family that varies it most."""
+def _sensitivity(data: ReportData, parameter: str, headline: str) -> Figure | None:
+    """Draw the headline metric over a parameter, for the method that varies it most."""
     families: dict[str, dict[str, dict[float, list[float]]]] = {}
-    for run in material.runs:
+    for run in data.runs:
         if parameter in run.numbers and headline in run.values:
             values = families.setdefault(run.family, {})
             of_protocol = values.setdefault(run.protocol or "all", {})
@@ -264,7 +266,7 @@ def _sensitivity(material: Material, parameter: str, headline: str) -> Figure | 
     if settings.get(family, 0) < 2:
         return None
     few = dict(list(families[family].items())[:MOST_METHODS])
-    name = material.headings.text(headline)
+    name = data.headings.text(headline)
     shown = sensitivity(few, parameter=readable(parameter, 40), metric=name)
     text = (
         f"{readable(family)}: mean over repeats; the band is one standard deviation "
@@ -274,7 +276,7 @@ def _sensitivity(material: Material, parameter: str, headline: str) -> Figure | 
 
 
 def number_text(value: Any) -> str:
-    """Write a number for a table: four decimals, or what a count needs."""
+    """Format a number for a table: four decimals, none for counts."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         return readable(value)
     if isinstance(value, int | np.integer):

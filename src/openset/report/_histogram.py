@@ -15,20 +15,20 @@ _TRIM = 0.002
 def histogram(
     scores: Scores, *, bins: int = 40, threshold: float | None = None
 ) -> Display:
-    """Show how knownness is spread: known samples against each group of unknowns.
+    """Show the distribution of knownness: known samples, and each group of unknowns.
 
-    Every histogram adds up to 1, so that small groups can be seen. The outermost 0.2 %
-    of the samples are counted into the first and last bin; infinite scores too.
+    The bins of each group sum to 1, so that small groups are visible. The outermost 0.2
+    % of the samples, and infinite scores, are counted in the first and last bin.
 
     Parameters
     ----------
     scores
-        One set; without groups all unknowns are one. Beyond five groups, the largest
-        are shown and the rest are pooled.
+        One set of scores; without groups all unknowns form one. Of more than five
+        groups, the largest are shown and the rest are pooled.
     bins
         Number of bins.
     threshold
-        Draw a line there.
+        Draw a line at this threshold.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def histogram(
     bins = _check.positive_int(caller, "bins", bins)
     parts = by_group(caller, scores)
     edges = _edges(scores.known, bins)
-    # Beyond the ends is at the ends: the last bin takes its right edge in, too.
+    # Clip values to the ends: the last bin includes its right edge.
     inside = {name: np.clip(v, edges[0], edges[-1]) for name, v in parts.items()}
     shares = {n: np.histogram(v, edges)[0] / v.size for n, v in inside.items()}
     lines = [
@@ -83,7 +83,7 @@ def histogram(
 
 
 def by_group(caller: str, scores: Scores) -> dict[str, NDArray[np.float64]]:
-    """Return the knownness of the knowns and of each group of unknowns."""
+    """Return the knownness of known samples and of each group of unknown samples."""
     _check.both_sides(caller, scores.n_known, scores.n_unknown)
     found = {"known": scores.known[~scores.is_unknown]}
     unknown = scores.known[scores.is_unknown]
@@ -104,7 +104,7 @@ def by_group(caller: str, scores: Scores) -> dict[str, NDArray[np.float64]]:
 
 
 def _called(group: str) -> str:
-    # A group of unknowns may be called "known" too; two rows must not be one.
+    # A group of unknowns may be called "known": keep it apart from the known samples.
     return "unknown" if group in {"", "unknown"} else f"unknown: {group}"
 
 

@@ -12,11 +12,11 @@ _MOST = 7
 
 @dataclass(frozen=True)
 class Score:
-    """A method in one metric: mean over repeats, spread, interval, place."""
+    """Result of a method in one metric: mean over repeats, spread, interval, rank."""
 
     mean: float
     spread: float | None  # standard deviation over repeats
-    low: float | None  # ends of the whisker: interval of one run, or mean ± spread
+    low: float | None  # ends of the error bar: interval of one run, or mean ± spread
     high: float | None
     n: int
     rank: int = 0
@@ -24,14 +24,14 @@ class Score:
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """One table: methods by row, the best first; `metrics` by column."""
+    """Leaderboard of a protocol: methods by row, best first; `metrics` by column."""
 
     metrics: tuple[str, ...]
     methods: tuple[str, ...]
     scores: Mapping[str, Mapping[str, Score]]  # method -> metric -> score
 
     def column(self, metric: str) -> list[Score]:
-        """Return what all methods have in a metric."""
+        """Return the scores of all methods in a metric."""
         return [own[metric] for own in self.scores.values() if metric in own]
 
 
@@ -46,7 +46,7 @@ class Overview:
     mean_rank: Mapping[str, float | None]
 
     def column(self, protocol: str) -> list[Score]:
-        """Return what all methods have in a problem."""
+        """Return the scores of all methods on a protocol."""
         return [own[protocol] for own in self.scores.values() if protocol in own]
 
 
@@ -64,7 +64,7 @@ def board(runs: Sequence[Run], headline: str, headings: Headings) -> Board:
         for key, heading in headings.items()
         if key in present and key != headline and heading.better != "neither"
     ]
-    if "oosa" in chosen and headline != "osa":  # one of the two tells enough
+    if "oosa" in chosen and headline != "osa":  # one of the two is enough
         chosen = [name for name in chosen if name != "osa"]
     chosen = (chosen or sorted(present))[:_MOST]
     if not chosen:
@@ -96,7 +96,7 @@ def overview(boards: Mapping[str, Board], headline: str) -> Overview:
             if headline in own:
                 scores.setdefault(method, {})[protocol] = own[headline]
     mean = {m: fmean(s.mean for s in own.values()) for m, own in scores.items()}
-    # A rank over some of the problems is not comparable: none is given.
+    # Ranks over different protocols are not comparable: none is given.
     mean_rank = {
         method: fmean(s.rank for s in own.values()) if len(own) == len(boards) else None
         for method, own in scores.items()
@@ -123,7 +123,7 @@ def _score(runs: Sequence[Run], metric: str) -> Score:
 
 
 def _rank(scores: Mapping[str, dict[str, Score]], metric: str, sign: int) -> None:
-    """Give every method its place; equal to the last shown digit is equal."""
+    """Rank the methods; values equal to the last digit shown share a rank."""
     shown = {name: round(own[metric].mean, 4) * sign for name, own in scores.items()}
     for name, own in scores.items():
         old = own[metric]

@@ -1,4 +1,4 @@
-"""Over a parameter and over epochs: means of repeats, with their spread."""
+"""Metrics over a parameter and over epochs: means of repeats, with their spread."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,10 +25,11 @@ def sensitivity(
     Parameters
     ----------
     values
-        From parameter to value, or to the values of several repeats (drawn as their
-        mean, with a band of one standard deviation); or several of these by name.
+        Mapping from parameter to value, or to the values of several repeats (drawn as
+        their mean, with a band of one standard deviation); or several such mappings by
+        name.
     parameter, metric
-        What to call them.
+        Their names in the figure.
 
     References
     ----------
@@ -57,7 +58,7 @@ def sensitivity(
     )
     settings = np.unique(columns["parameter"])
     chart = Chart(x_label=parameter, y_label=metric, lines=lines)
-    # Parameters go in powers as a rule: then all places are equally far apart.
+    # Parameters are often powers: draw their values at equal distances.
     if settings.size > 2 and np.ptp(np.diff(settings)) > 1e-9 * np.ptp(settings):
         places = tuple(
             replace(line, x=np.searchsorted(settings, line.x).astype(float))
@@ -94,10 +95,10 @@ def learning_curves(
     Parameters
     ----------
     runs
-        From method to its runs; a run is one record per epoch with ``epoch`` (else
-        they are counted from 1) and any metrics.
+        Mapping from method to its runs; a run is a list of records, one per epoch, with
+        ``epoch`` (default: counted from 1) and any metrics.
     metrics
-        Which of them: one panel each; by default all that every record has.
+        Metrics to show, one panel each; by default all that every record has.
 
     References
     ----------

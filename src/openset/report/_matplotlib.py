@@ -1,4 +1,4 @@
-"""Drawing, with matplotlib (extra `report`): thin, all numbers come from the data."""
+"""Draw displays with matplotlib (extra `report`)."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,20 +14,20 @@ from openset.report._regions import REGIONS, Regions
 from openset.report._svg import LIGHT, readable
 from openset.report.imbalance import METRICS, RandomScores, SampleCounts
 
-_NAMED = 24  # classes of a matrix whose names and counts can be read
-_LETTERS = 24  # that fit under a matrix side by side
+_NAMED = 24  # most classes for which names and counts are readable
+_LETTERS = 24  # that fit side by side under a matrix
 _COLOURS = {"f1": "C0", "accuracy": "C1", "balanced_accuracy": "C2"}
 
 
 def draw(data: Any, path: str | Path | None = None) -> Any:
-    """Draw what this package computes; return the matplotlib figure.
+    """Draw a result of this package; return the matplotlib figure.
 
     Parameters
     ----------
     data
-        What :func:`sample_counts` (figure 1 of the class-imbalance paper),
-        :func:`random_scores` (figure 2) or :func:`confusion_regions` (figures 3 and 4)
-        returned, or any `Display`.
+        The result of :func:`sample_counts` (figure 1 of the class-imbalance paper),
+        :func:`random_scores` (figure 2) or :func:`confusion_regions` (figures 3 and 4),
+        or any `Display`.
     path
         Also write the figure there: ``.pdf``, ``.svg``, ``.png``.
     """
@@ -41,13 +41,13 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
         rule = "one of " + ", ".join(kind.__name__ for kind in drawers)
         got = type(data).__name__
         raise TypeError(_check.must(rule, caller="draw", name="data", got=got))
-    # Figure, not pyplot: no global state, no window, no backend to choose.
+    # Figure instead of pyplot: no global state, no window, no backend.
     module = _io.optional("draw", "matplotlib.figure", name="report")
     figure = drawers[type(data)](module, data)
     if path is not None:
         target = Path(path)
         ending = target.suffix.removeprefix(".")
-        # The same numbers give the same file: no date, no random names inside.
+        # No date and no random names: the same numbers give the same file.
         dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
         settings = _io.optional("draw", "matplotlib", name="report")
         with settings.rc_context({"svg.hashsalt": "openset"}):
@@ -71,7 +71,7 @@ def _dots(module: Any, data: SampleCounts) -> Any:
         axes.scatter(
             data.n_known + shift,
             data.n_unknown,
-            s=120 * values / largest,  # area, as the eye compares dots
+            s=120 * values / largest,  # area, by which dots are compared
             c=colour,
             edgecolors="black",
             label=label,
@@ -115,17 +115,17 @@ def _matrices(module: Any, data: Regions) -> Any:
     for axes, region in zip(figure.subplots(1, len(REGIONS)), REGIONS, strict=True):
         matrix, names = getattr(data, region), data.names(region)
         axes.imshow(matrix, cmap="Greys", vmin=0)
-        if len(names) > _NAMED:  # letters would lie on top of each other
+        if len(names) > _NAMED:  # texts would overlap
             axes.set(xticks=[], yticks=[])
         else:
-            _named(axes, matrix, [readable(name, 16) for name in names])
+            _write_counts(axes, matrix, [readable(name, 16) for name in names])
         axes.set(title=f"{region} {data.score(region):.3f}", xlabel="decision")
     figure.axes[0].set_ylabel("true class")
     return figure
 
 
-def _named(axes: Any, matrix: NDArray[Any], names: list[str]) -> None:
-    """Write the count into every field, and the names along the sides."""
+def _write_counts(axes: Any, matrix: NDArray[Any], names: list[str]) -> None:
+    """Write the counts into the cells, and the names along the sides."""
     for (row, column), count in np.ndenumerate(matrix):
         is_dark = count > matrix.max() / 2
         colour = "white" if is_dark else "black"
@@ -156,7 +156,7 @@ def _charts(module: Any, data: Display) -> Any:
             _bars(axes, chart)
         else:
             _axes(axes, chart)
-        # Names are data: a dollar sign in one is not mathematics.
+        # A dollar sign in a name must not start mathematics.
         axes.set_title(readable(chart.title, 60), parse_math=False, loc="left")
     for axes in grid[len(data.charts) :]:
         axes.set_axis_off()
@@ -185,7 +185,7 @@ def _axes(axes: Any, chart: Chart) -> None:
             marker="o" if line.kind == "points" else None,
             markersize=3.5,
         )
-    said = set()
+    named = set()
     for mark in chart.marks:
         marker, size = _SHAPES[mark.shape]
         colour = LIGHT[mark.colour % len(LIGHT)]
@@ -193,8 +193,8 @@ def _axes(axes: Any, chart: Chart) -> None:
             mark.x, mark.y, marker=marker, s=size, c=colour, edgecolors="black",
             zorder=3,
         )  # fmt: skip
-        if mark.name not in said:
-            said.add(mark.name)
+        if mark.name not in named:
+            named.add(mark.name)
             axes.scatter([], [], marker=marker, s=size, c="white",
                          edgecolors="black", label=mark.name)  # fmt: skip
     x0, x1, y0, y1 = limits(chart)

@@ -36,7 +36,7 @@ def osa_over_urr(
     """Show open-set accuracy over unknown rejection rate (Fig. 1 of the PostMax paper).
 
     There is one curve per method over all thresholds. A star marks the threshold in
-    use, a diamond the best threshold for these very samples. In the columns, `kind` is
+    use, a diamond the best threshold for these samples. In the columns, `kind` is
     ``"curve"``, ``"operational"`` (the star) or ``"best"`` (the diamond).
 
     Parameters
@@ -47,8 +47,8 @@ def osa_over_urr(
     thresholds
         The thresholds in use, chosen on other data: one, or by the names of `scores`.
     alpha
-        Weight of the known side; by default the share of known samples, which must then
-        be the same for all.
+        Weight of the known samples; by default their share, which must then be the same
+        for all sets.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def osa_over_urr(
             caller=caller,
             name="scores",
             got="other scores, thresholds or alpha beside them",
-            remedy="An operation has its threshold and its α",
+            remedy="An operation already has its threshold and α",
         )
         raise ValueError(msg)
     alpha = _the_one(caller, "operations", {one.alpha_test for one in done.values()})
@@ -110,7 +110,7 @@ def _display(methods: Mapping[str, _Method], alpha: float) -> Display:
     for i, (name, one) in enumerate(methods.items()):
         shown = name or "all thresholds"
         lines.append(Line(name=shown, x=one.curve.urr, y=one.curve.osa, colour=i))
-        marks.append(_mark("best in hindsight", one.best, "diamond", i))
+        marks.append(_mark("best threshold (oracle)", one.best, "diamond", i))
         if one.in_use is not None:
             marks.append(_mark("the threshold in use", one.in_use, "star", i))
         at = ("–", "–") if one.in_use is None else (one.in_use.osa, one.in_use.urr)
@@ -158,7 +158,7 @@ def _one_alpha(caller: str, table: Mapping[str, Scores], alpha: float | None) ->
 def _the_one(caller: str, name: str, alphas: set[float], remedy: str = "") -> float:
     if len(alphas) != 1:
         msg = _check.must(
-            "reported with one weight of the known side",
+            "reported with the same α",
             caller=caller,
             name=name,
             got=", ".join(f"{alpha:g}" for alpha in sorted(alphas)),

@@ -1,4 +1,4 @@
-"""One self-contained HTML page of a study: opens offline, the same bytes every time."""
+"""Write a study as one self-contained, reproducible HTML page."""
 
 import base64
 import hashlib
@@ -18,11 +18,11 @@ from openset.report._figures import (
     view,
 )
 from openset.report._leaderboard import Board
-from openset.report._report_data import Material, Run
+from openset.report._report_data import ReportData, Run
 from openset.report._svg import STYLE, readable
 
 MOST_VIEWS = 6
-"""Protocols that get figures of their own."""
+"""Largest number of protocols with figures."""
 
 _HERE = Path(__file__).parent
 
@@ -32,9 +32,9 @@ def write(
 ) -> Path:
     """Write the report of a study as one HTML file.
 
-    The file holds everything it shows: it opens offline, asks nobody for anything and
-    is the same, byte for byte, for the same results. It leads with a summary and the
-    findings of `openset.checks`, then the leaderboard, the threshold explorer and the
+    The file is self-contained: it opens offline and loads nothing from the network. The
+    same results give the same bytes. It begins with a summary and the findings of
+    `openset.checks`, followed by the leaderboard, the threshold explorer and the
     figures, each with its table.
 
     Parameters
@@ -43,9 +43,9 @@ def write(
         A run folder of ``openset bench``; a folder with ``scores/NAME.npz`` (and what
         else :func:`openset.checks.run_folder` reads); or one file of `Scores`.
     path
-        Where to write it.
+        File to write.
     threshold
-        The threshold in use, for one file of scores. Choose it on other data.
+        The threshold in use, for one file of scores; it must be chosen on other data.
 
     Returns
     -------
@@ -67,8 +67,8 @@ def render(source: str | Path, *, threshold: float | None = None) -> str:
     jinja2 = _io.optional("report", "jinja2", name="report")
     if threshold is not None:
         threshold = _check.threshold("report", threshold)
-    material = _report_data.read(source, threshold=threshold)
-    content = _content(material)
+    data = _report_data.read(source, threshold=threshold)
+    content = _content(data)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
@@ -79,14 +79,14 @@ def render(source: str | Path, *, threshold: float | None = None) -> str:
     environment.filters |= {
         "number": number_text,
         "plain": readable,
-        "label": material.headings.text,
+        "label": data.headings.text,
         "whisker": _whisker,
     }
     script = (_HERE / "page.js").read_text("utf-8")
     style = STYLE + (_HERE / "page.css").read_text("utf-8")
-    # Only this script may run: whatever slipped through as markup would not.
+    # Only this script may run, even if markup in a name escaped the filters.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Our own files, and drawings whose every name is escaped where it is drawn.
+    # Trusted: our own files, and drawings whose names are escaped when drawn.
     trusted = jinja2.utils.markupsafe.Markup
     return environment.get_template("page.html.j2").render(
         **content,
@@ -98,12 +98,12 @@ def render(source: str | Path, *, threshold: float | None = None) -> str:
     )
 
 
-def _content(material: Material) -> dict[str, Any]:
+def _content(data: ReportData) -> dict[str, Any]:
     by_protocol: dict[str, list[Run]] = {}
-    for run in material.runs:
+    for run in data.runs:
         by_protocol.setdefault(run.protocol, []).append(run)
     boards = {
-        protocol: _leaderboard.board(runs, material.headline, material.headings)
+        protocol: _leaderboard.board(runs, data.headline, data.headings)
         for protocol, runs in by_protocol.items()
     }
     headline = next(iter(boards.values())).metrics[0]
@@ -119,8 +119,8 @@ def _content(material: Material) -> dict[str, Any]:
         view(protocol, one, loaded.get(protocol, []), by_protocol[protocol])
         for protocol, one in boards.items()
     ]
-    found = _report_data.findings(material)
-    # Best of every protocol first, then the runners-up, as long as there is room.
+    found = _report_data.findings(data)
+    # The best of every protocol first, then the next ones, while there is room.
     turns = [
         pairs[place]
         for place in range(MOST_METHODS)
@@ -129,37 +129,37 @@ def _content(material: Material) -> dict[str, Any]:
     ]
     packed = _explorer.pack(turns)
     return {
-        "title": material.title,
+        "title": data.title,
         "headline": headline,
-        "counts": _summary.counts(material, boards),
-        "sentences": _summary.sentences(material, loaded, boards, headline, views),
+        "counts": _summary.counts(data, boards),
+        "sentences": _summary.sentences(data, loaded, boards, headline, views),
         "findings": _sorted(found),
         "tally": _tally(found),
         "overview": _leaderboard.overview(boards, headline)
         if len(boards) > 1
         else None,
         "views": views,
-        "metrics": _metrics(material),
+        "metrics": _metrics(data),
         "n_hidden_views": max(len(boards) - MOST_VIEWS, 0),
-        "training": training(material, headline),
+        "training": training(data, headline),
         "cells": packed.cells,
         "data": {"cells": packed.cells, "arrays": packed.arrays},
         "n_left_out": packed.n_left_out,
-        "n_runs": len(material.runs),
+        "n_runs": len(data.runs),
     }
 
 
-def _metrics(material: Material) -> list[tuple[str, Any]]:
-    """Return all metrics of a lone run: with one row there is no race."""
-    if len(material.runs) > 1:
+def _metrics(data: ReportData) -> list[tuple[str, Any]]:
+    """Return all metrics if there is a single run, which needs no leaderboard."""
+    if len(data.runs) > 1:
         return []
-    values, headings = material.runs[0].values, material.headings
+    values, headings = data.runs[0].values, data.headings
     keys = dict.fromkeys([key for key in headings if key in values] + list(values))
     return [(headings.text(key), values[key]) for key in keys]
 
 
 def _reference(runs: Sequence[Run], board: Board) -> list[Run]:
-    """Choose the repeat the figures show: the first that most leading methods have."""
+    """Choose the repeat for the figures: the first that most leading methods have."""
     leading = board.methods[:MOST_METHODS]
     repeats: dict[tuple[int, int], dict[str, Run]] = {}
     for run in runs:
@@ -185,7 +185,7 @@ def _tally(found: Sequence[Finding]) -> dict[str, int]:
 
 
 def _whisker(score: _leaderboard.Score, board: Board, metric: str) -> str:
-    """Draw mean and interval on the scale of the whole column, 96 × 16."""
+    """Draw mean and interval as an error bar, scaled to the column."""
     column = board.column(metric)
     ends = [s.mean for s in column]
     ends += [e for s in column for e in (s.low, s.high) if e is not None]

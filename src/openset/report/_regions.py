@@ -24,9 +24,9 @@ REGIONS = ("inner", "outer", "halfpoint", "overall")
 class Regions:
     """The four matrices behind the four scores; true class by row, decision by column.
 
-    `inner` (K, K) names every known sample, rejected or not; `outer` (2, 2) is known
-    and unknown; `halfpoint` (K+1, K+1) has an empty last row; `overall` (K+1, K+1) is
-    the confusion matrix itself, unknown last.
+    `inner` (K, K): known samples, classified without rejection. `outer` (2, 2): known
+    against unknown. `halfpoint` (K+1, K+1): known samples with rejection; the last row
+    is empty. `overall` (K+1, K+1): the full confusion matrix, unknown last.
     """
 
     classes: Ints
@@ -67,7 +67,7 @@ class Regions:
         return draw(self, path)
 
     def svg(self, region: str = "overall") -> str:
-        """Return a small drawing of a region; beyond 14 classes the rest is pooled."""
+        """Return a small drawing of a region; classes beyond 14 are pooled."""
         matrix = self._matrix("Regions.svg", region)
         names = self.names(region)
         if region in {"halfpoint", "overall"}:
@@ -85,7 +85,7 @@ class Regions:
 def confusion_regions(
     scores: Scores, threshold: float, *, classes: Sequence[str] = ()
 ) -> Regions:
-    """Cut a confusion matrix into the regions of the four scores.
+    """Split a confusion matrix into the regions of the four scores.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def confusion_regions(
     halfpoint[-1] = 0
     return Regions(
         classes=overall.classes,
-        # Accepting everybody asks for the closed-set answer of each sample.
+        # Accepting all samples gives the classification without rejection.
         inner=confusion(scores, -np.inf).matrix[:-1, :-1],
         outer=np.array(
             [

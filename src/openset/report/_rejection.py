@@ -1,4 +1,4 @@
-"""Who is rejected at a threshold: each known class, each group of unknowns."""
+"""Rejection rates at a threshold: of each known class and each group of unknowns."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,18 +27,18 @@ class _Row(NamedTuple):
 def per_class_rejection(
     scores: Scores, threshold: float, *, classes: Sequence[str] = ()
 ) -> Display:
-    """Show the share of each known class, and of each group of unknowns, rejected.
+    """Show the rejected share of each known class and of each group of unknowns.
 
-    A good threshold has short bars above and long bars below; one long bar above is a
-    class that the detector does not know. Beyond 16 classes the most rejected are
-    drawn; `columns` hold all.
+    A good threshold has short bars for known classes (above) and long bars for unknowns
+    (below). A long bar above is a known class that the detector mistakes for unknown.
+    Of more than 16 classes the most rejected are drawn; `columns` hold all.
 
     Parameters
     ----------
     scores
         Labelled scores.
     threshold
-        A sample is rejected iff its knownness is below.
+        A sample is rejected iff its knownness is below this.
     classes
         Names of the classes 0, 1, ...
 
@@ -99,7 +99,7 @@ def _chart(rows: Sequence[_Row]) -> Bars:
     for colour, side in enumerate(("known", "unknown")):
         mine = [row for row in rows if row.side == side]
         if len(mine) > _SHOWN:
-            # The most telling: knowns that are lost, unknowns that get in.
+            # The largest errors: rejected known classes, accepted groups of unknowns.
             mine.sort(key=lambda row: row.share, reverse=side == "known")
             left_out += len(mine) - _SHOWN
         drawn += [

@@ -1,4 +1,4 @@
-"""What a page is made from: a run folder, a study folder, or one file of scores."""
+"""Read the data of a report: a run folder, a study folder, or one file of scores."""
 
 import json
 import re
@@ -18,7 +18,7 @@ from openset.thresholds import Threshold
 
 HEADLINE = "openauc"
 _SUFFIXES = (".npz", ".csv", ".parquet")
-_OF_A_RUN = ("protocol", "repeat", "seed")  # these tell repeats apart, not methods
+_OF_A_RUN = ("protocol", "repeat", "seed")  # these distinguish repeats, not methods
 _OF_A_METHOD = ("model", "method", "detector")
 _TITLE = re.compile(r"([^()]+)\(([^()]*=[^()]*)\)")
 
@@ -34,11 +34,11 @@ class Value:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
-    """One cell: a method on one problem, once."""
+    """One cell: one run of a method on a protocol."""
 
     method: str
     family: str = ""  # the method without its parameters
-    trained: str = ""  # how the network was trained, whatever the detector
+    trained: str = ""  # how the network was trained, without the detector
     protocol: str = ""
     repeat: tuple[int, int] = (0, 0)
     values: Mapping[str, Value]
@@ -53,12 +53,12 @@ class Run:
 
     @property
     def has_scores(self) -> bool:
-        """Whether its test scores were kept."""
+        """Whether its test scores were saved."""
         return self.scores_path is not None and self.scores_path.exists()
 
     @property
     def alpha(self) -> float | None:
-        """Weight of the known side that its operation was reported with, if any."""
+        """The α with which its operation was reported, if any."""
         done = self.operation or {}
         found = done.get("alpha_test", done.get("alpha"))
         return None if found is None else float(found)
@@ -71,7 +71,7 @@ class Run:
         return runs.read_scores(self.scores_path)
 
     def calibration(self) -> Scores | None:
-        """Read the scores its threshold was chosen on, if they were kept."""
+        """Read the scores its threshold was chosen on, if they were saved."""
         path = self.calibration_path
         if path is None or not path.exists():
             return None
@@ -80,23 +80,23 @@ class Run:
 
 @dataclass(frozen=True)
 class Heading:
-    """What to call a metric, and which way it is better."""
+    """Label of a metric, and whether higher or lower is better."""
 
     text: str
     better: str  # "higher", "lower" or "neither"
 
 
 class Headings(dict[str, Heading]):
-    """Headings of metrics by key, in the order in which a leaderboard shows them.
+    """Headings of metrics by key, in the order of the leaderboard.
 
-    They come from the table of metrics. A study may have metrics that are not
-    installed here: its ``study.json`` says what they are, ``{"metrics": {"nll":
-    {"label": "NLL", "better": "lower"}}}``.
+    They come from the table of metrics. A study may have metrics that are not installed
+    here: its ``study.json`` describes them, ``{"metrics": {"nll": {"label": "NLL",
+    "better": "lower"}}}``.
     """
 
-    def __init__(self, said: Any = None) -> None:
+    def __init__(self, settings: Any = None) -> None:
         super().__init__({row.key: Heading(row.short, row.better) for row in table()})
-        for key, one in said.items() if isinstance(said, Mapping) else ():
+        for key, one in settings.items() if isinstance(settings, Mapping) else ():
             if key not in self and isinstance(one, Mapping):
                 better = one.get("better", "neither")
                 options = ["higher", "lower", "neither"]
@@ -104,29 +104,29 @@ class Headings(dict[str, Heading]):
                 self[key] = Heading(str(one.get("label", key)), better)
 
     def text(self, key: str) -> str:
-        """Return what people call a metric."""
+        """Return the label of a metric."""
         return self[key].text if key in self else key.replace("_", " ")
 
     def sign(self, key: str) -> int:
         """Return -1 if higher values are better, 1 if lower ones are."""
         better = self[key].better if key in self else "neither"
         if better == "neither":
-            said = {"metrics": {key: {"better": "lower"}}}
+            entry = {"metrics": {key: {"better": "lower"}}}
             msg = _check.must(
                 "known",
                 caller="report",
-                name=f"which way {key!r} is better",
-                got="a metric that does not say",
+                name=f"the direction of {key!r}",
+                got="a metric without a direction",
                 remedy=f"Install the package it comes from, or add to study.json: "
-                f"{json.dumps(said)}",
+                f"{json.dumps(entry)}",
             )
             raise ValueError(msg)
         return -1 if better == "higher" else 1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Material:
-    """All runs of a study, and what is said about them."""
+class ReportData:
+    """All runs of a study, with its title, headings and findings."""
 
     title: str
     runs: tuple[Run, ...]
@@ -136,60 +136,60 @@ class Material:
     folder: Path | None = None
 
 
-def read(path: str | Path, *, threshold: float | None = None) -> Material:
+def read(path: str | Path, *, threshold: float | None = None) -> ReportData:
     """Read a run folder, a folder with ``scores/NAME.npz``, or one file of scores."""
     path = Path(path)
     if path.is_dir():
         if threshold is not None:
             msg = (
                 "report: threshold must be given with one file of scores only, got a "
-                "folder. Its thresholds stand in cells/ or in study.json"
+                "folder. Its thresholds are in cells/ or in study.json"
             )
             raise ValueError(msg)
-        said = _said(path / "study.json")
-        headline = str(said.get("headline") or HEADLINE)
-        title = str(said.get("name") or path.resolve().name)
+        settings = _study_json(path / "study.json")
+        headline = str(settings.get("headline") or HEADLINE)
+        title = str(settings.get("name") or path.resolve().name)
         if (path / "cells").is_dir():
             found = _from_cells(path, headline)
         else:
-            found = _from_scores(path, said, headline)
-        return replace(found, title=title, headings=Headings(said.get("metrics")))
+            found = _from_scores(path, settings, headline)
+        return replace(found, title=title, headings=Headings(settings.get("metrics")))
     if not path.exists():
         msg = f"report: no such file or folder: {path}"
         raise FileNotFoundError(msg)
     run = _from_file(path, path.stem, threshold)
-    return Material(title=path.name, runs=(run,))
+    return ReportData(title=path.name, runs=(run,))
 
 
-def findings(material: Material) -> list[Finding]:
-    """Run `openset.checks`; of many cells they look at a sample, and say so."""
-    if material.folder is not None:
-        return checks.run_folder(material.folder)
-    run = material.runs[0]
+def findings(data: ReportData) -> list[Finding]:
+    """Run `openset.checks`; of many cells a sample is checked, which is reported."""
+    if data.folder is not None:
+        return checks.run_folder(data.folder)
+    run = data.runs[0]
     return checks.run(
-        scores=run.scores(), thresholds=run.threshold, headline=material.headline
+        scores=run.scores(), thresholds=run.threshold, headline=data.headline
     )
 
 
-def _said(path: Path) -> dict[str, Any]:
+def _study_json(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        said = json.loads(path.read_text("utf-8"))
+        settings = json.loads(path.read_text("utf-8"))
     except ValueError as error:
         msg = f"report: {path} is not JSON: {error}"
         raise ArtefactError(msg) from error
-    return said if isinstance(said, dict) else {}
+    return settings if isinstance(settings, dict) else {}
 
 
-def _from_cells(folder: Path, headline: str) -> Material:
+def _from_cells(folder: Path, headline: str) -> ReportData:
     cells = runs.read_cells(folder)
     if not cells:
         msg = f"report: {folder} must hold finished cells, got none in cells/"
         raise ArtefactError(msg)
     _complete(folder, cells)
     names = _method_names([cell.key for cell in cells])
-    return Material(
+    return ReportData(
         title=folder.resolve().name,
         runs=tuple(
             _from_cell(folder, cell, name)
@@ -202,13 +202,13 @@ def _from_cells(folder: Path, headline: str) -> Material:
 
 
 def _complete(folder: Path, cells: Sequence[runs.Cell]) -> None:
-    """Write ``results.csv`` where a run was stopped before its end; checks read it."""
+    """Write ``results.csv``, which checks read, if the run was interrupted before."""
     path = folder / "results.csv"
-    newest = (folder / "cells").stat().st_mtime_ns  # a cell was added since?
+    newest = (folder / "cells").stat().st_mtime_ns
     if path.exists() and path.stat().st_mtime_ns >= newest:
         return
     table = Results(row for cell in cells for row in cell.results())
-    # A run kept where nobody may write can still be reported.
+    # A run folder without write permission can still be reported.
     with suppress(PermissionError):
         table.save(path)
 
@@ -248,7 +248,7 @@ def _from_cell(folder: Path, cell: runs.Cell, method: str) -> Run:
 
 
 def _method_names(keys: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Name each cell's method by what differs between methods, as short as it gets."""
+    """Name each cell's method by what differs between methods, briefly."""
     varied = [
         name for name in _OF_A_METHOD if len({key.get(name, "") for key in keys}) > 1
     ] or ["detector"]
@@ -276,7 +276,7 @@ def _setting(name: str, value: Any) -> str:
 
 
 def _numbers(key: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers among what else a key says: parameters that were varied."""
+    """Return the numbers in a key: parameters that were varied."""
     found: dict[str, float] = {}
     for name, value in key.items():
         if name in _OF_A_RUN:
@@ -292,7 +292,7 @@ def _numbers(key: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _parsed(title: str) -> tuple[str, dict[str, float]]:
-    """Take a title of a study apart: ``knn(k=5)`` is ``knn`` with k = 5.
+    """Parse a title of a study: ``knn(k=5)`` is ``knn`` with k = 5.
 
     Examples
     --------
@@ -305,7 +305,7 @@ def _parsed(title: str) -> tuple[str, dict[str, float]]:
     settings = {}
     for pair in match[2].split(", "):
         name, _, value = pair.partition("=")
-        with suppress(ValueError):  # a setting that is no number
+        with suppress(ValueError):  # a setting that is not a number
             settings[name] = float(value)
     return match[1], settings
 
@@ -321,7 +321,7 @@ def _threshold(record: Any) -> Threshold | float | None:
         return None
     try:
         return Threshold.from_dict(dict(record))
-    except ArtefactError:  # a record of another maker: its number will do
+    except ArtefactError:  # a record written by other software: use its number
         return float(record["value"])
 
 
@@ -329,7 +329,7 @@ def _int(value: Any) -> int:
     return int(value) if isinstance(value, int | float) else 0
 
 
-def _from_scores(folder: Path, said: Mapping[str, Any], headline: str) -> Material:
+def _from_scores(folder: Path, study: Mapping[str, Any], headline: str) -> ReportData:
     files = sorted(
         (f for f in (folder / "scores").glob("*") if f.suffix in _SUFFIXES),
         key=lambda found: found.name,
@@ -340,14 +340,14 @@ def _from_scores(folder: Path, said: Mapping[str, Any], headline: str) -> Materi
             "got neither. Write one with: openset bench STUDY.yaml --out DIR"
         )
         raise ArtefactError(msg)
-    chosen = said.get("thresholds")
+    chosen = study.get("thresholds")
     made = []
     for file in files:
         own = chosen.get(file.stem) if isinstance(chosen, Mapping) else chosen
         value = own.get("value") if isinstance(own, Mapping) else own
         run = _from_file(file, file.stem, None if value is None else float(value))
         made.append(run)
-    return Material(
+    return ReportData(
         title=folder.resolve().name,
         runs=tuple(made),
         headline=headline,

@@ -1,4 +1,4 @@
-"""Sentences on top of the page: what came out, and whether it is more than chance."""
+"""Summary on top of the page: results, and whether differences are significant."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,29 +10,29 @@ from openset._types import UndefinedMetricError
 from openset.report import _leaderboard
 from openset.report._figures import View, has_both
 from openset.report._leaderboard import Board
-from openset.report._report_data import Material, Run
+from openset.report._report_data import ReportData, Run
 from openset.report._svg import readable
 from openset.scores import Scores
 from openset.stats import compare, paired_t
 
 
-def counts(material: Material, boards: Mapping[str, Board]) -> list[str]:
-    """Say how much was run."""
-    methods = {run.method for run in material.runs}
-    of_each = Counter((run.method, run.protocol) for run in material.runs)
-    said = [_plural(len(methods), "method"), _plural(len(boards), "problem")]
-    if material.folder is None:
-        run = material.runs[0]
+def counts(data: ReportData, boards: Mapping[str, Board]) -> list[str]:
+    """Return the numbers of protocols, methods, cells and runs, as text."""
+    methods = {run.method for run in data.runs}
+    of_each = Counter((run.method, run.protocol) for run in data.runs)
+    texts = [_plural(len(methods), "method"), _plural(len(boards), "problem")]
+    if data.folder is None:
+        run = data.runs[0]
         return [f"{run.n:,} samples"]
     if max(of_each.values()) > 1:
-        # Repeats times seeds; a study may have more of them on one problem.
+        # Repeats times seeds; their number may differ between protocols.
         most = _plural(max(of_each.values()), "run")
-        said.append(most if len(set(of_each.values())) == 1 else f"up to {most}")
-        said[-1] += " of each"
-    said.append(_plural(len(material.runs), "finished cell"))
-    if material.n_failed:
-        said.append(f"{material.n_failed:,} failed")
-    return said
+        texts.append(most if len(set(of_each.values())) == 1 else f"up to {most}")
+        texts[-1] += " of each"
+    texts.append(_plural(len(data.runs), "finished cell"))
+    if data.n_failed:
+        texts.append(f"{data.n_failed:,} failed")
+    return texts
 
 
 def _plural(n: int, noun: str) -> str:
@@ -40,25 +40,25 @@ def _plural(n: int, noun: str) -> str:
 
 
 def sentences(
-    material: Material,
+    data: ReportData,
     loaded: Mapping[str, Sequence[tuple[Run, Scores]]],
     boards: Mapping[str, Board],
     headline: str,
     views: Sequence[View],
 ) -> list[tuple[str, str, str]]:
-    """Say what came out: texts, with a name to stress in each."""
-    said: list[tuple[str, str, str]] = []
-    name = material.headings.text(headline)
+    """Summarise the results: sentences, each with a name to emphasise."""
+    texts: list[tuple[str, str, str]] = []
+    name = data.headings.text(headline)
     if len(boards) > 1:
         whole = _leaderboard.overview(boards, headline)
         best = whole.methods[0]
         rank = whole.mean_rank[best]
         place = "" if rank is None else f", mean rank {rank:.2f}"
-        said.append(
+        texts.append(
             (
                 f"Over {len(boards)} problems, by {name}, ",
                 best,
-                f" leads: {whole.mean[best]:.4f} on average{place}.",
+                f" is best: {whole.mean[best]:.4f} on average{place}.",
             )
         )
     else:
@@ -66,19 +66,19 @@ def sentences(
         best = one.methods[0]
         top = one.scores[best][headline]
         if len(one.methods) == 1:
-            said.append(("", best, f" reaches {name} {_with_spread(top)}."))
+            texts.append(("", best, f" reaches {name} {_with_spread(top)}."))
         else:
-            said.append((f"By {name}, ", best, f" leads with {_with_spread(top)}."))
+            texts.append((f"By {name}, ", best, f" is best with {_with_spread(top)}."))
             second = one.methods[1]
             behind = one.scores[second].get(headline)
             if behind is not None:
-                said.append(("Next is ", second, f" with {_with_spread(behind)}."))
-    # Of one run each, of differences that are all the same, no test can be made.
+                texts.append(("Next is ", second, f" with {_with_spread(behind)}."))
+    # No test is possible with one run each, or if all differences are equal.
     with suppress(UndefinedMetricError):
-        said += _lead(material, loaded, best, headline)
+        texts += _lead(data, loaded, best, headline)
     done = [
         run.operation
-        for run in material.runs
+        for run in data.runs
         if run.method == best
         and run.operation is not None
         and {"oosa", "oracle"} <= set(run.operation)
@@ -88,25 +88,25 @@ def sentences(
             fmean(float(one[name]) for one in done) for name in ("oosa", "oracle")
         )
         over = "" if len(done) == 1 else f" (means of {len(done)} runs)"
-        said.append(
+        texts.append(
             (
-                "In operation the threshold of ",
+                "With its threshold, chosen on calibration data, ",
                 best,
-                f" reaches an open-set accuracy of {reached:.4f}; the best in "
-                f"hindsight has {oracle:.4f}{over}.",
+                f" has an open-set accuracy of {reached:.4f}; with the best "
+                f"threshold for the test samples (oracle) it has {oracle:.4f}{over}.",
             )
         )
     if not any(view.figures for view in views):
-        said.append(("No test scores were kept, so there are no figures.", "", ""))
-    return said
+        texts.append(("No test scores were saved, so there are no figures.", "", ""))
+    return texts
 
 
 def _lead_over_runs(
-    material: Material, leader: str, headline: str, n_runs: int
+    data: ReportData, leader: str, headline: str, n_runs: int
 ) -> list[tuple[str, str, str]]:
-    """Test the leader against all others over the runs they share."""
+    """Test the best method against all others, over the runs they share."""
     values: dict[str, dict[tuple[Any, ...], float]] = {}
-    for run in material.runs:
+    for run in data.runs:
         if headline in run.values:
             of_method = values.setdefault(run.method, {})
             of_method[run.protocol, run.repeat] = run.values[headline].value
@@ -122,24 +122,22 @@ def _lead_over_runs(
     equal = [test.b for test in tests if not test.p_corrected < 0.05]
     how = f"(paired t-tests over {len(order)} of {n_runs} runs, Holm's correction)"
     if not equal:
-        return [
-            (f"The lead over every other method is more than chance {how}.", "", "")
-        ]
+        return [(f"The lead over every other method is significant {how}.", "", "")]
     names = ", ".join(readable(name, 40) for name in equal[:4])
     more = f" and {len(equal) - 4} more" if len(equal) > 4 else ""
-    return [("The lead over ", f"{names}{more}", f" may be chance {how}.")]
+    return [("The lead over ", f"{names}{more}", f" is not significant {how}.")]
 
 
 def _lead(
-    material: Material,
+    data: ReportData,
     loaded: Mapping[str, Sequence[tuple[Run, Scores]]],
     leader: str,
     headline: str,
 ) -> list[tuple[str, str, str]]:
-    """Say whether the lead is more than chance."""
-    repeats = {(run.protocol, run.repeat) for run in material.runs}
+    """Describe the lead, and whether it is significant."""
+    repeats = {(run.protocol, run.repeat) for run in data.runs}
     if len(repeats) > 1:
-        return _lead_over_runs(material, leader, headline, len(repeats))
+        return _lead_over_runs(data, leader, headline, len(repeats))
     pairs = next(iter(loaded.values()), [])[:2]
     if len(pairs) < 2 or headline not in {"openauc", "auroc"}:
         return []
@@ -149,7 +147,7 @@ def _lead(
         return []
     found = compare(first, second, headline)
     span = found.interval
-    verdict = "" if found.p_value < 0.05 else ": no more than chance would give"
+    verdict = "" if found.p_value < 0.05 else ": not significant"
     ends = f"{span.low:+.4f} to {span.high:+.4f}".replace("-", "\N{MINUS SIGN}")
     text = (
         f"On the same samples the lead is {found.difference:.4f} (95 % interval "

@@ -1,4 +1,4 @@
-"""The pen of the page: charts as SVG, small, without a script, the same every time."""
+"""Draw charts as small, reproducible SVG without scripts."""
 
 import html
 import math
@@ -21,16 +21,16 @@ from openset.report._chart import (
     ticks,
 )
 
-# Told apart by colour-blind eyes, on white and on black; as CSS variables so that one
-# drawing serves both. Matplotlib draws with the light ones.
+# Distinguishable by colour-blind readers, on white and on black; as CSS variables, so
+# that one drawing serves both. Matplotlib uses the light ones.
 LIGHT = ("#2468b4", "#c8620a", "#2a8a62", "#8a4bb0", "#b0314f", "#6b7280", "#8a7a12")
 DARK = ("#6ba6ee", "#f0a04b", "#5cc79a", "#c192e8", "#f2809b", "#a5adba", "#d6c250")
 
 _WIDTH, _HEIGHT = 400.0, 250.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40.0, 12.0, 26.0, 38.0
 _CHARACTER = 6.7  # about the width of a letter at 12 px
-_WIDE = 7.6  # of one in a wide font: where text would be cut off, not just crowded
-_NAME = 20  # letters of a bar's name
+_WIDE = 7.6  # the same in a wide font, for text that must not be cut off
+_NAME = 20  # longest name of a bar, in letters
 _LONGEST = 52
 
 _STYLE = (
@@ -67,11 +67,11 @@ STYLE = (
     + "}"
     + _STYLE
 )
-"""Colours and strokes; a page that holds many drawings has this once."""
+"""Colours and strokes; a page with many drawings has this once."""
 
 
 def readable(text: object, longest: int = 10_000) -> str:
-    """Return a name that can be shown: no control or half characters, not endless.
+    """Return a name without control characters and surrogates, limited in length.
 
     Examples
     --------
@@ -89,14 +89,14 @@ def readable(text: object, longest: int = 10_000) -> str:
 
 
 def escaped(text: object, longest: int = 10_000) -> str:
-    """Return a name as markup may hold it."""
+    """Return a name escaped for markup."""
     return html.escape(readable(text, longest))
 
 
 def draw_svg(
     charts: Iterable[Chart | Bars], *, label: str = "", style: bool = True
 ) -> str:
-    """Draw charts one after the other; with `style`, fit to stand alone."""
+    """Draw charts below each other; with `style`, as a stand-alone drawing."""
     drawn = [
         _bars(chart, label) if isinstance(chart, Bars) else _axes(chart, label)
         for chart in charts
@@ -122,7 +122,7 @@ def _text(
 
 
 def _n(value: float) -> str:
-    """Write a coordinate: a tenth of a dot is enough."""
+    """Format a coordinate, to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
@@ -162,13 +162,13 @@ def _along(
     value: float | Floats, *, low: float, high: float, start: float, stop: float
 ) -> Floats:
     share = (np.asarray(value, dtype=float) - low) / ((high - low) or 1)
-    # A wild value may leave the picture, but not by kilometres.
+    # Values far outside are clipped, to keep coordinates short.
     return start + np.clip(share, -0.02, 1.02) * (stop - start)
 
 
 def _path(x: Floats, y: Floats) -> str:
     points = [f"{_n(a)} {_n(b)}" for a, b in zip(x.tolist(), y.tolist(), strict=True)]
-    # Neighbours that fall on the same tenth of a dot are one point.
+    # Consecutive points at the same tenth of a pixel are drawn once.
     kept = [p for i, p in enumerate(points) if i == 0 or p != points[i - 1]]
     return "M" + "L".join(kept)
 
@@ -222,7 +222,7 @@ def _mark(mark: Mark, x: Floats, y: Floats) -> str:
 
 
 def _legend(chart: Chart, top: float) -> tuple[str, float]:
-    """Lay names out in rows below the axes; return them and the height in all."""
+    """Arrange the legend in rows below the axes; return it and its height."""
     entries: list[tuple[str, str]] = []
     lines = [line for line in chart.lines if line.name]
     if len(lines) > 1 or chart.marks or any(line.kind == "steps" for line in lines):

@@ -1,4 +1,4 @@
-"""What a guess costs: operational accuracy over α, and over surrogates."""
+"""Operational accuracy over the assumed α, and over surrogates."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,12 +14,12 @@ _COLUMNS = ("threshold", "ccr", "urr", "oosa", "low", "high", "oracle")
 
 
 def alpha_sweep(tables: Table | Mapping[str, Table]) -> Display:
-    """Show operational open-set accuracy over the α a threshold was chosen with.
+    """Show operational open-set accuracy over the α used to choose the threshold.
 
     Parameters
     ----------
     tables
-        What :func:`openset.thresholds.sweep_alpha` returned, or several by name.
+        The result of :func:`openset.thresholds.sweep_alpha`, or several by name.
 
     Examples
     --------
@@ -43,10 +43,12 @@ def alpha_sweep(tables: Table | Mapping[str, Table]) -> Display:
                 colour=i,
             )
         )
-        # The oracle does not depend on α of the calibration: a level line.
+        # The oracle does not depend on the α of the calibration: a horizontal line.
         lines.append(
             Line(
-                name=f"{name}: best in hindsight" if name else "best in hindsight",
+                name=f"{name}: best threshold (oracle)"
+                if name
+                else "best threshold (oracle)",
                 x=part["alpha"],
                 y=part["oracle"],
                 colour=i,
@@ -54,7 +56,7 @@ def alpha_sweep(tables: Table | Mapping[str, Table]) -> Display:
             )
         )
     chart = Chart(
-        x_label="α the threshold was chosen with: weight of the known side",
+        x_label="α used to choose the threshold: weight of known samples",
         y_label="open-set accuracy on the test set, with 95 % interval",
         lines=tuple(lines),
     )
@@ -62,12 +64,12 @@ def alpha_sweep(tables: Table | Mapping[str, Table]) -> Display:
 
 
 def surrogate_sweep(tables: Table | Mapping[str, Table]) -> Display:
-    """Show operational open-set accuracy for each surrogate a threshold came from.
+    """Show operational open-set accuracy for each surrogate used for the threshold.
 
     Parameters
     ----------
     tables
-        What :func:`openset.thresholds.sweep_surrogate` returned, or several by name.
+        The result of :func:`openset.thresholds.sweep_surrogate`, or several by name.
 
     Examples
     --------
@@ -86,7 +88,7 @@ def surrogate_sweep(tables: Table | Mapping[str, Table]) -> Display:
     lines, marks = [], []
     for i, (name, part) in enumerate(parts.items()):
         x = np.array([places.index(str(s)) for s in part["surrogate"]], dtype=float)
-        x += (i - (len(parts) - 1) / 2) * 0.12  # beside, not upon each other
+        x += (i - (len(parts) - 1) / 2) * 0.12  # next to each other, not overlapping
         for j, at in enumerate(x.tolist()):
             # A whisker is a line from the low to the high end of the interval.
             ends = np.array([part["low"][j], part["high"][j]])
@@ -95,7 +97,7 @@ def surrogate_sweep(tables: Table | Mapping[str, Table]) -> Display:
             )
             for shape, kind, column in (
                 ("dot", "threshold from this surrogate", "oosa"),
-                ("diamond", "best in hindsight", "oracle"),
+                ("diamond", "best threshold (oracle)", "oracle"),
             ):
                 marks.append(
                     Mark(

@@ -1,4 +1,4 @@
-"""What imbalance does to a test set and to its metrics: two figures of a paper.
+"""Effect of class imbalance on a test set and its metrics: two figures of a paper.
 
 Komorniczak and Ksieniewicz, "Taking class imbalance into account in open set
 recognition evaluation", 2024, figures 1 and 2.
@@ -23,7 +23,7 @@ METRICS = ("f1", "accuracy", "balanced_accuracy")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampleCounts:
-    """Test samples of known and unknown classes, one entry per pair of class counts."""
+    """Numbers of known and unknown test samples, one entry per pair of class counts."""
 
     n_known: Ints
     n_unknown: Ints
@@ -59,7 +59,7 @@ class SampleCounts:
 def sample_counts(
     counts: ArrayLike, outside: ArrayLike | None = None, *, min_known: int = 2
 ) -> SampleCounts:
-    r"""Test samples of both sides for every pair of class counts (figure 1).
+    r"""Return the numbers of test samples for every pair of class counts (figure 1).
 
     With K known and U unknown classes drawn at random, their expected numbers are
     :math:`K \bar n` and :math:`U \bar n'`, with the mean class sizes of the sets they
@@ -70,8 +70,8 @@ def sample_counts(
     counts
         Test samples of each class, e.g. ``dataset.part("test").counts``.
     outside
-        The same of another data set, where unknown classes come from (outlier
-        problems). Left out, both sides share `counts` (holdout problems).
+        The same for another data set from which unknown classes are drawn (outlier
+        protocols). If omitted, both are drawn from `counts` (holdout protocols).
     min_known
         Fewest known classes.
 
@@ -119,9 +119,9 @@ def _sizes(name: str, values: ArrayLike) -> Ints:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RandomScores:
-    """Metrics of random answers: one row per configuration, one column per repeat.
+    """Metrics of random decisions: one row per configuration, one column per repeat.
 
-    `is_informed` tells whether the guesser knew the proportions of the test set.
+    `is_informed`: whether the decisions use the proportions of the test set.
     """
 
     n_known: Ints
@@ -134,7 +134,8 @@ class RandomScores:
     def histogram(self, metric: str, bins: int = 50) -> tuple[Ints, Floats]:
         """Return counts (configurations x bins) and the edges, over [0, 1].
 
-        A value on an inner edge counts to the right, as in ``numpy.histogram``.
+        A value on an inner edge belongs to the bin on its right, as in
+        ``numpy.histogram``.
         """
         _check.one_of("RandomScores.histogram", "metric", metric, METRICS)
         bins = _check.positive_int("RandomScores.histogram", "bins", bins)
@@ -178,14 +179,12 @@ def random_scores(
     repeats: int = 1000,
     rng: int | np.random.Generator = 0,
 ) -> RandomScores:
-    r"""How far guessing gets: metrics of random answers over imbalance (figure 2).
+    r"""Compute metrics of random decisions under class imbalance (figure 2).
 
-    Every sample is accepted with probability p, whatever it is: p = 1/2, and, for a
-    guesser who knows the proportions, p = the share of known samples. Only the counts
-    matter, and those are binomial:
-    :math:`TP \sim B(N_k, p)`, :math:`FP \sim B(N_u, p)`. Known is the positive side.
-    The expected balanced accuracy is 1/2 everywhere; F1 and accuracy follow the
-    proportions.
+    Every sample is accepted with the same probability p: p = 1/2, and, for informed
+    decisions, p = the share of known samples. The counts are binomial: :math:`TP \sim
+    B(N_k, p)`, :math:`FP \sim B(N_u, p)`. Known is the positive class. The expected
+    balanced accuracy is always 1/2; F1 and accuracy depend on the proportions.
 
     Parameters
     ----------
@@ -194,7 +193,7 @@ def random_scores(
     per_class
         Test samples of each class.
     repeats
-        Random answers per configuration.
+        Number of random decisions per configuration.
     rng
         Seed or generator.
 

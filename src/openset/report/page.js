@@ -331,7 +331,7 @@ function fillMatrix() {
 function fillNear(id, from, step) {
   const { order, label, predicted, known, cell, C, group, row } = now;
   const body = $(id).tBodies[0];
-  const titles = ["row", "true class", "named", ...(group ? ["group"] : []), "knownness"];
+  const titles = ["row", "true class", "predicted", ...(group ? ["group"] : []), "knownness"];
   const head = document.createElement("tr");
   titles.forEach((title, i) => {
     const th = document.createElement("th");
@@ -421,15 +421,15 @@ function choose(i) {
   $("x-unit").textContent = cell.unit;
   $("x-calibrated").disabled = now.calibrated === null;
   $("x-use").disabled = false;
-  $("x-use").textContent = now.use === null ? "Best in hindsight" : "Threshold in use";
+  $("x-use").textContent = now.use === null ? "Best threshold (oracle)" : "Threshold in use";
   if (now.calibrated === null && $("x-calibrated").checked) $("x-hand").checked = true;
   if (mode() === "hand") { alpha = cell.alpha; threshold = start(); } else follow();
   layMatrix();
   frame();
   atUse();
   const note = [];
-  if (cell.shown < cell.n) note.push(`Every ${Math.round(cell.n / cell.shown)}th of ${count(cell.n)} samples is in this file: numbers here are estimates.`);
-  if (now.use === null) note.push("No threshold came with these scores: the line starts at the best in hindsight, which is an oracle.");
+  if (cell.shown < cell.n) note.push(`Every ${Math.round(cell.n / cell.shown)}th of ${count(cell.n)} samples is in this file: the numbers are estimates.`);
+  if (now.use === null) note.push("These scores have no threshold: the line starts at the best one for these samples, which is an oracle.");
   $("x-note").textContent = [basic, ...note].filter(Boolean).join(" ");
   draw();
 }

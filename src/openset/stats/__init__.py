@@ -1,4 +1,4 @@
-"""Is the difference real? Tests for two detectors, for folds, for many methods."""
+"""Statistical tests: two detectors, several folds or seeds, many methods."""
 
 from openset.stats._compare import Comparison, compare
 from openset.stats._formats import latex_text

@@ -5,7 +5,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
-import scipy  # whose parts are imported when first used
+import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 
 from openset import _check
@@ -23,7 +23,7 @@ _BY_PLACEMENTS = ("auroc", "openauc", "partial_openauc")
 
 @dataclass(frozen=True)
 class Comparison:
-    """Difference a - b of a metric, with interval and two-sided p-value."""
+    """Difference a - b of a metric, with confidence interval and two-sided p-value."""
 
     metric: str
     a: float
@@ -46,10 +46,11 @@ def compare(
 ) -> Comparison:
     r"""Compare two detectors (or two networks) on the same samples.
 
-    For AUROC, OpenAUC and partial OpenAUC the variance of the difference comes from
-    the placement values of both, whose covariance counts the shared samples
-    (DeLong's method, with misclassified knowns placed last), and the test is normal.
-    Other metrics use a paired bootstrap: both detectors see the same resampled data.
+    For AUROC, OpenAUC and partial OpenAUC the variance of the difference is computed
+    from the placement values of both detectors, whose covariance accounts for the
+    shared samples (DeLong's method, with misclassified known samples placed last); the
+    test is a normal one. Other metrics use a paired bootstrap: both detectors are
+    evaluated on the same resampled data.
 
     Parameters
     ----------
@@ -60,9 +61,9 @@ def compare(
     level
         Confidence level of the interval.
     threshold
-        For metrics at a threshold: that of `a` and that of `b`.
+        For metrics at a threshold: the thresholds of `a` and of `b`.
     resamples, rng
-        Of the bootstrap, where it is used.
+        Number of resamples and seed of the bootstrap, if it is used.
     **params
         Passed to the metric, e.g. ``max_fpr=0.05``.
 
@@ -86,8 +87,8 @@ def compare(
         return _by_placements(a, b, row, level)
     if row.kind == "threshold":
         _check_pair(threshold, row.key)
-    # A generator would draw other samples for b than for a.
-    remedy = "It is a seed: both see the same resampled data"
+    # A generator would draw different samples for a and b.
+    remedy = "A seed, so that both are evaluated on the same resampled data"
     _check.integer("compare", "rng", rng, low=0, remedy=remedy)
     pair = [
         _bootstrapped(
@@ -190,8 +191,8 @@ def _placements(
     of_known = counts * np.maximum(bound - fpr_at_known, 0)
     allowed = int(_check.fraction(bound) * unknown.size)
     if allowed < unknown.size:
-        # Some unknowns score `limit`; only a part of them, and of the area of this
-        # step, is inside the bound. These are the derivatives by its height and width.
+        # Several unknowns may score exactly `limit`, and only part of this step of the
+        # curve is inside the bound. These are the derivatives by its height and width.
         limit = np.sort(unknown)[::-1][allowed]
         width = np.count_nonzero(unknown == limit) / unknown.size
         part = bound - np.count_nonzero(unknown > limit) / unknown.size

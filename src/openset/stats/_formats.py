@@ -43,7 +43,7 @@ _LATEX = str.maketrans(
 _MARKDOWN = str.maketrans(
     {
         **{sign: f"\\{sign}" for sign in "\\`*_[]|#~"},
-        # Markdown lets HTML through: a name must not become a tag.
+        # Markdown allows HTML: a name must not become a tag.
         "<": "&lt;",
         ">": "&gt;",
         "&": "&amp;",
@@ -53,7 +53,7 @@ _MARKDOWN = str.maketrans(
 
 
 def latex_text(text: str) -> str:
-    r"""Write what LaTeX would take for commands, and signs its fonts lack, as text.
+    r"""Escape LaTeX commands, and replace characters that its fonts lack.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def latex_text(text: str) -> str:
 
 
 def rich_table(board: "Leaderboard") -> Table:
-    """Lay the table out for the terminal."""
+    """Return the table for the terminal."""
     table = Table(
         title=escape(board.title),
         title_justify="left",
@@ -141,7 +141,7 @@ def to_frame(records: Sequence[dict[str, Any]]) -> Any:
 
 
 def save(board: "Leaderboard", path: Path) -> Path:
-    """Write the format the ending names."""
+    """Write the format given by the ending."""
     caller = "Leaderboard.save"
     _check.one_of(caller, f"the ending of {path.name}", path.suffix, ENDINGS)
     if path.suffix == ".parquet":

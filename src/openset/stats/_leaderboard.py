@@ -1,4 +1,4 @@
-"""`leaderboard`: results to a table, with spread, marks and ranks."""
+"""`leaderboard`: a table of results, with spread, tests and ranks."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ _JOIN = " · "
 
 @dataclass(frozen=True)
 class Entry:
-    """One place of the table: mean and spread over `n` runs, and how it stands.
+    """One cell of the table: mean and spread over `n` runs, and its rank.
 
     `spread` is the standard deviation (n - 1), None for a single run. `place` is 1 for
     the best of its column, 2 for the runner-up, else 0. `p_value` is that of the paired
-    test against the best over the same runs, corrected for their number; None for the
-    best itself and where there is no test.
+    test against the best over the same runs, corrected for the number of tests; None
+    for the best itself and if no test is possible.
     """
 
     mean: float
@@ -40,7 +40,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """Methods by row, problems (or metrics) by column; best first.
+    """Methods by row, protocols (or metrics) by column; best first.
 
     Printed by rich and shown in notebooks as a table; :meth:`save` writes Markdown,
     CSV, LaTeX (booktabs) or Parquet by the ending, one of `ENDINGS`.
@@ -81,12 +81,12 @@ class Leaderboard:
         return found
 
     def is_worse(self, entry: Entry) -> bool:
-        """Tell whether an entry is surely worse than the best of its column."""
+        """Whether an entry is significantly worse than the best of its column."""
         return entry.p_value is not None and entry.p_value < 1 - self.level
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that belong under the table."""
+        """Notes to print below the table."""
         return tuple(_notes(self))
 
     def to_markdown(self) -> str:
@@ -129,29 +129,29 @@ def leaderboard(
 ) -> Leaderboard:
     """Make a table of results: mean ± spread over repeats, best and runner-up marked.
 
-    A row is a method: model, training method and detector, as far as they vary. A
-    column is a protocol (of one metric), or a metric (over all protocols). A run is a
-    repeat and a seed.
+    A row is a method: model, training method and detector, where these vary. A column
+    is a protocol (for one metric), or a metric (over all protocols). A run is a repeat
+    and a seed.
 
     Parameters
     ----------
     results
-        What was measured, e.g. :func:`openset.runs.results` of a run folder.
+        The results, e.g. :func:`openset.runs.results` of a run folder.
     metric
         The metric; several for ``columns="metric"``.
     columns
         ``"protocol"`` or ``"metric"``.
     blocks
-        What ranks are taken over: ``"protocol"`` (the mean of its repeats, as
-        Friedman's test wants) or every ``"run"``. By default protocols where there are
-        several.
+        Units to rank over: ``"protocol"`` (the mean of its repeats, as Friedman's test
+        requires) or every ``"run"``. By default protocols, if there are several.
     level
-        Of the tests and of the critical difference.
+        Significance level of the tests and of the critical difference.
     correction
-        For the number of tests in a column: ``"holm"``, ``"bonferroni"``, ``"none"``.
+        Correction for the number of tests in a column: ``"holm"``, ``"bonferroni"``,
+        ``"none"``.
     direction
-        Which way is better, ``"higher"`` or ``"lower"``, for metrics that the table of
-        metrics does not have: ``{"nll": "lower"}``.
+        Whether ``"higher"`` or ``"lower"`` is better, for metrics that are not in the
+        table of metrics: ``{"nll": "lower"}``.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def leaderboard(
     kept = [row for row in results if row.metric in set(wanted)]
     who = _names(kept)
     values = _values(kept, who, columns)
-    if columns == "metric":  # in the order asked for: the first one leads
+    if columns == "metric":  # in the given order: rows are sorted by the first
         values = {name: values[name] for name in wanted}
     ways = {name: _direction(name, direction or {}) for name in wanted}
     better = {
@@ -220,7 +220,7 @@ def leaderboard(
 
 
 def direction(metric: str) -> Direction:
-    """Tell which way a metric is better; one that is not known is not guessed at.
+    """Return whether higher or lower is better; raise for an unregistered metric.
 
     Examples
     --------
@@ -243,10 +243,10 @@ def _direction(metric: str, given: Mapping[str, Direction]) -> Direction:
         msg = _check.must(
             "known",
             caller="stats.direction",
-            name=f"which way {metric!r} is better",
+            name=f"the direction of {metric!r}",
             got=why,
-            remedy=f"Say it: leaderboard(..., direction={{{metric!r}: 'lower'}}); or "
-            "register the metric: openset.metrics.register",
+            remedy=f"Give it: leaderboard(..., direction={{{metric!r}: 'lower'}}); "
+            "or register the metric: openset.metrics.register",
         )
         raise ValueError(msg)
     return better  # type: ignore[return-value]
@@ -321,7 +321,7 @@ def _tests(
         try:
             p_values[row] = paired_t(pair, "none")[0].p_value
         except UndefinedMetricError:
-            continue  # a single run, or the same difference in each: no test
+            continue  # no test is possible with a single run, or equal differences
     corrected = adjust(list(p_values.values()), correction)
     return dict(zip(p_values, corrected, strict=True))
 
@@ -377,7 +377,7 @@ def _notes(board: Leaderboard) -> Iterable[str]:
     counts = sorted({entry.n for entry in board.entries.values()})
     runs = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     if counts == [1]:
-        yield "One run each: there is no spread."
+        yield "One run each: no standard deviation."
     else:
         yield f"Mean ± standard deviation over {runs} runs."
     if any(entry.p_value is not None for entry in board.entries.values()):
@@ -389,6 +389,6 @@ def _notes(board: Leaderboard) -> Iterable[str]:
         found = board.ranks
         yield (
             f"Mean ranks over {found.n} {board.blocks}s: Friedman p = "
-            f"{found.p_value:.2g}; ranks differ from "
-            f"{found.critical_difference:.2f} on (Nemenyi, level {found.level:g})."
+            f"{found.p_value:.2g}; ranks differ significantly if at least "
+            f"{found.critical_difference:.2f} apart (Nemenyi, level {found.level:g})."
         )

@@ -1,4 +1,4 @@
-"""Paired t-tests over folds or seeds, corrected for how many there are."""
+"""Paired t-tests over folds or seeds, corrected for multiple testing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-import scipy  # whose parts are imported when first used
+import scipy  # its submodules are imported on first use
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
@@ -19,7 +19,7 @@ CORRECTIONS = ("holm", "bonferroni", "none")
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Mean difference a - b over runs, and how surprising it is."""
+    """Mean difference a - b over runs, with statistic and p-value."""
 
     a: str
     b: str
@@ -37,23 +37,24 @@ def paired_t(
     against: str | None = None,
     test_share: float | None = None,
 ) -> list[PairedTest]:
-    r"""Test two-sided whether methods differ over the same folds or seeds.
+    r"""Test (two-sided) whether methods differ over the same folds or seeds.
 
     Parameters
     ----------
     results
-        One metric of several detectors, or a mapping from method to its values, place i
-        being the same fold for all.
+        One metric of several detectors, or a mapping from method to its values, where
+        index i is the same fold for all.
     correction
-        For the number of comparisons: ``"holm"``, ``"bonferroni"`` or ``"none"``.
+        Correction for the number of comparisons: ``"holm"``, ``"bonferroni"`` or
+        ``"none"``.
     against
-        Compare this method with every other; by default every pair.
+        Compare this method with every other; by default all pairs are compared.
     test_share
         Ratio of test to training samples, for folds that *share training data*
         (cross-validation, repeated random splits): the variance is then multiplied by
         :math:`1 + n\,n_\text{test}/n_\text{train}`, the corrected resampled t-test of
-        Nadeau and Bengio (2003). Without it folds count as independent, which makes
-        differences look surer than they are.
+        Nadeau and Bengio (2003). Without it folds are treated as independent, which
+        makes p-values too small.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def paired_t(
 
 
 def adjust(p_values: ArrayLike, correction: Correction = "holm") -> list[float]:
-    """Correct p-values for their number.
+    """Correct p-values for multiple testing.
 
     Examples
     --------
@@ -119,7 +120,7 @@ def _table(results: Any) -> dict[str, NDArray[np.float64]]:
         table = results.paired("detector")
     else:
         rule = "Results, or a mapping from method to its values"
-        remedy = "Say whose values they are: {'ours': [...], 'theirs': [...]}"
+        remedy = "Give the values by method: {'ours': [...], 'theirs': [...]}"
         _check.instance(
             "paired_t", "results", results, Mapping, rule=rule, remedy=remedy
         )
@@ -157,7 +158,7 @@ def _test(
     n = spread.size
     mean = float(spread.mean())
     variance = float(spread.var(ddof=1)) * (1 / n + (test_share or 0.0))
-    # Equal differences leave the rounding of both values behind: that is no variance.
+    # If all differences are equal, only rounding errors remain: that is no variance.
     rounding = 4 * np.spacing(max(np.abs(a).max(), np.abs(b).max()))
     if np.ptp(spread) <= rounding:
         if abs(mean) <= rounding:

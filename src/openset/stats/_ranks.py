@@ -1,4 +1,4 @@
-"""Ranks of many methods over many problems: Friedman's test, Nemenyi's distance."""
+"""Ranks of many methods over many problems: tests of Friedman and Nemenyi."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from math import inf, sqrt
 from typing import Any, Literal
 
 import numpy as np
-import scipy  # whose parts are imported when first used
+import scipy  # its submodules are imported on first use
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
@@ -15,11 +15,12 @@ from openset._types import UndefinedMetricError
 
 @dataclass(frozen=True)
 class Ranks:
-    """Mean ranks (1 is best), whether they differ at all, and from where on they do.
+    """Mean ranks (1 is best), Friedman's p-value and the critical difference.
 
-    `p_value` is that of Friedman's test that all methods are alike. Two methods differ
-    at the level if their mean ranks are at least `critical_difference` apart
-    (Nemenyi); `alike` lists the largest sets of methods that do not.
+    `p_value` belongs to Friedman's test that all methods are equal. Two methods differ
+    significantly if their mean ranks are at least `critical_difference` apart
+    (Nemenyi); `alike` lists the largest sets of methods without significant
+    differences.
     """
 
     mean: Mapping[str, float]
@@ -56,17 +57,17 @@ def ranks(
               \sqrt{\frac{k (k + 1)}{6 N}}
 
     where t runs over the sizes of ties and q is the quantile of the studentized range.
-    Problems count as independent: the mean of each data set's repeats is one problem,
-    the repeats themselves are not.
+    Problems are assumed independent: use the mean over the repeats of each data set as
+    one problem, not the repeats themselves.
 
     Parameters
     ----------
     table
-        Values of each method, place i being the same problem for all.
+        Values of each method, where index i is the same problem for all.
     better
-        Which way is up.
+        Whether higher or lower values are better.
     level
-        Of the critical difference.
+        Significance level of the critical difference.
 
     References
     ----------
@@ -131,7 +132,7 @@ def _friedman(placed: NDArray[Any], mean: NDArray[Any]) -> tuple[float, float]:
         sizes = np.unique(row, return_counts=True)[1]
         ties += float((sizes**3 - sizes).sum())
     correction = 1 - ties / (n * k * (k * k - 1))
-    if correction <= 0:  # everything ties: nothing speaks against "all alike"
+    if correction <= 0:  # everything ties: no evidence of a difference
         return 0.0, 1.0
     spread = float(((mean - (k + 1) / 2) ** 2).sum())
     statistic = 12 * n / (k * (k + 1)) * spread / correction
@@ -141,7 +142,7 @@ def _friedman(placed: NDArray[Any], mean: NDArray[Any]) -> tuple[float, float]:
 def _alike(
     names: list[str], mean: NDArray[Any], distance: float
 ) -> tuple[tuple[str, ...], ...]:
-    """Return the maximal runs of neighbours closer than the critical difference."""
+    """Return the maximal sets of methods closer than the critical difference."""
     spans: list[tuple[int, int]] = []
     for first in range(len(names)):
         last = int(np.flatnonzero(mean - mean[first] < distance)[-1])

@@ -1,4 +1,4 @@
-"""Checks that a detector or training method of your own keeps its promises.
+"""Checks for detectors and training methods of your own.
 
 In a test of your package::
 

@@ -1,4 +1,4 @@
-"""What every detector promises, as checks that anybody can run on theirs."""
+"""Checks of the properties that every detector must have."""
 
 import json
 import pickle
@@ -55,7 +55,7 @@ class _Case:
     def close(
         self, got: NDArray[Any], wanted: NDArray[Any], tolerance: float, what: str
     ) -> None:
-        """Compare scores by their spread; infinities must be in the same places."""
+        """Compare scores relative to their spread; infinities must match."""
         finite = wanted[np.isfinite(wanted)]
         spread = max(float(np.ptp(finite)) if finite.size else 0.0, 1e-300)
         with np.errstate(invalid="ignore"):
@@ -78,11 +78,11 @@ def check_detector(
     libraries: Sequence[str] = ("torch",),
     skip: Sequence[str] = (),
 ) -> list[str]:
-    """Check that a detector keeps to what every detector promises.
+    """Check that a detector has the properties that every detector must have.
 
-    It is fitted to a small made-up network and scored, many times over: in other
-    orders, batches, precisions and array libraries, saved and loaded, alone and in a
-    rejector.
+    It is fitted to outputs of a small synthetic network and scored many times: with
+    samples in another order, in batches, in other precisions and array libraries, after
+    saving and loading, alone and in a rejector.
 
     Parameters
     ----------
@@ -91,14 +91,14 @@ def check_detector(
     params
         Keyword arguments to build it with.
     exact
-        How far scores that should be equal may differ, in shares of their spread.
+        Largest difference of scores that should be equal, relative to their spread.
     float32
-        The same between float32 and float64.
+        The same, between float32 and float64.
     libraries
-        Array libraries beside NumPy that the detector runs on; what is not installed
-        is left out. Give ``()`` for a detector that needs NumPy arrays.
+        Array libraries besides NumPy that the detector supports; those not installed
+        are skipped. Use ``()`` for a detector that needs NumPy arrays.
     skip
-        Names of checks to leave out.
+        Names of checks to skip.
 
     Returns
     -------
@@ -131,9 +131,9 @@ def detector_checks(
     float32: float = 1e-3,
     libraries: Sequence[str] = ("torch",),
 ) -> dict[str, Callable[[], None]]:
-    """Return the checks of :func:`check_detector` by name, each to be called alone.
+    """Return the checks of :func:`check_detector` by name, to be called one by one.
 
-    For ``pytest.mark.parametrize``: every check is then a test of its own.
+    For ``pytest.mark.parametrize``, so that every check is a separate test.
     """
     case = _Case(
         kind=find(kind) if isinstance(kind, str) else kind,
@@ -151,7 +151,7 @@ def _facts(case: _Case) -> None:
     require(bool(kind.name), "name must be given")
     allowed = {"logits", "features"}
     needs = case.kind(**case.params).score_needs
-    require(bool(needs), "score_needs must name what scoring looks at")
+    require(bool(needs), "score_needs must name the inputs of scoring")
     require(set(needs) <= allowed, f"score_needs must be among {sorted(allowed)}")
     allowed |= {"labels", "head"}
     is_known = set(kind.fit_needs) <= allowed
@@ -163,15 +163,15 @@ def _parameters(case: _Case) -> None:
     plain = json.loads(json.dumps(recipe.params()))
     require(
         case.kind(**plain).params() == recipe.params(),
-        "params(), written as JSON and read, must build the same recipe",
+        "params(), written to JSON and read again, must build the same detector",
     )
     for name, constraint in case.kind.constraints.items():
         for value in constraint.bad():
             try:
                 case.kind(**{**case.params, name: value})
             except (ValueError, TypeError) as error:
-                said = f"{name} must be"
-                require(said in str(error), f"{error} must say: {said} ...")
+                expected = f"{name} must be"
+                require(expected in str(error), f"{error} must say: {expected} ...")
             else:
                 require(False, f"{name}={value!r} must raise")  # noqa: FBT003
 
@@ -206,8 +206,8 @@ def _missing_input(case: _Case) -> None:
         try:
             case.fitted.known(Outputs(**only))
         except ValueError as error:
-            said = f"must have {need}, got none"
-            require(said in str(error), f"{error} must say: {said}")
+            expected = f"must have {need}, got none"
+            require(expected in str(error), f"{error} must say: {expected}")
         else:
             require(False, f"outputs without {need} must raise")  # noqa: FBT003
 
@@ -228,7 +228,7 @@ def _sample_order(case: _Case) -> None:
 
 
 def _class_numbers(case: _Case) -> None:
-    order = np.roll(np.arange(N_CLASSES), 1)  # new class c is old class order[c]
+    order = np.roll(np.arange(N_CLASSES), 1)  # new class c was class order[c]
     place = np.append(np.argsort(order), -1)  # label -1 stays -1
 
     def renumbered(outputs: Outputs) -> Outputs:
@@ -295,7 +295,7 @@ def _memory_maps(case: _Case) -> None:
         ]
         got = case.known(*mapped)
         case.close(got, case.scores.known, 0.0, "from memory-mapped files")
-        del mapped  # before its files go
+        del mapped  # before the files are deleted
 
 
 def _saving(case: _Case) -> None:
@@ -303,10 +303,13 @@ def _saving(case: _Case) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = case.fitted.save(Path(folder) / "fitted.npz")
         loaded = Fitted.load(path, plugins=[origin])
-    require(loaded.detector == case.fitted.detector, "the recipe must survive saving")
+    require(
+        loaded.detector == case.fitted.detector,
+        "the parameters must be the same after saving and loading",
+    )
     for key, array in case.fitted.state.items():
         is_same = np.array_equal(loaded.state[key], array)
-        require(is_same, f"the array {key} must survive saving")
+        require(is_same, f"the array {key} must be the same after saving and loading")
     got = loaded.score(case.test).known
     case.close(got, case.scores.known, 0.0, "saved and loaded")
 

@@ -1,4 +1,4 @@
-"""Outputs of a small network, made up, for checks that need some."""
+"""Synthetic outputs of a small network, for the checks."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ N_CLASSES, WIDTH = 4, 32
 def example_outputs(
     n: int, *, seed: int = 0, unknown: float = 0.0, dtype: Any = np.float64
 ) -> Outputs:
-    """Return `n` samples of four classes, of which a share `unknown` has none.
+    """Return `n` samples of four classes, a share `unknown` of them of no class.
 
-    Each class lights up its own eight features, on a floor of weak activity that is all
-    an unknown sample has. Features are not negative, as after a ReLU, and the logits
-    are exactly those of the head.
+    Each class activates its own eight features, on top of weak random activity; an
+    unknown sample has only the latter. Features are not negative, as after a ReLU, and
+    the logits are exactly those of the head.
 
     Examples
     --------
@@ -48,6 +48,7 @@ def in_library(outputs: Outputs, xp: Any, dtype: Any = None) -> Outputs:
     for name in ("logits", "features", "weight", "bias"):
         values = getattr(outputs, name)
         if values is not None:
-            values = np.array(values, dtype=dtype)  # a copy: torch wants it writable
+            # A copy: torch needs writable memory.
+            values = np.array(values, dtype=dtype)
             arrays[name] = xp.asarray(values)
     return Outputs(**arrays, labels=outputs.labels, groups=outputs.groups)

@@ -1,4 +1,4 @@
-"""What every training method promises, as checks that anybody can run on theirs."""
+"""Checks of the properties that every training method must have."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ class _MethodCase:
     def inputs(
         self, n: int = 12, *, n_classes: int = N_CLASSES
     ) -> tuple[Tensor, Tensor]:
-        """Return samples of classes that are easy to tell apart."""
+        """Return samples of classes that are easy to separate."""
         generator = torch.Generator().manual_seed(n)
         labels = torch.arange(n) % n_classes
         if self.images:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from openset import _io
 from openset.testing._run import run_checks
 
-if TYPE_CHECKING:  # it needs torch, which this package does not
+if TYPE_CHECKING:  # imports torch, which this package does not need
     from openset.train.methods import Method
 
 
@@ -17,7 +17,7 @@ def check_method(
     images: bool = False,
     skip: Sequence[str] = (),
 ) -> list[str]:
-    """Check that a training method keeps to what every training method promises.
+    """Check that a training method has the properties every one must have.
 
     Its loss is computed for usual and unusual batches, in full and half precision; it
     is compiled, trained on a small problem, saved and loaded. Needs the extra `torch`.
@@ -27,11 +27,11 @@ def check_method(
     kind
         The class, its name, or ``"package.module:Class"``.
     options
-        Options to make it with.
+        Options of the method.
     images
-        Use images of 32 × 32 pixels in place of rows of numbers.
+        Use images of 32 × 32 pixels instead of vectors.
     skip
-        Names of checks to leave out.
+        Names of checks to skip.
 
     Returns
     -------
@@ -59,9 +59,9 @@ def method_checks(
     options: Mapping[str, Any] | None = None,
     images: bool = False,
 ) -> dict[str, Callable[[], None]]:
-    """Return the checks of :func:`check_method` by name, each to be called alone.
+    """Return the checks of :func:`check_method` by name, to be called one by one.
 
-    For ``pytest.mark.parametrize``: every check is then a test of its own.
+    For ``pytest.mark.parametrize``, so that every check is a separate test.
     """
     name = "openset.testing._method_checks"
     library: Any = _io.optional("check_method", name, name="torch")

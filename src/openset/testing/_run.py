@@ -1,4 +1,4 @@
-"""Running checks, and saying which of them failed."""
+"""Run checks and report which of them failed."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,7 +10,7 @@ def run_checks(
     *,
     skip: Sequence[str],
 ) -> list[str]:
-    """Run all checks but those to skip; raise AssertionError with every failure."""
+    """Run the checks, except those to skip; raise AssertionError with all failures."""
     unknown = sorted(set(skip) - set(checks))
     if unknown:
         msg = f"{caller}: skip must be among {', '.join(checks)}, got {unknown}"
@@ -21,7 +21,7 @@ def run_checks(
             continue
         try:
             check()
-        except Exception as error:  # whatever a guest raises
+        except Exception as error:  # a plug-in may raise anything
             failed.append(f"{name}: {type(error).__name__}: {error}")
         else:
             passed.append(name)

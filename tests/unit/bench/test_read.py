@@ -44,8 +44,8 @@ def said(text, name="study.yaml"):
         ),
         (
             "detectors: [msp]\ncalibrate: {objective: osa}",
-            "study.yaml: calibrate.surrogate must be made up ('mixup', "
-            "'left-out') or 'none' where protocols[0] has no surrogate classes",
+            "study.yaml: calibrate.surrogate must be one of 'mixup', "
+            "'left-out', 'none', as protocols[0] has no surrogate classes",
         ),
         ("seeds: 2", "study.yaml: detectors must be given, got nothing"),
         (
@@ -75,10 +75,13 @@ def said(text, name="study.yaml"):
         ("detectors: [msp]\ncolour: red", "study.yaml: colour must be left out"),
         (
             "detectors: [msp, msp]",
-            "study.yaml: detectors[1] must have a name of its own, got 'msp' again",
+            "study.yaml: detectors[1] must have a unique name, got 'msp' twice",
         ),
         ("detectors: [msp]\ntuned_on: luck", "study.yaml: tuned_on[0] must be one of"),
-        ("detectors: [msp]\ndetectors: [gen]", "detectors must be given once, got it"),
+        (
+            "detectors: [msp]\ndetectors: [gen]",
+            "detectors must be given once, got a second",
+        ),
     ],
 )
 def test_an_error_points_at_the_key(text, message):

@@ -249,12 +249,12 @@ def test_an_estimate_comes_from_cells_that_have_run(undisturbed, tmp_path):
     assert bench.estimate(made, undisturbed).seconds == 0
     guess = bench.estimate(made)
     assert guess.seconds > 0
-    assert "a guess" in guess.source
+    assert "a rough guess" in guess.source
     grown = plan(parse(SMALL.replace(b"[msp,", b"[msp, gen,"), "study.yaml"))
     found = bench.estimate(grown, undisturbed)
     cells = [cell.provenance["seconds"] for cell in runs.read_cells(undisturbed)]
     assert found.seconds == pytest.approx(2 * np.mean(cells), abs=1e-9)
-    assert "from the 6 cells" in found.source
+    assert "from 6 finished cells" in found.source
 
 
 def test_pixels_are_not_standardised_one_by_one(rng):
@@ -337,7 +337,7 @@ models: [{kind: mlp}]
 detectors: [published]
 """
     with pytest.raises(
-        ValueError, match=r"detectors\[0\] may be 'published'.* got none"
+        ValueError, match=r"detectors\[0\] must be a detector .* got 'published'"
     ):
         parse(text, "study.yaml")
 

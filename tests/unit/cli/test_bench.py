@@ -61,8 +61,12 @@ def test_a_failing_cell_makes_the_exit_code_one(study, tmp_path):
     ("option", "value", "message"),
     [
         ("--save", "table.xls", "bench: the ending of table.xls must be one of '.md'"),
-        ("--jobs", 0, "bench: jobs must be an integer >= 1, got 0. -1 takes all cores"),
-        ("--backend", "cloud", "bench: backend must be one of 'loky'"),
+        (
+            "--jobs",
+            0,
+            "openset bench: --jobs must be an integer >= 1, got 0. -1 means all cores",
+        ),
+        ("--backend", "cloud", "openset bench: --backend must be one of 'loky'"),
     ],
 )
 def test_a_wrong_option_is_said_before_anything_runs(

@@ -161,7 +161,7 @@ def test_what_detectors_are_compared_by_is_said(data, tmp_path):
     by_rate = run(data, *words, "at_fpr", "--target", "0.1").stdout
     assert "detectors are compared by open-set accuracy" in " ".join(by_rate.split())
     by_cost = run(data, *words, "by_cost", "--missed-unknown", "3").stdout
-    assert "Cost of a decision on groups left out" in by_cost
+    assert "Cost of a decision on held-out groups" in by_cost
     assert "compared by" not in by_cost
 
 
@@ -227,11 +227,11 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
     monkeypatch.undo()
     monkeypatch.chdir(data)
     assert "knn does not take these options" in fails(*one, "-d", "knn:m=5")
-    assert "--target goes with" in fails(*base, "--target", "0.1")
-    assert "costs go with --objective by_cost" in fails(*one, "--confusion", "2")
+    assert "--target can only be used with" in fails(*base, "--target", "0.1")
+    assert "costs can only be given with" in fails(*one, "--confusion", "2")
     by_cost = (*one, "--objective", "by_cost", "--cost-matrix", "val.npz")
-    assert "--cost-matrix must be numbers with commas" in fails(*by_cost)
-    assert "--cost-matrix replaces" in fails(*by_cost, "--confusion", "2")
+    assert "--cost-matrix must be a file of comma" in fails(*by_cost)
+    assert "--cost-matrix and" in fails(*by_cost, "--confusion", "2")
     assert "--surrogate must be given" in fails(
         *base, "--detector", "msp", "--detector", "postmax"
     )
@@ -251,7 +251,7 @@ def test_the_installed_command_ends_with_status_two_and_no_traceback(data):
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("error: Rejector.load: no such folder")
+    assert done.stderr.startswith("error: openset predict: no such folder")
     assert "Traceback" not in done.stderr
 
 

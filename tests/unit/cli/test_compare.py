@@ -84,13 +84,13 @@ def test_every_pair_has_a_line_of_its_own(files, n, monkeypatch):
             low, high = test.interval.low, test.interval.high
             numbers = f"{test.difference:+.4f}  {low:+.4f} … {high:+.4f}"
             assert numbers in line
-            assert line.split()[-1] in {*names, "verdict"}
+            assert line.split()[-1] in {*names, "unclear"}
 
 
 def test_many_detectors_are_rows_under_their_sections(files, monkeypatch):
     monkeypatch.setattr(OUT, "_width", 80)
     text = printed(*files)
-    assert text.startswith("200 known and 100 unknown samples; ± is half the 95% int")
+    assert text.startswith("200 known and 100 unknown samples; ± is half the width of")
     first = text.index("Ranking")
     rows = text[first : text.index("Ranking, continued")].splitlines()
     value = evaluate(Scores.load(files[3]))["openauc"]
@@ -119,7 +119,7 @@ def test_other_samples_are_refused_before_anything_is_printed(files, tmp_path, f
     turned = one.take(np.arange(300)[::-1]).save(tmp_path / "turned.npz")
     for other, words in {
         fewer: f"got 300 in {files[0]} and 299 in {fewer}",
-        turned: f"got other labels in 200 of 300 rows of {turned}",
+        turned: f"got different labels in 200 of 300 rows of {turned}",
     }.items():
         result = run(*files[:2], other, *form)
         assert f"the same samples in the same order as {files[0]}" in str(

@@ -36,13 +36,13 @@ def test_every_data_set_is_listed_with_kind_size_and_how_to_get_it(tmp_path):
     assert "here" in lines["digits"]
     assert "download" in lines["mnist"]
     assert "by hand" in lines["letter"]
-    assert f"{len(ALWAYS)} of {len(CATALOGUE)} here" in text
+    assert f"{len(ALWAYS)} of {len(CATALOGUE)} present" in text
 
 
 def test_what_lies_in_root_is_here(tmp_path):
     (tmp_path / "tabular.npz.xz").write_bytes(b"")
     text = run("--root", tmp_path)
-    assert f"{len(ALWAYS) + 7} of {len(CATALOGUE)} here" in text
+    assert f"{len(ALWAYS) + 7} of {len(CATALOGUE)} present" in text
 
 
 def test_the_list_can_be_json(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from openset import __version__
-from openset.cli import _health, app, doctor
+from openset.cli import _installation, app, doctor
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
@@ -36,12 +36,12 @@ def test_the_table_fits_a_terminal_and_names_every_extra():
     first, *lines = output.splitlines()  # the first may be long: a platform's name
     assert first.startswith(f"openset {__version__}, Python 3.")
     assert max(map(len, lines)) <= 80
-    for extra in _health.EXTRAS:
+    for extra in _installation.EXTRAS:
         assert extra.name in output
     assert "cores" in output
     assert "threads" in output
     assert " :" not in output  # a library without a version
-    assert "sets here" in output
+    assert "sets present" in output
 
 
 def test_json_says_the_same(tmp_path, monkeypatch):
@@ -69,8 +69,8 @@ def test_extras_are_those_of_the_package():
         for name, requirements in project["optional-dependencies"].items()
         if name != "dev"
     }
-    assert written == {extra.name: extra.packages for extra in _health.EXTRAS}
-    assert names(project["dependencies"]) == _health.BASE
+    assert written == {extra.name: extra.packages for extra in _installation.EXTRAS}
+    assert names(project["dependencies"]) == _installation.BASE
 
 
 def test_what_is_missing_is_no_error(nothing_installed):
@@ -87,7 +87,7 @@ def test_networks_of_others_are_listed_with_why_they_do_not_import(
     (tmp_path / "torchvision.py").write_text(broken)
     (tmp_path / "timm.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
-    for name in _health.NETWORKS:
+    for name in _installation.NETWORKS:
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(metadata, "version", lambda name: "0.1")
     why = "RuntimeError: operator torchvision::nms does not exist"
@@ -96,7 +96,7 @@ def test_networks_of_others_are_listed_with_why_they_do_not_import(
         "timm": {"version": "0.1", "why": None},
     }
     text = " ".join(run().split())
-    assert "torchvision no 0.1 installed but does not import: RuntimeError:" in text
+    assert "torchvision no 0.1 installed, but cannot be imported: RuntimeError:" in text
     assert "timm yes 0.1" in text
 
 
@@ -108,6 +108,6 @@ def test_networks_of_others_may_be_missing(nothing_installed):
 
 def test_devices_are_listed_where_there_are_some():
     one = {"name": "A card", "memory_bytes": 3 << 30}
-    found = _health.examine() | {"cuda": {"why": None, "devices": [one, one]}}
+    found = _installation.examine() | {"cuda": {"why": None, "devices": [one, one]}}
     cells = list(doctor._machine(found).columns[1].cells)
     assert "A card, 3.0 GiB; A card, 3.0 GiB" in cells

@@ -45,9 +45,9 @@ def test_labels_follow_the_names_of_the_classes(trained, tmp_path):
         outputs.groups, np.array(digits.classes)[digits.labels]
     )
     right = outputs.logits.argmax(axis=1) == outputs.labels
-    assert f"accuracy on these: {right[inside].mean():.4f}" in text
+    assert f"accuracy {right[inside].mean():.4f}" in text
     assert f"{len(digits.labels)} samples → " in text
-    assert f"{inside.sum()} of known classes" in text
+    assert f"{inside.sum()} samples of known classes" in text
 
 
 def test_a_part_is_all_it_takes(trained, tmp_path):
@@ -137,7 +137,7 @@ def test_images_beside_folders_are_not_left_out_unsaid(trained, tmp_path):
 def test_a_file_that_holds_no_array_is_named(trained, tmp_path, content):
     path = tmp_path / "bad.npy"
     path.write_bytes(content)
-    with pytest.raises(ArtefactError, match=r"bad.npy must be numbers as np.save"):
+    with pytest.raises(ArtefactError, match=r"bad.npy must be an array of numbers"):
         run("extract", trained / "run", path, "--out", tmp_path / "o.npz")
 
 

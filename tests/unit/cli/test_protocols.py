@@ -146,7 +146,7 @@ def test_help_shows_examples():
         ),
         ("show imagenot", "NAME must be one of 'mnist'"),
         ("show cub 4", "SPLIT of 'cub' must be one of 'Easy'"),
-        ("show gone.json", "NAME must be a file, got no such: gone.json"),
+        ("show gone.json", "no such file: gone.json"),
     ],
 )
 def test_errors_name_the_option(words, message):

@@ -70,7 +70,7 @@ def test_options_are_read_from_the_name():
         "knn:kk=3": "knn does not take these options: kk=3. It takes k, bank",
         "energy:x=3": "energy does not take these options: x=3. It takes ",
         "postmax:x=3": "x=3. It takes norm, fit, only_correct",
-        "knn:k=0": "KNN: k must be an integer >= 1, got 0",
+        "knn:k=0": "openset: k of --detector knn:k=0 must be an integer >= 1, got 0",
     }.items():
         with pytest.raises(ValueError, match=words):
             recipe(text)

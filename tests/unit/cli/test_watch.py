@@ -146,7 +146,7 @@ def test_a_reference_without_knowns_is_answered_in_the_words_of_the_shell(files)
     )
     assert str(result.exception) == (
         f"openset watch: {unlabelled} must hold samples labelled as known, got 300 "
-        "unknown or unlabelled. Give --all if they are traffic"
+        "unknown or unlabelled. Use --all if they were recorded in operation"
     )
     run(files, *words, "--all", code=0)
 

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 import openset.cli
 from openset import Outputs, Rejector, Scores, detectors
 from openset.cli import app
+from openset.cli._options import in_options
 
 
 def split(seed, n, *, unknown):
@@ -86,7 +87,7 @@ def test_the_file_is_named_and_nothing_is_printed_before(
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("score -d msp --train train.npz unlabelled.npz", "with openset predict"),
+        ("score -d msp --train train.npz unlabelled.npz", "use openset predict"),
         ("evaluate scores.npz --groups", "Add a column groups"),
         ("evaluate scores.npz --bootstrap 9 --clusters", "Add a column groups"),
         ("compare scores.npz", "two or more different files"),
@@ -147,3 +148,43 @@ def test_scores_are_saved_where_they_are_read(folder, monkeypatch, tmp_path):
     assert np.array_equal(again.known, Scores.load("scores.npz").known)
     for words in (f"compare scores.npz {out}", "predict rejector test.npz"):
         assert CliRunner().invoke(app, words.split()).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("evaluate scores.npz --level 2", "openset evaluate: --level must be a number"),
+        (
+            "evaluate scores.npz --metric no",
+            "openset evaluate: --metric must be one of",
+        ),
+        ("compare scores.npz other.npz --level 2", "openset compare: --level must be"),
+        ("report scores.npz --out page.txt", "openset report: --out must be a name"),
+        ("evaluate gone.npz", "openset evaluate: no such file: gone.npz"),
+    ],
+)
+def test_errors_name_the_option(folder, monkeypatch, words, expected):
+    monkeypatch.chdir(folder)
+    folder.joinpath("other.npz").write_bytes(folder.joinpath("scores.npz").read_bytes())
+    error = CliRunner().invoke(app, words.split()).exception
+    assert str(error).startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("evaluate: level must be > 0, got 0", "openset x: --level must be > 0, got 0"),
+        ("KNN.fit: level must be 1, got 0", "openset x: --level must be 1, got 0"),
+        ("openset x: level must be 1, got 0", "openset x: --level must be 1, got 0"),
+        ("a.load: none. Use level=[1, 2]", "openset x: none. Use --level 1, 2"),
+        ("Scores.load: x.csv: column bad", "openset x: x.csv: column bad"),
+        # Where the error is must not get lost: a detector, a file, a folder.
+        ("KNN.fit: k must be 1, got 0", "KNN.fit: k must be 1, got 0"),
+        ("x.npz: level must be 1, got 0", "x.npz: level must be 1, got 0"),
+        ("train: KNN.fit: level must be 1", "train: KNN.fit: level must be 1"),
+        ("f: x must be y. Give F(level=1)", "openset x: x must be y. Give F(level=1)"),
+        ("no caller here", "no caller here"),
+    ],
+)
+def test_messages_in_terms_of_options(message, expected):
+    assert in_options(message, "openset x", {"level": "--level"}) == expected

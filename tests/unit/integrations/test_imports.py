@@ -81,7 +81,7 @@ def test_a_torchvision_that_does_not_fit_torch_is_named_with_the_remedy(
         "(RuntimeError: operator torchvision::nms does not exist). Install the "
         "torchvision that fits this torch: pip uninstall torchvision, then pip install"
     )
-    assert said.endswith(". Or uninstall torchvision and do without")
+    assert said.endswith(". Or uninstall torchvision")
 
 
 def test_everything_else_imports_beside_such_a_torchvision(tmp_path, monkeypatch):

@@ -352,7 +352,7 @@ def test_tensors_of_a_network_are_found_or_named(tmp_path):
 def test_a_network_that_ends_in_a_softmax_is_refused_or_cut(recipe, tmp_path):
     model, arrays = onnx_network(18, softmax=True)
     rejector, path = calibrated(recipe), tmp_path / "x.onnx"
-    with pytest.raises(ValueError, match=r"got 'logits', which a Softmax makes of 'z'"):
+    with pytest.raises(ValueError, match=r"got 'logits', the Softmax of 'z'"):
         export(rejector, path, model)
     assert list(tmp_path.iterdir()) == []
     export(rejector, path, model, logits="z")

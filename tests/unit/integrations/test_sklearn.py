@@ -164,11 +164,15 @@ def test_labels_and_the_unknown_label_must_be_of_one_kind():
     with pytest.raises(ValueError, match="must be a number where classes are int64"):
         model.fit(X, y)
     model = OpenSetClassifier(LogisticRegression())
-    with pytest.raises(ValueError, match=r"y must be numbers or texts, got dtype bool"):
+    with pytest.raises(
+        ValueError, match=r"y must be numbers or strings, got dtype bool"
+    ):
         model.fit(X, y == 0)
     mixed = NAMES[y].astype(object)
     mixed[:9] = -1
-    with pytest.raises(TypeError, match="y must be all texts or all numbers, got int "):
+    with pytest.raises(
+        TypeError, match="y must be all strings or all numbers, got int "
+    ):
         model.fit(X, mixed)
     with pytest.raises(ValueError, match=r"unknown_label must be a label.*got \[-1\]"):
         model.set_params(unknown_label=[-1]).fit(X, y)
@@ -282,7 +286,7 @@ def test_text_and_sparse_inputs_are_passed_through():
     plain = OpenSetClassifier(LogisticRegression()).fit(X, y)
     thin = OpenSetClassifier(LogisticRegression()).fit(sparse.csr_array(X), y)
     assert_allclose(thin.knownness(sparse.csr_array(X)), plain.knownness(X))
-    with pytest.raises(TypeError, match="dense for a detector that looks at features"):
+    with pytest.raises(TypeError, match="dense for a detector that needs features"):
         OpenSetClassifier(LogisticRegression(), detector="postmax").fit(
             sparse.csr_array(X), y
         )

@@ -91,7 +91,7 @@ def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):
         result = compiled(inputs)
         assert_allclose(result.known, plain.known, rtol=1e-5)
         assert_array_equal(result.classes, plain.classes)
-    assert not module._ear.heard
+    assert not module._recorder.recorded
 
 
 @pytest.mark.skipif(
@@ -184,7 +184,7 @@ def test_networks_are_wrapped_and_run(name, rng):
     clear = np.abs(rejector.known(outputs) - rejector.threshold.value) > 1e-3
     assert_array_equal(result.classes[clear], rejector.predict(outputs)[clear])
     model(images)  # on its own: nobody listens, nothing is kept
-    assert not module._ear.heard
+    assert not module._recorder.recorded
 
 
 @pytest.mark.usefixtures("import_torchvision")

@@ -274,4 +274,4 @@ def test_a_report_asks_for_a_direction_nobody_said(tmp_path, site):
     printed(tmp_path, *words, "--backend", "sequential", path=[site])
     (tmp_path / "run" / "study.json").write_text('{"headline": "gap"}')
     failed = shell(tmp_path, "-m", "openset", "report", "run")
-    assert "which way 'gap' is better must be known" in failed.stderr
+    assert "the direction of 'gap' must be known" in failed.stderr

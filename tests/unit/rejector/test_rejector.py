@@ -162,7 +162,7 @@ def test_it_moves_to_torch_and_decides_the_same(rejector):
         logits=torch.as_tensor(np.array(new.logits)),
         features=torch.as_tensor(np.array(new.features)),
     )
-    with pytest.raises(ValueError, match="must live where the fitted arrays do"):
+    with pytest.raises(ValueError, match="must be in the library and on the device"):
         rejector.predict(tensors)
     moved = rejector.to(tensors.logits)
     np.testing.assert_array_equal(moved.predict(tensors), rejector.predict(new))

@@ -127,7 +127,7 @@ def test_osa_over_urr_shows_operations_as_it_shows_their_scores():
     for column in ("urr", "osa"):
         np.testing.assert_allclose(from_scores.columns[column], shown.columns[column])
     other = thresholds.operate(scores(1), scores(2), alpha=0.25)
-    with pytest.raises(ValueError, match=r"side, got 0\.25, 0\.5"):
+    with pytest.raises(ValueError, match=r"same α, got 0\.25, 0\.5"):
         report.osa_over_urr({"msp": done, "other": other})
     with pytest.raises(ValueError, match="given alone with operations"):
         report.osa_over_urr({"msp": done}, alpha=0.3)

@@ -76,7 +76,7 @@ def operations(alpha=0.5):
 def test_osa_over_urr_has_a_star_and_a_diamond():
     figure = draw(osa_over_urr(operations()))
     names = figure.axes[0].get_legend_handles_labels()[1]
-    assert names == ["msp", "best in hindsight", "the threshold in use"]
+    assert names == ["msp", "best threshold (oracle)", "the threshold in use"]
 
 
 @needs_matplotlib

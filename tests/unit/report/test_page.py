@@ -125,7 +125,7 @@ def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
     folder = write_study(tmp_path / "study", protocols=("digits",), seeds=4)
     shown = "".join(Reader(report.render(folder)).texts)
     assert "paired t-tests over 4 of 4 runs" in shown
-    assert re.search(r"The lead over .* (may be|is more than) chance \(", shown)
+    assert re.search(r"The lead over .* is (not )?significant \(", shown)
     for name, gap in (("a", 2.0), ("b", 2.01)):
         made, test, _ = cell(1, name, "digits", gap=gap)
         made.save(tmp_path / "pair", scores=test)
@@ -142,7 +142,7 @@ def test_a_lead_that_cannot_be_tested_is_not_spoken_of(tmp_path):
             made = replace(made, key=made.key | {"seed": seed})
             made.save(tmp_path / "study", scores=test)
     shown = "".join(Reader(report.render(tmp_path / "study")).texts)
-    assert "leads with" in shown
+    assert "is best with" in shown
     assert "chance" not in shown
 
 
@@ -156,7 +156,7 @@ def test_runs_are_counted_per_method_and_problem(tmp_path):
 
 def test_where_nothing_was_found_there_are_no_other_checks(tmp_path):
     scores(1).save(tmp_path / "mine.npz")
-    assert "What the 12 checks saw" in report.render(tmp_path / "mine.npz")
+    assert "What the 12 checks found" in report.render(tmp_path / "mine.npz")
 
 
 def test_a_stopped_run_gets_its_table_of_results(tmp_path):

@@ -1,4 +1,4 @@
-"""A rejector as an ONNX graph, alone or behind a network. Needs the extra `onnx`."""
+"""Export rejectors as ONNX graphs, alone or with a network. Needs the extra `onnx`."""
 
 from openset.integrations.onnx._export import OPSET, export, exportable
 from openset.integrations.onnx._graph import Var

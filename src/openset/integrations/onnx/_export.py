@@ -21,13 +21,13 @@ with _io.importing("openset.integrations.onnx", "onnx"):
 OPSET = 18
 """The ONNX operator set graphs are written in."""
 
-_IR_VERSION = 8  # that of operator set 18; older runtimes read it
+_IR_VERSION = 8  # the version of operator set 18, which older runtimes can read
 _CALLER = _scores.CALLER
 _CLASS, _KNOWN, _THRESHOLD = "class", "knownness", "threshold"
 
 
 def exportable() -> list[str]:
-    """Return the names of the detectors that can be written as a graph."""
+    """Return the names of the detectors that can be exported."""
     return [n for n in detectors.names() if _scores.has_graph(detectors.find(n))]
 
 
@@ -40,17 +40,17 @@ def export(
     logits: str | None = None,
     features: str | None = None,
 ) -> Path:
-    """Write an ONNX file that answers a class or -1, and the knownness.
+    """Write an ONNX file that returns the class (or -1) and the knownness.
 
-    Without `model` its inputs are ``logits`` (n, C) and, if the detector looks at them,
-    ``features`` (n, d), float32. With it, the graph is put behind the network: its
-    inputs and outputs stay, and two outputs are added.
+    Without `model` its inputs are ``logits`` (n, C) and, if the detector needs them,
+    ``features`` (n, d), float32. With `model`, the graph is appended to the network:
+    inputs and outputs of the network are kept, and two outputs are added.
 
     Added outputs: ``class`` (int64, -1 for unknown) and ``knownness`` (float32). The
-    threshold is an optional input with the calibrated value for default; with
-    thresholds per class it has one entry for each, and one for all others. A sample
-    with NaN in it has knownness NaN and class -1. The batch axis is dynamic, the
-    operator set is 18 (`OPSET`), or the network's own if that is newer.
+    threshold is an optional input whose default is the calibrated value; with
+    thresholds per class it has one entry per class, and one for all other classes. A
+    sample that contains NaN has knownness NaN and class -1. The batch axis is dynamic,
+    the operator set is 18 (`OPSET`), or the network's own if that is newer.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def export(
         A calibrated rejector, with one of the detectors :func:`exportable` lists, or a
         combination of them.
     path
-        File to write; it appears when it is complete and checked.
+        File to write; it is created only when complete and checked.
     model
         The network: an ONNX file, or a torch module (exported first; this needs
         `example`).
@@ -68,7 +68,8 @@ def export(
     logits
         Name of the network's output that holds the logits, if it has several.
     features
-        Name of the tensor that enters its last linear layer; found, if left out.
+        Name of the input tensor of its last linear layer; found automatically by
+        default.
 
     Examples
     --------
@@ -164,7 +165,7 @@ def _behind(
     needs_features: bool,
 ) -> ModelProto:
     network = _network.at_least(network, OPSET)
-    # Older files list every constant among the inputs too.
+    # Older files also list every constant as an input.
     network.ir_version = max(network.ir_version, _IR_VERSION)
     found = _network.tensors(
         network,
@@ -197,7 +198,7 @@ def _write(graph: Graph, rejector: Rejector, logits: Var, features: Var | None) 
     limits = Var(graph, _THRESHOLD)
     n_own = len(rejector.threshold.per_class)
     last = graph.constant(n_own, np.int64)
-    # The entry at the end is for classes without one of their own.
+    # The last entry is for classes without their own threshold.
     place = graph.op("Min", sample.top_class, last)
     accepted = known >= limits.entries(place)
     decided = where(accepted, sample.top_class, graph.constant(UNKNOWN, np.int64))
@@ -232,7 +233,7 @@ def _outputs() -> list[Any]:
 
 
 def _describe(model: ModelProto, rejector: Rejector) -> None:
-    """Say in the file where it comes from."""
+    """Write the origin of the graph into the file."""
     facts = {
         "openset.version": __version__,
         "openset.detector": json.dumps(

@@ -1,7 +1,7 @@
-"""Writing an ONNX graph as one writes arithmetic.
+"""Build an ONNX graph with arithmetic expressions.
 
 Every value is a matrix with one row per sample; numbers per sample are columns, shape
-(n, 1), so that they broadcast without ado.
+(n, 1), so that they broadcast.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ class Graph:
         self._count = 0
 
     def name(self, hint: str) -> str:
-        """Make a name that nobody else has."""
+        """Make a unique name."""
         self._count += 1
         return f"{self.prefix}{hint}_{self._count}"
 
     def constant(self, values: ArrayLike, dtype: Any = np.float32) -> "Var":
-        """Put an array into the graph."""
+        """Add an array as a constant."""
         array = np.asarray(values, dtype=dtype)
         name = self.name("constant")
         self.constants.append(numpy_helper.from_array(array, name))
@@ -64,7 +64,7 @@ class Graph:
 
 
 class Var:
-    """A value in a graph, with arithmetic that writes nodes."""
+    """A value in a graph; arithmetic on it adds nodes."""
 
     def __init__(self, graph: Graph, name: str, dtype: Any = np.float32) -> None:
         self.graph = graph
@@ -145,7 +145,7 @@ class Var:
         return self.graph.op("Log", self)
 
     def log1p(self) -> "Var":
-        """Return ``log(1 + x)`` to the last digit: there is no operator for it."""
+        """Return ``log(1 + x)`` to full precision: ONNX has no operator for it."""
         more = self + 1.0
         # Kahan: the rounding of 1 + x is undone by x / ((1 + x) - 1).
         is_one = more.equals(1.0)
@@ -153,7 +153,7 @@ class Var:
         return where(is_one, self, more.log() * self / step)
 
     def expm1(self) -> "Var":
-        """Return ``exp(x) - 1`` to the last digit, for x <= 0."""
+        """Return ``exp(x) - 1`` to full precision, for x <= 0."""
         power = self.exp()
         is_one, is_lost = power.equals(1.0), power.equals(0.0)
         inner = where(is_one | is_lost, self._var(0.5), power)
@@ -169,7 +169,7 @@ class Var:
         return self.graph.op("Abs", self)
 
     def is_nan(self) -> "Var":
-        """Tell where there is no number."""
+        """Return where entries are NaN."""
         return self.graph.op("IsNaN", self, dtype=np.bool_)
 
     def _reduced(self, kind: str) -> "Var":
@@ -193,15 +193,15 @@ class Var:
         return self._reduced("ReduceL2")
 
     def any(self) -> "Var":
-        """Tell which rows have a true entry, as a column."""
+        """Return which rows have a true entry, as a column."""
         return self.cast(np.int32).max() > 0
 
     def argmax(self) -> "Var":
-        """Place of the largest entry of each row, the first of equal ones."""
+        """Index of the largest entry of each row, the first of equal ones."""
         return self.graph.op("ArgMax", self, axis=1, keepdims=1, dtype=np.int64)
 
     def argmin(self) -> "Var":
-        """Place of the smallest entry of each row, the first of equal ones."""
+        """Index of the smallest entry of each row, the first of equal ones."""
         return self.graph.op("ArgMin", self, axis=1, keepdims=1, dtype=np.int64)
 
     def pick(self, columns: "Var") -> "Var":
@@ -217,11 +217,11 @@ class Var:
         return self.graph.op("Unsqueeze", self, self.graph.constant([1], np.int64))
 
     def rows(self, places: "Var") -> "Var":
-        """Return the rows of a table at a column of places."""
+        """Return the rows of a table, given a column of indices."""
         return self.graph.op("Gather", self, places.flat(), axis=0)
 
     def entries(self, places: "Var") -> "Var":
-        """Return the entries of a vector at a column of places, as a column."""
+        """Return the entries of a vector, given a column of indices, as a column."""
         return self.graph.op("Gather", self, places, axis=0)
 
     def columns(self, start: int, stop: int) -> "Var":
@@ -230,9 +230,9 @@ class Var:
         return self.graph.op("Slice", self, ends[0], ends[1], ends[2])
 
     def top(self, k: int) -> tuple["Var", "Var"]:
-        """Return the `k` largest entries of each row, largest first, and their places.
+        """Return the `k` largest entries of each row, largest first, and their indices.
 
-        Of equal ones those with the lower index.
+        Of equal entries, those with the lower index come first.
         """
         size = self.graph.constant([k], np.int64)
         values, places = self.graph.ops(

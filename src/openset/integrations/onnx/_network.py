@@ -1,4 +1,4 @@
-"""The user's network: read or exported, and where its logits and features are."""
+"""Read or export the user's network, and find its logits and features."""
 
 import logging
 import tempfile
@@ -16,7 +16,7 @@ with _io.importing("openset.integrations.onnx", "onnx"):
     from google.protobuf.message import DecodeError
     from onnx import ModelProto, NodeProto, version_converter
 
-# What a network may do to the output of its last layer without changing its numbers.
+# Operators that do not change the numbers of the last layer's output.
 _SAME = ("Identity", "Cast", "Flatten", "Reshape", "Squeeze", "Dropout")
 _PROBABILITIES = ("Softmax", "LogSoftmax", "Sigmoid")
 
@@ -52,7 +52,7 @@ def _from_torch(model: Any, example: Any) -> ModelProto:
             got=type(model).__name__,
         )
         raise TypeError(msg)
-    # Here, not above: an ONNX file needs no torch.
+    # Imported here: an ONNX file does not need torch.
     from openset.integrations.torch import OpenSetModule  # noqa: PLC0415
 
     if isinstance(model, OpenSetModule):
@@ -61,7 +61,7 @@ def _from_torch(model: Any, example: Any) -> ModelProto:
             caller=CALLER,
             name="model",
             got="an OpenSetModule",
-            remedy="Give what it wraps: module.model",
+            remedy="Give the wrapped network: module.model",
         )
         raise TypeError(msg)
     if example is None:
@@ -78,7 +78,7 @@ def _from_torch(model: Any, example: Any) -> ModelProto:
     try:
         with tempfile.TemporaryDirectory() as folder, _quiet():
             file = Path(folder) / "model.onnx"
-            # By position: names of the forward's arguments are the model's own.
+            # By position: the names of the arguments differ between models.
             axes = tuple({0: torch.export.Dim("n")} for _ in inputs)
             program = torch.onnx.export(
                 model, inputs, dynamo=True, dynamic_shapes=axes, verbose=False
@@ -91,7 +91,7 @@ def _from_torch(model: Any, example: Any) -> ModelProto:
 
 
 class _quiet:  # noqa: N801  # used like a function
-    """Keep the exporter's own notices to itself; its errors come through."""
+    """Suppress messages of the exporter, but not its errors."""
 
     def __enter__(self) -> None:
         self._warnings = warnings.catch_warnings()
@@ -106,7 +106,7 @@ class _quiet:  # noqa: N801  # used like a function
 
 
 def at_least(model: ModelProto, opset: int) -> ModelProto:
-    """Raise the operator set of a model where it is older than ours."""
+    """Convert a model to a newer operator set if it is older than ours."""
     version = {entry.domain: entry.version for entry in model.opset_import}.get("", 1)
     if version >= opset:
         return model
@@ -143,14 +143,14 @@ def tensors(
 
 
 def _refuse_probabilities(logits: str, makers: dict[str, NodeProto]) -> None:
-    """Refuse an output that is known to be no logits, unless it is asked for."""
+    """Raise if the output is known not to be logits, unless it was named."""
     node = _before_same(makers.get(logits), makers)
     if node is not None and node.op_type in _PROBABILITIES:
         msg = _check.must(
             "the output of the last linear layer",
             caller=CALLER,
             name="logits",
-            got=f"{logits!r}, which a {node.op_type} makes of {node.input[0]!r}",
+            got=f"{logits!r}, the {node.op_type} of {node.input[0]!r}",
             remedy="Name the tensor the rejector was calibrated on: logits=...",
         )
         raise ValueError(msg)
@@ -176,7 +176,7 @@ def _refuse_name(what: str, got: str | None, names: Sequence[str]) -> None:
 
 
 def _input_of_head(logits: str, makers: dict[str, NodeProto], model: ModelProto) -> str:
-    """Walk back from the logits to the last linear layer; return what enters it."""
+    """Search back from the logits to the last linear layer; return its input."""
     node = _before_same(makers.get(logits), makers)
     weights = {entry.name for entry in model.graph.initializer}
     if node is not None and node.op_type == "Add":
@@ -189,7 +189,7 @@ def _input_of_head(logits: str, makers: dict[str, NodeProto], model: ModelProto)
             "the input of its last linear layer",
             caller=CALLER,
             name="features",
-            got=f"none found: {got} makes {logits!r}",
+            got=f"none found: {logits!r} is the output of {got}",
             remedy="Name the tensor: features=...",
         )
         raise ValueError(msg)
@@ -197,7 +197,7 @@ def _input_of_head(logits: str, makers: dict[str, NodeProto], model: ModelProto)
 
 
 def check_names(model: ModelProto, names: Sequence[str]) -> None:
-    """Refuse a network that uses our names already."""
+    """Raise if the network already uses the names of the added tensors."""
     graph = model.graph
     used = {name for node in graph.node for name in (*node.input, *node.output)}
     used |= {entry.name for entry in (*graph.input, *graph.output, *graph.initializer)}
@@ -214,7 +214,7 @@ def check_names(model: ModelProto, names: Sequence[str]) -> None:
 
 
 def width(model: ModelProto, name: str | None) -> int | None:
-    """Return how wide a table is, if the graph says it."""
+    """Return the width of a tensor, if the graph has it."""
     graph = onnx.shape_inference.infer_shapes(model).graph
     for entry in (*graph.value_info, *graph.output, *graph.input):
         sizes = entry.type.tensor_type.shape.dim

@@ -1,7 +1,7 @@
 """The knownness of every exportable detector, written as a graph.
 
-Each function mirrors the `_score` of its detector, in float32 (laws in float64). What
-raises there for a sample becomes NaN here, and NaN is never accepted.
+Each function mirrors the `_score` of its detector, in float32 (distributions in
+float64). Samples for which `_score` raises get NaN here, and NaN is never accepted.
 """
 
 import math
@@ -48,7 +48,7 @@ class Sample:
 
     @property
     def features(self) -> Var:
-        """Features; only detectors that ask for them come here."""
+        """Features, for detectors that need them."""
         if self._features is None:
             rule, got = "given to this detector", "none"
             msg = _check.must(rule, caller=CALLER, name="features", got=got)
@@ -65,7 +65,7 @@ class Sample:
         return self._width
 
     def part(self, i: int) -> "Sample":
-        """Return the sample as one of several combined detectors sees it."""
+        """Return the sample for one of several combined detectors."""
         other = copy(self)
         prefix = f"{i}."
         other.arrays = {
@@ -76,7 +76,7 @@ class Sample:
         return other
 
     def state(self, name: str, dtype: Any = np.float32) -> Var:
-        """Put an array of the detector into the graph."""
+        """Add an array of the fitted detector as a constant."""
         return self.graph.constant(self.arrays[name], dtype)
 
     @cached_property
@@ -114,7 +114,7 @@ def _other_mass(logits: Var) -> tuple[Var, Var]:
 
 
 def _log_other_mass(logits: Var) -> Var:
-    """Logarithm of the above, measured from the runner-up: it never underflows."""
+    """Logarithm of `_other_mass`, relative to the second logit: no underflow."""
     top = logits.argmax()
     nothing = logits.graph.constant(-math.inf)
     others = where(_is_top(logits, top), nothing, logits)
@@ -128,7 +128,7 @@ def _energy(logits: Var) -> Var:
 
 
 def _msp(detector: detectors.MSP, x: Sample) -> Var:
-    if x.n_classes == 1:  # nobody to be measured from
+    if x.n_classes == 1:  # there is no other class
         return 0.0 * x.top_logit + math.inf
     return -_log_other_mass(x.tempered(detector.temperature))
 
@@ -166,7 +166,7 @@ def _postmax(detector: detectors.PostMax, x: Sample) -> Var:
 
 
 def _expansion(features: Var, k: int) -> Var:
-    """Write exp(sum / sum of the k largest); NaN where the ratio means nothing."""
+    """Write exp(sum / sum of the k largest); NaN where the ratio is meaningless."""
     graph = features.graph
     total, kept = features.sum(), features.top(k)[0].sum()
     is_zero = features.abs().max() <= 0.0
@@ -307,7 +307,7 @@ def _evm(_: detectors.EVM, x: Sample) -> Var:
 def _log_exponent(
     values: Var, shape: Var, scale: Var, loc: Var, *, sign: int = 1
 ) -> Var:
-    """Write kappa log(z / lambda) in float64: the cdf on a scale without ends."""
+    """Write kappa log(z / lambda) in float64: a monotone function of the cdf."""
     graph = values.graph
     one, zero, up, down = (
         graph.constant(value, np.float64) for value in (1.0, 0.0, math.inf, -math.inf)
@@ -331,7 +331,7 @@ def _openmax(detector: detectors.OpenMax, x: Sample) -> Var:
     graph = x.graph
     n_classes = int(x.arrays["means"].shape[0])
     alpha = min(detector.alpha, n_classes)
-    # In float64, as the detector does: the laws are steep.
+    # In float64, as in the detector: the distributions are steep.
     rows, means = x.logits.cast(np.float64), x.state("means", np.float64)
     row_lengths = rows.norm()
     mean_lengths = np.linalg.norm(x.arrays["means"].astype(np.float64), axis=1)
@@ -374,7 +374,7 @@ def _openmax_distances(
 
 
 def _decisions(x: Sample) -> Var:
-    """Write the decision value of every machine, shape (n, machines)."""
+    """Write the decision value of every SVM, shape (n, number of SVMs)."""
     rows = (x.features - x.state("centre")).cast(np.float64)
     squared = squared_distances(rows, x.arrays["vectors"])
     kernel = (-float(x.arrays["gamma"]) * squared).exp()
@@ -392,9 +392,9 @@ def _pisvm(_: detectors.PISVM, x: Sample) -> Var:
 
 def _log_cdf(exponent: Var) -> Var:
     graph = exponent.graph
-    is_low = exponent < -18.0  # 1 - e^-a is a, to the last digit
+    is_low = exponent < -18.0  # 1 - e^-a equals a, to full precision
     inner = where(is_low, graph.constant(0.0, np.float64), exponent)
-    capped = lesser(inner, graph.constant(7.0, np.float64))  # e^-e^7 is nothing
+    capped = lesser(inner, graph.constant(7.0, np.float64))  # e^-e^7 is 0
     return where(is_low, exponent, _weibull_cdf(capped).log())
 
 
@@ -409,7 +409,7 @@ def _wsvm(detector: detectors.WSVM, x: Sample) -> Var:
     a, b = -own.exp(), _log_cdf(others) + _log_cdf(own)
     most, least = larger(a, b), lesser(a, b)
     nothing = graph.constant(-math.inf, np.float64)
-    # -inf - -inf is no number: both terms vanish, and so does their sum.
+    # -inf - -inf is NaN: both terms vanish, and so does their sum.
     is_none = most.equals(-math.inf)
     gap = where(is_none, graph.constant(0.0, np.float64), least - most)
     log_rest = where(is_none, nothing, most + gap.exp().log1p())
@@ -444,12 +444,12 @@ WRITERS: dict[str, Writer] = {
 
 
 def has_graph(kind: type[Detector]) -> bool:
-    """Say whether a detector can be written: by a function here, or by its own."""
+    """Whether a detector has a graph: here, or by its own `_onnx`."""
     return kind.name in WRITERS or kind._onnx is not Detector._onnx
 
 
 def parts_of(detector: Detector) -> tuple[Detector, ...]:
-    """Return the detectors a graph is written of: itself, or those it combines."""
+    """Return the detector itself or, for a combination, its parts."""
     return detector.recipes or (detector,)
 
 
@@ -474,11 +474,11 @@ def known(sample: Sample, detector: Detector) -> Var:
     is_nan = sample.logits.is_nan().any()
     if sample._features is not None:
         is_nan = is_nan | sample._features.is_nan().any()
-    # Reductions are free to overlook NaN: say it ourselves.
+    # Reductions may ignore NaN: check for it here.
     return where(is_nan, sample.graph.constant(math.nan), value)
 
 
 def table_of(values: NDArray[Any]) -> NDArray[np.float32]:
-    """Round thresholds *up* to float32: a float32 score passes one iff the other."""
+    """Round thresholds *up* to float32: float32 scores are accepted as before."""
     near = values.astype(np.float32)
     return np.where(near < values, np.nextafter(near, np.float32(np.inf)), near)

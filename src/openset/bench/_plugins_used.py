@@ -1,4 +1,4 @@
-"""What a study uses from outside the package, for workers to import."""
+"""Plug-ins that a study uses, for workers to import."""
 
 import sys
 from typing import Any
@@ -8,11 +8,11 @@ from openset.bench._study import DATA_KEYS, PUBLISHED, NetworkModel, Study
 from openset.metrics import Metric
 
 
-def guests(study: Study) -> tuple[str, ...]:
-    """Return ``module:Name`` of everything that does not come with openset.
+def plugins(study: Study) -> tuple[str, ...]:
+    """Return ``module:Name`` of the detectors and methods from outside openset.
 
-    A worker knows what is installed and what it can import, not what was registered in
-    the process that started it.
+    A worker can import modules and finds installed packages; it does not know what was
+    registered in the process that started it.
     """
     names = [one.name for one in study.detectors if one.name != PUBLISHED]
     with _plugins.searching(study.base):
@@ -27,7 +27,7 @@ def guests(study: Study) -> tuple[str, ...]:
         )
 
 
-def guest_datasets(study: Study) -> tuple[tuple[str, str], ...]:
+def dataset_plugins(study: Study) -> tuple[tuple[str, str], ...]:
     """Return name and ``module:function`` of data sets from outside the package."""
     used = {getattr(entry, key, "") for entry in study.protocols for key in DATA_KEYS}
     infos = {name: datasets.info(name) for name in datasets.names() if name in used}
@@ -39,10 +39,10 @@ def guest_datasets(study: Study) -> tuple[tuple[str, str], ...]:
 
 
 def metric_for_workers(row: Metric) -> str | Metric:
-    """Return how a worker gets a metric: by ``module:NAME``, or else by its value.
+    """Return a metric for workers: as ``module:NAME`` if possible, else as a value.
 
-    A module in the study's folder can be imported by name only: it is on no path when
-    values arrive.
+    A module in the folder of the study must be imported by name: its folder is not on
+    the path when values are unpickled.
     """
     module = row.function.__module__
     if module != "__main__" and not _plugins.is_built_in(row):

@@ -24,12 +24,12 @@ BASE = (
 )
 
 NETWORKS = ("torchvision", "timm")
-"""Where ``openset train --network`` takes networks from, besides ours."""
+"""Packages whose networks ``openset train --network`` can use."""
 
 
 @dataclass(frozen=True)
 class Extra:
-    """An optional group of packages, and what it is good for."""
+    """An optional group of packages, and what it is used for."""
 
     name: str
     packages: tuple[str, ...]
@@ -74,7 +74,7 @@ def version_of(package: str) -> str | None:
 
 
 def examine() -> dict[str, Any]:
-    """Look at everything; nothing that is missing is an error."""
+    """Collect all information; missing packages are not errors."""
     return {
         "openset": __version__,
         "python": platform.python_version(),
@@ -92,9 +92,9 @@ def examine() -> dict[str, Any]:
 
 
 def _imported(package: str) -> dict[str, str | None]:
-    """Return the version, and why it does not import, if so.
+    """Return the version, and the reason if the package cannot be imported.
 
-    Being installed says little here: what is compiled may not fit the torch it finds.
+    An installed package may still fail to import, if it was compiled for another torch.
     """
     version = version_of(package)
     if version is None:
@@ -109,12 +109,12 @@ def _imported(package: str) -> dict[str, str | None]:
 def _memory() -> int | None:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not every system tells
+    except (AttributeError, ValueError, OSError):  # not available on every system
         return None
 
 
 def _blas() -> list[dict[str, Any]]:
-    # scikit-learn brings it; the libraries must be loaded to be found.
+    # scikit-learn depends on it; it finds only libraries that are loaded.
     pools = import_module("threadpoolctl")
     import_module("scipy.linalg")
     return [
@@ -132,7 +132,7 @@ def _cuda() -> dict[str, Any]:
         return {"why": "torch is not installed", "devices": []}
     try:
         torch = import_module("torch")
-    except (ImportError, OSError) as error:  # a broken build must not hide the rest
+    except (ImportError, OSError) as error:  # report the rest even if torch is broken
         return {"why": f"torch does not import: {error}", "devices": []}
     if torch.version.cuda is None:
         return {"why": "torch is built for the CPU", "devices": []}

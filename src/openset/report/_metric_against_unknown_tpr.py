@@ -1,4 +1,4 @@
-"""Metrics at a threshold against how many unknowns it finds."""
+"""Metrics at a threshold, against the share of unknowns it rejects."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -21,10 +21,10 @@ def metric_against_unknown_tpr(
     *,
     metrics: Sequence[str] = ("f_score", "youden", "normalized_accuracy", "osa"),
 ) -> Display:
-    """Show each metric over the unknown rejection rate; dots mark where each is best.
+    """Show each metric over the unknown rejection rate; dots mark the best values.
 
-    A metric whose dot lies far to the left recommends a threshold that lets most
-    unknowns in.
+    A metric whose dot lies far to the left prefers a threshold that accepts most
+    unknowns.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def metric_against_unknown_tpr(
             at = float(
                 swept.urr[np.flatnonzero(swept.thresholds == best.threshold)[-1]]
             )
-            # From the accepting end: the eye reads from left to right.
+            # From accept-all to reject-all, left to right.
             lines.append(
                 Line(name=names[metric], x=swept.urr[::-1], y=column[::-1], colour=i)
             )

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
 from openset import Outputs, Rejector, detectors
+from openset.detectors._registry import REGISTRY
 from openset.integrations.torch import OpenSetModule
 from openset.testing import example_outputs as split
 from openset.testing._example import N_CLASSES, WIDTH
@@ -57,7 +58,7 @@ def inputs(test):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", [*detectors.names(), "combined"])
+@pytest.mark.parametrize("name", [*REGISTRY.built_in(), "combined"])
 def test_the_module_decides_as_the_rejector_does(name, device, test, inputs):
     rejector = rejector_of(name)
     module = OpenSetModule(linear_model(test), rejector).to(device)
@@ -72,7 +73,7 @@ def test_the_module_decides_as_the_rejector_does(name, device, test, inputs):
     assert {-1, 0} <= set(result.classes.tolist())
 
 
-@pytest.mark.parametrize("name", detectors.names())
+@pytest.mark.parametrize("name", REGISTRY.built_in())
 def test_no_samples_get_no_answers(name, test, inputs):
     result = OpenSetModule(linear_model(test), rejector_of(name))(inputs[:0])
     assert result.classes.shape == result.known.shape == (0,)

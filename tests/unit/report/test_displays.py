@@ -131,7 +131,7 @@ def test_osa_over_urr_shows_operations_as_it_shows_their_scores():
         report.osa_over_urr({"msp": done, "other": other})
     with pytest.raises(ValueError, match="given alone with operations"):
         report.osa_over_urr({"msp": done}, alpha=0.3)
-    with pytest.raises(ValueError, match="one weight of the known side"):
+    with pytest.raises(ValueError, match="reported with the same α"):
         report.osa_over_urr({"a": scores(1), "b": scores(2, 37)})
 
 

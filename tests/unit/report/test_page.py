@@ -131,7 +131,7 @@ def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
         made.save(tmp_path / "pair", scores=test)
     shown = "".join(Reader(report.render(tmp_path / "pair")).texts)
     assert "On the same samples the lead is" in shown
-    assert shown.index("the lead is") < shown.index("In operation the threshold")
+    assert shown.index("the lead is") < shown.index("With its threshold")
 
 
 def test_a_lead_that_cannot_be_tested_is_not_spoken_of(tmp_path):

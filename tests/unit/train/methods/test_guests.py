@@ -91,7 +91,7 @@ def test_a_guest_is_trained_by_the_command_line_and_loaded_in_another_process(
     assert spec["options"] == {"start": 3}
     extract = ("-m", "openset", "extract", "run", "digits", "--out", "new.npz")
     said = python(module, *extract, "--plugin", "guestloss:Scaled", cwd=tmp_path)
-    assert "accuracy on these" in said
+    assert "of known classes, accuracy" in said
     # Here, where nobody has named it, the run is read but its code is not imported.
     loaded = Trained.load(tmp_path / "run")
     assert "guestloss" not in sys.modules

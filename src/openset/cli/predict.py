@@ -64,9 +64,9 @@ def command(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
         )
     opened, outputs = Rejector.load(rejector, plugins=plugin or ()), Outputs.load(new)
-    print_cautions(opened, ERRORS)
     with _io.naming(new):
         decisions = opened.decide(outputs)
+    print_cautions(opened, ERRORS)
     scores = decisions.scores
     if out is not None:
         if out.suffix == ".npz":

@@ -171,9 +171,8 @@ def _samples(evidence: Evidence) -> list[Caution]:
     sizes = {"known samples": scores.n_known}
     if kinds is not None:
         for names, n in zip(kinds.names, kinds.n.tolist(), strict=True):
-            sizes[
-                f"unknown samples of {names[0]}" if names[0] else "unknown samples"
-            ] = n
+            of_kind = f" of {names[0]}" if len(kinds) > 1 else ""
+            sizes[f"unknown samples{of_kind}"] = n
     few = [f"{n} {what}" for what, n in sizes.items() if n < _FEW]
     if not few:
         return []

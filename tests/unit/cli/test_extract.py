@@ -155,7 +155,7 @@ def test_a_trained_network_is_exported_and_runs(trained, tmp_path):
     run(
         "calibrate", "-d", "msp", "--train", parts / "train.npz",
         "--known", parts / "validation.npz", "--surrogate", tmp_path / "surrogate.npz",
-        "--out", tmp_path / "rejector",
+        "--out", tmp_path / "rejector", "--accept-risk",
     )  # fmt: skip
     path = tmp_path / "open.onnx"
     run("export", tmp_path / "rejector", "--model", trained / "run", "--out", path)

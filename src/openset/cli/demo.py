@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -13,7 +14,8 @@ from rich.markup import escape
 
 import openset
 from openset import _io, thresholds
-from openset._types import UNKNOWN, MissingExtraError
+from openset._types import UNKNOWN, CalibrationWarning, MissingExtraError
+from openset.cli._cautions import print_cautions
 from openset.cli._tables import OUT, show
 from openset.metrics import evaluate
 from openset.outputs import Outputs
@@ -83,12 +85,14 @@ def command(
     _say(4, f"By OpenAUC {best} leads {second} by {lead.difference:.4f} (95 % interval "
             f"{lead.interval.low:+.4f} to {lead.interval.high:+.4f}, "
             f"p = {lead.p_value:.2g}, same images).")  # fmt: skip
-    rejector = Rejector.calibrate(
-        fitted["postmax"],
-        known=parts.validation,
-        surrogate=parts.surrogate,
-        alpha=0.5,
-    )
+    with warnings.catch_warnings():  # they are printed below
+        warnings.simplefilter("ignore", CalibrationWarning)
+        rejector = Rejector.calibrate(
+            fitted["postmax"],
+            known=parts.validation,
+            surrogate=parts.surrogate,
+            train=parts.train,
+        )
     done = rejector.operate(Outputs.concat([parts.test, parts.unseen]))
     _say(5, f"A threshold for PostMax is chosen on {len(parts.validation)} validation "
             f"images and the unknown digits {_list(others[:2])}, then tested with the "
@@ -96,6 +100,7 @@ def command(
             f"are accepted with the right class, {done.urr:.1%} of the unknown ones "
             f"are rejected. Operational open-set accuracy: {done.oosa:.3f}; with the "
             f"best threshold for the test images it is {done.oracle:.3f}.")  # fmt: skip
+    print_cautions(rejector, OUT)
     rejector.save(out / "rejector")
     for name, part in parts._asdict().items():
         part.save(out / f"{name}.npz")

@@ -161,7 +161,7 @@ def _mean_rank(
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
+class RobustRanking:
     """What the rule chose: a row per candidate, the chosen one first; rows by kind."""
 
     name: str
@@ -169,7 +169,7 @@ class Verdict:
     cells: tuple[dict[str, Any], ...]
 
 
-def decide(made: Candidates, detectors: Sequence[str]) -> Verdict:
+def decide(made: Candidates, detectors: Sequence[str]) -> RobustRanking:
     """Take the consensus, or a single detector that gains on it for sure.
 
     A detector's gain over the consensus is measured on each kind with the threshold
@@ -224,7 +224,7 @@ def decide(made: Candidates, detectors: Sequence[str]) -> Verdict:
             zip(made.kinds.names, made.kinds.n, strict=True)
         )
     )
-    return Verdict(made.names[best], tuple(table), cells)
+    return RobustRanking(made.names[best], tuple(table), cells)
 
 
 def _ends(span: Interval | None) -> dict[str, float]:

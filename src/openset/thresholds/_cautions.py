@@ -59,7 +59,7 @@ class Caution:
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence:
+class CalibrationFacts:
     """What the calibration data say about a threshold, for the cautions below."""
 
     scores: Scores
@@ -74,7 +74,7 @@ class Evidence:
     """What known classes left out lose against their own best; None if not tried."""
 
 
-def cautions(evidence: Evidence) -> list[Caution]:
+def cautions(evidence: CalibrationFacts) -> list[Caution]:
     """Return the cautions that apply, by code."""
     found = [
         *_collapse(evidence),
@@ -85,7 +85,7 @@ def cautions(evidence: Evidence) -> list[Caution]:
     return sorted(found, key=lambda one: one.code)
 
 
-def _collapse(evidence: Evidence) -> list[Caution]:
+def _collapse(evidence: CalibrationFacts) -> list[Caution]:
     threshold, rates, scores = evidence.threshold, evidence.rates, evidence.scores
     severity: Severity = "warning" if threshold.method in _BY_RATE else "error"
     found = []
@@ -106,7 +106,7 @@ def _collapse(evidence: Evidence) -> list[Caution]:
     return found
 
 
-def _kinds(evidence: Evidence) -> list[Caution]:
+def _kinds(evidence: CalibrationFacts) -> list[Caution]:
     kinds, scores = evidence.kinds, evidence.scores
     if kinds is None:
         message = (
@@ -166,7 +166,7 @@ def _kinds(evidence: Evidence) -> list[Caution]:
     return found
 
 
-def _samples(evidence: Evidence) -> list[Caution]:
+def _samples(evidence: CalibrationFacts) -> list[Caution]:
     scores, kinds = evidence.scores, evidence.kinds
     sizes = {"known samples": scores.n_known}
     if kinds is not None:
@@ -179,7 +179,7 @@ def _samples(evidence: Evidence) -> list[Caution]:
     return [Caution("CAL004", f"few calibration samples: {', '.join(few)}")]
 
 
-def _labels(evidence: Evidence) -> list[Caution]:
+def _labels(evidence: CalibrationFacts) -> list[Caution]:
     scores, found = evidence.scores, []
     labels: NDArray[np.int64] = scores.labels[~scores.is_unknown]
     accuracy = evidence.rates.accuracy

@@ -10,7 +10,7 @@ from openset import _check
 from openset.metrics import Interval, Rates
 from openset.metrics.counts import RankingCounts, optimum, ranking_counts
 from openset.scores import Scores, need_scores
-from openset.thresholds._cautions import Caution, Evidence, cautions
+from openset.thresholds._cautions import CalibrationFacts, Caution, cautions
 from openset.thresholds._threshold import Rate, Span, Threshold, need_threshold
 from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup, by_group
 from openset.thresholds.kinds import Kinds, kinds_of
@@ -208,7 +208,7 @@ def report(
     rows: list[dict[str, Any]] = []
     alphas: list[dict[str, Any]] = []
     synthetic: tuple[str, ...] = ()
-    evidence = Evidence(scores, threshold, rates)
+    evidence = CalibrationFacts(scores, threshold, rates)
     new = None
     if scores.n_unknown:
         counts = ranking_counts(scores)
@@ -219,7 +219,7 @@ def report(
         synthetic = tuple(n for n in table.names if n.startswith(SYNTHETIC_PREFIX))
         kinds = kinds_of(table)
         urr_of_kind = kinds.pooled(np.array([row["urr"] for row in rows]))
-        evidence = Evidence(
+        evidence = CalibrationFacts(
             scores,
             threshold,
             rates,

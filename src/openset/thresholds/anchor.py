@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+import scipy  # whose parts are imported when first used
 
 ANCHOR, STRENGTH = 0.8, 0.5
 """Where it starts, as a share of the closed-set accuracy, and how many kinds of
@@ -28,7 +28,7 @@ def anchored_share(
     [0.916, 0.937, 0.95]
     """
     start, end = (
-        ndtri(np.clip(anchor * np.asarray(accuracy), *_ENDS)),
-        ndtri(np.clip(best, *_ENDS)),
+        scipy.special.ndtri(np.clip(anchor * np.asarray(accuracy), *_ENDS)),
+        scipy.special.ndtri(np.clip(best, *_ENDS)),
     )
-    return ndtr((n_kinds * end + strength * start) / (n_kinds + strength))
+    return scipy.special.ndtr((n_kinds * end + strength * start) / (n_kinds + strength))

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
-from scipy.special import kolmogorov
 
 from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup
 
@@ -119,8 +119,8 @@ def _joined(
         for a in range(n.size):  # a row of pairs at a time: memory stays small
             apart = np.abs(curve - curve[a]).max(axis=1)
             distance[a] = np.maximum(distance[a], apart)
-    differ = kolmogorov(np.sqrt(size) * distance) < limit
-    is_able = kolmogorov(np.sqrt(size.max(axis=1))) < limit
+    differ = scipy.special.kolmogorov(np.sqrt(size) * distance) < limit
+    is_able = scipy.special.kolmogorov(np.sqrt(size.max(axis=1))) < limit
     label = np.full(n.size, -1)
     for start in np.flatnonzero(is_able).tolist():
         if label[start] < 0:

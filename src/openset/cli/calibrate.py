@@ -361,7 +361,7 @@ def _print_choice(choice: Choice, *, aims: bool) -> None:
             style="bold green" if i == 0 else None,
         )
     OUT.print(table)
-    if choice.is_combined:
+    if choice.is_combined and choice.by != "new kind":
         OUT.print(
             "The gain of a combination is measured against the row 'choosing one': "
             "the value of the best single detector is too optimistic, as it is the "

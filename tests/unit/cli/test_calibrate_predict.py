@@ -86,6 +86,7 @@ def test_several_detectors_are_compared_and_the_test_set_reported(data, tmp_path
     for word in ("alpha 0.5", "consensus", "chosen:", "OOSA", "oracle", "near"):
         assert word in done.stdout
     assert Rejector.load(tmp_path / "r").threshold.alpha == 0.5
+    assert "choosing one" not in done.stdout  # a row of the other rule
 
 
 def test_without_unknowns_there_is_conformal_and_there_is_mixup(data, tmp_path):

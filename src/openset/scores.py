@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,11 +11,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _io
+from openset import _check, _class_names, _io
 from openset._types import UNKNOWN, ArtefactError
 
 _REQUIRED = ("labels", "predicted", "known")
-_OPTIONAL = ("groups", "n_classes")
+_OPTIONAL = ("groups", "n_classes", "class_names")
 _SUFFIXES = (".npz", ".csv", ".parquet")
 
 EVERYONE = "all"
@@ -40,9 +41,11 @@ class Scores:
     Parameters
     ----------
     labels
-        True classes ``0..C-1``, or -1 for a sample of no known class. Shape (n,).
+        True classes ``0..C-1``, or -1 for a sample of no known class. Shape (n,). Or
+        names of classes, and "unknown" for a sample of none of them.
     predicted
         Predicted class without rejection: argmax of the original logits. Shape (n,).
+        Names if `labels` are names.
     known
         Knownness, any real numbers; ±inf is allowed, NaN is not. Shape (n,).
     groups
@@ -50,11 +53,24 @@ class Scores:
         integers. Shape (n,).
     n_classes
         Number of known classes. If omitted, the classes are those that occur.
+    class_names
+        Names of the classes, in the order of their numbers. If omitted and labels are
+        names: those that occur, sorted.
+    unknown_label
+        The name of unknown samples if labels are names. If omitted it is "unknown", and
+        a class that may mean the same ("oos", "other") is asked about.
 
     Examples
     --------
     >>> Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[0.9, 0.7, 0.2])
     Scores(n=3, known=2, unknown=1, classes=2)
+    >>> named = Scores(
+    ...     labels=["cat", "dog", "unknown"],
+    ...     predicted=["cat", "dog", "dog"],
+    ...     known=[0.9, 0.7, 0.2],
+    ... )
+    >>> named.labels, named.class_names
+    (array([ 0,  1, -1]), ('cat', 'dog'))
     """
 
     labels: NDArray[np.int64]
@@ -62,6 +78,7 @@ class Scores:
     known: NDArray[np.float64]
     groups: NDArray[Any] | None = None
     n_classes: int | None = None
+    class_names: tuple[str, ...] | None = None
 
     def __init__(
         self,
@@ -71,7 +88,26 @@ class Scores:
         known: ArrayLike,
         groups: ArrayLike | None = None,
         n_classes: int | None = None,
+        class_names: Sequence[str] | None = None,
+        unknown_label: str | None = None,
     ) -> None:
+        if _class_names.is_text(labels):
+            labels, predicted, class_names = _class_names.numbered(
+                "Scores",
+                labels,
+                predicted,
+                unknown_label=unknown_label,
+                class_names=class_names,
+            )
+        elif unknown_label is not None:
+            msg = _check.must(
+                "None where labels are numbers",
+                caller="Scores",
+                name="unknown_label",
+                got=repr(unknown_label),
+                remedy=f"Number the known classes 0..C-1 and use {UNKNOWN} for unknown",
+            )
+            raise ValueError(msg)
         fields = {
             "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),
             "predicted": _check.labels("Scores", "predicted", predicted, lowest=0),
@@ -82,6 +118,7 @@ class Scores:
             "n_classes": None
             if n_classes is None
             else _check.positive_int("Scores", "n_classes", n_classes),
+            "class_names": None,
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
@@ -89,16 +126,20 @@ class Scores:
         if self.groups is not None:
             lengths["groups"] = self.groups.size
         _check.same_length("Scores", lengths)
-        if self.n_classes is not None:
+        highest = -1
+        if class_names is not None or self.n_classes is not None:
             highest = int(max(self.labels.max(), self.predicted.max()))
-            if highest >= self.n_classes:
-                msg = _check.must(
-                    f"below n_classes = {self.n_classes}",
-                    caller="Scores",
-                    name="labels and predicted",
-                    got=highest,
-                )
-                raise ValueError(msg)
+        if class_names is not None:
+            named = _class_names.need_names("Scores", class_names, highest)
+            object.__setattr__(self, "class_names", named)
+        if self.n_classes is not None and highest >= self.n_classes:
+            msg = _check.must(
+                f"below n_classes = {self.n_classes}",
+                caller="Scores",
+                name="labels and predicted",
+                got=highest,
+            )
+            raise ValueError(msg)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         _check.restore(self, state)
@@ -168,8 +209,12 @@ class Scores:
     def take(self, rows: ArrayLike) -> Self:
         """Return the samples that `rows` (a mask, slice or indices) selects."""
         index = _check.rows("Scores.take", rows, len(self))
-        columns = {n: _check.frozen(a[index]) for n, a in self._columns().items()}
-        return type(self)(**columns, n_classes=self.n_classes)
+        columns: dict[str, Any] = {
+            n: _check.frozen(a[index]) for n, a in self._columns().items()
+        }
+        return type(self)(
+            **columns, n_classes=self.n_classes, class_names=self.class_names
+        )
 
     @classmethod
     def concat(cls, parts: "list[Scores]") -> Self:
@@ -184,14 +229,15 @@ class Scores:
         if any(with_groups) and not all(with_groups):
             msg = "Scores.concat: groups must be given for all parts or for none"
             raise ValueError(msg)
+        parts, class_names = _same_names(parts)
         counts = {part.n_classes for part in parts}
         names = (*_REQUIRED, "groups") if all(with_groups) else _REQUIRED
-        columns = {
+        columns: dict[str, Any] = {
             n: _check.frozen(np.concatenate([getattr(p, n) for p in parts]))
             for n in names
         }
         n_classes = None if None in counts else max(c for c in counts if c)
-        return cls(**columns, n_classes=n_classes)
+        return cls(**columns, n_classes=n_classes, class_names=class_names)
 
     def with_known(self, known: ArrayLike) -> Self:
         """Return the same samples with another knownness."""
@@ -203,11 +249,25 @@ class Scores:
             columns["groups"] = self.groups
         return columns
 
+    def _named_columns(self, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
+        """Labels and predictions as names, as they are written to tables."""
+        if _class_names.UNKNOWN_NAME in names:
+            msg = _check.must(
+                ".npz for a class that is called 'unknown'",
+                caller="Scores.save",
+                name="the ending",
+                got=".csv or .parquet, where this is the name of unknown samples",
+            )
+            raise ValueError(msg)
+        table = np.array([*names, _class_names.UNKNOWN_NAME], dtype=np.str_)
+        # the label -1 takes the last entry
+        return {"labels": table[self.labels], "predicted": table[self.predicted]}
+
     def save(self, path: str | Path) -> Path:
         """Write ``.npz``, ``.csv`` or ``.parquet`` (extra `tables`), by file ending.
 
-        All three keep the exact value of floats. ``.npz`` and ``.parquet`` keep
-        `n_classes`; ``.csv`` has only columns.
+        All three keep the exact value of floats, and names of classes. ``.npz`` and
+        ``.parquet`` keep `n_classes`; ``.csv`` has only columns.
         """
         path = Path(path)
         kind = _suffix("Scores.save", path)
@@ -215,8 +275,13 @@ class Scores:
         if kind == ".npz":
             if self.n_classes is not None:
                 columns["n_classes"] = np.array(self.n_classes)
+            if self.class_names is not None:
+                columns["class_names"] = np.array(self.class_names, dtype=np.str_)
             _io.write_npz(path, columns)
-        elif kind == ".csv":
+            return path
+        if self.class_names is not None:
+            columns |= self._named_columns(self.class_names)
+        if kind == ".csv":
             _io.write(path, lambda stream: stream.write(_to_csv(columns)))
         else:
             pa = _io.optional("Scores.save", "pyarrow", name="tables")
@@ -233,8 +298,28 @@ class Scores:
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read what :meth:`save` wrote (or any file with the same columns)."""
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        columns: Mapping[str, str] | None = None,
+        unknown_label: str | None = None,
+        higher_is_unknown: bool = False,
+    ) -> Self:
+        """Read what :meth:`save` wrote, or any file with such columns.
+
+        Parameters
+        ----------
+        path
+            A file ``.npz``, ``.csv`` or ``.parquet``.
+        columns
+            The names these columns have in the file, if they are others:
+            ``{"labels": "y", "known": "score"}``.
+        unknown_label
+            The name of unknown samples if labels are names; by default "unknown".
+        higher_is_unknown
+            The file's score is higher for *unknown* samples: its sign is changed.
+        """
         path = Path(path)
         if not path.exists():
             msg = f"Scores.load: no such file: {path}"
@@ -245,9 +330,9 @@ class Scores:
         kind = _suffix("Scores.load", path)
         n_classes: int | None = None
         if kind == ".npz":
-            columns = _io.read_npz("Scores.load", path)
+            found = _io.read_npz("Scores.load", path)
         elif kind == ".csv":
-            columns = _from_csv(path)
+            found = _from_csv(path)
         else:
             parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
             try:
@@ -255,27 +340,38 @@ class Scores:
             except (OSError, ValueError) as error:
                 msg = f"Scores.load: {path} is damaged or not Parquet ({error})"
                 raise ArtefactError(msg) from error
-            columns = {
+            found = {
                 name: np.asarray(table[name].to_numpy(zero_copy_only=False))
                 for name in table.column_names
             }
             stored = (table.schema.metadata or {}).get(b"openset.n_classes")
             n_classes = None if stored is None else int(stored)
-        if "known" not in columns and {"logits", "features"} & set(columns):
+        found = _renamed(path, found, columns or {})
+        if "known" not in found and {"logits", "features"} & set(found):
             msg = (
                 f"Scores.load: {path} must hold scores, got outputs of a network "
-                f"({', '.join(sorted(columns))}). Score them first: openset score, or "
+                f"({', '.join(sorted(found))}). Score them first: openset score, or "
                 "detectors.make('msp').fit(train).score(outputs)"
             )
             raise ArtefactError(msg)
-        columns = _io.pick(
-            "Scores.load", path, columns, required=_REQUIRED, optional=_OPTIONAL
+        found = _io.pick(
+            "Scores.load", path, found, required=_REQUIRED, optional=_OPTIONAL
         )
-        if "n_classes" in columns:
-            n_classes = _class_count(path, columns.pop("n_classes"))
-        columns = {name: _check.frozen(column) for name, column in columns.items()}
+        if kind == ".csv":
+            found |= _parsed(path, found)
+        if "n_classes" in found:
+            n_classes = _class_count(path, found.pop("n_classes"))
+        names = found.pop("class_names", None)
+        if higher_is_unknown:
+            found["known"] = -found["known"]
+        arrays = {name: _check.frozen(column) for name, column in found.items()}
         with _io.naming(path):
-            return cls(**columns, n_classes=n_classes)
+            return cls(
+                **arrays,
+                n_classes=n_classes,
+                class_names=None if names is None else names.tolist(),
+                unknown_label=unknown_label,
+            )
 
 
 def need_scores(caller: str, value: object) -> None:
@@ -377,17 +473,72 @@ def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
         )
         raise ArtefactError(msg)
     columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
-    table = dict(zip(header, columns_of, strict=True))
-    columns: dict[str, NDArray[Any]] = {}
-    kinds = {"labels": np.int64, "predicted": np.int64, "known": np.float64}
-    for name, cells in table.items():
-        if name not in kinds:
-            columns[name] = np.asarray(cells, dtype=np.str_)
-            continue
+    return {
+        name: np.asarray(cells, dtype=np.str_)
+        for name, cells in zip(header, columns_of, strict=True)
+    }
+
+
+def _parsed(path: Path, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Read the cells of a text table as numbers; classes may be names."""
+    kinds: dict[str, type] = {"known": np.float64}
+    if _all_numbers(columns["labels"]):
+        kinds |= {"labels": np.int64, "predicted": np.int64}
+    parsed: dict[str, NDArray[Any]] = {}
+    for name, kind in kinds.items():
         try:
-            columns[name] = np.array(cells, dtype=np.str_).astype(kinds[name])
+            parsed[name] = columns[name].astype(kind)
         except ValueError as error:
             what = "numbers" if name == "known" else "integers"
             msg = f"Scores.load: {path}: column {name} must be {what} ({error})"
             raise ArtefactError(msg) from error
-    return columns
+    return parsed
+
+
+def _all_numbers(cells: NDArray[Any]) -> bool:
+    try:
+        cells.astype(np.float64)
+    except ValueError:
+        return False
+    return True
+
+
+def _renamed(
+    path: Path, found: dict[str, NDArray[Any]], columns: Mapping[str, str]
+) -> dict[str, NDArray[Any]]:
+    """Give columns the names that scores have; raise if the file has no such column."""
+    for name, own in columns.items():
+        _check.one_of("Scores.load", "columns", name, (*_REQUIRED, "groups"))
+        if own not in found:
+            msg = (
+                f"Scores.load: {path} must have the column {own} for {name}, "
+                f"got {', '.join(sorted(found))}"
+            )
+            raise ArtefactError(msg)
+    return found | {name: found[own] for name, own in columns.items()}
+
+
+def _same_names(
+    parts: "list[Scores]",
+) -> "tuple[list[Scores], tuple[str, ...] | None]":
+    """Give equal names equal numbers in all parts; return the names too."""
+    sets = [part.class_names for part in parts if part.class_names is not None]
+    if not sets:
+        return parts, None
+    if len(sets) < len(parts):
+        msg = "Scores.concat: class_names must be given for all parts or for none"
+        raise ValueError(msg)
+    if len(set(sets)) == 1:
+        return parts, sets[0]
+    names, moved = _class_names.merged(sets)
+    renumbered = [
+        replace(
+            part,
+            labels=np.where(part.is_unknown, UNKNOWN, move[part.labels]),
+            predicted=move[part.predicted],
+            n_classes=None if part.n_classes is None else len(names),
+            class_names=names,
+        )
+        for part, move in zip(parts, moved, strict=True)
+    ]
+    return renumbered, names

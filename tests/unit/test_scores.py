@@ -22,7 +22,7 @@ GOOD = {"labels": [0, 1, -1], "predicted": [0, 1, 1], "known": [0.9, 1 / 3, -np.
         ({"known": ["a", "b", "c"]}, TypeError, "known must be real numbers"),
         ({"known": [1j, 2.0, 3.0]}, TypeError, "known must be real numbers"),
         ({"labels": [0.0, 1.0, -1.0]}, TypeError, "labels must be integers"),
-        ({"labels": ["a", "b", "c"]}, TypeError, "labels must be integers"),
+        ({"labels": ["a", "b", "c"]}, TypeError, "predicted must be strings where"),
         ({"labels": [True, False, True]}, TypeError, "labels must be integers"),
         ({"labels": [0, 1, -2]}, ValueError, "labels must be >= -1, got -2"),
         ({"predicted": [0, 1, -1]}, ValueError, "predicted must be >= 0, got -1"),

@@ -1,0 +1,146 @@
+"""Class names as labels: which name means "unknown", and numbers for the others."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset._types import UNKNOWN
+
+UNKNOWN_NAME = "unknown"
+"""The label of unknown samples where labels are strings."""
+
+_LIKE_UNKNOWN = frozenset(
+    {"-1", "unknown", "unk", "oos", "ood", "outofscope", "other", "others"}
+)
+
+
+def is_text(values: Any) -> bool:
+    """Whether these labels are strings."""
+    array = np.asarray(values)
+    return array.dtype.kind in "US" or (
+        array.dtype.kind == "O" and any(isinstance(one, str) for one in array.flat)
+    )
+
+
+def means_unknown(name: object) -> bool:
+    """Whether a label reads like a name for unknown samples.
+
+    Examples
+    --------
+    >>> list(filter(means_unknown, ["cat", "Out-of-scope", "OOS", "another"]))
+    ['Out-of-scope', 'OOS']
+    """
+    plain = str(name).casefold()
+    return plain in _LIKE_UNKNOWN or "".join(filter(str.isalnum, plain)) in (
+        _LIKE_UNKNOWN
+    )
+
+
+def need_no_doubt(caller: str, labels: Iterable[Any], unknown: Any) -> None:
+    """Raise if a label other than `unknown`, which nobody chose, may mean unknown."""
+    doubtful = sorted({str(one) for one in labels if means_unknown(one)})
+    doubtful = [one for one in doubtful if one != str(unknown)]
+    if doubtful:
+        msg = _check.must(
+            "given if a class has a name that may mean unknown",
+            caller=caller,
+            name="unknown_label",
+            got=f"None with the label {doubtful[0]!r}",
+            remedy=f"Pass unknown_label={doubtful[0]!r} if these samples belong to no "
+            f"known class, else unknown_label={unknown!r}",
+        )
+        raise ValueError(msg)
+
+
+def numbered(
+    caller: str,
+    labels: Any,
+    predicted: Any,
+    *,
+    unknown_label: str | None,
+    class_names: Sequence[str] | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
+    """Replace names by numbers: true classes, predicted classes, names in order."""
+    true = _strings(caller, "labels", labels)
+    found = _strings(caller, "predicted", predicted)
+    unknown = UNKNOWN_NAME if unknown_label is None else str(unknown_label)
+    occurring = sorted({*np.unique(true).tolist(), *np.unique(found).tolist()})
+    if unknown_label is None:
+        need_no_doubt(caller, occurring, unknown)
+    if (found == unknown).any():
+        msg = _check.must(
+            "a known class for every sample",
+            caller=caller,
+            name="predicted",
+            got=f"{unknown!r}",
+            remedy="It is the class without rejection; rejection is decided by a "
+            "threshold on the knownness",
+        )
+        raise ValueError(msg)
+    names = [name for name in occurring if name != unknown]
+    if class_names is not None:
+        missing = [name for name in names if name not in set(class_names)]
+        if missing:
+            msg = _check.must(
+                "all names that occur",
+                caller=caller,
+                name="class_names",
+                got=f"none for {missing[0]!r}",
+                remedy=f"Unknown samples are labelled {unknown!r}",
+            )
+            raise ValueError(msg)
+        names = list(class_names)
+    order = np.argsort(names)
+    ranked = np.asarray(names, dtype=np.str_)[order]
+    # clip: the unknown name may sort behind all others
+    number = order.take(np.searchsorted(ranked, true), mode="clip")
+    true_number = np.where(true == unknown, UNKNOWN, number)
+    return true_number, order[np.searchsorted(ranked, found)], tuple(names)
+
+
+def merged(
+    sets: Sequence[tuple[str, ...]],
+) -> tuple[tuple[str, ...], list[NDArray[np.int64]]]:
+    """Return all names, and for each set the new number of each old one."""
+    names = list(dict.fromkeys(name for one in sets for name in one))
+    place = {name: number for number, name in enumerate(names)}
+    moved = [np.array([place[name] for name in one], dtype=np.int64) for one in sets]
+    return tuple(names), moved
+
+
+def need_names(caller: str, values: Sequence[str], highest: int) -> tuple[str, ...]:
+    """Return names of classes as a tuple; raise unless there is one for each class."""
+    names = tuple(values)
+    rule = "different strings, one for each class"
+    bad = [name for name in names if not isinstance(name, str)]
+    if isinstance(values, str) or bad or len(set(names)) < len(names):
+        raise ValueError(
+            _check.must(rule, caller=caller, name="class_names", got=repr(values))
+        )
+    if highest >= len(names):
+        got = f"{len(names)} names and class {highest}"
+        raise ValueError(_check.must(rule, caller=caller, name="class_names", got=got))
+    return names
+
+
+def _strings(caller: str, name: str, values: Any) -> NDArray[np.str_]:
+    # as objects: NumPy would make strings of numbers in a list
+    array = np.asarray(values, None if isinstance(values, np.ndarray) else object)
+    others = (
+        []
+        if array.dtype.kind == "U"
+        else [one for one in array.flat if not isinstance(one, str)]
+    )
+    if others:
+        msg = _check.must(
+            "strings where other labels are strings",
+            caller=caller,
+            name=name,
+            got=repr(others[0]),
+        )
+        raise TypeError(msg)
+    _check.vector(caller, name, array)
+    return array.astype(np.str_)

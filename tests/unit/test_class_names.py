@@ -1,0 +1,151 @@
+"""Labels may be names of classes; which name means unknown is never guessed wrongly."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from openset import ArtefactError, Scores, metrics
+
+LABELS = ["dog", "ant", "unknown", "dog", "bee", "unknown"]
+PREDICTED = ["dog", "bee", "dog", "ant", "bee", "zebra"]
+KNOWN = [0.9, 0.5, 0.4, 0.3, 0.8, 0.1]
+
+
+def named(**changes):
+    fields = {"labels": LABELS, "predicted": PREDICTED, "known": KNOWN}
+    return Scores(**(fields | changes))
+
+
+def test_names_get_the_numbers_of_their_alphabetical_order():
+    scores = named()
+    assert scores.class_names == ("ant", "bee", "dog", "zebra")
+    assert_array_equal(scores.labels, [2, 0, -1, 2, 1, -1])
+    assert_array_equal(scores.predicted, [2, 1, 2, 0, 1, 3])
+
+
+def test_given_names_keep_their_order():
+    names = ("zebra", "dog", "cow", "bee", "ant")
+    scores = named(class_names=names)
+    assert scores.class_names == names
+    assert [names[i] for i in scores.predicted] == PREDICTED
+    assert_array_equal(scores.labels, [1, 4, -1, 1, 3, -1])
+
+
+def test_metrics_do_not_depend_on_names():
+    scores = named()
+    order = {"dog": 0, "ant": 1, "bee": 2, "zebra": 3, "unknown": -1}
+    plain = Scores(
+        labels=[order[x] for x in LABELS],
+        predicted=[order[x] for x in PREDICTED],
+        known=KNOWN,
+    )
+    assert dict(metrics.evaluate(scores, 0.35)) == pytest.approx(
+        dict(metrics.evaluate(plain, 0.35))
+    )
+
+
+@pytest.mark.parametrize("name", ["oos", "OOD", "Out-of-Scope", "other", "-1", "Unk"])
+def test_a_class_that_may_mean_unknown_is_asked_about(name):
+    labels = [name if x == "unknown" else x for x in LABELS]
+    with pytest.raises(ValueError, match="Scores: unknown_label must be given") as said:
+        named(labels=labels)
+    assert f"unknown_label={name!r}" in str(said.value)
+    assert named(labels=labels, unknown_label=name).n_unknown == 2
+    assert named(labels=labels, unknown_label="unknown").n_unknown == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"predicted": LABELS}, ValueError, "predicted must be a known class"),
+        ({"predicted": [0] * 6}, TypeError, "predicted must be strings"),
+        ({"labels": [*LABELS[:-1], 3]}, TypeError, "labels must be strings"),
+        ({"class_names": ["ant", "bee"]}, ValueError, "must be all names that occur"),
+        ({"labels": [0] * 6}, TypeError, "predicted must be integers"),
+        (
+            {"labels": [0, -1], "predicted": [0, 0], "unknown_label": "oos"},
+            ValueError,
+            "unknown_label must be None where labels are numbers",
+        ),
+        (
+            {"labels": [2, -1], "predicted": [0, 0], "class_names": ["ant", "bee"]},
+            ValueError,
+            "got 2 names and class 2",
+        ),
+        (
+            {"labels": [0, -1], "predicted": [0, 0], "class_names": ["a", "a"]},
+            ValueError,
+            "class_names must be different strings",
+        ),
+    ],
+)
+def test_bad_names_get_a_clear_error(change, error, words):
+    if len(change.get("labels", LABELS)) == 2:
+        change = change | {"known": [1.0, 2.0]}
+    with pytest.raises(error, match=r"^Scores: ") as said:
+        named(**change)
+    assert words in str(said.value)
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv", "parquet"])
+def test_names_survive_files(tmp_path, ending):
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    scores = named()
+    found = Scores.load(scores.save(tmp_path / f"scores.{ending}"))
+    assert found.class_names == scores.class_names
+    for field in ("labels", "predicted", "known"):
+        assert_array_equal(getattr(found, field), getattr(scores, field))
+
+
+def test_a_class_called_unknown_is_not_written_where_it_would_be_lost(tmp_path):
+    labels = ["oos" if x == "unknown" else x for x in LABELS]
+    predicted = ["unknown" if x == "dog" else x for x in PREDICTED]
+    scores = named(labels=labels, predicted=predicted, unknown_label="oos")
+    with pytest.raises(ValueError, match=r"\.npz for a class that is called 'unknown'"):
+        scores.save(tmp_path / "scores.csv")
+    assert Scores.load(scores.save(tmp_path / "s.npz")).class_names == (
+        scores.class_names
+    )
+
+
+def test_equal_names_have_equal_numbers_after_concat():
+    first = named()
+    second = Scores(labels=["cow", "dog"], predicted=["dog", "dog"], known=[1.0, 2.0])
+    both = Scores.concat([first, second, second.take([1])])
+    names = both.class_names
+    assert names is not None
+    assert [names[i] for i in both.predicted] == [*PREDICTED, "dog", "dog", "dog"]
+    assert [names[i] if i >= 0 else "unknown" for i in both.labels] == [
+        *LABELS,
+        "cow",
+        "dog",
+        "dog",
+    ]
+    with pytest.raises(ValueError, match="class_names must be given for all"):
+        Scores.concat([first, Scores(labels=[0], predicted=[0], known=[1.0])])
+
+
+def test_columns_of_a_foreign_file_are_named_by_the_caller(tmp_path):
+    path = tmp_path / "theirs.csv"
+    path.write_text("y,guess,energy\ncat,cat,-3.5\noos,cat,1.25\n", encoding="utf-8")
+    columns = {"labels": "y", "predicted": "guess", "known": "energy"}
+    found = Scores.load(
+        path, columns=columns, unknown_label="oos", higher_is_unknown=True
+    )
+    assert_array_equal(found.labels, [0, -1])
+    assert_array_equal(found.known, [3.5, -1.25])
+    with pytest.raises(ArtefactError, match="must have the column score for known"):
+        Scores.load(path, columns=columns | {"known": "score"})
+    with pytest.raises(ValueError, match="columns must be one of"):
+        Scores.load(path, columns={"label": "y"})
+    with pytest.raises(ValueError, match="unknown_label must be given"):
+        Scores.load(path, columns=columns)
+
+
+def test_numbers_with_the_word_unknown_are_names(tmp_path):
+    path = tmp_path / "mixed.csv"
+    path.write_text("labels,predicted,known\n0,0,1\nunknown,10,0\n", encoding="utf-8")
+    found = Scores.load(path)
+    assert found.class_names == ("0", "10")
+    assert_array_equal(found.labels, np.array([0, -1]))

@@ -1,5 +1,6 @@
 """Add rejection of unknown samples to any scikit-learn classifier."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -7,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import (
     _safe_indexing,
     assert_all_finite,
@@ -22,8 +24,8 @@ from sklearn.utils.validation import (
     column_or_1d,
 )
 
-from openset import _check, detectors, thresholds
-from openset._types import UNKNOWN
+from openset import _check, _class_names, detectors, metrics, thresholds
+from openset._types import UNKNOWN, CalibrationWarning
 from openset.detectors import Detector, Fitted
 from openset.integrations._sklearn_folds import PrecomputedScores, splits
 from openset.integrations.sklearn_outputs import (
@@ -38,7 +40,10 @@ from openset.rejector import Rejector
 from openset.scores import Scores
 from openset.thresholds import Threshold
 
-__all__ = ["OpenSetClassifier"]
+__all__ = ["OpenSetClassifier", "scorer"]
+
+# Asks for training outputs, which `surrogate="classes"` takes the place of here.
+_ABOUT_TRAIN = "CAL011"
 
 
 def _delegate(name: str) -> Callable[["OpenSetClassifier"], bool]:
@@ -67,6 +72,7 @@ class OpenSetClassifier(
     Samples whose label in `fit` is `unknown_label` are examples of unknowns: they are
     used to choose the threshold, not to fit the classifier. Without such samples, and
     without `surrogate`, the threshold accepts the share `tpr` of held-out samples.
+    A warning says so if the threshold rejects none of the unknowns it was chosen on.
 
     Parameters
     ----------
@@ -81,16 +87,19 @@ class OpenSetClassifier(
         them.
     objective_params
         Options of the objective, e.g. ``{"fpr": 0.05}``.
+    alpha
+        Weight of the known samples in the objective ``"osa"``, between 0 and 1. None:
+        0.5, known and unknown samples count the same.
     tpr
         Used if there are no unknowns but the objective needs them: the share of
-        held-out samples to accept; the literature often uses 0.95. The default, 1,
-        rejects only samples less known than every training sample, held out or not.
+        held-out samples to accept. With 1 only samples less known than every training
+        sample are rejected, held out or not; these may be very few.
     unknown_label
-        Label of unknown samples, in `fit` and `predict`; it must not be a class. It is
-        converted to the type of the labels: if classes are strings, -1 becomes
-        ``"-1"``. If the labels are only -1 and one other value, they are taken as two
-        classes, as is usual in scikit-learn; `predict` then raises and asks for another
-        `unknown_label`.
+        Label of unknown samples, in `fit` and `predict`; it must not be a class. None:
+        -1 if classes are numbers, "unknown" if they are strings; a class that may mean
+        the same ("oos", "other") is asked about. If the labels are only -1 and one
+        other value, they are taken as two classes, as is usual in scikit-learn;
+        `predict` then raises and asks for another `unknown_label`.
     surrogate
         ``"classes"``: if there are no unknowns in `fit`, use every class once as
         unknown, with a classifier fitted without it (needs at least three classes).
@@ -117,7 +126,7 @@ class OpenSetClassifier(
     >>> X, y = make_blobs(60, centers=centres, random_state=0)
     >>> names = np.array(["ant", "bee", "cat"])[y]
     >>> model = OpenSetClassifier(
-    ...     LogisticRegression(), detector="mahalanobis", unknown_label="unknown")
+    ...     LogisticRegression(), detector="mahalanobis", tpr=1.0)
     >>> model.fit(X, names).predict([[0, 0], [9, 1], [40, 40]])
     array(['ant', 'bee', 'unknown'], dtype='<U7')
     """
@@ -129,8 +138,9 @@ class OpenSetClassifier(
         detector: str | Detector = "msp",
         objective: str | Callable[[Scores], Threshold] = "osa",
         objective_params: Mapping[str, Any] | None = None,
-        tpr: float = 1.0,
-        unknown_label: Any = -1,
+        alpha: float | None = None,
+        tpr: float = 0.95,
+        unknown_label: Any = None,
         surrogate: str | None = None,
         cv: Any = 5,
     ) -> None:
@@ -138,6 +148,7 @@ class OpenSetClassifier(
         self.detector = detector
         self.objective = objective
         self.objective_params = objective_params
+        self.alpha = alpha
         self.tpr = tpr
         self.unknown_label = unknown_label
         self.surrogate = surrogate
@@ -193,7 +204,8 @@ class OpenSetClassifier(
                     "none of the classes",
                     caller=f"{CALLER}.predict",
                     name="unknown_label",
-                    got=f"{self.unknown_label!r}, which is one",
+                    got=f"{-1 if self.unknown_label is None else self.unknown_label!r}"
+                    ", which is one",
                     remedy="Choose another label for rejected samples",
                 )
                 raise ValueError(msg)
@@ -206,6 +218,35 @@ class OpenSetClassifier(
         """Return the knownness of each sample; the threshold applies to it."""
         outputs = self._outputs_of(X)
         return self.rejector_.known(outputs)
+
+    def scores(self, X: Any, y: Any) -> Scores:
+        """Return the scores of labelled samples, for metrics, tables and reports.
+
+        Every label that is none of the known classes counts as unknown. The labels of
+        unknown samples are their groups.
+        """
+        outputs = self._outputs_of(X)
+        labels = self._labels(X, y)
+        place = np.minimum(
+            np.searchsorted(self.classes_, labels), len(self.classes_) - 1
+        )
+        is_known = self.classes_[place] == labels
+        found = self.rejector_.score(outputs)
+        return Scores(
+            labels=np.where(is_known, place, UNKNOWN),
+            predicted=found.predicted,
+            known=found.known,
+            groups=labels.astype(np.str_),
+            n_classes=len(self.classes_),
+        )
+
+    def evaluate(self, X: Any, y: Any, **options: Any) -> metrics.Evaluation:
+        """Return every metric on labelled samples that were not used in `fit`.
+
+        `options` are those of :func:`openset.metrics.evaluate`. Every label that is
+        none of the known classes counts as unknown.
+        """
+        return metrics.evaluate(self.scores(X, y), self.threshold_, **options)
 
     @available_if(_delegate("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -230,8 +271,11 @@ class OpenSetClassifier(
         if self.surrogate is not None:
             _check.one_of(CALLER, "surrogate", self.surrogate, ["classes"])
         if not callable(self.objective):
-            options = self.objective_params or {}
-            thresholds.check_options(CALLER, self.objective, options)
+            thresholds.check_options(CALLER, self.objective, self._objective_options())
+
+    def _objective_options(self) -> dict[str, Any]:
+        alpha = {} if self.alpha is None else {"alpha": self.alpha}
+        return {**(self.objective_params or {}), **alpha}
 
     def _labels(self, X: Any, y: Any) -> NDArray[Any]:
         if y is None:
@@ -248,6 +292,8 @@ class OpenSetClassifier(
     def _find_unknown(self, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool_]]:
         """Return the unknown label in the type of the classes, and its samples."""
         unknown = _in_kind(self.unknown_label, labels)
+        if self.unknown_label is None:
+            _class_names.need_no_doubt(CALLER, np.unique(labels), unknown)
         is_unknown = labels == unknown
         if is_unknown.all():
             msg = _check.must(
@@ -347,7 +393,7 @@ class OpenSetClassifier(
 
     def _calibrated(self, scores: Scores, own: Scores) -> Rejector:
         """Calibrate on held-out `scores`; `own` are those of the classifier fitted."""
-        options = dict(self.objective_params or {})
+        options = self._objective_options()
         objective: Any = self.objective
         if (
             scores.n_unknown == 0
@@ -366,9 +412,17 @@ class OpenSetClassifier(
             classes=[str(name) for name in self.classes_],
         )
         fitted = Fitted(detector=PrecomputedScores(), state={})
-        return Rejector.calibrate(
-            fitted, known=held_out, objective=objective, **options
-        )
+        # A threshold that rejects nothing is warned of, not refused: a search over
+        # parameters must be able to go on.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CalibrationWarning)
+            rejector = Rejector.calibrate(
+                fitted, known=held_out, objective=objective, accept_risk=True, **options
+            )
+        for caution in rejector.cautions:
+            if caution.code != _ABOUT_TRAIN:
+                warnings.warn(str(caution), CalibrationWarning, stacklevel=3)
+        return rejector
 
     def _accepting(self, scores: Scores, own: Scores) -> Threshold:
         """Choose the threshold that accepts the share `tpr` of the knowns."""
@@ -405,8 +459,11 @@ def _check_one_kind(labels: NDArray[Any]) -> None:
 
 
 def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
-    """Return the unknown label in the type of the other labels; raise if impossible."""
-    if unknown is None or np.ndim(unknown):
+    """Return the unknown label for labels of this type; raise if it does not fit."""
+    is_text = _class_names.is_text(labels)
+    if unknown is None:
+        unknown = _class_names.UNKNOWN_NAME if is_text else UNKNOWN
+    if np.ndim(unknown):
         msg = _check.must(
             "a label: a number or a string",
             caller=CALLER,
@@ -415,12 +472,6 @@ def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
             remedy="predict returns it for samples of no known class",
         )
         raise ValueError(msg)
-    wants_text = isinstance(unknown, str)
-    is_text = labels.dtype.kind in "US" or (
-        labels.dtype.kind == "O" and any(isinstance(label, str) for label in labels)
-    )
-    if is_text:
-        return str(unknown)
     if labels.dtype.kind == "b":
         msg = _check.must(
             "numbers or strings",
@@ -430,13 +481,57 @@ def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
             remedy="Use y.astype(int)",
         )
         raise ValueError(msg)
-    if wants_text:
+    if isinstance(unknown, str) != is_text:
         msg = _check.must(
-            f"a number where classes are {labels.dtype}",
+            "a string where classes are strings"
+            if is_text
+            else f"a number where classes are {labels.dtype}",
             caller=CALLER,
             name="unknown_label",
             got=repr(unknown),
-            remedy="Make the labels strings, or the unknown label a number",
+            remedy="Leave it out for 'unknown'" if is_text else "Leave it out for -1",
         )
         raise ValueError(msg)
     return unknown
+
+
+def scorer(metric: str) -> Callable[[Any, Any, Any], float]:
+    """Return a metric as a scorer for scikit-learn: higher is better.
+
+    For ``cross_val_score(scoring=...)`` and ``GridSearchCV(scoring=...)`` with an
+    `OpenSetClassifier`, or with a pipeline that ends in one. Metrics for which lower is
+    better have their sign changed. Test samples of no known class count as unknown.
+
+    Parameters
+    ----------
+    metric
+        Key of the table of metrics: ``"openauc"``, ``"osa"``, ``"auroc"``, ...
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_digits(return_X_y=True)
+    >>> y = np.where(y == 9, -1, y)
+    >>> model = OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2)
+    >>> cross_val_score(model, X, y, cv=2, scoring=scorer("openauc")).round(1)
+    array([0.6, 0.7])
+    """
+    row = metrics.get(metric)
+    sign = -1.0 if row.better == "lower" else 1.0
+
+    def score(estimator: Any, X: Any, y: Any) -> float:
+        if isinstance(estimator, Pipeline):
+            X, estimator = estimator[:-1].transform(X), estimator[-1]
+        _check.instance(
+            f"scorer({metric!r})",
+            "estimator",
+            estimator,
+            OpenSetClassifier,
+            rule="an OpenSetClassifier, or a pipeline that ends in one",
+            remedy="Wrap your classifier: OpenSetClassifier(classifier)",
+        )
+        return sign * estimator.evaluate(X, y, metrics=[row.key])[row.key]
+
+    return score

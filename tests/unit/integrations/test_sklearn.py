@@ -24,7 +24,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from openset import Outputs, Rejector, detectors, thresholds
-from openset.integrations.sklearn import OpenSetClassifier
+from openset._types import CalibrationWarning
+from openset.integrations.sklearn import OpenSetClassifier, scorer
 
 CENTRES = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
 NAMES = np.array(["ant", "bee", "cat"])
@@ -41,8 +42,9 @@ def elsewhere(n=30, seed=1):
 
 @parametrize_with_checks(
     [
-        OpenSetClassifier(LogisticRegression()),
-        OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2),
+        # tpr=1: some checks want every training sample to get its own class
+        OpenSetClassifier(LogisticRegression(), tpr=1.0),
+        OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2, tpr=1.0),
     ]
 )
 @pytest.mark.filterwarnings("ignore:Can't check dok sparse matrix")
@@ -120,12 +122,12 @@ def test_held_out_scores_come_from_a_classifier_that_has_not_seen_them():
     assert model.threshold_.value == pytest.approx(np.sort(known)[15])
 
 
-def test_the_default_rejects_no_training_sample():
+def test_tpr_of_one_rejects_no_training_sample():
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(60, 2)), rng.integers(0, 3, 60)  # nothing to learn
     for name in ("msp", "energy", "mahalanobis"):
-        model = OpenSetClassifier(LogisticRegression(), detector=name).fit(X, y)
-        assert (model.predict(X) != -1).all()
+        model = OpenSetClassifier(LogisticRegression(), detector=name, tpr=1.0)
+        assert (model.fit(X, y).predict(X) != -1).all()
 
 
 def test_classes_left_out_serve_as_unknowns():
@@ -154,8 +156,8 @@ def test_names_of_classes_and_of_the_unknown():
     assert model.rejector_.classes == ("ant", "bee", "cat")
     found = clone(model).fit(X, NAMES[y]).predict(elsewhere())
     assert set(found) == {"unheard of"}
-    as_text = clone(model).set_params(unknown_label=-1).fit(X, NAMES[y].astype(object))
-    assert set(as_text.predict(elsewhere())) == {"-1"}
+    plain = clone(model).set_params(unknown_label=None).fit(X, NAMES[y].astype(object))
+    assert set(plain.predict(elsewhere())) == {"unknown"}
 
 
 def test_labels_and_the_unknown_label_must_be_of_one_kind():
@@ -200,18 +202,104 @@ def test_labels_that_are_all_unknown_are_refused():
         OpenSetClassifier(LogisticRegression()).fit(X, np.full(90, -1))
 
 
-@pytest.mark.parametrize("named", [False, True])
-def test_no_unknown_label_is_refused_in_fit(named):
+@pytest.mark.parametrize("name", ["oos", "Other", "-1"])
+def test_a_class_that_may_mean_unknown_is_asked_about(name):
     X, y = blobs()
-    model = OpenSetClassifier(LogisticRegression(), unknown_label=None)
-    with pytest.raises(ValueError, match=r"unknown_label must be a label.*got None"):
-        model.fit(X, NAMES[y] if named else y)
+    both = np.concatenate([X, elsewhere()])
+    labels = np.concatenate([NAMES[y], [name] * 30])
+    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis")
+    with pytest.raises(ValueError, match=f"Pass unknown_label={name!r} if"):
+        model.fit(both, labels)
+    model.set_params(unknown_label=name).fit(both, labels)
+    assert_array_equal(model.classes_, NAMES)
+    model.set_params(unknown_label="unknown").fit(both, labels)
+    assert name in model.classes_
+
+
+def test_samples_labelled_unknown_are_unknowns_without_an_option():
+    X, y = blobs()
+    both = np.concatenate([X, elsewhere()])
+    labels = np.concatenate([NAMES[y], ["unknown"] * 30])
+    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis")
+    model.fit(both, labels)
+    assert_array_equal(model.classes_, NAMES)
+    assert model.threshold_.n == (90, 30)
+    assert set(model.predict(elsewhere(seed=5))) == {"unknown"}
+
+
+def test_the_default_rejects_a_twentieth_of_held_out_samples():
+    X, y = blobs(600)
+    model = OpenSetClassifier(LogisticRegression()).fit(X, y)
+    assert model.threshold_.target == 0.95
+    assert 0.03 < (model.predict(blobs(3000, seed=9)[0]) == -1).mean() < 0.07
+
+
+def test_alpha_is_an_option_of_its_own():
+    X, y = blobs()
+    near = make_blobs(60, centers=[[3.0, 3.0]], cluster_std=2, random_state=2)[0]
+    both, labels = np.concatenate([X, near]), np.concatenate([y, np.full(60, -1)])
+    rejected = []
+    for alpha in (0.02, None, 0.98):
+        model = OpenSetClassifier(LogisticRegression(), alpha=alpha).fit(both, labels)
+        rejected.append((model.predict(both) == -1).mean())
+    assert rejected[0] > rejected[1] > rejected[2]
+    with pytest.raises(TypeError, match="for objective='at_fpr', got 'alpha'"):
+        model.set_params(objective="at_fpr").fit(both, labels)
+
+
+def test_a_threshold_that_rejects_nothing_is_warned_of():
+    X, y = blobs()
+    inside = X[::3] + 0.01  # "unknowns" that lie in the classes
+    both, labels = np.concatenate([X, inside]), np.concatenate([y, np.full(30, -1)])
+    model = OpenSetClassifier(LogisticRegression(), alpha=0.999)
+    with pytest.warns(
+        CalibrationWarning, match="96.7% of the unknown"
+    ):
+        model.fit(both, labels)
+
+
+def test_evaluate_counts_every_other_label_as_unknown():
+    X, y = blobs()
+    other = elsewhere()
+    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis")
+    model.fit(X, NAMES[y])
+    fresh, truth = blobs(seed=7)
+    both = np.concatenate([fresh, other])
+    labels = np.concatenate([NAMES[truth], ["eel"] * 15, ["fox"] * 15])
+    found = model.evaluate(both, labels)
+    assert (found.n_known, found.n_unknown) == (90, 30)
+    decided = model.predict(both)
+    is_known = np.isin(labels, NAMES)
+    assert found["ccr"] == np.mean(decided[is_known] == labels[is_known])
+    assert found["urr"] == np.mean(decided[~is_known] == "unknown")
+    assert set(model.scores(both, labels).unknown_groups.names) == {"eel", "fox"}
+
+
+@pytest.mark.parametrize("key", ["openauc", "osa", "auroc", "fpr_at_tpr"])
+def test_scorers_for_scikit_learn(key):
+    X, y = blobs()
+    both = np.concatenate([X, elsewhere()])
+    labels = np.concatenate([y, np.full(30, -1)])
+    model = OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2)
+    model.fit(both[::2], labels[::2])
+    value = model.evaluate(both[1::2], labels[1::2])[key]
+    sign = -1 if key == "fpr_at_tpr" else 1
+    assert scorer(key)(model, both[1::2], labels[1::2]) == sign * value
+    inside = make_pipeline(StandardScaler(), model)
+    found = cross_val_score(inside, both, labels, cv=3, scoring=scorer(key))
+    assert found.min() > (-0.1 if sign < 0 else 0.9)
+    with pytest.raises(TypeError, match="estimator must be an OpenSetClassifier"):
+        scorer(key)(LogisticRegression().fit(X, y), X, y)
+    with pytest.raises(ValueError, match="openaucs"):
+        scorer("openaucs")
 
 
 def test_a_class_named_minus_one_cannot_also_be_the_unknown():
     X, y = blobs()
     X, y = X[y < 2], np.where(y[y < 2] == 0, -1, 1)
-    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis").fit(X, y)
+    model = OpenSetClassifier(
+        LogisticRegression(), detector="mahalanobis", tpr=1.0
+    ).fit(X, y)
     assert_array_equal(model.classes_, [-1, 1])
     assert_array_equal(model.predict(X), y)
     with pytest.raises(ValueError, match="unknown_label must be none of the classes"):
@@ -328,7 +416,9 @@ def test_the_rejector_is_an_artefact_like_any_other(tmp_path):
     model = OpenSetClassifier(LogisticRegression(), detector="msp").fit(X, NAMES[y])
     loaded = Rejector.load(model.rejector_.save(tmp_path / "rejector"))
     logits = model.decision_function(X)
-    assert_array_equal(NAMES[loaded.predict(Outputs(logits=logits))], model.predict(X))
+    decided = loaded.predict(Outputs(logits=logits))
+    names = np.array([*NAMES, "unknown"])  # -1 takes the last one
+    assert_array_equal(names[decided], model.predict(X))
 
 
 def test_a_class_of_one_sample_stays_in_every_fit():

@@ -252,9 +252,7 @@ def test_a_threshold_that_rejects_nothing_is_warned_of():
     inside = X[::3] + 0.01  # "unknowns" that lie in the classes
     both, labels = np.concatenate([X, inside]), np.concatenate([y, np.full(30, -1)])
     model = OpenSetClassifier(LogisticRegression(), alpha=0.999)
-    with pytest.warns(
-        CalibrationWarning, match="96.7% of the unknown"
-    ):
+    with pytest.warns(CalibrationWarning, match="96.7% of the unknown"):
         model.fit(both, labels)
 
 

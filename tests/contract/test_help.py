@@ -141,6 +141,8 @@ def folder(tmp_path_factory):
     train.save(there / "train.npz")
     train.save(there / "train")
     outputs(200, 0).save(there / "val.npz")
+    for name, unknown in (("train", 0), ("validation", 0), ("test", 0.4)):
+        outputs(300, unknown).save(there / f"runs/a/outputs/{name}.npz")
     for name in ("negatives", "near", "far"):
         outputs(60, 1).save(there / f"{name}.npz")
     for name in ("test.npz", "test", "new.npz", "new-outputs.npz"):

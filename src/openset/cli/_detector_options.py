@@ -1,5 +1,6 @@
 """Parse detectors given on the command line."""
 
+from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
 import typer
@@ -49,6 +50,20 @@ def recipe(text: str) -> Detector:
             f"{', '.join(taken) or 'none'}"
         )
         raise ValueError(msg) from error
+
+
+def need_training(
+    recipes: Mapping[str, Detector], train: object, *, caller: str
+) -> None:
+    """Raise if a detector learns something and there are no training outputs."""
+    learning = [text for text, one in recipes.items() if one.learns]
+    if train is None and learning:
+        msg = (
+            f"{caller}: --train must be given for {', '.join(learning)}, got none. "
+            "Give the outputs of the training split, or take a detector that learns "
+            "nothing: msp, maxlogit, energy, gen"
+        )
+        raise typer.BadParameter(msg)
 
 
 def _value(text: str) -> object:

@@ -15,10 +15,10 @@ from openset import _check, _io, selection, thresholds
 from openset._progress import bar
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.cli._cautions import print_cautions
-from openset.cli._detector_options import recipe
+from openset.cli._detector_options import need_training, recipe
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
-from openset.detectors import Fitted
+from openset.detectors import Detector, Fitted
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.rejector._artefact import check_free
@@ -29,19 +29,17 @@ from openset.thresholds.alpha import Alpha
 EPILOG = """[bold]Examples[/bold]
 
 openset calibrate --train train.npz --known val.npz --surrogate near.npz \\
-    --surrogate far.npz -d msp -d rmds -d vim -d osnn --test test.npz \\
-    --out rejector/
+    --surrogate far.npz --test test.npz --out rejector/
 
-openset calibrate --train train.npz --detector postmax --known val.npz \\
-    --surrogate negatives.npz --out rejector/
+openset calibrate --run runs/a --out rejector/
 
-openset calibrate --train train.npz --known val.npz --surrogate left-out \\
+openset calibrate --known val.npz --surrogate negatives.npz -d energy \\
     --out rejector/
 
 openset calibrate --train train.npz --known val.npz --objective conformal \\
     --target 0.05 --out rejector/"""
 
-_USUAL = ("postmax",)
+_AUTO = "auto"
 _COMPARED = (None, "anchored", "osa", "worst_group", "by_cost")  # by what they aim at
 _TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "error_rate"}
 _SEEN = 0.3  # larger shares of equal samples are not a coincidence
@@ -65,25 +63,38 @@ _OPTIONS = {
 
 @naming("openset calibrate", _OPTIONS)
 def command(
-    train: Annotated[
-        Path, typer.Option(help="Outputs of the training split: .npz or a folder.")
-    ],
-    known: Annotated[
-        Path,
-        typer.Option(
-            help="Labelled validation outputs, not trained on. Samples labelled -1 "
-            "count as surrogate."
-        ),
-    ],
     out: Annotated[Path, typer.Option(help="Folder to write the rejector to.")],
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            help="Labelled validation outputs, not trained on: .npz with the arrays "
+            "logits, features, labels (or some of them), or a folder of such .npy "
+            "files. Samples labelled -1 count as surrogate."
+        ),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="Outputs of the training split. Not needed for detectors that learn "
+            "nothing (msp, maxlogit, energy, gen)."
+        ),
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(
+            help="A folder of `openset train`: its outputs are taken for --train, "
+            "--known and --test, and left-out for --surrogate, unless given."
+        ),
+    ] = None,
     detector: Annotated[
         list[str] | None,
         typer.Option(
             "--detector",
             "-d",
-            help="A detector, such as knn or knn:k=5 (default: postmax). If "
-            "several are given, the one that performs best on held-out "
-            "groups of surrogate samples is chosen.",
+            help="A detector, such as knn or knn:k=5. If several are given, one, or "
+            "the consensus of some, is chosen by kinds of surrogate samples left "
+            "out. auto, the default: msp, rmds, vim and osnn, as far as the outputs "
+            "have what they need.",
         ),
     ] = None,
     surrogate: Annotated[
@@ -156,17 +167,26 @@ def command(
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
     # Check all options before the work starts.
+    if run is not None:
+        train, known, surrogate, test = _from_run(run, train, known, surrogate, test)
+    if known is None:
+        msg = (
+            "openset calibrate: --known must be given, got none. Give labelled outputs "
+            "that were not trained on, or a training folder: --run"
+        )
+        raise typer.BadParameter(msg)
     check_free(out, caller="openset calibrate", name="--out")
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
     thresholds.check_options("openset calibrate", objective or "osa", options)
     weight = _alpha(alpha)
     tested = None if test is None else _labelled(test)
-    training = Outputs.load(train)
+    training = None if train is None else Outputs.load(train)
     validation, sets = _split(known, surrogate or [])
-    _compare_rows(train, training, known, validation)
-    recipes = {text: recipe(text) for text in detector or _USUAL}
-    with _io.naming(train):
+    if train is not None and training is not None:
+        _compare_rows(train, training, known, validation)
+    recipes = _recipes(detector or [_AUTO], training, sets)
+    with _io.naming(train or known):
         fitted = {text: recipes[text].fit(training) for text in bar(recipes, "fitting")}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
@@ -203,6 +223,55 @@ def command(
         _print_test(rejector, tested, weight)
     if tested is not None and objective == "by_cost":
         _print_cost(rejector, tested, weight, options)
+
+
+def _from_run(
+    run: Path,
+    train: Path | None,
+    known: Path | None,
+    surrogate: list[str] | None,
+    test: Path | None,
+) -> tuple[Path, Path, list[str], Path | None]:
+    """Fill in what is not given from the outputs of a training folder."""
+    folder = run / "outputs"
+    for name, given in (("train", train), ("validation", known)):
+        if given is None and not (folder / f"{name}.npz").exists():
+            msg = (
+                f"openset calibrate: --run must be a folder of openset train with "
+                f"{name} outputs, got {run}, which has no outputs/{name}.npz. "
+            )
+            if name == "validation" and folder.exists():
+                msg += "Give --known, or train with --validation 0.1"
+            raise FileNotFoundError(msg)
+    if not surrogate:
+        surrogate = ["left-out"]
+        OUT.print(
+            "no --surrogate: known classes are left out to stand in for unknowns "
+            "(left-out)",
+            highlight=False,
+        )
+    tested = test or folder / "test.npz"
+    return (
+        train or folder / "train.npz",
+        known or folder / "validation.npz",
+        surrogate,
+        tested if test or tested.exists() else None,
+    )
+
+
+def _recipes(
+    wanted: list[str], training: Outputs | None, sets: list[Outputs]
+) -> dict[str, Detector]:
+    """Return the detectors to fit, by what they were called."""
+    if _AUTO in wanted:
+        names, reason = selection.suitable(training)
+        if len(names) > 1 and not sets:
+            names, reason = names[:1], f"{names[0]}: no unknowns to compare others by"
+        OUT.print(f"detectors (auto): {reason}", highlight=False)
+        wanted = [*names, *(text for text in wanted if text != _AUTO)]
+    recipes = {text: recipe(text) for text in wanted}
+    need_training(recipes, training, caller="openset calibrate")
+    return recipes
 
 
 def _alpha(text: str) -> Alpha:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from openset import _check, _io, detectors
-from openset.cli._detector_options import recipe
+from openset.cli._detector_options import need_training, recipe
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
@@ -14,6 +14,8 @@ from openset.outputs import Outputs
 EPILOG = """[bold]Examples[/bold]
 
 openset score --detector postmax --train train.npz test.npz --out scores.npz
+
+openset score -d energy test.npz --out scores.npz
 
 openset score -d msp -d postmax -d knn:k=20 --train train/ test/ --out scores/
 
@@ -44,9 +46,12 @@ def command(
         ),
     ],
     train: Annotated[
-        Path,
-        typer.Option(help="Outputs of the training split, to fit the detectors on."),
-    ],
+        Path | None,
+        typer.Option(
+            help="Outputs of the training split, to fit the detectors on. Not needed "
+            "for those that learn nothing (msp, maxlogit, energy, gen)."
+        ),
+    ] = None,
     out: Annotated[
         Path,
         typer.Option(
@@ -76,7 +81,8 @@ def command(
         _check.one_of("openset score", f"the ending of {out.name}", out.suffix, endings)
     if batch_size is not None:
         _check.positive_int("openset score", "--batch-size", batch_size)
-    train_outputs, test = Outputs.load(train), Outputs.load(path)
+    need_training(recipes, train, caller="openset score")
+    train_outputs, test = Outputs.load(train) if train else None, Outputs.load(path)
     if test.labels is None:
         msg = (
             f"openset score: {path} must hold labels, got none. Scores are for "
@@ -86,8 +92,8 @@ def command(
     fitted = {}
     with ERRORS.status("") as status:
         for text, one in recipes.items():
-            status.update(f"fitting {text} on {len(train_outputs)} samples")
-            with _io.naming(train):
+            status.update(f"fitting {text}")
+            with _io.naming(train or path):
                 fitted[text] = one.fit(train_outputs)
     with _io.naming(path):
         scores = detectors.score_all(fitted, test, batch_size=batch_size, progress=True)

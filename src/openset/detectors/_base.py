@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,10 +128,43 @@ class Detector(ABC):
         used = {type(one).name: type(one) for one in (self, *self.recipes)}
         return _plugins.origins(used.items(), caller=caller)
 
-    def fit(self, outputs: Outputs) -> "Fitted":
-        """Learn from the outputs of the *training* split (known samples only)."""
+    @property
+    def learns(self) -> bool:
+        """Whether `fit` learns anything; if not, it needs no outputs.
+
+        Examples
+        --------
+        >>> from openset.detectors import KNN, MSP
+        >>> MSP().learns, KNN().learns
+        (False, True)
+        """
+        return type(self)._fit is not Detector._fit
+
+    def missing_from(self, outputs: Outputs) -> tuple[str, ...]:
+        """Return what these outputs would need to have for `fit`, and have not.
+
+        Examples
+        --------
+        >>> from openset.detectors import MSP, RMDS
+        >>> outputs = Outputs(logits=[[2.0, 0.0]])
+        >>> MSP().missing_from(outputs), RMDS().missing_from(outputs)
+        ((), ('features', 'labels'))
+        """
+        needs = dict.fromkeys((*self.fit_needs, *self.score_needs))
+        return tuple(_absent(needs, outputs))
+
+    def fit(self, outputs: Outputs | None = None) -> "Fitted":
+        """Learn from the outputs of the *training* split (known samples only).
+
+        They may be omitted for a detector that learns nothing.
+        """
+        if outputs is None and not self.learns:
+            return Fitted(detector=self, state={})
+        need_outputs(f"{type(self).__name__}.fit", "outputs", outputs)
+        return self._fitted(cast(Outputs, outputs))
+
+    def _fitted(self, outputs: Outputs) -> "Fitted":
         caller = type(self).__name__
-        need_outputs(f"{caller}.fit", "outputs", outputs)
         _need(caller, "fit", self.fit_needs, outputs)
         if outputs.labels is not None and outputs.labels.min() == UNKNOWN:
             n_unknown = int(np.count_nonzero(outputs.labels == UNKNOWN))
@@ -525,14 +558,16 @@ def _need_finite(caller: str, outputs: Outputs) -> None:
 
 
 def _need(caller: str, verb: str, needs: Iterable[str], outputs: Outputs) -> None:
-    for need in needs:
-        present = (
-            outputs.weight is not None and outputs.bias is not None
-            if need == "head"
-            else getattr(outputs, need) is not None
-        )
-        if not present:
-            msg = (
-                f"{caller}.{verb}: outputs must have {need}, got none. {_REMEDY[need]}"
-            )
-            raise ValueError(msg)
+    for need in _absent(needs, outputs):
+        msg = f"{caller}.{verb}: outputs must have {need}, got none. {_REMEDY[need]}"
+        raise ValueError(msg)
+
+
+def _absent(needs: Iterable[str], outputs: Outputs) -> list[str]:
+    """Return which of these the outputs do not have."""
+    has_head = outputs.weight is not None and outputs.bias is not None
+    return [
+        need
+        for need in needs
+        if not (has_head if need == "head" else getattr(outputs, need) is not None)
+    ]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector, detectors
+from openset import Outputs, Rejector, Scores, detectors
 from openset.cli import app, main
 from tests.unit.rejector.test_rejector import drawn
 
@@ -113,7 +113,7 @@ def test_unknowns_in_the_validation_file_are_the_surrogate(data, tmp_path):
 
 def test_prices_may_be_given_one_by_one_or_as_a_matrix(data, tmp_path):
     base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--surrogate")
-    base += ("far.npz", "--objective", "by_cost", "--out")
+    base += ("far.npz", "-d", "postmax", "--objective", "by_cost", "--out")
     known, far = (Outputs.load(data / f"{name}.npz") for name in ("val", "far"))
     fitted = detectors.make("postmax").fit(Outputs.load(data / "train.npz"))
     expected = Rejector.calibrate(
@@ -305,3 +305,62 @@ def main_ends_well(command):
     with pytest.raises(SystemExit) as ended:
         command()
     assert ended.value.code in (None, 0)
+
+
+def test_the_default_offers_what_the_outputs_suit_and_says_so(data, tmp_path):
+    out = tmp_path / "rejector"
+    base = ("calibrate", "--known", "val.npz", "--surrogate", "far.npz", "--out")
+    done = run(data, *base, str(out), "--train", "train.npz", "--test", "test.npz")
+    assert done.exit_code == 0
+    said = " ".join(done.stdout.split())
+    assert "detectors (auto): msp, rmds and osnn: vim needs the weights" in said
+    assert "chosen: consensus of msp, rmds, osnn" in said
+    without = run(data, *base, str(tmp_path / "alone"))
+    said = " ".join(without.stdout.split())
+    assert "msp alone: rmds, vim and osnn need training outputs" in said
+    rejector = Rejector.load(tmp_path / "alone")
+    assert rejector.fitted.detector.name == "msp"
+    again = run(data, "predict", str(tmp_path / "alone"), "new.npz", "--csv")
+    assert again.exit_code == 0
+    none = run(
+        data, "calibrate", "--train", "train.npz", "--known", "val.npz", "--objective",
+        "conformal", "--target", "0.1", "--out", str(tmp_path / "conformal"),
+    )  # fmt: skip
+    assert "msp: no unknowns to compare others by" in none.stdout
+
+
+def test_a_detector_that_learns_asks_for_training_outputs(data, tmp_path):
+    base = ("calibrate", "--known", "val.npz", "--surrogate", "far.npz", "--out")
+    refused = run(data, *base, str(tmp_path / "r"), "-d", "msp", "-d", "knn")
+    assert refused.exit_code == 2
+    said = " ".join(refused.output.replace("│", " ").split())
+    assert "--train must be given for knn, got none" in said
+    assert not (tmp_path / "r").exists()
+    done = run(data, *base, str(tmp_path / "r"), "-d", "energy")
+    assert done.exit_code == 0
+    score = ("score", "test.npz", "--out", str(tmp_path / "scores.npz"), "-d")
+    assert run(data, *score, "energy").exit_code == 0
+    known = detectors.make("energy").fit().known(Outputs.load(data / "test.npz"))
+    np.testing.assert_array_equal(Scores.load(tmp_path / "scores.npz").known, known)
+    assert run(data, *score, "knn").exit_code == 2
+
+
+def test_a_training_folder_has_all_that_is_needed(data, tmp_path):
+    for name, file in (("train", "train"), ("validation", "val"), ("test", "test")):
+        Outputs.load(data / f"{file}.npz").save(tmp_path / f"run/outputs/{name}.npz")
+    base = ("calibrate", "--run", str(tmp_path / "run"), "--out", str(tmp_path / "r"))
+    done = run(data, *base)
+    assert done.exit_code == 0
+    said = " ".join(done.stdout.split())
+    assert "known classes are left out to stand in for unknowns" in said
+    assert "On the test data, alpha 0.5" in said
+    given = run(data, *base, "--surrogate", "far.npz")
+    assert "left out to stand in" not in given.stdout
+    (tmp_path / "run/outputs/validation.npz").unlink()
+    with pytest.raises(FileNotFoundError, match="Give --known, or train with"):
+        run(data, *base)
+    with pytest.raises(FileNotFoundError, match=r"which has no outputs/train\.npz"):
+        run(data, "calibrate", "--run", str(tmp_path), "--out", str(tmp_path / "q"))
+    nothing = run(data, "calibrate", "--out", str(tmp_path / "q"))
+    assert nothing.exit_code == 2
+    assert "--known must be given" in " ".join(nothing.output.split())

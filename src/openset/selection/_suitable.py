@@ -1,0 +1,67 @@
+"""Which detectors to offer, by what the outputs of a network have."""
+
+from typing import NamedTuple
+
+from openset import detectors
+from openset.outputs import Outputs, need_outputs
+from openset.selection._prior import MEMBERS
+
+_WORDS = {"head": "the weights of the last layer"}
+
+
+class Suitable(NamedTuple):
+    """Names of detectors, and the reason in a sentence."""
+
+    names: tuple[str, ...]
+    reason: str
+
+
+def suitable(train: Outputs | None) -> Suitable:
+    """Return the detectors to offer to :func:`choose` for these outputs.
+
+    They are MSP, RMDS, ViM and OSNN, as far as the training outputs have what each
+    needs: four that look at different things, and whose consensus held on networks
+    that were not used to pick them (``docs/operating.md``).
+
+    Parameters
+    ----------
+    train
+        Outputs of the training split; None if there are none. Then only detectors that
+        learn nothing are returned.
+
+    Examples
+    --------
+    >>> print(suitable(Outputs(logits=[[2.0, 0.0]], labels=[0])).reason)
+    msp alone: rmds, vim and osnn need features
+    """
+    recipes = {name: detectors.make(name) for name in MEMBERS}
+    if train is None:
+        names = tuple(name for name, one in recipes.items() if not one.learns)
+        left_out = _listed([name for name in recipes if name not in names])
+        reason = f"{_listed(names)} alone: {left_out} need training outputs"
+        return Suitable(names, reason)
+    need_outputs("selection.suitable", "train", train)
+    missing = {name: one.missing_from(train) for name, one in recipes.items()}
+    names = tuple(name for name in MEMBERS if not missing[name])
+    if not names:
+        msg = (
+            "selection.suitable: train must have logits, or features and labels, got "
+            f"{train}. Name a detector instead"
+        )
+        raise ValueError(msg)
+    wanting = {name: lacks[0] for name, lacks in missing.items() if lacks}
+    reasons = [
+        f"{_listed([n for n, w in wanting.items() if w == what])} "
+        f"need{'s' * (list(wanting.values()).count(what) == 1)} "
+        f"{_WORDS.get(what, what)}"
+        for what in dict.fromkeys(wanting.values())
+    ]
+    start = f"{_listed(names)}{' alone' * (len(names) == 1)}"
+    if not reasons:
+        return Suitable(names, f"{start}: they look at different things")
+    return Suitable(names, f"{start}: {'; '.join(reasons)}")
+
+
+def _listed(names: tuple[str, ...] | list[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last

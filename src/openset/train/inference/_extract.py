@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset._progress import bar
+from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.train.inference._row_files import RowFiles, RowLists
 from openset.train.jobs import _fingerprint
@@ -24,11 +25,12 @@ with _io.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
     from torch.nn.parallel import DataParallel, DistributedDataParallel
-    from torch.utils.data import DataLoader
+    from torch.utils.data import DataLoader, TensorDataset
     from torch.utils.data.distributed import DistributedSampler
 
 _CALLER = "extract"
 _LABELS = ("labels", "label", "targets", "target")
+_IDS = ("ids", "id", "paths", "path")
 
 
 def extract(
@@ -39,6 +41,9 @@ def extract(
     *,
     device: Any = None,
     classes: Iterable[str] = (),
+    groups: str | Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    unknown: bool = False,
     resume: bool = False,
     progress: bool = True,
 ) -> Outputs:
@@ -53,9 +58,10 @@ def extract(
     model
         A classifier: anything whose forward ends in an ``nn.Linear``.
     loader
-        Gives batches: ``(inputs, labels)``, inputs alone, or a mapping with ``labels``
-        (or ``label``, ``targets``, ``target``) whose other entries are passed by
-        keyword. Labels are ``0..C-1``, or -1.
+        Gives batches: ``(inputs, labels)``, ``(inputs, labels, ids)``, inputs alone,
+        or a mapping with ``labels`` (or ``label``, ``targets``, ``target``) whose other
+        entries are passed by keyword. Labels are ``0..C-1``, or -1; ids are strings,
+        such as paths.
     head
         The last linear layer, or its name. Left out: the layer whose output is the
         model's output, found with the first batch.
@@ -66,6 +72,13 @@ def extract(
         Device to run on: the inputs are moved there. Default: that of the model.
     classes
         Names of the classes.
+    groups
+        Where each sample comes from, in the order of the loader; one name for all.
+    ids
+        Names of the samples, in the order of the loader.
+    unknown
+        All samples are of no known class: their labels are -1, whatever the loader
+        gives.
     resume
         Keep an interrupted run (as ``.NAME.partial`` beside `out`) and continue after
         its last complete batch next time. The loader must give the same samples in the
@@ -92,14 +105,27 @@ def extract(
     names = tuple(classes)
     given = None if head is None else last_layer.named(_CALLER, model, head)
     place = _place(model) if device is None else device
+    names_of = _Names(groups=groups, ids=ids, expected=_rows_of(loader))
+    run = partial(
+        _run,
+        model,
+        loader,
+        names=names_of,
+        head=given,
+        place=place,
+        unknown=unknown,
+        progress=progress,
+    )
     if out is None:
         if resume:
             rule = "a folder to keep an interrupted run in (resume=True)"
             msg = _check.must(rule, caller=_CALLER, name="out", got=None)
             raise ValueError(msg)
         rows = RowLists()
-        found = _run(model, loader, given, place, rows, progress=progress)
-        return Outputs(**rows.arrays(), **_layer(found), classes=names)
+        found = run(rows)
+        arrays = rows.arrays()
+        about = names_of.arrays(len(arrays["logits"]))
+        return Outputs(**arrays, **about, **_layer(found), classes=names)
     path = Path(out)
     if path.suffix:
         got = repr(str(out))
@@ -114,9 +140,9 @@ def extract(
                 f"with, got other weights. Delete that folder to start again"
             )
             raise ValueError(msg)
-        found = _run(model, loader, given, place, files, progress=progress)
+        found = run(files)
         files.close()
-        for name, array in _layer(found).items():
+        for name, array in (_layer(found) | names_of.arrays(files.rows)).items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
         meta = {
             "kind": "openset.Outputs",
@@ -132,10 +158,12 @@ def extract(
 def _run(
     model: nn.Module,
     loader: Iterable[Any],
-    head: Head | None,
-    place: Any,
     rows: RowLists | RowFiles,
     *,
+    names: "_Names",
+    head: Head | None,
+    place: Any,
+    unknown: bool,
     progress: bool,
 ) -> Head:
     """Send every batch through the model, into `rows`; return the last layer."""
@@ -144,12 +172,17 @@ def _run(
     recorded: list[tuple[Tensor, Tensor]] | None = None
     with last_layer.evaluating(model), ExitStack() as stack:
         for number, batch in enumerate(batches):
-            arguments, keywords, labels = _parts(batch, place)
+            arguments, keywords, labels, ids = _parts(batch, place)
+            names.add(ids)
             if keywords:
                 _check_keywords(model, keywords)
             if head is None:
                 once = partial(model, *arguments, **keywords)
                 head = last_layer.by_running(_CALLER, model, once)
+            if number == 0 and not unknown:  # before the whole pass, where possible
+                _check_range(_labels_of(loader), head)
+            if unknown:
+                labels = torch.full((_count(arguments, keywords),), UNKNOWN)
             if isinstance(rows, RowFiles):
                 if number == 0:
                     _same_start(rows, arguments, keywords)
@@ -165,6 +198,7 @@ def _run(
             arrays = {"logits": _numpy(logits), "features": _numpy(features)}
             if labels is not None:
                 arrays["labels"] = _label_array(labels, logits.shape[0])
+                _check_range(arrays["labels"], head)
             rows.append(arrays)
             seen += 1
     if seen == 0 or head is None:
@@ -200,27 +234,120 @@ def _check_loader(loader: Iterable[Any]) -> None:
             raise ValueError(msg)
 
 
+class _Names:
+    """Groups and ids of the samples, given beforehand or by the batches."""
+
+    def __init__(
+        self,
+        *,
+        groups: str | Sequence[str] | None,
+        ids: Sequence[str] | None,
+        expected: int | None,
+    ) -> None:
+        self._groups, self._ids = groups, ids
+        self._found: list[str] = []
+        if expected is not None:  # before the pass, where possible
+            self._check(expected)
+
+    def add(self, ids: Sequence[Any] | None) -> None:
+        """Take the ids of one batch."""
+        if ids is None:
+            return
+        other = next((one for one in ids if not isinstance(one, str)), None)
+        if other is not None:
+            msg = _check.must(
+                "(inputs, labels), (inputs, labels, ids), inputs, or a mapping",
+                caller=_CALLER,
+                name="a batch",
+                got=f"a {type(other).__name__} among the ids, which must be strings",
+            )
+            raise TypeError(msg)
+        self._found.extend(ids)
+
+    def arrays(self, n: int) -> dict[str, NDArray[Any]]:
+        """Return what is known of `n` samples."""
+        self._check(n)
+        groups, ids = self._groups, self._found if self._ids is None else self._ids
+        given = {
+            "groups": [groups] * n if isinstance(groups, str) else groups,
+            "ids": ids or None,
+        }
+        return {
+            name: _check.names(_CALLER, name, list(values))
+            for name, values in given.items()
+            if values is not None
+        }
+
+    def _check(self, n: int) -> None:
+        for name, values in (("groups", self._groups), ("ids", self._ids)):
+            if values is not None and not isinstance(values, str):
+                _check.same_length(
+                    _CALLER, {"the loader's samples": n, name: len(values)}
+                )
+
+
+def _rows_of(loader: Iterable[Any]) -> int | None:
+    """Return the number of samples, if the loader knows it and has its usual order."""
+    if not isinstance(loader, DataLoader):
+        return None
+    try:
+        return len(loader.sampler)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _labels_of(loader: Iterable[Any]) -> NDArray[np.int64] | None:
+    """Return all labels, if the data set has them at hand."""
+    data = getattr(loader, "dataset", None)
+    found = getattr(data, "targets", None)
+    if isinstance(data, TensorDataset) and len(data.tensors) > 1:
+        found = data.tensors[1]
+    values = np.asarray([] if found is None else found)
+    return values if values.ndim == 1 and values.dtype.kind == "i" else None
+
+
+def _check_range(labels: NDArray[np.int64] | None, head: Head) -> None:
+    n_classes = head.layer.out_features
+    if labels is not None and labels.size and labels.max() >= n_classes:
+        msg = _check.must(
+            f"-1 or 0..{n_classes - 1}, as the model has {n_classes} outputs",
+            caller=_CALLER,
+            name="labels",
+            got=int(labels.max()),
+            remedy="Samples of none of its classes: unknown=True. Otherwise map the "
+            "labels to the order of its outputs",
+        )
+        raise ValueError(msg)
+
+
+def _count(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> int:
+    """Return the number of samples of a batch."""
+    return len(arguments[0] if arguments else next(iter(keywords.values())))
+
+
 def _parts(
     batch: Any, place: Any
-) -> tuple[tuple[Any, ...], dict[str, Any], Tensor | None]:
-    """Split a batch into the model's arguments, on its device, and labels."""
+) -> tuple[tuple[Any, ...], dict[str, Any], Tensor | None, Sequence[Any] | None]:
+    """Split a batch into the model's arguments, on its device, labels and ids."""
     if isinstance(batch, Mapping):
         names = [name for name in _LABELS if name in batch]
         labels = batch[names[0]] if names else None
-        keywords = {k: _moved(v, place) for k, v in batch.items() if k not in _LABELS}
-        return (), keywords, labels
+        ids = next((batch[name] for name in _IDS if name in batch), None)
+        others = {*_LABELS, *_IDS}
+        keywords = {k: _moved(v, place) for k, v in batch.items() if k not in others}
+        return (), keywords, labels, ids
     if isinstance(batch, tuple | list):
-        if len(batch) not in (1, 2):
+        if len(batch) not in (1, 2, 3):
             msg = _check.must(
-                "(inputs, labels), inputs, or a mapping",
+                "(inputs, labels), (inputs, labels, ids), inputs, or a mapping",
                 caller=_CALLER,
                 name="a batch",
                 got=f"{len(batch)} parts",
             )
             raise ValueError(msg)
-        labels = batch[1] if len(batch) == 2 else None
-        return (_moved(batch[0], place),), {}, labels
-    return (_moved(batch, place),), {}, None
+        inputs, labels, ids = [*batch, None, None][:3]
+        return (_moved(inputs, place),), {}, labels, ids
+    return (_moved(batch, place),), {}, None, None
 
 
 def _check_keywords(model: nn.Module, keywords: Mapping[str, Any]) -> None:

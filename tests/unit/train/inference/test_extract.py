@@ -211,8 +211,10 @@ def test_what_cannot_be_extracted_is_named(tmp_path):
     x = torch.ones(2, 6)
     with pytest.raises(ValueError, match="loader must be non-empty"):
         extract(network(), [])
-    with pytest.raises(ValueError, match=r"\(inputs, labels\).*got 3 parts"):
-        extract(network(), [(x, x, x)])
+    with pytest.raises(ValueError, match=r"\(inputs, labels\).*got 4 parts"):
+        extract(network(), [(x, x, x, x)])
+    with pytest.raises(TypeError, match="a Tensor among the ids, which must be str"):
+        extract(network(), [(x, torch.zeros(2, dtype=torch.int64), x)])
     with pytest.raises(ValueError, match="inputs and labels must have the same length"):
         extract(network(), [(x, torch.zeros(3, dtype=torch.int64))])
     with pytest.raises(TypeError, match="labels must be integers, got dtype float32"):
@@ -221,7 +223,7 @@ def test_what_cannot_be_extracted_is_named(tmp_path):
         extract(network(), [x], out=tmp_path / "a.npz")
     with pytest.raises(ValueError, match=r"a folder to keep .* \(resume=True\)"):
         extract(network(), [x], resume=True)
-    with pytest.raises(ValueError, match="labels must be below 4"):
+    with pytest.raises(ValueError, match=r"labels must be -1 or 0\.\.3"):
         extract(network(), [(x, [0, 4])], out=tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
@@ -286,3 +288,91 @@ def test_a_layer_used_twice_is_refused():
 
     with pytest.raises(ValueError, match="head 'fc' must be called once per pass"):
         extract(Twice(), [torch.ones(2, 6)])
+
+
+class Named(torch.utils.data.Dataset):
+    """Samples with labels and paths, as many loaders of images give them."""
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, row):
+        inputs, labels = dataset().tensors
+        return inputs[row], labels[row], f"images/{row:03}.png"
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_groups_and_ids_are_kept(tmp_path, folder):
+    out = tmp_path / "outputs" if folder else None
+    named = extract(
+        network(), DataLoader(Named(), batch_size=BATCH), out=out, groups="street"
+    )
+    assert named.ids.tolist() == [f"images/{row:03}.png" for row in range(N)]
+    assert set(named.groups) == {"street"}
+    groups, ids = [str(i % 3) for i in range(N)], [f"id {i}" for i in range(N)]
+    out = tmp_path / "others" if folder else None
+    found = extract(network(), loader(), out=out, groups=groups, ids=ids)
+    assert found.groups.tolist() == groups
+    assert found.ids.tolist() == ids
+
+
+def test_ids_of_the_batches_survive_an_interrupted_run(tmp_path):
+    model = network()
+    calls = []
+
+    class Failing(Named):
+        def __getitem__(self, row):
+            if row == 17 and not calls:
+                calls.append(row)
+                raise KeyboardInterrupt
+            return super().__getitem__(row)
+
+    options = {"out": tmp_path / "outputs", "resume": True}
+    with pytest.raises(KeyboardInterrupt):
+        extract(model, DataLoader(Failing(), batch_size=BATCH), **options)
+    found = extract(model, DataLoader(Failing(), batch_size=BATCH), **options)
+    assert found.ids.tolist() == [f"images/{row:03}.png" for row in range(N)]
+    check(found, model)
+
+
+def test_unknown_samples_are_labelled_so_whatever_their_labels():
+    found = extract(network(), loader(), unknown=True)
+    assert_array_equal(found.labels, np.full(N, -1))
+    inputs = dataset().tensors[0]
+    wild = DataLoader(TensorDataset(inputs, torch.full((N,), 321)), batch_size=BATCH)
+    assert_array_equal(extract(network(), wild, unknown=True).labels, np.full(N, -1))
+    bare = extract(network(), DataLoader(inputs, batch_size=BATCH), unknown=True)
+    assert_array_equal(bare.labels, np.full(N, -1))
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_labels_the_network_has_no_output_for_are_refused_before_the_pass(listed):
+    inputs = torch.randn(N, 6)
+    labels = torch.arange(N) // 5  # 4 is too large, and comes last
+    seen = []
+
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, inputs):
+            seen.append(len(inputs))
+            return self.inner(inputs)
+
+    data = TensorDataset(inputs, labels)
+    batches = DataLoader(data if listed else list(data), batch_size=BATCH)
+    with pytest.raises(ValueError, match=r"labels must be -1 or 0\.\.3.*got 4") as said:
+        extract(Counting(), batches)
+    assert "unknown=True" in str(said.value)
+    assert sum(seen) <= BATCH if listed else sum(seen) > BATCH
+
+
+@pytest.mark.parametrize("name", ["groups", "ids"])
+def test_names_of_another_length_are_refused_before_the_pass(name):
+    model = network()
+    model.register_forward_hook(lambda *_: pytest.fail("it ran"))
+    with pytest.raises(
+        ValueError, match=f"{name} must have the same length, got {N}, {N - 1}"
+    ):
+        extract(model, loader(), **{name: ["a"] * (N - 1)})

@@ -1,26 +1,36 @@
 """`openset extract`."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
+from rich.markup import escape
 
 from openset import _check, datasets
 from openset._types import UNKNOWN, ArtefactError
 from openset.cli._detector_options import Plugins
 from openset.cli._options import naming
-from openset.cli._tables import OUT
+from openset.cli._tables import ERRORS, OUT
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
+from openset.outputs import Outputs
 
 EPILOG = """[bold]Examples[/bold]
 
 openset extract runs/openauc new-images/ --out new-outputs.npz
 
 openset extract runs/openauc svhn --part test --out svhn-outputs.npz
+
+openset extract timm:resnet50 photos/ --classes imagenet-names.txt --out photos.npz
+
+openset extract hf:my-classifier/ mails.txt --unknown --out spam-outputs.npz
+
+openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
+    --std 0.229,0.224,0.225 --out outputs.npz
 
 openset predict rejector/ new-outputs.npz"""
 
@@ -36,15 +46,20 @@ _OPTIONS = {
 
 @naming("openset extract", _OPTIONS)
 def command(
-    run: Annotated[
-        Path, typer.Argument(metavar="RUN", help="Folder written by openset train.")
+    network: Annotated[
+        str,
+        typer.Argument(
+            metavar="NETWORK",
+            help="A folder of openset train; timm:NAME, torchvision:NAME or hf:NAME "
+            "(Hugging Face, or a folder of it); an ONNX file; package.module:name.",
+        ),
     ],
     data: Annotated[
         str,
         typer.Argument(
             metavar="DATA",
             help="A folder of images (with or without a folder per class), a .npy or "
-            ".npz file, or the name of a data set.",
+            ".npz file, a .txt file with a text per line, or the name of a data set.",
         ),
     ],
     part: Annotated[
@@ -56,40 +71,130 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path(
         "outputs.npz"
     ),
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="For timm and torchvision: a file of weights (.safetensors, .pth). By "
+            "default the published ones, downloaded if need be."
+        ),
+    ] = None,
+    classes: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file with the name of an output of the network per line, if it "
+            "does not bring them."
+        ),
+    ] = None,
+    side: Annotated[
+        int | None,
+        typer.Option(help="For ONNX and your own modules: size of the images."),
+    ] = None,
+    mean: Annotated[
+        str, typer.Option(help="For these: mean of each channel, of pixels in [0, 1].")
+    ] = "0,0,0",
+    std: Annotated[
+        str, typer.Option(help="For these: standard deviation of each channel.")
+    ] = "1,1,1",
+    unknown: Annotated[
+        bool,
+        typer.Option("--unknown", help="All samples are of no known class: label -1."),
+    ] = False,
+    batch_size: Annotated[int, typer.Option(help="Samples per pass.")] = 64,
+    device: Annotated[
+        str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
+    ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Run a trained network on other data and save its outputs.
+    """Run a trained network on data and save its outputs.
 
     Samples of classes it was trained on (matched by name) get their labels, all others
     -1; groups are the class names. A folder of images without subfolders, and a .npy
     file, have no labels; such images form one group, named after the folder. The
     outputs hold the names of image files, which openset predict shows.
     """
-    # Imported here: the extra may be missing.
-    from openset.train import Trained  # noqa: PLC0415
+    is_run = (Path(network) / "trained.json").exists() or not _is_named(network)
+    if is_run:
+        # Imported here: the extra may be missing.
+        from openset.train import Trained  # noqa: PLC0415
 
-    trained = Trained.load(run, plugins=plugin or ())
-    unlabelled = _unlabelled(Path(data))
-    if unlabelled is not None:
-        inputs, groups = unlabelled
-        labels = None
-        _check_part(part, {})
+        trained = Trained.load(Path(network), plugins=plugin or ())
+        known, apply = trained.classes, trained.apply
     else:
-        loaded = datasets.load(data, root)
-        _check_part(part, loaded.parts)
-        rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
-        inputs = lazy_inputs.take(loaded.inputs, rows)
-        labels, groups = (one[rows] for one in _labelled(loaded, trained.classes))
+        from openset.integrations import networks  # noqa: PLC0415
+
+        found = networks.load(
+            network,
+            weights=weights,
+            classes=_lines(classes) if classes else (),
+            side=side,
+            mean=_numbers("--mean", mean),
+            std=_numbers("--std", std),
+        )
+        if found.note:
+            ERRORS.print(f"[yellow]{escape(found.name)}: {found.note}[/yellow]")
+        known = found.classes
+        apply = partial(found.apply, batch_size=batch_size, device=device)
+    inputs, labels, groups = _read(data, part, root, known)
+    if unknown:
+        labels = np.full(len(inputs), UNKNOWN)
     ids = _file_names(inputs, Path(data)) if isinstance(inputs, ImageFiles) else None
-    outputs = trained.apply(inputs, labels=labels, groups=groups, ids=ids)
+    outputs = apply(inputs, labels=labels, groups=groups, ids=ids)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
-    if labels is not None and (labels != UNKNOWN).any():
-        is_known = labels != UNKNOWN
-        right = np.argmax(outputs.logits, axis=1) == labels  # type: ignore[arg-type]
+    _print_labels(outputs, known)
+
+
+def _is_named(network: str) -> bool:
+    """Whether this is no folder of a run, but a name or an ONNX file."""
+    return ":" in network or network.endswith(".onnx")
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        values = tuple(float(one) for one in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) != 3:
+        rule = "three numbers with commas between them"
+        raise ValueError(_check.must(rule, caller=_CALLER, name=option, got=text))
+    return values
+
+
+def _lines(path: Path) -> list[str]:
+    return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
+
+
+def _read(
+    data: str, part: str, root: Path | None, known: tuple[str, ...]
+) -> tuple[Any, NDArray[np.int64] | None, NDArray[Any] | None]:
+    """Return inputs, labels that index the known classes, and groups."""
+    unlabelled = _unlabelled(Path(data))
+    if unlabelled is not None:
+        _check_part(part, {})
+        return unlabelled[0], None, unlabelled[1]
+    loaded = datasets.load(data, root)
+    _check_part(part, loaded.parts)
+    rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
+    labels, groups = _labelled(loaded, known)
+    return lazy_inputs.take(loaded.inputs, rows), labels[rows], groups[rows]
+
+
+def _print_labels(outputs: Outputs, known: tuple[str, ...]) -> None:
+    """Say how many samples are of known classes, and how many of these are right."""
+    if outputs.labels is None:
+        return
+    is_known = np.asarray(outputs.labels) != UNKNOWN
+    if is_known.any():
+        right = np.argmax(outputs.logits, axis=1) == outputs.labels  # type: ignore[arg-type]
         OUT.print(
             f"{is_known.sum()} samples of known classes, accuracy "
             f"{right[is_known].mean():.4f}",
+            highlight=False,
+        )
+    elif not known:
+        OUT.print(
+            "The network brings no names of its classes, so all samples are labelled "
+            "-1 (unknown). Give the names: --classes FILE",
             highlight=False,
         )
 
@@ -106,6 +211,9 @@ def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
     """Return inputs and groups of unlabelled data; None if the data have labels."""
     if path.suffix == ".npy":
         return _array(path), None
+    if path.suffix == ".txt":
+        texts = _lines(path)
+        return texts, np.full(len(texts), path.stem)
     if not path.is_dir():
         return None
     files = [one for one in image_paths(path) if Path(one).parent == path]

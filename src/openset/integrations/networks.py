@@ -1,0 +1,416 @@
+"""Trained classifiers with their preprocessing, from timm, torchvision, Hugging Face.
+
+:func:`load` opens one by name, or from an ONNX file; :meth:`Classifier.apply` turns
+images or texts into :class:`openset.Outputs`. From the shell: `openset extract`.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from openset import _check, _io, _plugins
+from openset._types import ArtefactError, MissingExtraError
+from openset.outputs import Outputs
+
+with _io.importing("openset.integrations.networks", "torch"):
+    import torch
+    from torch import nn
+
+__all__ = ["Classifier", "load"]
+
+_CALLER = "networks.load"
+_RANDOM = "random"
+Kind = Literal["image", "text"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A network, how it wants its inputs, and the names of its classes.
+
+    Attributes
+    ----------
+    name
+        What it was loaded by.
+    kind
+        ``"image"`` or ``"text"``.
+    model
+        From a prepared batch to logits.
+    prepare
+        From a list of images (PIL) or texts to a batch of the model.
+    classes
+        Names of the outputs; empty if they are not known.
+    note
+        What the user should know, in a sentence; else empty.
+    """
+
+    name: str
+    kind: Kind
+    model: Any
+    prepare: Callable[[list[Any]], Any]
+    classes: tuple[str, ...] = ()
+    note: str = ""
+
+    def apply(
+        self,
+        inputs: Sequence[Any],
+        *,
+        labels: ArrayLike | None = None,
+        groups: Any = None,
+        ids: Any = None,
+        unknown: bool = False,
+        out: str | Path | None = None,
+        batch_size: int = 64,
+        device: Any = None,
+        progress: bool = True,
+    ) -> Outputs:
+        """Return the outputs of images or texts.
+
+        Parameters
+        ----------
+        inputs
+            Images (arrays (h, w, 3) or (h, w) of bytes, or PIL images), or strings.
+        labels, groups, ids, unknown, out
+            As in :func:`openset.train.extract`.
+        batch_size
+            Samples per pass.
+        device
+            Device to run on. Default: CUDA if there is one.
+        progress
+            Show a progress bar, if there is a terminal to show it in.
+        """
+        # Imported here: training code is not needed to look at a network.
+        from openset.train import extract  # noqa: PLC0415
+
+        _check.positive_int("Classifier.apply", "batch_size", batch_size)
+        if len(inputs) == 0:
+            rule, got = "at least one sample", "none"
+            raise ValueError(
+                _check.must(rule, caller="Classifier.apply", name="inputs", got=got)
+            )
+        batches = _Batches(self, inputs, labels, batch_size)
+        about = {"groups": groups, "ids": ids, "unknown": unknown, "out": out}
+        if not isinstance(self.model, nn.Module):  # an ONNX file
+            return self.model.outputs(
+                batches, classes=self.classes, progress=progress, **about
+            )
+        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        return extract(
+            self.model.to(place),
+            batches,
+            device=place,
+            classes=self.classes,
+            progress=progress,
+            **about,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Batches:
+    """Prepared batches with labels, in order."""
+
+    network: Classifier
+    inputs: Sequence[Any]
+    labels: ArrayLike | None
+    size: int
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.inputs) / self.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        labels = None if self.labels is None else np.asarray(self.labels)
+        for start in range(0, len(self.inputs), self.size):
+            rows = range(start, min(start + self.size, len(self.inputs)))
+            samples = [self.inputs[row] for row in rows]
+            if self.network.kind == "image":
+                samples = [_image(one) for one in samples]
+            batch = self.network.prepare(samples)
+            mine = None if labels is None else labels[rows.start : rows.stop]
+            if isinstance(batch, Mapping):
+                yield dict(batch) | ({} if mine is None else {"labels": mine})
+            else:
+                yield (batch,) if mine is None else (batch, mine)
+
+
+def load(
+    source: str | Path | nn.Module,
+    *,
+    weights: str | Path | None = None,
+    classes: Sequence[str] = (),
+    side: int | None = None,
+    mean: Sequence[float] = (0.0, 0.0, 0.0),
+    std: Sequence[float] = (1.0, 1.0, 1.0),
+) -> Classifier:
+    """Open a trained classifier.
+
+    Parameters
+    ----------
+    source
+        ``"timm:NAME"``, ``"torchvision:NAME"``, ``"hf:NAME"`` (an image or text
+        classifier of Hugging Face, or a folder that `save_pretrained` wrote), an ONNX
+        file, ``"package.module:name"`` (a module, or a function that makes one), or in
+        Python a module itself.
+    weights
+        Of timm and torchvision: a file (``.safetensors``, ``.pth``) of weights by name.
+        Left out: the published ones, from the cache or downloaded. ``"random"``: none.
+    classes
+        Names of the outputs, if the network does not bring them.
+    side, mean, std
+        Of an ONNX file or a module: images are brought to this size, scaled to [0, 1],
+        and normalised per channel. Others bring their own preprocessing.
+
+    Examples
+    --------
+    >>> network = load(nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), side=2)
+    >>> network.apply(np.zeros((5, 8, 8, 3), np.uint8), progress=False)
+    Outputs(n=5, logits=(5, 2) float32, features=(5, 12) float32, head, numpy)
+    """
+    pixels = _Pixels(side, tuple(mean), tuple(std))
+    if isinstance(source, nn.Module):
+        found = Classifier(type(source).__name__, "image", source, pixels)
+    elif str(source).endswith(".onnx"):
+        # Imported here: onnx is an extra.
+        from openset.integrations.onnx._classifier import (  # noqa: PLC0415
+            OnnxClassifier,
+        )
+
+        model = OnnxClassifier.open(Path(str(source)))
+        pixels = replace(pixels, side=side or model.side, dtype=model.dtype)
+        found = Classifier(str(source), "image", model, pixels)
+    else:
+        found = _by_name(str(source), weights, pixels)
+    names = tuple(classes) or found.classes
+    return replace(found, classes=names)
+
+
+def _by_name(source: str, weights: str | Path | None, pixels: "_Pixels") -> Classifier:
+    kind, _, name = source.partition(":")
+    if not name:
+        msg = _check.must(
+            "timm:NAME, torchvision:NAME, hf:NAME, package.module:name, an ONNX file, "
+            "or a folder of openset train",
+            caller=_CALLER,
+            name="network",
+            got=repr(source),
+        )
+        raise ValueError(msg)
+    if kind == "hf":
+        return _of_hugging_face(name)
+    if kind == "timm":
+        return _of_timm(name, weights)
+    if kind == "torchvision":
+        return _of_torchvision(name, weights)
+    made = _plugins.imported(source, caller=_CALLER)
+    model = made if isinstance(made, nn.Module) else made()
+    if not isinstance(model, nn.Module):
+        msg = _check.must(
+            "an nn.Module, or a function that makes one",
+            caller=_CALLER,
+            name=source,
+            got=type(model).__name__,
+        )
+        raise TypeError(msg)
+    return Classifier(source, "image", model, pixels)
+
+
+def _of_timm(name: str, weights: str | Path | None) -> Classifier:
+    timm = _library("timm")
+    state = None if weights in (None, _RANDOM) else _weights(Path(str(weights)))
+    options = {} if state is None else {"num_classes": _n_classes(state)}
+    with _naming_model("timm", name):
+        model = timm.create_model(name, pretrained=weights is None, **options)
+    note = _filled(model, state, weights)
+    data = _library("timm.data")
+    config = data.resolve_model_data_config(model)
+    transform = data.create_transform(**config, is_training=False)
+    return Classifier(f"timm:{name}", "image", model, _Each(transform), note=note)
+
+
+def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
+    models = _library("torchvision").models
+    state = None if weights in (None, _RANDOM) else _weights(Path(str(weights)))
+    with _naming_model("torchvision", name):
+        published = models.get_model_weights(name).DEFAULT
+        options = {} if state is None else {"num_classes": _n_classes(state)}
+        model = models.get_model(
+            name, weights=published if weights is None else None, **options
+        )
+    note = _filled(model, state, weights)
+    names = tuple(published.meta["categories"]) if weights is None else ()
+    each = _Each(published.transforms())
+    return Classifier(f"torchvision:{name}", "image", model, each, names, note)
+
+
+def _of_hugging_face(name: str) -> Classifier:
+    transformers = _library("transformers")
+    try:
+        config = transformers.AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        msg = (
+            f"{_CALLER}: network must be a model of Hugging Face, or a folder of one, "
+            f"got {name!r} ({_io.first_line(error)})"
+        )
+        raise ValueError(msg) from error
+    made = next(iter(config.architectures or ()), "")
+    names = config.id2label or {}
+    classes = tuple(str(names[i]) for i in sorted(names))
+    if made.endswith("ForImageClassification"):
+        model = transformers.AutoModelForImageClassification.from_pretrained(name)
+        images = transformers.AutoImageProcessor.from_pretrained(name)
+        prepare: Any = lambda samples: images(samples, return_tensors="pt")  # noqa: E731
+        return Classifier(f"hf:{name}", "image", model, prepare, classes)
+    if made.endswith("ForSequenceClassification"):
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(name)
+        words = transformers.AutoTokenizer.from_pretrained(name)
+        prepare = lambda samples: words(  # noqa: E731
+            samples, return_tensors="pt", padding=True, truncation=True
+        )
+        return Classifier(f"hf:{name}", "text", model, prepare, classes)
+    msg = _check.must(
+        "a classifier of images or of sequences",
+        caller=_CALLER,
+        name="network",
+        got=f"{name!r}, a {made or config.model_type}",
+        remedy="A model without a classifier has no logits; give it a head first",
+    )
+    raise ValueError(msg)
+
+
+@dataclass(frozen=True)
+class _Each:
+    """Prepare images one by one, and stack them."""
+
+    transform: Callable[[Any], Any]
+
+    def __call__(self, samples: list[Any]) -> Any:
+        return torch.stack([self.transform(one) for one in samples])
+
+
+@dataclass(frozen=True)
+class _Pixels:
+    """Resize, scale to [0, 1] and normalise; bytes stay bytes."""
+
+    side: int | None
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    dtype: str = "float32"
+
+    def __call__(self, samples: list[Any]) -> Any:
+        if self.side is not None:
+            samples = [one.resize((self.side, self.side)) for one in samples]
+        sizes = {one.size for one in samples}
+        if len(sizes) > 1:
+            msg = _check.must(
+                "given for images of several sizes",
+                caller="Classifier.apply",
+                name="side",
+                got=f"none, and sizes {sorted(sizes)[0]} and {sorted(sizes)[1]}",
+            )
+            raise ValueError(msg)
+        pixels = np.stack([np.asarray(one) for one in samples]).transpose(0, 3, 1, 2)
+        if self.dtype == "uint8":
+            return torch.from_numpy(np.ascontiguousarray(pixels))
+        scaled = torch.from_numpy(pixels.astype(np.float32)) / 255
+        mean, std = (
+            torch.tensor(v)[None, :, None, None] for v in (self.mean, self.std)
+        )
+        return (scaled - mean) / std
+
+
+def _image(one: Any) -> Any:
+    """Return an image as PIL has it, in colour."""
+    images = _io.optional("Classifier.apply", "PIL.Image", name="vision")
+    if isinstance(one, np.ndarray):
+        one = images.fromarray(one.squeeze())
+    return one.convert("RGB")
+
+
+def _weights(path: Path) -> dict[str, Any]:
+    """Read weights by name from a file; nothing in it is executed."""
+    if not path.exists():
+        msg = f"{_CALLER}: weights must be a file, got {path}, which does not exist"
+        raise FileNotFoundError(msg)
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file  # noqa: PLC0415
+
+            return dict(load_file(path))
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # several libraries, each with classes of its own
+        msg = (
+            f"{_CALLER}: weights must be a .safetensors or .pth file of tensors, got "
+            f"{path} ({_io.first_line(error)})"
+        )
+        raise ArtefactError(msg) from error
+    while isinstance(state, Mapping) and not _are_tensors(state):
+        inner = [state[n] for n in ("state_dict", "model", "net") if n in state]
+        if not inner:
+            msg = (
+                f"{_CALLER}: weights must be tensors by name, or hold them as "
+                f"state_dict or model, got {', '.join(map(str, list(state)[:6]))}"
+            )
+            raise ArtefactError(msg)
+        state = inner[0]
+    return {str(name).removeprefix("module."): one for name, one in state.items()}
+
+
+def _are_tensors(state: Mapping[Any, Any]) -> bool:
+    return all(isinstance(one, torch.Tensor) for one in state.values())
+
+
+def _n_classes(state: Mapping[str, Any]) -> int:
+    """Return the number of outputs of the last matrix of weights."""
+    matrices = [
+        one for name, one in state.items() if name.endswith("weight") and one.ndim == 2
+    ]
+    sizes = [one.shape[0] for one in matrices]
+    if not sizes:
+        msg = f"{_CALLER}: weights must end in a linear layer, got no matrix"
+        raise ArtefactError(msg)
+    return int(sizes[-1])
+
+
+def _filled(model: nn.Module, state: Any, weights: object) -> str:
+    """Put the weights into the network; return a note for one without any."""
+    if weights == _RANDOM:
+        return "its weights are random: it has learnt nothing"
+    if state is not None:
+        try:
+            model.load_state_dict(state)
+        except RuntimeError as error:
+            msg = f"{_CALLER}: weights must fit the network ({_io.first_line(error)})"
+            raise ArtefactError(msg) from error
+    return ""
+
+
+@contextmanager
+def _naming_model(library: str, name: str) -> Iterator[None]:
+    """Say which network could not be made or downloaded."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except Exception as error:  # several libraries, each with classes of its own
+        msg = (
+            f"{_CALLER}: network must be a model of {library} whose weights are here "
+            f"or can be downloaded, got {name!r} ({_io.first_line(error)}). A file of "
+            "weights can be given: weights="
+        )
+        raise ValueError(msg) from error
+
+
+def _library(name: str) -> Any:
+    top = name.partition(".")[0]
+    try:
+        with _io.fitting(_CALLER, top):
+            return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or top
+        msg = f"{_CALLER}: needs {missing}; install it with: pip install {missing}"
+        raise MissingExtraError(msg) from error

@@ -1,0 +1,113 @@
+"""Run a classifier that is an ONNX file: logits and features of batches of images."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from openset import _check, _io
+from openset._progress import bar
+from openset._types import UNKNOWN, ArtefactError
+from openset.integrations.onnx import _network
+from openset.outputs import Outputs
+
+with _io.importing("openset.integrations.onnx", "onnx"):
+    from onnx import ModelProto, helper, numpy_helper
+
+_CALLER = "networks.load"
+_TYPES = {"tensor(float)": "float32", "tensor(uint8)": "uint8"}
+
+
+@dataclass(frozen=True, eq=False)
+class OnnxClassifier:
+    """A session of onnxruntime that also returns the input of the last linear layer."""
+
+    session: Any
+    input: str
+    dtype: str
+    side: int | None
+    """Height and width of the images it takes; None if any."""
+    head: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> "OnnxClassifier":
+        """Read a file; the features are found as for ``openset export``."""
+        runtime = _io.optional(_CALLER, "onnxruntime", name="onnx")
+        model = _network.load(path, None)
+        logits, features = _network.tensors(model, None, None, needs_features=True)
+        head = _head(model, logits)
+        del model.graph.output[:]
+        for name in (logits, features):
+            model.graph.output.append(helper.make_empty_tensor_value_info(str(name)))
+        session = runtime.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        inputs = session.get_inputs()
+        if (
+            len(inputs) != 1
+            or inputs[0].type not in _TYPES
+            or len(inputs[0].shape) != 4
+        ):
+            msg = _check.must(
+                f"a model with one input (n, 3, h, w) of {' or '.join(_TYPES)}",
+                caller=_CALLER,
+                name=str(path),
+                got=", ".join(f"{i.name} {i.shape} of {i.type}" for i in inputs),
+            )
+            raise ArtefactError(msg)
+        side = inputs[0].shape[-1]
+        return cls(
+            session=session,
+            input=inputs[0].name,
+            dtype=_TYPES[inputs[0].type],
+            side=side if isinstance(side, int) else None,
+            head=head,
+        )
+
+    def outputs(
+        self,
+        batches: Iterable[Any],
+        *,
+        classes: Sequence[str] = (),
+        groups: Any = None,
+        ids: Any = None,
+        unknown: bool = False,
+        out: str | Path | None = None,
+        progress: bool = True,
+    ) -> Outputs:
+        """Return the outputs of prepared batches, ``(inputs, labels)`` or inputs."""
+        found: list[list[Any]] = []
+        labels: list[Any] = []
+        for inputs, *rest in bar(batches, "extracting", show=progress):
+            found.append(self.session.run(None, {self.input: np.asarray(inputs)}))
+            n = len(found[-1][0])
+            labels.extend([np.full(n, UNKNOWN)] if unknown else rest)
+        logits, features = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        result = Outputs(
+            logits=logits,
+            features=features.reshape(len(features), -1),
+            labels=np.concatenate(labels) if labels else None,
+            groups=np.full(len(logits), groups) if isinstance(groups, str) else groups,
+            ids=ids,
+            classes=classes,
+            **self.head,
+        )
+        return result if out is None else Outputs.load(result.save(out))
+
+
+def _head(model: ModelProto, logits: str) -> dict[str, Any]:
+    """Return weight and bias of the last linear layer, if the file has them."""
+    values = {one.name: one for one in model.graph.initializer}
+    makers = {name: node for node in model.graph.node for name in node.output}
+    node = makers.get(logits)
+    if node is None or node.op_type != "Gemm" or node.input[1] not in values:
+        return {}
+    weight = numpy_helper.to_array(values[node.input[1]])
+    turned = any(a.name == "transB" and a.i for a in node.attribute)
+    weight = weight if turned else weight.T
+    bias = np.zeros(len(weight), weight.dtype)
+    if len(node.input) > 2 and node.input[2] in values:
+        bias = numpy_helper.to_array(values[node.input[2]])
+    return {"weight": weight.copy(), "bias": bias.copy()}

@@ -1,0 +1,224 @@
+"""Real networks of other libraries, built offline, give the outputs they compute."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+from safetensors.torch import save_file
+from torch import nn
+from typer.testing import CliRunner
+
+from openset import Outputs
+from openset._types import ArtefactError
+from openset.cli import app
+from openset.integrations import networks
+from tests.vision import declare_operators
+
+declare_operators()  # timm and transformers import torchvision
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.integers(0, 256, (7, 40, 48, 3), dtype=np.uint8)
+
+
+def head_gives_logits(found, atol=1e-4):
+    again = found.features @ found.weight.T + found.bias
+    assert_allclose(again, found.logits, atol=atol)
+
+
+def photos(folder):
+    folder.mkdir(parents=True)
+    for row, pixels in enumerate(IMAGES):
+        Image.fromarray(pixels).save(folder / f"{row}.png")
+    return folder
+
+
+def run(*words):
+    return CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+
+
+def test_timm_with_a_file_of_weights(tmp_path):
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    model = timm.create_model("resnet18", num_classes=5).eval()
+    save_file(model.state_dict(), tmp_path / "weights.safetensors")
+    torch.save({"state_dict": model.state_dict()}, tmp_path / "weights.pth")
+    config = timm.data.resolve_model_data_config(model)
+    transform = timm.data.create_transform(**config, is_training=False)
+    with torch.no_grad():
+        batch = torch.stack([transform(Image.fromarray(one)) for one in IMAGES])
+        expected = model(batch).numpy()
+    for file in ("weights.safetensors", "weights.pth"):
+        network = networks.load("timm:resnet18", weights=tmp_path / file)
+        found = network.apply(IMAGES, batch_size=3, device="cpu", progress=False)
+        assert_allclose(found.logits, expected, atol=1e-4)
+        head_gives_logits(found)
+        assert found.features.shape == (7, 512)
+    names = tmp_path / "names.txt"
+    names.write_text("ant\nbee\ncat\ndog\neel\n", encoding="utf-8")
+    done = run(
+        "extract", "timm:resnet18", photos(tmp_path / "photos"), "--weights",
+        tmp_path / "weights.pth", "--classes", names, "--out", tmp_path / "o.npz",
+        "--unknown", "--device", "cpu",
+    )  # fmt: skip
+    assert done.exit_code == 0
+    found = Outputs.load(tmp_path / "o.npz")
+    assert_allclose(found.logits, expected, atol=1e-4)
+    assert_array_equal(found.labels, np.full(7, -1))
+    assert found.ids.tolist() == [f"{row}.png" for row in range(7)]
+    assert found.classes == ("ant", "bee", "cat", "dog", "eel")
+
+
+def test_torchvision_with_random_weights_says_so(tmp_path):
+    pytest.importorskip("torchvision")
+    network = networks.load("torchvision:resnet18", weights="random")
+    assert "random" in network.note
+    found = network.apply(IMAGES[:2], device="cpu", progress=False)
+    assert found.logits.shape == (2, 1000)
+    head_gives_logits(found)
+    done = run(
+        "extract", "torchvision:resnet18", photos(tmp_path / "photos"), "--weights",
+        "random", "--out", tmp_path / "o.npz", "--device", "cpu",
+    )  # fmt: skip
+    assert "its weights are random" in " ".join(done.output.split())
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory):
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("vit")
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=32,
+        patch_size=16, intermediate_size=32, num_labels=3,
+        id2label={0: "ant", 1: "bee", 2: "cat"},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.ViTForImageClassification(config).eval()
+    model.save_pretrained(folder)
+    size = {"height": 32, "width": 32}
+    transformers.ViTImageProcessor(size=size).save_pretrained(folder)
+    return folder, model
+
+
+def test_an_image_classifier_of_hugging_face(vit):
+    folder, model = vit
+    network = networks.load(f"hf:{folder}")
+    assert (network.kind, network.classes) == ("image", ("ant", "bee", "cat"))
+    found = network.apply(
+        IMAGES, labels=[0, 1, 2, -1, 0, 1, 2], batch_size=4, device="cpu",
+        progress=False,
+    )  # fmt: skip
+    batch = network.prepare([Image.fromarray(one) for one in IMAGES])
+    with torch.no_grad():
+        assert_allclose(found.logits, model(**batch).logits, atol=1e-5)
+    head_gives_logits(found)
+    assert_array_equal(found.labels, [0, 1, 2, -1, 0, 1, 2])
+
+
+def test_a_text_classifier_of_hugging_face(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "book", "a", "table", "now"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    folder = tmp_path / "bert"
+    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32, num_labels=4,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(config).eval()
+    model.save_pretrained(folder)
+    texts = ["book a table", "now", "book now", "a table now book a table"]
+    network = networks.load(f"hf:{folder}")
+    assert network.kind == "text"
+    found = network.apply(texts, batch_size=3, device="cpu", progress=False)
+    for text, row in zip(texts, found.logits, strict=True):
+        with torch.no_grad():
+            alone = model(**network.prepare([text])).logits
+        assert_allclose(row, alone[0], atol=1e-5)
+    head_gives_logits(found)
+    (tmp_path / "mails.txt").write_text("\n".join(texts), encoding="utf-8")
+    done = run(
+        "extract", f"hf:{folder}", tmp_path / "mails.txt", "--out",
+        tmp_path / "o.npz", "--device", "cpu",
+    )  # fmt: skip
+    assert done.exit_code == 0
+    saved = Outputs.load(tmp_path / "o.npz")
+    assert_allclose(saved.logits, found.logits, atol=1e-5)
+    assert set(saved.groups) == {"mails"}
+
+
+def small():
+    torch.manual_seed(1)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
+        nn.Linear(16, 5),
+    ).eval()  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch, about itself
+def test_an_onnx_file_and_the_module_it_was_made_of_agree(tmp_path):
+    pytest.importorskip("onnxscript")
+    model, file = small(), tmp_path / "model.onnx"
+    torch.onnx.export(
+        model, (torch.zeros(2, 3, 32, 32),), file, dynamo=True, verbose=False,
+        dynamic_shapes=({0: torch.export.Dim("n")},),
+    )  # fmt: skip
+    options = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4)}
+    torch_one = networks.load(model, side=32, **options)
+    onnx_one = networks.load(file, **options)  # it knows its size
+    labels = [0, 1, 2, 3, 4, -1, 0]
+    a, b = (
+        one.apply(IMAGES, labels=labels, groups="street", batch_size=3, progress=False)
+        for one in (torch_one, onnx_one)
+    )
+    assert_allclose(a.logits, b.logits, atol=1e-4)
+    assert_allclose(a.features, b.features, atol=1e-4)
+    assert_array_equal(b.labels, labels)
+    assert set(b.groups) == {"street"}
+    head_gives_logits(b)
+    pixels = np.stack(
+        [np.asarray(Image.fromarray(one).resize((32, 32))) for one in IMAGES]
+    )
+    by_hand = (pixels / 255 - options["mean"]) / options["std"]
+    with torch.no_grad():
+        expected = model(torch.from_numpy(by_hand.transpose(0, 3, 1, 2)).float())
+    assert_allclose(b.logits, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "error", "words"),
+    [
+        ("resnet18", {}, ValueError, "network must be timm:NAME"),
+        ("timm:resnet18", {"weights": "no.pth"}, FileNotFoundError, "does not exist"),
+        ("timm:no_such", {"weights": "random"}, ValueError, "a model of timm"),
+        ("hf:/no/such/folder", {}, ValueError, "a model of Hugging Face"),
+        ("collections:OrderedDict", {}, TypeError, "must be an nn.Module"),
+    ],
+)
+def test_what_cannot_be_loaded_is_named(source, options, error, words):
+    library = {"timm": "timm", "hf": "transformers"}.get(source.partition(":")[0])
+    if library:
+        pytest.importorskip(library)
+    with pytest.raises(error, match=r"^networks\.load: ") as said:
+        networks.load(source, **options)
+    assert words in str(said.value)
+
+
+def test_weights_that_do_not_fit_are_named(tmp_path):
+    pytest.importorskip("timm")
+    save_file({"fc.weight": torch.zeros(3, 9)}, tmp_path / "w.safetensors")
+    with pytest.raises(ArtefactError, match="weights must fit the network"):
+        networks.load("timm:resnet18", weights=tmp_path / "w.safetensors")
+    (tmp_path / "w.pth").write_bytes(b"nonsense")
+    with pytest.raises(ArtefactError, match=r"must be a \.safetensors or \.pth file"):
+        networks.load("timm:resnet18", weights=tmp_path / "w.pth")
+
+
+def test_images_of_several_sizes_ask_for_a_size():
+    network = networks.load(small())
+    mixed = [IMAGES[0], IMAGES[1][:20]]
+    with pytest.raises(ValueError, match="side must be given for images of several"):
+        network.apply(mixed, progress=False)
+    with pytest.raises(ValueError, match="inputs must be at least one sample"):
+        network.apply([], progress=False)

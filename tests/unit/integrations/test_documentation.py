@@ -16,7 +16,7 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
         pytest.skip("the documentation is not part of this installation")
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     names = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102  # our own page

@@ -156,6 +156,8 @@ def folder(tmp_path_factory):
             scores.save(there / path)
     scores.save(there / "scores.npz")
     scores.save(there / "scores.csv")
+    theirs = "y,predicted,energy\ncat,cat,-3\ndog,cat,-1\noos,cat,2\noos,dog,-2\n"
+    (there / "theirs.csv").write_text(theirs, encoding="utf-8")
     Rejector.calibrate(fitted, known=calibration).save(there / "rejector")
     protocols.holdout(10, n_known=6, n_unknown=4, repeats=2).save(there / "draws.json")
     return there

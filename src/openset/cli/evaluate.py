@@ -9,6 +9,12 @@ import typer
 
 from openset import _check, _io
 from openset.cli._options import naming
+from openset.cli._score_files import (
+    Columns,
+    HigherIsUnknown,
+    UnknownLabel,
+    load_scores,
+)
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.metrics import Evaluation
 from openset.metrics import by_group as evaluate_groups
@@ -21,7 +27,10 @@ openset evaluate scores.npz
 
 openset evaluate scores.npz --threshold 0.7 --bootstrap 1000
 
-openset evaluate scores.csv --groups --latex --out table.tex"""
+openset evaluate scores.csv --groups --latex --out table.tex
+
+openset evaluate theirs.csv --columns labels=y,known=energy --higher-is-unknown \\
+    --unknown-label oos"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
@@ -30,6 +39,8 @@ _OPTIONS = {
     "threshold": "--threshold",
     "metrics": "--metric",
     "clusters": "--clusters",
+    "columns": "--columns",
+    "unknown_label": "--unknown-label",
 }
 
 
@@ -39,8 +50,8 @@ def command(
         Path,
         typer.Argument(
             metavar="SCORES",
-            help="Scores as .npz, .csv or .parquet, with columns "
-            "labels (-1 = unknown), predicted, known and optionally groups.",
+            help="Scores as .npz, .csv or .parquet, with columns labels (-1 or "
+            "unknown for unknown samples), predicted, known and optionally groups.",
         ),
     ],
     threshold: Annotated[
@@ -80,6 +91,9 @@ def command(
             "are related.",
         ),
     ] = False,
+    columns: Columns = "",
+    unknown_label: UnknownLabel = None,
+    higher_is_unknown: HigherIsUnknown = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     latex: Annotated[
@@ -105,7 +119,14 @@ def command(
     if out is not None and not (as_json or csv or latex):
         msg = "openset evaluate: --out needs one of --json, --csv and --latex"
         raise typer.BadParameter(msg)
-    scores = _load(path, with_groups=groups or clusters)
+    scores = load_scores(
+        path,
+        caller="openset evaluate",
+        columns=columns,
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )
+    _check_scores(path, scores, with_groups=groups or clusters)
     evaluations: dict[str, Evaluation] = {
         "all": evaluate_scores(
             scores,
@@ -130,8 +151,7 @@ def command(
     _print_tables(path, scores, evaluations)
 
 
-def _load(path: Path, *, with_groups: bool) -> Scores:
-    scores = Scores.load(path)
+def _check_scores(path: Path, scores: Scores, *, with_groups: bool) -> None:
     with _io.naming(path):
         _check.both_sides("openset evaluate", scores.n_known, scores.n_unknown)
     if with_groups and scores.groups is None:
@@ -140,7 +160,6 @@ def _load(path: Path, *, with_groups: bool) -> Scores:
             "got none. Add a column groups with the origin of each sample"
         )
         raise ValueError(msg)
-    return scores
 
 
 def _as_json(evaluations: Mapping[str, Evaluation]) -> str:

@@ -180,3 +180,26 @@ def test_the_demo_says_where_its_report_is(tmp_path):
     assert "digit 7" in page
     found = openset.checks.run_folder(tmp_path / "demo" / "digits-study")
     assert not [finding.code for finding in found if finding.is_finding]
+
+
+def test_a_foreign_table_is_read_by_its_own_names(tmp_path):
+    path = tmp_path / "theirs.csv"
+    path.write_text(
+        "y,predicted,energy\ncat,cat,-3\ndog,cat,-1\noos,cat,2\noos,dog,-2\n",
+        encoding="utf-8",
+    )
+    words = ["evaluate", str(path), "--json", "--columns", "labels=y,known=energy"]
+    found = CliRunner().invoke(
+        app,
+        [*words, "--higher-is-unknown", "--unknown-label", "oos"],
+        catch_exceptions=False,
+    )
+    values = json.loads(found.stdout)
+    expected = Scores(
+        labels=[0, 1, -1, -1], predicted=[0, 0, 0, 1], known=[3, 1, -2, 2]
+    )
+    assert values["metrics"]["openauc"]["value"] == openset.metrics.openauc(expected)
+    assert values["metrics"]["auroc"]["value"] == openset.metrics.auroc(expected)
+    wrong = CliRunner().invoke(app, [*words[:-1], "labels"])
+    assert wrong.exit_code == 2
+    assert "--columns must be pairs such as" in " ".join(wrong.output.split())

@@ -1,0 +1,55 @@
+"""Options for files of scores that other programs wrote."""
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from openset import _check
+from openset.scores import Scores
+
+Columns: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--columns",
+        help="Names the columns have in the file, e.g. known=score,labels=y.",
+        show_default=False,
+    ),
+]
+UnknownLabel: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="Label of unknown samples, if labels are names (unknown)."),
+]
+HigherIsUnknown: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--higher-is-unknown",
+        help="The score is higher for unknown samples: change its sign.",
+    ),
+]
+
+
+def load_scores(
+    path: Path,
+    *,
+    caller: str,
+    columns: str = "",
+    unknown_label: str | None = None,
+    higher_is_unknown: bool = False,
+) -> Scores:
+    """Read a file of scores by the options above."""
+    pairs = [part.partition("=") for part in columns.split(",") if part]
+    if not all(name and own for name, _, own in pairs):
+        msg = _check.must(
+            "pairs such as known=score,labels=y",
+            caller=caller,
+            name="--columns",
+            got=columns,
+        )
+        raise typer.BadParameter(msg)
+    return Scores.load(
+        path,
+        columns={name.strip(): own.strip() for name, _, own in pairs},
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )

@@ -29,8 +29,8 @@ openset evaluate scores.npz --threshold 0.7 --bootstrap 1000
 
 openset evaluate scores.csv --groups --latex --out table.tex
 
-openset evaluate theirs.csv --columns labels=y,known=energy --higher-is-unknown \\
-    --unknown-label oos"""
+openset evaluate theirs.csv --columns labels=y,known=energy \\
+    --higher-is-unknown --unknown-label oos"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {

@@ -25,9 +25,9 @@ openset extract runs/openauc new-images/ --out new-outputs.npz
 
 openset extract runs/openauc svhn --part test --out svhn-outputs.npz
 
-openset extract timm:resnet50 photos/ --classes imagenet-names.txt --out photos.npz
+openset extract timm:resnet50 photos/ --classes names.txt --out photos.npz
 
-openset extract hf:my-classifier/ mails.txt --unknown --out spam-outputs.npz
+openset extract hf:my-classifier/ mails.txt --unknown --out mails.npz
 
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz

@@ -3,9 +3,11 @@
 import errno
 import os
 import shutil
+import struct
 import sys
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -16,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from openset import _npz
 from openset._types import ArtefactError, MissingExtraError
 
 
@@ -170,9 +173,21 @@ def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:
         msg = f"{caller}: {path} {_why_no_archive(path)}"
         raise ArtefactError(msg)
     try:
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (zipfile.BadZipFile, ValueError, EOFError, OSError, KeyError) as error:
+        with zipfile.ZipFile(path) as archive:
+            return _npz.arrays(archive)
+    # A damaged or forged archive can make zipfile and zlib raise any of these.
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        struct.error,
+        EOFError,
+        KeyError,
+        NotImplementedError,  # a compression method zipfile lacks
+        OSError,
+        OverflowError,
+        RuntimeError,  # a password is needed
+        ValueError,
+    ) as error:
         if "pickle" in str(error).lower():
             why = "holds pickled objects, which are never loaded"
         else:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from openset import _npz
 from openset.serve._errors import RequestError, refuse, too_large
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -61,10 +62,10 @@ def from_npz(
                 info.filename.removesuffix(".npy"): info for info in archive.infolist()
             }
             wanted = {n: info for n, info in members.items() if n in names}
-            # zipfile never unpacks more of a member than the size it declares.
-            unpacked = sum(info.file_size for info in wanted.values())
-            if unpacked > max_bytes:
-                too_large("the unpacked archive", got=unpacked, max_bytes=max_bytes)
+            # No more of a member is unpacked than the size it declares.
+            declared = sum(info.file_size for info in wanted.values())
+            if declared > max_bytes:
+                too_large("the unpacked archive", got=declared, max_bytes=max_bytes)
             found = {n: _member(archive, info, content) for n, info in wanted.items()}
     except RequestError:
         raise
@@ -121,7 +122,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, content: Buffer) ->
     """Return a member's bytes; not a copy if they are stored uncompressed."""
     is_plain = info.compress_type == zipfile.ZIP_STORED and not info.flag_bits & 1
     if not is_plain:
-        return archive.read(info)
+        return _npz.unpacked(archive, info)
     # The local header has 30 bytes and two strings, whose lengths are its last fields.
     local = info.header_offset
     mark, *lengths = struct.unpack_from("<4s22xHH", content, local)

@@ -1,0 +1,112 @@
+"""Archives that may be forged: nothing is unpacked beyond what was declared."""
+
+import io
+import struct
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from openset import ArtefactError, Outputs, Scores, _io, _npz
+from openset.serve import _npy
+from openset.serve._errors import RequestError
+
+HUGE = 64 << 20
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    return stream.getvalue()
+
+
+def forged(method, declared=256):
+    """Make an archive whose member unpacks to 64 MB and declares a few bytes."""
+    stream = io.BytesIO()
+    content = npy(np.zeros(HUGE, np.uint8))
+    with zipfile.ZipFile(stream, "w", method) as archive:
+        archive.writestr("logits.npy", content)
+    data = bytearray(stream.getvalue())
+    size = struct.pack("<I", len(content))
+    start = 0
+    while (start := data.find(size, start)) >= 0:  # local header and directory
+        data[start : start + 4] = struct.pack("<I", declared)
+        start += 4
+    return bytes(data)
+
+
+METHODS = [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_file_that_lies_about_its_size_takes_no_memory(method, tmp_path):
+    path = tmp_path / "outputs.npz"
+    path.write_bytes(forged(method))
+    for read in (Outputs.load, Scores.load):
+        tracemalloc.start()
+        with pytest.raises(ArtefactError, match="is damaged or not a"):
+            read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < HUGE / 8
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_request_that_lies_about_its_size_takes_no_memory(method):
+    content = forged(method)
+    tracemalloc.start()
+    with pytest.raises(RequestError) as refused:
+        _npy.from_npz(content, {"logits"}, max_bytes=1 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert refused.value.status == 400
+    assert peak < HUGE / 8
+
+
+def test_what_numpy_writes_is_read_as_numpy_reads_it(tmp_path):
+    arrays = {
+        "plain": np.arange(12.0).reshape(3, 4),
+        "fortran": np.asfortranarray(np.arange(6).reshape(2, 3)),
+        "words": np.array(["ant", "bee"]),
+        "number": np.array(7),
+        "empty": np.zeros((0, 4)),
+        "swapped": np.arange(3, dtype=">i4"),
+        "half": np.ones(5, np.float16),
+    }
+    for save in (np.savez, np.savez_compressed):
+        path = tmp_path / f"{save.__name__}.npz"
+        save(path, **arrays)
+        found = _io.read_npz("test", path)
+        with np.load(path) as theirs:
+            assert found.keys() == set(theirs.files)
+            for name, array in found.items():
+                assert array.dtype == theirs[name].dtype
+                assert_array_equal(array, theirs[name])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (npy(np.arange(4))[:-8], "as many bytes as its header says, got 24"),
+        (npy(np.arange(4)) + b"x", "as many bytes as its header says, got 33"),
+        (
+            npy(np.arange(4))
+            .replace(b"(4,)", b"(4000000000000,)")
+            .replace(b"            \n", b"\n"),
+            "which takes 32000000000000",
+        ),
+        (b"nonsense", "magic"),
+    ],
+)
+def test_a_header_that_does_not_fit_is_refused(content, words):
+    with pytest.raises(ValueError, match=words):
+        _npz.array("logits", content)
+
+
+def test_pickled_objects_are_never_loaded(tmp_path):
+    path = tmp_path / "objects.npz"
+    np.savez(path, logits=np.array([{}, {}], dtype=object))
+    with pytest.raises(ArtefactError, match="pickled objects, which are never loaded"):
+        Outputs.load(path)

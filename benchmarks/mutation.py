@@ -2,12 +2,14 @@
 
     python benchmarks/mutation.py src/openset/metrics [--jobs 2] [--out mutation.json]
     python benchmarks/mutation.py src/openset/metrics/_auroc.py --tests tests/property
+    python benchmarks/mutation.py src/openset/metrics --again mutation.json
 
 Each mutant runs, in a process of its own, the tests that reach the changed line,
 quickest first, until one fails. Everything the tests import besides openset is imported
 once, before the processes are forked. What survives is printed with its line. A mutant
 that means the same as the original cannot be noticed: `benchmarks/equivalent.json`
-(module -> mutant -> reason) lists those, and they do not count.
+(module -> mutant -> reason) lists those, and they do not count. `--out` is written
+again and again while it runs; `--again` takes only the mutants left in such a file.
 
 Not mutated: text (messages, names), annotations, decorators, and what is raised.
 """
@@ -20,12 +22,14 @@ import importlib
 import json
 import os
 import resource
+import shlex
 import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
@@ -91,51 +95,49 @@ _PAIRS = [
 _OTHER = dict(_PAIRS) | {b: a for a, b in _PAIRS}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mutant:
     """One change of one module."""
 
     path: Path
     line: int
-    where: str
-    before: str
-    after: str
+    name: str
+    """The function, and the code before and after, wherever its line moves to."""
     tree: ast.Module
-
-    @property
-    def name(self) -> str:
-        """What it is, wherever its line moves to."""
-        return f"{self.where}: {self.before} -> {self.after}"
 
 
 def mutants(path: Path) -> Iterator[Mutant]:
     """Yield every mutant of a source file."""
     tree = ast.parse(path.read_text("utf-8"))
-    for where, statement, place in _places(tree):
+    times: Counter[str] = Counter()
+    for where, statement, place, around in _places(tree):
         for before, after, change in _changes(place):
+            # A number alone says little: it is shown with what it is a part of.
+            is_part = isinstance(place, ast.Constant) and around is not statement
+            before = ast.unparse(around) if is_part else before  # noqa: PLW2901
             # The tree is copied with the change made; then the change is undone.
             with change:
                 mutated = copy.deepcopy(tree)
-                text = ast.unparse(statement) if statement is place else after
+                after = ast.unparse(around) if is_part else after  # noqa: PLW2901
+            name = f"{where}: {before} -> {after}"
+            times[name] += 1
             yield Mutant(
                 path=path,
                 line=getattr(place, "lineno", statement.lineno),
-                where=where,
-                before=before,
-                after=text if statement is place else after,
+                name=name if times[name] == 1 else f"{name} ({times[name]})",
                 tree=ast.fix_missing_locations(mutated),
             )
 
 
-def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST]]:
-    """Yield the function, the statement and the node of everything to be mutated."""
+def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST, ast.AST]]:
+    """Yield everything to be mutated: its function, its statement, it, its parent."""
 
-    def walk(node: ast.AST, where: str, statement: Any) -> Iterator[Any]:
+    def walk(node: ast.AST, where: str, statement: Any, around: Any) -> Iterator[Any]:
         if isinstance(node, ast.stmt):
             statement = node
         if _is_text(node):
             if isinstance(node, ast.Raise):
-                yield where, statement, node
+                yield where, statement, node, around
             return
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             where = f"{where}.{node.name}".lstrip(".")
@@ -146,13 +148,13 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST]]:
             inside = [node.value] if node.value else []
         else:
             if statement is not None:
-                yield where, statement, node
+                yield where, statement, node, around
             inside = list(ast.iter_child_nodes(node))
         for child in inside:
-            yield from walk(child, where, statement)
+            yield from walk(child, where, statement, node)
 
     for top in tree.body:
-        yield from walk(top, "", None)
+        yield from walk(top, "", None, tree)
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -307,10 +309,13 @@ class _Selection:
         self.seconds[report.nodeid] = seconds
 
 
+_OPTIONS: list[str] = []  # of pytest, from the command line
+
+
 def _pytest(arguments: Sequence[str], plugin: _Selection | None = None) -> int:
     import pytest
 
-    quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *_OPTIONS]
     quiet += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # preloaded plug-ins
     with (
         Path(os.devnull).open("w") as nowhere,
@@ -421,33 +426,29 @@ def judge(mutant: Mutant, tests: dict[str, float]) -> int:
 
 
 def run(
-    listed: Sequence[Mutant], found: Reach, jobs: int, say: Callable[[str], None]
-) -> list[str]:
-    """Return what became of each mutant."""
-    fates = [""] * len(listed)
-    running: dict[int, int] = {}
+    listed: Sequence[Mutant],
+    found: Reach,
+    jobs: int,
+    say: Callable[[Mutant, str], None],
+) -> None:
+    """Say what became of each mutant."""
+    running: dict[int, Mutant] = {}
 
     def settle() -> None:
         pid, status = os.wait()
-        i = running.pop(pid)
-        fates[i] = SURVIVED if os.waitstatus_to_exitcode(status) == 0 else KILLED
-        if fates[i] != KILLED:
-            say(f"{listed[i].path.relative_to(ROOT)}:{listed[i].line} {listed[i].name}")
+        code = os.waitstatus_to_exitcode(status)
+        say(running.pop(pid), SURVIVED if code == 0 else KILLED)
 
-    for i, mutant in enumerate(listed):
+    for mutant in listed:
         tests = found.of(mutant)
         if not tests:
-            fates[i] = UNREACHED
-            say(
-                f"{mutant.path.relative_to(ROOT)}:{mutant.line} {mutant.name} (no test)"
-            )
+            say(mutant, UNREACHED)
             continue
         while len(running) >= jobs:
             settle()
-        running[judge(mutant, tests)] = i
+        running[judge(mutant, tests)] = mutant
     while running:
         settle()
-    return fates
 
 
 # --- the command --------------------------------------------------------------
@@ -463,27 +464,94 @@ def tests_of(paths: Sequence[Path]) -> list[str]:
     return [one for one in dict.fromkeys(found) if (ROOT / one).exists()]
 
 
-def main() -> None:
-    """Mutate some modules and print a table of what the tests noticed."""
+@dataclass(frozen=True)
+class Row:
+    """What the tests noticed of the mutants of a module."""
+
+    module: str
+    mutants: int
+    killed: int
+    equivalent: int
+
+    def __str__(self) -> str:
+        share = self.killed / self.mutants
+        return (
+            f"{self.module:48} {self.mutants:8} {self.killed:7} {share:6.1%} "
+            f"{self.equivalent:11}"
+        )
+
+
+def table(fates: dict[Mutant, str], known: Sequence[Mutant]) -> list[Row]:
+    """Return a row per module that has judged mutants, and one for all of them."""
+    rows = []
+    for path in [*dict.fromkeys(one.path for one in fates), None]:
+        mine = [fate for one, fate in fates.items() if path in {None, one.path}]
+        rows.append(
+            Row(
+                module="all" if path is None else _module(path),
+                mutants=len(mine),
+                killed=mine.count(KILLED),
+                equivalent=sum(path in {None, one.path} for one in known),
+            )
+        )
+    return rows
+
+
+def write(path: Path, fates: dict[Mutant, str], known: Sequence[Mutant]) -> None:
+    """Write the table and the mutants that were not noticed."""
+    left = [
+        {
+            "module": _module(one.path),
+            "at": f"{one.path.relative_to(ROOT)}:{one.line}",
+            "mutant": one.name,
+            "fate": fate,
+        }
+        for one, fate in fates.items()
+        if fate != KILLED
+    ]
+    rows = [asdict(row) for row in table(fates, known)]
+    text = json.dumps({"modules": rows, "left": left}, indent=1) + "\n"
+    new = path.with_suffix(".part")
+    new.write_text(text, "utf-8")
+    new.replace(path)
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "paths", nargs="+", type=Path, help="modules, or folders of them"
     )
     parser.add_argument("--tests", nargs="+", help="instead of those of the package")
+    parser.add_argument(
+        "--pytest", default="", help='its options: --pytest="-p no:benchmark"'
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--every", type=int, default=1, help="only every n-th mutant")
+    parser.add_argument("--again", type=Path, help="only those left in this file")
     parser.add_argument("--out", type=Path, help="write what survived as JSON")
     args = parser.parse_args()
-    os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))
-    os.environ["CI"] = "1"  # hypothesis draws the same examples every time
-    paths = [
+    args.paths = [
         path.resolve()
         for one in args.paths
         for path in (sorted(one.rglob("*.py")) if one.is_dir() else [one])
     ]
-    if missing := [str(path) for path in paths if not path.is_file()]:
+    if missing := [str(path) for path in args.paths if not path.is_file()]:
         parser.error(f"no such file: {', '.join(missing)}")
+    return args
+
+
+def main() -> None:
+    """Mutate some modules and print a table of what the tests noticed."""
+    args = _arguments()
+    paths, out = args.paths, None if args.out is None else args.out.resolve()
+    again = None
+    if args.again is not None:
+        left = json.loads(args.again.read_text("utf-8"))["left"]
+        again = {(one["module"], one["mutant"]) for one in left}
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    os.environ["CI"] = "1"  # hypothesis draws the same examples every time
+    _OPTIONS.extend(shlex.split(args.pytest))
     tests = args.tests or tests_of(paths)
     print("Tests:", *tests, flush=True)
     start = time.perf_counter()
@@ -491,46 +559,36 @@ def main() -> None:
     found = reach(paths, tests)
     explained = json.loads(EQUIVALENT.read_text("utf-8")) if EQUIVALENT.exists() else {}
     listed = [one for path in paths for one in mutants(path)][:: args.every]
-    known = {one for one in listed if one.name in explained.get(_module(one.path), {})}
+    if again is not None:
+        listed = [one for one in listed if (_module(one.path), one.name) in again]
+    known = [one for one in listed if one.name in explained.get(_module(one.path), {})]
     listed = [one for one in listed if one not in known]
     took = time.perf_counter() - start
     print(f"{len(listed)} mutants after {took:.0f} s", flush=True)
-    start = time.perf_counter()
-    fates = run(listed, found, args.jobs, lambda text: print(text, flush=True))
+    fates: dict[Mutant, str] = {}
+    written = start = time.perf_counter()
+
+    def say(one: Mutant, fate: str) -> None:
+        nonlocal written
+        fates[one] = fate
+        if fate != KILLED:
+            ending = " (no test)" if fate == UNREACHED else ""
+            at = f"{one.path.relative_to(ROOT)}:{one.line}"
+            print(f"{at} {one.name}{ending}", flush=True)
+        if out is not None and time.perf_counter() - written > 10:
+            write(out, fates, known)  # it may be stopped before the end
+            written = time.perf_counter()
+
+    run(listed, found, args.jobs, say)
     took = time.perf_counter() - start
     print(
         f"\n{'module':48} {'mutants':>8} {'killed':>7} {'share':>6} {'equivalent':>11}"
     )
-    rows = []
-    for path in [*paths, None]:
-        mine = [
-            fate
-            for one, fate in zip(listed, fates, strict=True)
-            if path in {None, one.path}
-        ]
-        same = sum(path in {None, one.path} for one in known)
-        if not mine:
-            continue
-        killed = mine.count(KILLED)
-        name = "all" if path is None else _module(path)
-        share = killed / len(mine)
-        print(f"{name:48} {len(mine):8} {killed:7} {share:6.1%} {same:11}")
-        rows.append({"module": name, "mutants": len(mine), "killed": killed})
+    if fates:
+        print(*table(fates, known), sep="\n")
     print(f"{took / max(1, len(listed)):.1f} s a mutant, {args.jobs} at a time")
-    if args.out is not None:
-        left = [
-            {
-                "module": _module(one.path),
-                "line": one.line,
-                "mutant": one.name,
-                "fate": fate,
-            }
-            for one, fate in zip(listed, fates, strict=True)
-            if fate != KILLED
-        ]
-        args.out.write_text(
-            json.dumps({"modules": rows, "left": left}, indent=1) + "\n"
-        )
+    if out is not None:
+        write(out, fates, known)
 
 
 if __name__ == "__main__":

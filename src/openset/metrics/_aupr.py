@@ -54,7 +54,9 @@ def kernel(
     area = np.zeros(table.known.shape[:-1])
     before = np.ones((*area.shape, 1))  # precision 1 at recall 0, by convention
     for block in blocks(table):
-        precision = block.known / np.maximum(block.known + block.unknown, 1)
+        accepted = block.known + block.unknown
+        # (a replicate may have no samples at its first levels: still at recall 0)
+        precision = np.where(accepted > 0, block.known / np.maximum(accepted, 1), 1)
         previous = np.concatenate([before, precision[..., :-1]], axis=-1)
         area += dot(block.d_known, precision + previous) / 2
         before = precision[..., -1:]

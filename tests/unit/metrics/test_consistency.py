@@ -89,9 +89,9 @@ def test_a_twin_tells_the_metrics_of_both():
 
 def test_what_has_no_twin_is_named():
     scores = made([(0, 0, 0.9), (-1, 0, 0.1)])
-    with pytest.raises(ValueError, match="^twin: metric must be one of 'f_score', 'yo"):
+    with pytest.raises(ValueError, match=r"^twin: metric must be one of 'f_score'"):
         twin(scores, "openauc", 0.5)
-    with pytest.raises(ValueError, match="^twin: threshold must be a number"):
+    with pytest.raises(ValueError, match=r"^twin: threshold must be a number"):
         twin(scores, "acc_times_auroc", np.nan)
-    with pytest.raises(UndefinedMetricError, match="^twin: undefined without unknown"):
+    with pytest.raises(UndefinedMetricError, match=r"^twin: undefined without"):
         twin(scores.take([0]), "f_score", 0.5)

@@ -222,7 +222,7 @@ def test_one_sample_a_side_has_no_spread(n_known, n_unknown, words):
     )
     need_spread("me", grouped)
     with pytest.raises(
-        UndefinedMetricError, match="2 groups of knowns and 1 .* must name the samples"
+        UndefinedMetricError, match=r"2 groups of knowns and 1 .* must name the sam"
     ):
         need_spread("me", grouped, "groups")
     two = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=range(4))

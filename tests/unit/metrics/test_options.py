@@ -229,7 +229,7 @@ def test_an_operational_accuracy_takes_its_weight_and_preference_on_both_sets():
     assert len(values) == 3
     with pytest.raises(ValueError, match="osa_optimum: prefer must be one of"):
         metrics.oosa(test, calibration, prefer="best")
-    with pytest.raises(UndefinedMetricError, match="^oosa: undefined without"):
+    with pytest.raises(UndefinedMetricError, match=r"^oosa: undefined without"):
         metrics.oosa(test.take(test.is_unknown), calibration)
 
 

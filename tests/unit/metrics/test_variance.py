@@ -28,7 +28,7 @@ def variance(metric, scores, **params):
 
 
 def wins(metric, scores):
-    """The kernel of every pair, knowns by row."""
+    """Return the kernel of every pair, knowns by row."""
     unknown = scores.known[scores.is_unknown]
     rows = [
         [(k > u) + (k == u) / 2 if counts else 0.0 for u in unknown]

@@ -252,7 +252,7 @@ class _Draw:
             self.sides.append((rows, unit))
 
     def __call__(self, size: int) -> NDArray[np.int32]:
-        weights = np.zeros((size, self.n), dtype=np.int32)
+        weights = np.empty((size, self.n), dtype=np.int32)
         for rows, unit in self.sides:
             n_units = int(unit.max()) + 1
             drawn = self.rng.integers(0, n_units, size=(size, n_units))

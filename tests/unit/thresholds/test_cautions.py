@@ -7,7 +7,10 @@ import pytest
 
 from openset import Scores, thresholds
 from openset.metrics.counts import ranking_counts
+from openset.thresholds._cautions import CalibrationFacts, cautions
 from openset.thresholds._report import _near_regret
+from openset.thresholds.groups import by_group
+from openset.thresholds.kinds import kinds_of
 from tests.unit.thresholds.makers import grouped
 
 
@@ -189,3 +192,98 @@ def test_classes_left_out_lose_what_a_slow_loop_says(alpha, times, decimals):
     said = str(thresholds.report(scores, chosen, near=near))
     is_said = f"they lose {lost:.1%} of open-set accuracy" in said
     assert is_said == (lost > 0.02)
+
+
+FACTS = CalibrationFacts(
+    SOUND,
+    thresholds.osa(SOUND),
+    thresholds.osa(SOUND).rates(SOUND),
+    kinds_of(by_group("test", SOUND, None)),
+    near=0.0,
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "field", "good", "bad"),
+    [
+        ("CAL003", "regret", 0.05, 0.0501),
+        ("CAL008", "least_auroc", 0.98, 0.9801),
+        ("CAL011", "near", 0.02, 0.0201),
+    ],
+)
+def test_a_limit_itself_is_no_caution(code, field, good, bad):
+    sound = dataclasses.replace(FACTS, **{"least_auroc": 0.9, field: good})
+    assert code not in [one.code for one in cautions(sound)]
+    assert code in [
+        one.code for one in cautions(dataclasses.replace(sound, **{field: bad}))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("n_below", "end"), [(0, "lowest"), (1, ""), (199, ""), (200, "highest")]
+)
+def test_half_a_percent_of_the_scores_are_the_edge(n_below, end):
+    known = np.arange(200.0)
+    scores = Scores(
+        labels=np.where(known % 2, 0, -1), predicted=np.zeros(200, int), known=known
+    )
+    chosen = at(n_below - 0.5)(scores)
+    found = [
+        str(one)
+        for one in thresholds.report(scores, chosen).cautions
+        if one.code == "CAL001"
+    ]
+    assert [
+        f"is among the {end} scores: {n_below / 2:.1f}%" in one for one in found
+    ] == ([True] if end else [])
+
+
+@pytest.mark.parametrize(
+    ("n_known", "n_unknown", "words"),
+    [
+        (4, 50, ["96.0% of the known samples are rejected"]),
+        (6, 50, []),
+        (50, 96, ["96.0% of the unknown samples are accepted"]),
+        (50, 94, []),
+    ],
+)
+def test_almost_all_of_a_side_is_more_than_95_percent(n_known, n_unknown, words):
+    """So many of a hundred are accepted."""
+    known = np.r_[np.arange(100) < n_known, np.arange(100) < n_unknown].astype(float)
+    scores = Scores(
+        labels=np.repeat([0, -1], 100), predicted=np.zeros(200, int), known=known
+    )
+    found = thresholds.report(scores, at(0.5)(scores)).cautions
+    assert [one.message for one in found if one.code == "CAL002"] == words
+
+
+@pytest.mark.parametrize(("n_right", "is_said"), [(54, True), (56, False)])
+def test_a_network_is_better_than_the_commonest_class(n_right, is_said):
+    """Half belong to class 0: a tenth of the rest above that is the least."""
+    labels = np.r_[np.repeat([0, 1], 50), np.full(100, -1)]
+    right = np.arange(200) < n_right
+    scores = Scores(
+        labels=labels,
+        predicted=np.where(right, np.maximum(labels, 0), 2),
+        known=np.arange(200.0)[::-1],
+    )
+    assert ("CAL007" in codes(scores)) == is_said
+
+
+def test_what_a_caution_says_depends_on_what_is_there():
+    def said(code, scores, objective=thresholds.osa):
+        found = thresholds.report(scores, objective(scores), near=NEAR).cautions
+        return next(str(one) for one in found if one.code == code)
+
+    assert "one kind of unknowns only: that" in said("CAL006", ONE_KIND)
+    assert "only (the scores of 2 groups agree): that" in said("CAL006", ALIKE)
+    assert "synthetic (left-out, mixup), made" in said("CAL005", MADE)
+    few = grouped(0, n=29)
+    assert said("CAL004", few).endswith(
+        "few calibration samples: 58 known samples, 29 unknown samples of far, "
+        "29 unknown samples of near"
+    )
+    one = with_groups(few, {"far": "near"})
+    assert said("CAL004", one).endswith("58 known samples, 58 unknown samples")
+    assert "Consider the objective worst_group" in said("CAL003", APART)
+    assert "already limits" in said("CAL003", APART, thresholds.worst_group)

@@ -1,5 +1,9 @@
 """Fingerprints: the same samples are found, other samples are not."""
 
+import math
+import struct
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -103,3 +107,156 @@ def test_a_fingerprint_of_both_sides_together_is_still_read():
     mark = Fingerprint.from_dict(old)
     assert mark.is_of(scores)
     assert not mark.is_of(scattered(1))
+
+
+# --- the sketch, by plain integers --------------------------------------------
+
+BITS = 2**64 - 1
+
+
+def mixed(value):
+    """Finalise one number as SplitMix64 does."""
+    z = (value + 0x9E3779B97F4A7C15) & BITS
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & BITS
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & BITS
+    return z ^ (z >> 31)
+
+
+def row_hash(label, predicted, known):
+    """Hash a row: its score with 20 bits, then label and prediction."""
+    if math.isfinite(known):
+        mantissa, exponent = math.frexp(known)
+        known = math.ldexp(round(math.ldexp(mantissa, 20)), exponent - 20) + 0.0
+    (bits,) = struct.unpack("<Q", struct.pack("<d", known))
+    return mixed(mixed(mixed(bits) ^ (label & BITS)) ^ predicted)
+
+
+def sketched(rows, limit=BITS):
+    """Distinct hashes up to a limit, and the share of them that have a twin."""
+    often = Counter(row for row in rows if row <= limit)
+    light = [n for n in often.values() if n <= max(len(rows) // 100, 4)]
+    twins = sum(n for n in light if n > 1) / sum(light) if light else 1.0
+    return sorted(often), twins
+
+
+def hashes_of(scores):
+    """Return the hashes of the knowns, and of the unknowns."""
+    rows = list(
+        zip(
+            *(c.tolist() for c in (scores.labels, scores.predicted, scores.known)),
+            strict=True,
+        )
+    )
+    return [
+        [row_hash(*row) for row in rows if (row[0] < 0) == is_unknown]
+        for is_unknown in (False, True)
+    ]
+
+
+def test_the_mixing_is_splitmix64():
+    """The first numbers that the reference code draws from seeds 0 and 1234567."""
+    assert mixed(0) == 0xE220A8397B1DCDAF
+    assert mixed(1234567) == 6457827717110365317
+
+
+ODD = [0.0, -0.0, np.inf, -np.inf, 1e-310, 5e-324, 1 + 2**-19, 1 + 2**-20, 1 + 2**-21]
+
+
+@pytest.mark.parametrize("decimals", [None, 2, 1, 0])
+def test_a_sketch_is_what_plain_integers_give(decimals):
+    scores = scattered(3, 700, decimals=decimals)
+    known = scores.known.copy()
+    known[: len(ODD)] = ODD
+    scores = scores.with_known(known)
+    for side, rows in zip(Fingerprint.of(scores).sides, hashes_of(scores), strict=True):
+        distinct, twins = sketched(rows)
+        kept = distinct[:256]
+        limit = kept[-1] if len(distinct) > 256 else BITS
+        assert (side.n, side.limit, side.hashes) == (len(rows), limit, tuple(kept))
+        assert side.twins == pytest.approx(twins)
+
+
+def test_twins_are_looked_for_in_a_fair_sample_of_a_large_set():
+    scores = scattered(3, 110_000, decimals=3)
+    known = scores.take(~scores.is_unknown)
+    rows = hashes_of(known)[0]
+    assert len(rows) > 65_536
+    side = Fingerprint.of(known).sides[0]
+    distinct, twins = sketched(rows, BITS * 65_536 // len(rows))
+    assert side.hashes == tuple(distinct[:256])
+    assert side.twins == pytest.approx(twins)
+    assert 0 < twins < 1
+
+
+def scores_of(known, label=0):
+    known = np.asarray(known, dtype=float)
+    n = known.size
+    return Scores(labels=np.full(n, label), predicted=np.zeros(n, int), known=known)
+
+
+@pytest.mark.parametrize(
+    ("times", "n", "twins"),
+    [
+        *[(10, 1000, 10 / 1000), (11, 1000, 0.0)],  # 1 % of the samples at most
+        *[(4, 50, 4 / 50), (5, 50, 0.0), (2, 50, 2 / 50)],  # or four
+    ],
+)
+def test_rows_that_many_samples_have_are_not_twins(times, n, twins):
+    known = np.r_[np.zeros(times), np.arange(1, n - times + 1)]
+    assert Fingerprint.of(scores_of(known)).sides[0].twins == pytest.approx(twins)
+
+
+def test_where_every_row_is_common_chance_explains_everything():
+    side = Fingerprint.of(scores_of(np.repeat([1.0, 2.0], 50))).sides[0]
+    assert side.twins == 1.0
+
+
+@pytest.mark.parametrize("label", [0, -1])
+@pytest.mark.parametrize(
+    ("n", "common", "shared", "is_of"),
+    [
+        *[(40, 16, 0.4, True), (40, 15, 0.0, False)],  # fewer than 16 prove nothing
+        *[(100, 30, 0.3, False), (100, 31, 0.31, True), (100, 100, 1.0, True)],
+    ],
+)
+def test_the_share_in_common_is_of_the_smaller_set(label, n, common, shared, is_of):
+    mark = Fingerprint.of(scores_of(np.arange(200.0), label))
+    other = np.r_[np.arange(common), 1000.0 + np.arange(n - common)]
+    test = scores_of(other, label)
+    assert mark.shared(test) == pytest.approx(shared)
+    assert mark.is_of(test) == is_of
+    backwards = Fingerprint.of(test)
+    assert backwards.shared(scores_of(np.arange(200.0), label)) == pytest.approx(shared)
+
+
+def test_chance_is_the_larger_share_of_twins_in_either_set():
+    plain, doubled = np.arange(100.0), np.r_[np.arange(80.0), np.arange(20.0)]
+    one, two = scores_of(plain), scores_of(doubled)
+    # 80 distinct rows, all in common; 40 of the 100 rows of the second have a twin.
+    assert Fingerprint.of(one).shared(two) == pytest.approx(1 - 0.4)
+    assert Fingerprint.of(two).shared(one) == pytest.approx(1 - 0.4)
+    many = scores_of(np.repeat(np.arange(20.0), 2))
+    assert Fingerprint.of(many).shared(many) == 0.0
+
+
+def test_the_class_and_the_prediction_are_part_of_a_row():
+    known = np.arange(50.0)
+    mark = Fingerprint.of(scores_of(known))
+    assert mark.is_of(scores_of(known))
+    assert not mark.is_of(scores_of(known, label=1))
+    other = Scores(labels=np.zeros(50, int), predicted=np.ones(50, int), known=known)
+    assert not mark.is_of(other)
+
+
+def test_a_fingerprint_is_written_as_text():
+    document = Fingerprint.of(scores_of([2.0])).to_dict()
+    text = f"{row_hash(0, 0, 2.0):016x}"
+    of_known = {"n": 1, "twins": 0.0, "limit": "f" * 16, "hashes": text, "sides": []}
+    of_unknown = {"n": 0, "twins": 1.0, "limit": "f" * 16, "hashes": "", "sides": []}
+    assert document == {
+        "n": 1,
+        "twins": 1.0,
+        "limit": "f" * 16,
+        "hashes": "",
+        "sides": [of_known, of_unknown],
+    }

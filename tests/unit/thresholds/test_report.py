@@ -1,11 +1,13 @@
 """The report of a calibration, with its cautions."""
 
+import dataclasses
 import json
 
 import numpy as np
+import pytest
 from pytest import approx  # noqa: PT013
 
-from openset import Scores, metrics, thresholds
+from openset import Scores, UndefinedMetricError, metrics, thresholds
 from openset.thresholds import Report
 from tests.unit.thresholds.makers import grouped
 
@@ -125,3 +127,142 @@ def test_without_unknowns_the_known_side_is_reported():
     found = thresholds.report(known, thresholds.conformal(known, 0.1))
     assert (found.osa, found.urr, found.worst_group) == (None, None, None)
     assert found.accepted_known == approx(0.9, abs=0.01)
+
+
+def osa_at(scores, value, alpha, mask=None):
+    """Open-set accuracy at a threshold, against some of the unknowns."""
+    unknown = scores.is_unknown if mask is None else scores.is_unknown & mask
+    accepted = scores.known >= value
+    ccr = (accepted & scores.is_correct).sum() / scores.n_known
+    return alpha * ccr + (1 - alpha) * (1 - accepted[unknown].mean())
+
+
+@pytest.mark.parametrize("decimals", [None, 1])
+@pytest.mark.parametrize("alpha", [0.3, 0.5])
+def test_every_fact_of_a_report_is_what_slow_loops_say(decimals, alpha):
+    scores = grouped(3, n=40)
+    if decimals is not None:
+        scores = scores.with_known(scores.known.round(decimals))
+    cuts = [*np.unique(scores.known).tolist(), np.inf]
+    chosen = thresholds.osa(scores, alpha)
+    found = thresholds.report(scores, chosen)
+    for row in found.groups:
+        mask = scores.groups == row["group"]
+        osa = osa_at(scores, chosen.value, alpha, mask)
+        best = max(osa_at(scores, value, alpha, mask) for value in cuts)
+        rejected = scores.known[mask] < chosen.value
+        assert (row["n"], row["urr"]) == (40, approx(rejected.mean()))
+        assert (row["osa"], row["best"]) == (approx(osa), approx(best))
+        assert row["loss"] == approx(best - osa)
+    assert [row["group"] for row in found.groups] == ["far", "near"]
+    hardest = min(found.groups, key=lambda row: row["osa"])
+    assert found.worst_group == hardest["group"]
+    assert found.kinds == (("far",), ("near",))  # so a kind is a group here
+    lost = max(row["loss"] for row in found.groups)
+    assert ("CAL003" in found.codes) == (lost > 0.05)
+    for row, share in zip(found.alphas, [i / 10 for i in range(1, 10)], strict=True):
+        best = max(osa_at(scores, value, share) for value in cuts)
+        assert (row["alpha"], row["osa"]) == (share, approx(best))
+        at = row["threshold"]
+        assert osa_at(scores, at, share) == approx(best)
+        assert row["urr"] == approx(np.mean(scores.known[scores.is_unknown] < at))
+        of_known = scores.known[~scores.is_unknown]
+        assert row["accepted_known"] == approx(np.mean(of_known >= at))
+    rates = chosen.rates(scores)
+    assert (found.ccr, found.urr, found.accepted_known) == (
+        *(rates.ccr, rates.urr, rates.tpr),
+    )
+    assert found.osa == approx(osa_at(scores, chosen.value, alpha))
+
+
+def at(scores, value, alpha=0.5):
+    """Return a threshold of one's own."""
+    return dataclasses.replace(thresholds.osa(scores, alpha), value=value)
+
+
+@pytest.mark.parametrize("alpha", [0.2, 0.5, 0.9])
+def test_the_flat_range_is_all_thresholds_around_that_are_within_a_point(alpha):
+    scores = grouped(3, n=40)
+    scores = scores.with_known(scores.known.round(1))
+    cuts = [-np.inf, *np.unique(scores.known).tolist(), np.inf]
+    best = max(osa_at(scores, value, alpha) for value in cuts[1:])
+    is_near = {v: osa_at(scores, v, alpha) >= best - 0.01 - 1e-12 for v in cuts}
+    for value in cuts[1:]:
+        found = thresholds.report(scores, at(scores, value, alpha))
+        if not is_near[value]:
+            assert (found.flat, found.flat_share) == ((value, value), 0.0)
+            assert "within a point" not in str(found)
+            continue
+        low = high = cuts.index(value)
+        while low > 0 and is_near[cuts[low]]:
+            low -= 1
+        while high + 1 < len(cuts) and is_near[cuts[high + 1]]:
+            high += 1
+        assert found.flat == (cuts[low], cuts[high])
+        inside = (scores.known > cuts[low]) & (scores.known <= cuts[high])
+        assert found.flat_share == approx(inside.mean())
+
+
+def test_thresholds_between_and_beyond_the_scores_are_reported_as_they_decide():
+    scores = Scores(
+        labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4.0, 3.0, 2.0, np.inf]
+    )
+    between = thresholds.report(scores, at(scores, 2.5))
+    assert between.flat == (2.0, 3.0)
+    assert between.osa == approx(0.75)
+    beyond = thresholds.report(scores, at(scores, -9.0))
+    assert (beyond.urr, beyond.accepted_known, beyond.flat_share) == (0.0, 1.0, 0.0)
+
+
+def test_a_report_is_read_line_by_line():
+    scores = grouped(3, n=20)
+    lines = {
+        name: str(thresholds.report(scores, getattr(thresholds, name)(scores)))
+        for name in ("osa", "worst_group", "conformal", "per_class")
+    }
+    assert lines["osa"].splitlines()[:-2] == [
+        "threshold 1.16499 by osa (alpha 0.5) from 40 known and 40 unknown samples",
+        "osa 0.8500 (0.7547–0.9070) on the calibration data; 97.5% of the known "
+        "samples accepted, 75.0% of the unknown rejected",
+        "closed-set accuracy of the known samples 0.9500",
+        "open-set accuracy on a kind of unknowns not seen here: 0.87, between 0.55 and "
+        "0.98 on kinds like these (90%); unknowns closer to your classes do worse",
+        "within a point of the best open-set accuracy: thresholds from 1.161 to 1.165, "
+        "1.2% of the samples",
+        "if 10% of the samples were known, the threshold would be 2.833; if 90%, 1.165",
+        "  far: 0.9500 of 20 rejected, OSA 0.9500, 0.0125 below its best",
+        "  near: 0.5500 of 20 rejected, OSA 0.7500, 0.0125 below its best",
+    ]
+    assert lines["worst_group"].splitlines()[3] == (
+        "for every group of unknowns, open-set accuracy is at most 0.0125 below that "
+        "of the group's own best threshold"
+    )
+    assert lines["conformal"].splitlines()[1] == (
+        "false_unknown 0.0488 (0.0061–0.1316) expected of new samples; 97.5% of the "
+        "known samples accepted, 75.0% of the unknown rejected on the calibration data"
+    )
+    assert "within a point" not in lines["per_class"]
+    one_group = thresholds.worst_group(dataclasses.replace(scores, groups=None))
+    alone = thresholds.report(dataclasses.replace(scores, groups=None), one_group)
+    assert "for every group" not in str(alone)
+    by_cost = thresholds.report(scores, thresholds.by_cost(scores))
+    assert "cost 0.1500 on the calibration data; 97.5%" in str(by_cost)
+
+
+def test_synthetic_groups_are_listed():
+    scores = grouped(3, n=20)
+    names = np.where(scores.groups == "far", "synthetic:mixup", scores.groups)
+    mixed = dataclasses.replace(scores, groups=names)
+    found = thresholds.report(mixed, thresholds.osa(mixed))
+    assert found.synthetic == ("synthetic:mixup",)
+    assert thresholds.report(scores, thresholds.osa(scores)).synthetic == ()
+
+
+def test_a_report_asks_for_scores_and_a_threshold():
+    scores = grouped(3, n=20)
+    with pytest.raises(TypeError, match=r"thresholds\.report: scores must be Scores"):
+        thresholds.report([1], thresholds.osa(scores))
+    with pytest.raises(TypeError, match=r"thresholds\.report: threshold must be a Thr"):
+        thresholds.report(scores, 0.5)
+    with pytest.raises(UndefinedMetricError, match=r"thresholds\.report: undefined"):
+        thresholds.report(scores.take(scores.is_unknown), thresholds.osa(scores))

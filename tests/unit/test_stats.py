@@ -1,5 +1,7 @@
 """Tests of tests: against SciPy, by hand, and on data without a difference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
@@ -8,6 +10,7 @@ from scipy import stats as sps
 from openset import Scores, UndefinedMetricError, metrics, stats
 from openset.metrics.intervals import percentile, replicates
 from openset.results import Result, Results
+from tests.influence import influence
 
 
 def two_detectors(seed=0, n=300, gap=0.5):
@@ -260,3 +263,143 @@ def test_results_are_read_from_a_spreadsheets_file_too(tmp_path):
     assert list(Results.load(path)) == [Result(metric="auroc", value=0.5)]
     with pytest.raises(FileNotFoundError, match=r"Results\.load: no such file"):
         Results.load(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize("decimals", [3, 1, 0])
+@pytest.mark.parametrize(
+    ("metric", "params"),
+    [
+        ("auroc", {}),
+        ("openauc", {}),
+        ("partial_openauc", {}),
+        ("partial_openauc", {"max_fpr": 0.33}),
+        ("partial_openauc", {"max_fpr": 1.0}),
+    ],
+)
+def test_the_difference_varies_as_the_influence_of_the_samples(
+    metric, params, decimals
+):
+    """Both detectors see the same samples: only the difference of influences counts."""
+    a, b = (s.with_known(s.known.round(decimals)) for s in two_detectors(n=25))
+    bound = params.get("max_fpr", 0.1 if metric == "partial_openauc" else 1.0)
+    counts = ~a.is_unknown if metric == "auroc" else None
+    placed = [influence(s, bound, counts=counts) for s in (a, b)]
+    variance = sum(
+        (of_a - of_b).var(ddof=1) / of_a.size
+        for of_a, of_b in zip(*placed, strict=True)
+    )
+    error = np.sqrt(variance) / bound
+    found = stats.compare(a, b, metric, level=0.9, **params)
+    row = metrics.get(metric).function
+    assert (found.a, found.b) == (row(a, **params), row(b, **params))
+    assert found.difference == found.a - found.b
+    half = sps.norm.ppf(0.95) * error
+    assert found.interval.high - found.difference == approx(half, rel=1e-5)
+    assert found.difference - found.interval.low == approx(half, rel=1e-5)
+    p_value = 2 * sps.norm.sf(abs(found.difference) / error)
+    assert found.p_value == approx(p_value, rel=1e-4)
+    assert (found.interval.level, found.interval.method) == (0.9, "placement values")
+    assert found.metric == metric
+
+
+@pytest.mark.parametrize("gap", [0.1, 1.0])
+def test_a_paired_bootstrap_counts_the_resamples_beyond_nought(gap):
+    a, b = two_detectors(n=40, gap=gap)
+    found = stats.compare(a, b, "fpr_at_tpr", resamples=99, tpr=0.8)
+    row = {"it": replace(metrics.get("fpr_at_tpr"), params={"tpr": 0.8})}
+    of_a, of_b = (replicates(s, row, resamples=99, rng=0)["it"] for s in (a, b))
+    spread = (of_a - of_b).tolist()
+    tail = min(sum(one <= 0 for one in spread), sum(one >= 0 for one in spread))
+    assert found.p_value == approx(min(1, 2 * (tail + 1) / 100))
+    assert found.interval.low == approx(np.quantile(spread, 0.025))
+    assert found.interval.method == "paired bootstrap, 99"
+    assert found.a == metrics.fpr_at_tpr(a, 0.8)
+    assert found.difference == found.a - metrics.fpr_at_tpr(b, 0.8)
+
+
+def test_a_difference_without_spread_is_certain():
+    labels, predicted = [0, 0, -1, -1], [0, 0, 0, 0]
+    best = Scores(labels=labels, predicted=predicted, known=[4.0, 3, 2, 1])
+    worst = best.with_known([1.0, 1, 2, 2])
+    found = stats.compare(best, worst, "auroc")
+    assert (found.difference, found.p_value) == (1.0, 0.0)
+    assert (found.interval.low, found.interval.high) == (1.0, 1.0)
+    wrong = Scores(labels=labels, predicted=[1, 1, 0, 0], known=[4.0, 3, 2, 1])
+    found = stats.compare(wrong, wrong)
+    assert (found.a, found.difference, found.p_value) == (0.0, 0.0, 1.0)
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, 1.5])
+def test_a_confidence_level_lies_between_nought_and_one(level):
+    a, b = two_detectors(n=20)
+    with pytest.raises(
+        ValueError, match=r"^compare: level must be a number in \(0, 1\)"
+    ):
+        stats.compare(a, b, level=level)
+    with pytest.raises(ValueError, match=r"^ranks: level must be a number in \(0, 1\)"):
+        stats.ranks({"a": [1, 2], "b": [2, 1]}, level=level)
+
+
+def test_comparisons_need_both_sides_and_defaults_are_stated():
+    a, b = two_detectors(n=20)
+    known = [s.take(~s.is_unknown) for s in (a, b)]
+    with pytest.raises(UndefinedMetricError, match=r"^compare: undefined without unkn"):
+        stats.compare(*known)
+    found = stats.compare(a, b)
+    assert (found.metric, found.interval.level) == ("openauc", 0.95)
+    found = stats.compare(a, b, "aupr")
+    assert found.interval.method == "paired bootstrap, 2000"
+    assert found == stats.compare(a, b, "aupr", rng=0)
+    with pytest.raises(ValueError, match=r"^compare: rng must be an integer >= 0"):
+        stats.compare(a, b, "aupr", rng=-1)
+
+
+@pytest.mark.parametrize("share", [0, -1, np.nan, "x"])
+def test_a_share_of_test_samples_is_positive(share):
+    table = {"a": [1.0, 2.0, 4.0], "b": [1.0, 3.0, 3.5]}
+    with pytest.raises(ValueError, match=r"^paired_t: test_share must be a number in"):
+        stats.paired_t(table, test_share=share)
+
+
+def test_one_method_is_compared_with_every_other():
+    table = {
+        name: np.random.default_rng(i).normal(size=6) for i, name in enumerate("abc")
+    }
+    found = stats.paired_t(table, against="b")
+    assert [(one.a, one.b) for one in found] == [("b", "a"), ("b", "c")]
+    raw = [sps.ttest_rel(table["b"], table[name]) for name in "ac"]
+    assert [one.p_value for one in found] == approx([one.pvalue for one in raw])
+    assert [one.p_corrected for one in found] == approx(
+        stats.adjust([one.pvalue for one in raw], "holm")
+    )
+    assert [one.difference for one in found] == approx(
+        [np.mean(table["b"] - table[name]) for name in "ac"]
+    )
+    assert {one.n for one in found} == {6}
+    with pytest.raises(ValueError, match=r"^paired_t: against must be one of 'a', 'b'"):
+        stats.paired_t(table, against="d")
+    with pytest.raises(
+        ValueError, match=r"^paired_t: correction must be one of 'holm'"
+    ):
+        stats.paired_t(table, "hochberg")
+    with pytest.raises(
+        ValueError, match=r"^paired_t: a and b must have the same length"
+    ):
+        stats.paired_t({"a": [1.0, 2.0], "b": [1.0, 2.0, 3.0]})
+
+
+def test_corrected_p_values_stay_in_order_and_below_one():
+    p = [0.3, 0.001, 0.02, 0.9, 0.02]
+    holm, bonferroni = stats.adjust(p), stats.adjust(p, "bonferroni")
+    ordered = sorted(range(5), key=lambda i: p[i])
+    largest, expected = 0.0, [0.0] * 5
+    for place, i in enumerate(ordered):
+        largest = max(largest, p[i] * (5 - place))
+        expected[i] = min(largest, 1.0)
+    assert holm == approx(expected)
+    assert bonferroni == approx([min(5 * one, 1.0) for one in p])
+    assert stats.adjust(p, "none") == p
+    assert stats.adjust([0.0, 1.0]) == [0.0, 1.0]
+    for bad in ([-0.1], [1.1]):
+        with pytest.raises(ValueError, match="adjust: p_values must be a vector"):
+            stats.adjust(bad)

@@ -9,6 +9,7 @@ from pytest import approx  # noqa: PT013
 from openset import Scores
 from openset.metrics import _ranking_counts, get
 from openset.metrics.counts import ranking_counts
+from tests.influence import influence
 
 PAIRED = ["auroc", "openauc"]
 
@@ -69,38 +70,12 @@ def test_one_sample_a_side_has_no_variance(metric):
     assert np.isfinite(variance(metric, draw(3, 2, 2))[0])
 
 
-def weighted_area(scores, bound, weights):
-    """P(β) where each sample counts as often as its weight says, by sides."""
-    is_known = ~scores.is_unknown
-    of_known = np.where(is_known, weights, 0) / weights[is_known].sum()
-    of_unknown = np.where(is_known, 0, weights) / weights[~is_known].sum()
-    x = y = area = 0.0
-    for value in sorted(set(scores.known.tolist()), reverse=True):
-        at = scores.known == value
-        dx = of_unknown[at].sum()
-        dy = of_known[at & scores.is_correct].sum()
-        inside = min(max(bound - x, 0.0), dx)
-        area += inside * (y + (dy * inside / dx if dx else 0.0) / 2)
-        x, y = x + dx, y + dy
-    return area
-
-
 @pytest.mark.parametrize("bound", [0.07, 0.23, 0.5, 0.77])
 @pytest.mark.parametrize("decimals", [0, 1, 3])
 def test_the_variance_of_a_partial_area_is_that_of_its_influence(bound, decimals):
     """The influence of a sample: how the area changes as it counts a little more."""
     scores = draw(1, 30, 21, decimals=decimals)
-    n = len(scores)
-    step, influence = 1e-6, np.empty(n)
-    for i in range(n):
-        nudge = step * (np.arange(n) == i)
-        more = weighted_area(scores, bound, 1 + nudge)
-        less = weighted_area(scores, bound, 1 - nudge)
-        influence[i] = (more - less) / (2 * step)
-    sides = [
-        influence[mask] * np.count_nonzero(mask)
-        for mask in (~scores.is_unknown, scores.is_unknown)
-    ]
+    sides = influence(scores, bound)
     of_known, of_unknown = (side.var(ddof=1) / side.size for side in sides)
     found, freedom = variance("partial_openauc", scores, max_fpr=bound)
     assert found == approx((of_known + of_unknown) / bound**2, rel=1e-5)

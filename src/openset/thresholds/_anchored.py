@@ -55,7 +55,6 @@ def anchored(
     need_scores(caller, scores)
     _check.number(caller, "anchor", anchor, low=0, high=1, open_low=True)
     _check.number(caller, "strength", strength, low=0)
-    _check.both_sides(caller, scores.n_known, scores.n_unknown)
     table = by_group(caller, scores, alpha)
     kinds = kinds_of(table)
     counts = ranking_counts(scores)

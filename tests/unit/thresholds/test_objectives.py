@@ -67,3 +67,30 @@ def test_an_objective_of_ones_own_is_called_and_checked():
         thresholds.operate(calibration, test, objective="best")
     with pytest.raises(TypeError, match="an option must be one of alpha, prefer, at"):
         thresholds.operate(calibration, test, fpr=0.1)
+
+
+def test_accepting_all_leaves_no_lower_end():
+    scores = scattered(0, 50)
+    found = {
+        "osa": thresholds.osa(scores, 1.0),
+        "by_cost": thresholds.by_cost(scores, missed_unknown=0, confusion=0),
+        "worst_group": thresholds.worst_group(scores, 1.0),
+        "anchored": thresholds.anchored(scores, 1.0, strength=0),
+        "at_fpr": thresholds.at_fpr(scores, 1.0),
+        "at_tpr": thresholds.at_tpr(
+            Scores(labels=[0, -1], predicted=[0, 0], known=[1.0, 2.0]), 1.0
+        ),
+    }
+    for name, chosen in found.items():
+        assert chosen.interval.low == -np.inf, name
+        assert np.isfinite(chosen.value), name
+
+
+def test_an_unknown_at_infinity_is_never_rejected():
+    scores = Scores(
+        labels=[0, 0, -1, -1, -1], predicted=[0] * 5, known=[4, 2, np.inf, 1, 0]
+    )
+    with pytest.raises(ValueError, match=r"fpr must be at least 0\.333333, the share"):
+        thresholds.at_fpr(scores, 0.3)
+    assert thresholds.at_fpr(scores, 0.4).value == 2.0
+    assert thresholds.at_fpr(scores, 0.4).interval.low == 1.0

@@ -287,3 +287,11 @@ def test_what_a_caution_says_depends_on_what_is_there():
     assert said("CAL004", one).endswith("58 known samples, 58 unknown samples")
     assert "Consider the objective worst_group" in said("CAL003", APART)
     assert "already limits" in said("CAL003", APART, thresholds.worst_group)
+
+
+def test_of_one_class_a_network_cannot_be_better_than_the_commonest():
+    scores = dataclasses.replace(
+        SOUND, labels=np.minimum(SOUND.labels, 0), predicted=SOUND.predicted // 3
+    )
+    assert 0 < (scores.predicted == 1).mean() < 0.2  # a few are given another class
+    assert "CAL007" not in codes(scores)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
 
-from openset import metrics, thresholds
+from openset import Scores, UndefinedMetricError, metrics, thresholds
+from openset.thresholds.intervals import of_osa
 from tests.unit.thresholds.makers import grouped
 
 
@@ -110,3 +111,99 @@ def test_the_surrogate_sweep_shows_what_an_easy_surrogate_does():
     assert row["threshold"] == rows["near"]["threshold"]
     with pytest.raises(ValueError, match="must be other than 'together'"):
         thresholds.sweep_surrogate(known, {"a": unknown, "together": unknown}, test)
+
+
+def test_the_weight_to_report_with_is_the_one_given_last():
+    calibration, test = grouped(0, n=30), grouped(1, n=40)
+    chosen = thresholds.osa(calibration, 0.3)
+    free = thresholds.at_tpr(calibration, 0.9)  # it has no weight of its own
+    for given, options, weight in (
+        (chosen, {}, 0.3),
+        (chosen, {"alpha": 0.7}, 0.7),
+        (chosen, {"alpha": 0.7, "alpha_test": 0.2}, 0.2),
+        (chosen, {"alpha_test": "counts"}, 0.5),
+        (free, {}, 0.5),
+        (calibration, {"alpha": 0.3}, 0.3),
+    ):
+        done = thresholds.operate(given, test, **options)
+        assert (done.alpha_test, done.threshold.alpha) == (
+            approx(weight),
+            done.alpha_calibration,
+        )
+        value = done.threshold.value
+        assert done.oosa == approx(metrics.osa(test, value, alpha=weight))
+        assert done.oracle == approx(metrics.osa_optimum(test, alpha=weight).value)
+    fewer = test.take(slice(40, None))
+    assert thresholds.operate(chosen, fewer, alpha="counts").alpha_test == 40 / 120
+
+
+def test_an_operation_is_written_with_its_groups():
+    calibration, test = grouped(0, n=30), grouped(1, n=40)
+    done = thresholds.operate(calibration, test, alpha=0.3)
+    document = done.to_dict()
+    assert document["groups"] == list(done.groups)
+    for key in (
+        "oosa",
+        "oracle",
+        "gap",
+        "alpha_calibration",
+        "alpha_test",
+        "ccr",
+        "urr",
+    ):
+        assert document[key] == getattr(done, key)
+    assert (document["low"], document["high"]) == (
+        done.interval.low,
+        done.interval.high,
+    )
+    assert document["threshold"] == done.threshold.value
+    assert done.interval == of_osa(done.threshold.rates(test), 0.3)
+    for row in done.groups:
+        part = test.take(~test.is_unknown | (test.groups == row["group"]))
+        span = of_osa(done.threshold.rates(part), 0.3)
+        assert (row["low"], row["high"], row["n"]) == (span.low, span.high, 40)
+        assert row["gap"] == approx(row["oracle"] - row["oosa"])
+        assert row["urr"] == approx(metrics.urr(part, done.threshold.value))
+    assert repr(done) == (
+        f"Operation(oosa={done.oosa:.4f}, oracle={done.oracle:.4f}, "
+        f"gap={done.gap:.4f}, alpha 0.3 to choose and 0.3 to report, threshold {done.threshold})"
+    )
+    best = metrics.osa_optimum(test, alpha=0.3).threshold
+    assert (done.best.threshold, done.best.osa) == (best, done.oracle)
+    assert done.best.urr == metrics.urr(test, best)
+
+
+def test_an_operation_needs_labelled_test_samples_of_both_sides():
+    calibration, test = grouped(0, n=30), grouped(1, n=40)
+    with pytest.raises(TypeError, match=r"^thresholds\.operate: scores must be Scores"):
+        thresholds.operate(calibration, [1.0])
+    for part in (test.is_unknown, ~test.is_unknown):
+        with pytest.raises(UndefinedMetricError, match=r"^thresholds\.operate: undef"):
+            thresholds.operate(calibration, test.take(part))
+    with pytest.raises(ValueError, match=r"^thresholds\.operate: alpha must be a numb"):
+        thresholds.operate(thresholds.osa(calibration), test, alpha=2)
+
+
+def test_a_sweep_has_what_each_operation_has():
+    calibration, test = grouped(0, n=30), grouped(1, n=40)
+    table = thresholds.sweep_alpha(calibration, test, alphas=(0.2, 0.8), alpha_test=0.6)
+    for row in table:
+        done = thresholds.operate(calibration, test, alpha=row["alpha"], alpha_test=0.6)
+        document = done.to_dict()
+        assert document["alpha_test"] == 0.6
+        for key in set(row) - {"alpha"}:
+            assert row[key] == document[key], key
+    by_default = thresholds.sweep_alpha(calibration, test)
+    assert by_default.column("alpha").size == 9
+    halves = thresholds.sweep_alpha(calibration, test, alpha_test=0.5)
+    assert by_default.column("oosa").tolist() == halves.column("oosa").tolist()
+    known = calibration.take(~calibration.is_unknown)
+    unknown = calibration.take(calibration.is_unknown)
+    rows = thresholds.sweep_surrogate(known, unknown, test, alpha=0.3)
+    assert rows.column("n").tolist() == [30, 30, 60]
+    for row in rows:
+        mine = unknown.groups == row["surrogate"]
+        part = unknown if row["surrogate"] == "together" else unknown.take(mine)
+        together = Scores.concat([known, part])
+        done = thresholds.operate(together, test, alpha=0.3)
+        assert (row["oosa"], row["threshold"]) == (done.oosa, done.threshold.value)

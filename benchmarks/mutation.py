@@ -558,7 +558,13 @@ def main() -> None:
     preload(tests)
     found = reach(paths, tests)
     explained = json.loads(EQUIVALENT.read_text("utf-8")) if EQUIVALENT.exists() else {}
-    listed = [one for path in paths for one in mutants(path)][:: args.every]
+    listed = [one for path in paths for one in mutants(path)]
+    names = {(_module(one.path), one.name) for one in listed}
+    for module in {_module(path) for path in paths} & set(explained):
+        for name in explained[module]:
+            if (module, name) not in names:
+                print(f"{EQUIVALENT.name} explains what is no mutant: {module} {name}")
+    listed = listed[:: args.every]
     if again is not None:
         listed = [one for one in listed if (_module(one.path), one.name) in again]
     known = [one for one in listed if one.name in explained.get(_module(one.path), {})]

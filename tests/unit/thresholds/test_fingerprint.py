@@ -260,3 +260,11 @@ def test_a_fingerprint_is_written_as_text():
         "hashes": "",
         "sides": [of_known, of_unknown],
     }
+
+
+def test_up_to_256_hashes_are_kept_and_none_is_printed():
+    for n, limit in ((256, BITS), (257, None)):
+        side = Fingerprint.of(scores_of(np.arange(float(n)))).sides[0]
+        assert len(side.hashes) == 256
+        assert side.limit == (limit or side.hashes[-1])
+        assert len(repr(side)) < 200

@@ -44,11 +44,16 @@ EQUIVALENT = Path(__file__).with_name("equivalent.json")
 TESTS = {
     "metrics": [
         "tests/property/test_metrics.py",
+        "tests/property/test_consistency.py",
         "tests/contract/test_metrics.py",
         "tests/unit/test_scores.py",
         "tests/unit/test_stats.py",
     ],
-    "thresholds": ["tests/property/test_thresholds.py", "tests/unit/rejector"],
+    "thresholds": [
+        "tests/property/test_thresholds.py",
+        "tests/contract/test_objectives.py",
+        "tests/unit/rejector",
+    ],
     "stats": [
         "tests/unit/test_stats.py",
         "tests/unit/test_ranks.py",

@@ -268,3 +268,11 @@ def test_up_to_256_hashes_are_kept_and_none_is_printed():
         assert len(side.hashes) == 256
         assert side.limit == (limit or side.hashes[-1])
         assert len(repr(side)) < 200
+
+
+def test_the_last_row_of_a_sketch_counts():
+    known = sorted(np.arange(300.0), key=lambda value: row_hash(0, 0, value))
+    mark = Fingerprint.of(scores_of(known))
+    last_ones = scores_of(known[240:256])  # 16 in common are just enough
+    assert mark.shared(last_ones) == 1.0
+    assert mark.shared(scores_of(known[241:257])) == 0.0

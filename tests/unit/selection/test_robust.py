@@ -5,7 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from openset import Outputs, Rejector, detectors, selection
-from openset.selection._robust import CONSENSUS, _mean_rank
+from openset.selection._candidates import worth
+from openset.selection._prior import MEMBERS, Prior, prior_of
+from openset.selection._robust import CONSENSUS, _mean_rank, _sure_gain
 from tests.unit.selection.makers import drawn
 
 
@@ -151,3 +153,43 @@ def test_the_weight_of_the_known_side_is_a_half_unless_given():
         assert choice.alpha == pytest.approx(used)
     with pytest.raises(ValueError, match="alpha must be a number in"):
         selection.choose(offer, known=known, surrogate=surrogate, alpha=2)
+
+
+def test_what_is_known_beforehand_are_gains_of_accuracy_and_variances_of_shares():
+    listed = [prior_of(name) for name in detectors.names()]
+    for one in listed:
+        assert -1 < one.mean < 0  # none gains on the consensus on average
+        assert 0 < one.within < 1 / 4
+        assert 0 < one.between < 1 / 4
+    assert all(name in detectors.names() for name in MEMBERS)
+    average = prior_of("a detector of one's own")
+    with_own = [one for one in listed if one != average]
+    for i in range(3):
+        values = [one[i] for one in with_own]
+        assert average[i] == pytest.approx(np.mean(values))
+
+
+def test_the_sure_gain_is_half_a_deviation_below_what_is_expected():
+    """By hand, one candidate at a time."""
+    rng = np.random.default_rng(0)
+    priors = [Prior(-0.08, 0.004, 0.005), Prior(-0.02, 0.002, 0.0), Prior(0.0, 9, 1.0)]
+    for k in (1, 2, 5):
+        gains = rng.normal(scale=0.1, size=(3, k))
+        for gain, prior, found in zip(
+            gains.tolist(), priors, _sure_gain(gains, priors), strict=True
+        ):
+            weight = prior.within / max(prior.between, 1e-4)
+            weight = min(max(weight, 0.3), 3.0)  # between a third of a kind and three
+            expected = (sum(gain) + weight * prior.mean) / (k + weight)
+            mean = sum(gain) / k
+            spread = sum((one - mean) ** 2 for one in gain)
+            variance = (2 * prior.within + spread) / (2 + k - 1)
+            error = (variance * (1 + 1 / (k + weight))) ** 0.5
+            assert found == pytest.approx(expected - 0.5 * error)
+
+
+@pytest.mark.parametrize(
+    ("by", "value"), [("mean", 0.6), ("worst", 0.2), ("both", 0.4)]
+)
+def test_accuracies_on_several_kinds_are_worth_one_number(by, value):
+    assert worth([0.2, 0.7, 0.9], by) == pytest.approx(value)

@@ -6,7 +6,7 @@ not make twenty kinds of it.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import scipy  # whose parts are imported when first used
@@ -28,7 +28,7 @@ class Kinds:
 
     names: tuple[tuple[str, ...], ...]
     of_group: NDArray[np.intp]
-    n_of_group: NDArray[np.int64] = field(repr=False)
+    n_of_group: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.names)

@@ -25,3 +25,14 @@ def test_worst_group_tells_the_rate_of_the_threshold_it_gives():
             ]
             hardest = min(metrics.osa(one, found.value, alpha=0.5) for one in groups)
             assert found.rate.value == pytest.approx(hardest)
+
+
+def test_rejecting_all_may_be_best_for_every_group():
+    scores = Scores(
+        labels=[0, -1, -1], predicted=[1, 0, 0], known=[1, 3, 2], groups=["", "a", "b"]
+    )
+    found = thresholds.worst_group(scores)
+    assert (found.value, found.interval.low) == (np.inf, 3.0)
+    assert found.rate.value == 0.5
+    by_osa = thresholds.worst_group(scores, criterion="osa")
+    assert by_osa.value == np.inf

@@ -569,9 +569,9 @@ def main() -> None:
         for name in explained[module]:
             if (module, name) not in names:
                 print(f"{EQUIVALENT.name} explains what is no mutant: {module} {name}")
-    listed = listed[:: args.every]
     if again is not None:
         listed = [one for one in listed if (_module(one.path), one.name) in again]
+    listed = listed[:: args.every]
     known = [one for one in listed if one.name in explained.get(_module(one.path), {})]
     listed = [one for one in listed if one not in known]
     took = time.perf_counter() - start

@@ -239,3 +239,117 @@ def test_bad_options_and_empty_tables_are_refused(table):
             leaderboard(table, **({"metric": "auroc"} | options))
     with pytest.raises(ValueError, match="results must be non-empty, got no rows"):
         leaderboard(Results([]))
+
+
+VALUES = {"knn": [0.9, 0.92, 0.91], "msp": [0.7, 0.74, 0.71], "vim": [0.9, 0.91, 0.925]}
+
+
+def small(values=VALUES, metrics=("auroc", "fpr_at_tpr")):
+    """Three runs of each detector; the second metric is one minus the first."""
+    return Results(
+        Result(detector=name, seed=seed, metric=metric, value=abs(i - value))
+        for name, row in values.items()
+        for seed, value in enumerate(row)
+        for i, metric in enumerate(metrics)
+    )
+
+
+def test_a_table_looks_like_this_in_every_format():
+    board = leaderboard(small(), "auroc")
+    assert board.to_markdown().splitlines() == [
+        "| | auroc ↑ | mean rank |",
+        "|---|---|---|",
+        "| knn | *0.910 ± 0.010* | 1.50 |",
+        "| vim | **0.912 ± 0.013** | 1.50 |",
+        "| msp | 0.717 ± 0.021 ↓ | 3.00 |",
+    ]
+    assert board.to_latex().splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r" & auroc $\uparrow$ & mean rank \\",
+        r"\midrule",
+        r"knn & \underline{0.910 $\pm$ 0.010} & 1.50 \\",
+        r"vim & \textbf{0.912 $\pm$ 0.013} & 1.50 \\",
+        r"msp & 0.717 $\pm$ 0.021 $\downarrow$ & 3.00 \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        *(f"% {note}" for note in board.notes),
+    ]
+    console = Console(record=True, width=110, file=io.StringIO())
+    console.print(board)
+    lines = [line.rstrip() for line in console.export_text().splitlines()]
+    assert lines[:7] == [
+        "auroc",
+        "",
+        "              auroc ↑  mean rank",
+        " ───────────────────────────────",
+        " knn    0.910 ± 0.010       1.50",
+        " vim    0.912 ± 0.013       1.50",
+        " msp  0.717 ± 0.021 ↓       3.00",
+    ]
+    assert board.notes == (
+        "Mean ± standard deviation over 3 runs.",
+        "↓ worse than the best of its column (paired t-test over the same runs, holm "
+        "correction, level 0.95).",
+        "Mean ranks over 3 runs: Friedman p = 0.086; ranks differ significantly if at "
+        "least 1.91 apart (Nemenyi, level 0.95).",
+    )
+
+
+def test_the_terminal_marks_best_and_runner_up():
+    console = Console(width=110, file=io.StringIO(), force_terminal=True)
+    console.print(leaderboard(small(), "auroc"))
+    text = console.file.getvalue()
+    assert "\x1b[1;32m0.912 ± 0.013" in text  # bold and green
+    assert "\x1b[4m0.910 ± 0.010" in text  # underlined
+
+
+def test_a_metric_where_lower_is_better_has_the_same_order():
+    both = leaderboard(small(), ["auroc", "fpr_at_tpr"], columns="metric")
+    for record in both.records():
+        twin = both.entries[record["method"], "auroc"]
+        assert record["place"] == twin.place
+        assert record["p_value"] == (twin.p_value and pytest.approx(twin.p_value))
+        assert record["mean_rank"] == both.ranks.mean[record["method"]]
+    assert both.better == {"auroc": "higher", "fpr_at_tpr": "lower"}
+    one_run = small({name: row[:1] for name, row in VALUES.items() if name != "vim"})
+    for metric in ("auroc", "fpr_at_tpr"):
+        board = leaderboard(one_run, metric)
+        assert (board.rows, board.ranks) == (("knn", "msp"), None)
+        assert {entry.spread for entry in board.entries.values()} == {None}
+        assert [record["mean_rank"] for record in board.records()] == [None, None]
+
+
+def test_worse_is_what_the_level_says():
+    board = leaderboard(small(), "auroc")
+    p_value = board.entries["msp", "auroc"].p_value
+    for level, is_worse in ((1 - p_value * 1.01, True), (1 - p_value * 0.99, False)):
+        other = leaderboard(small(), "auroc", level=level)
+        assert other.is_worse(other.entries["msp", "auroc"]) == is_worse
+        assert not other.is_worse(other.entries["vim", "auroc"])
+        assert other.ranks.level == level
+    raw = leaderboard(small(), "auroc", correction="none")
+    alone = ttest_rel(VALUES["vim"], VALUES["msp"]).pvalue
+    assert raw.entries["msp", "auroc"].p_value == pytest.approx(alone)
+    assert p_value == pytest.approx(2 * alone)
+    assert "none correction" in raw.notes[1]
+
+
+def test_numbers_of_runs_that_differ_are_told():
+    rows = [row for row in small() if (row.detector, row.seed) != ("msp", 2)]
+    board = leaderboard(Results(rows), "auroc")
+    assert board.notes[0] == "Mean ± standard deviation over 2 to 3 runs."
+    assert board.ranks.n == 2  # over the runs that all have
+    for words, options in (
+        ("columns must be one of 'protocol', 'metric'", {"columns": "detector"}),
+        ("blocks must be one of 'auto', 'protocol', 'run'", {"blocks": "seed"}),
+    ):
+        with pytest.raises(ValueError, match=f"^leaderboard: {words}"):
+            leaderboard(small(), "auroc", **options)
+
+
+def test_equal_means_share_a_place():
+    values = {"a": [0.5, 0.75, 0.25], "b": [0.25, 0.5, 0.75], "c": [0.1, 0.2, 0.3]}
+    board = leaderboard(small({**values, "d": [0.0, 0.1, 0.0]}), "auroc")
+    places = {name: board.entries[name, "auroc"].place for name in "abcd"}
+    assert places == {"a": 1, "b": 1, "c": 2, "d": 0}

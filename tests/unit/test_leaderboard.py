@@ -353,3 +353,14 @@ def test_equal_means_share_a_place():
     board = leaderboard(small({**values, "d": [0.0, 0.1, 0.0]}), "auroc")
     places = {name: board.entries[name, "auroc"].place for name in "abcd"}
     assert places == {"a": 1, "b": 1, "c": 2, "d": 0}
+
+
+def test_one_method_alone_is_named_by_its_detector():
+    rows = [
+        Result(model="mlp", detector="msp", seed=seed, metric="auroc", value=0.5 + seed)
+        for seed in (0, 1)
+    ]
+    board = leaderboard(Results(rows), "auroc")
+    assert (board.rows, board.ranks) == (("msp",), None)
+    assert board.entries["msp", "auroc"].place == 1
+    assert board.notes == ("Mean ± standard deviation over 2 runs.",)

@@ -150,7 +150,8 @@ def test_paired_t_reads_results_by_run():
 def test_paired_t_is_undefined_without_spread():
     with pytest.raises(UndefinedMetricError, match="differ by the same"):
         stats.paired_t({"a": [0.5, 0.6], "b": [0.25, 0.35]})
-    assert stats.paired_t({"a": [1, 2], "b": [1, 2]})[0].p_value == 1
+    same = stats.paired_t({"a": [1, 2], "b": [1, 2]})[0]
+    assert (same.difference, same.statistic, same.p_value) == (0, 0, 1)
     rounded = {"a": [0.3, 0.6], "b": [0.1 + 0.2, 0.6]}
     assert stats.paired_t(rounded)[0].p_value == 1
     a = np.array([0.913, 0.822, 0.731, 0.648])

@@ -155,8 +155,10 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST, ast.AST]
             if statement is not None:
                 yield where, statement, node, around
             inside = list(ast.iter_child_nodes(node))
+        if not isinstance(node, ast.UnaryOp | ast.Slice):  # -1 or 1: say little, too
+            around = node
         for child in inside:
-            yield from walk(child, where, statement, node)
+            yield from walk(child, where, statement, around)
 
     for top in tree.body:
         yield from walk(top, "", None, tree)
@@ -378,8 +380,8 @@ class Reach:
     def of(self, mutant: Mutant) -> dict[str, float]:
         """Return the tests that reach a mutant's line, with their seconds."""
         found = self.lines.get(str(mutant.path), {}).get(mutant.line, set())
-        if "" in found:  # it is run at import: by all of them
-            found = set().union(*self.lines[str(mutant.path)].values())
+        if "" in found:  # run at import: any test may read what it left, a table, say
+            return dict(self.seconds)
         return {name: self.seconds[name] for name in found if name in self.seconds}
 
 

@@ -1,6 +1,7 @@
 """Undefined metrics raise, and bad arguments are named."""
 
 import inspect
+from typing import Literal, get_origin, get_type_hints
 
 import numpy as np
 import pytest
@@ -95,6 +96,29 @@ def test_every_metric_at_a_threshold_refuses_nan_and_strings(name):
 def test_bad_options_are_named(name, options, words):
     with pytest.raises(ValueError, match=f"^{name}: {words}"):
         call(name, GOOD, **options)
+
+
+def options_of(name):
+    """Return the options of a metric with whether each is one of some words."""
+    function = metrics.get(name).function
+    hints = get_type_hints(function)
+    given = set(inspect.signature(function).parameters)
+    given -= {"scores", "threshold", "calibration"}
+    return [(option, get_origin(hints[option]) is Literal) for option in sorted(given)]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "is_word"),
+    [(name, *one) for name in metrics.names() for one in options_of(name)],
+)
+def test_every_option_of_every_metric_is_checked(name, option, is_word):
+    """Options are words from a list, or rates."""
+    calibration = {"calibration": GOOD.take([1, 0, 2, 3])} if name == "oosa" else {}
+    rule = "one of '" if is_word else "a number in"
+    caller = "osa_optimum" if name == "oosa" else name
+    for bad in ("x", None) if is_word else ("x", 1.5, -0.5, np.nan, True):
+        with pytest.raises(ValueError, match=f"^{caller}: {option} must be {rule}"):
+            call(name, GOOD, **calibration, **{option: bad})
 
 
 def test_mcclish_is_undefined_at_accuracy_zero():

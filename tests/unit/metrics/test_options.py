@@ -9,7 +9,7 @@ import pytest
 from pytest import approx  # noqa: PT013
 from sklearn import metrics as sk
 
-from openset import Scores, UndefinedMetricError, metrics
+from openset import Scores, UndefinedMetricError, metrics, thresholds
 from openset.metrics.counts import ranking_counts
 from openset.metrics.intervals import replicates
 
@@ -155,8 +155,8 @@ WEIGHTS = [None, 0.0, 0.3, 1.0, 1 / 3, 0.123456789012, 0.12345678901234567]
 
 @pytest.mark.parametrize("alpha", WEIGHTS)
 def test_the_optimum_is_the_best_of_all_thresholds(alpha):
-    for seed in range(4):
-        scores = draw(seed, n=41, decimals=0)
+    for seed, n in enumerate((41, 41, 41, 401)):
+        scores = draw(seed, n=n, decimals=0)
         share = scores.n_known / len(scores) if alpha is None else alpha
         values = [np.inf, *sorted(set(scores.known.tolist()), reverse=True)]
 
@@ -216,6 +216,17 @@ def test_accepting_all_and_rejecting_all_have_no_end():
     endless = right.with_known([1.0, 2, np.inf])
     assert metrics.osa_optimum(endless, alpha=0.0).value == 0.0
     assert metrics.osa_optimum(endless, alpha=0.0, prefer="highest").n_optimal == 3
+
+
+def test_what_is_infinite_throughout_can_only_be_accepted():
+    every = Scores(labels=[0, -1], predicted=[0, 0], known=[np.inf, np.inf])
+    for prefer in ("smallest", "highest", "widest"):
+        for alpha, value in ((0.0, 0.0), (0.5, 0.5)):
+            found = metrics.osa_optimum(every, alpha=alpha, prefer=prefer)
+            assert (found.value, found.threshold, found.n_optimal) == (value, np.inf, 1)
+            assert (found.low, found.high) == (-np.inf, np.inf)
+        fair = thresholds.worst_group(every, prefer=prefer)
+        assert (fair.value, fair.rate.value) == (np.inf, 0.5)
 
 
 def test_an_operational_accuracy_takes_its_weight_and_preference_on_both_sets():

@@ -114,8 +114,13 @@ def test_prevalence_moves_what_says_so():
     twice = Scores.concat([scores, scores.take(scores.is_unknown)])
     for row in BUILT_IN:
         if row.kind in {"closed", "ranking", "threshold"}:
-            is_moved = row.value(scores, 0.4) != approx(row.value(twice, 0.4))
-            assert is_moved == row.moves_with_prevalence, row.key
+            values = [row.value(part, 0.4) for part in (scores, twice)]
+        elif row.kind == "operational":
+            values = [row.function(part, PERFECT) for part in (scores, twice)]
+        else:
+            continue
+        is_moved = values[0] != approx(values[1])
+        assert is_moved == row.moves_with_prevalence, row.key
 
 
 @pytest.mark.parametrize(

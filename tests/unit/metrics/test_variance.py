@@ -1,5 +1,6 @@
 """Sampling variances against sums over all samples and pairs."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,6 +10,7 @@ from pytest import approx  # noqa: PT013
 from openset import Scores
 from openset.metrics import _ranking_counts, get
 from openset.metrics.counts import ranking_counts
+from openset.metrics.intervals import replicates
 from tests.influence import influence
 
 PAIRED = ["auroc", "openauc"]
@@ -126,6 +128,10 @@ def test_the_number_of_levels_at_a_time_changes_nothing(size, monkeypatch):
             for rule in ("step", "trapezoid"):
                 value = get("aupr").function(scores, positive=positive, rule=rule)
                 found.append(value)
+        rows = {str(b): replace(get(m), params={"max_fpr": b}) for m, b in metrics[:4]}
+        rows |= {key: get(key) for key in ("aupr", "aupr_unknown", "openauc")}
+        for drawn in replicates(scores, rows, resamples=9).values():
+            found += drawn.tolist()
         return found
 
     at_once = values()

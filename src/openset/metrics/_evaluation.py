@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -45,18 +45,18 @@ class Evaluation(Mapping[str, float]):
     data*.
     """
 
-    scores: Scores = field(repr=False)
-    values_: Mapping[str, float] = field(repr=False)
-    intervals: Mapping[str, Interval] = field(repr=False)
+    scores: Scores
+    values_: Mapping[str, float]
+    intervals: Mapping[str, Interval]
     threshold: float | None
     level: float
     n_known: int
     n_unknown: int
     notes: tuple[str, ...]
-    ranking_counts_: RankingCounts = field(repr=False)
+    ranking_counts_: RankingCounts
     # Oracles are computed on first access: they need the samples in score order, which
     # takes several times as long as everything else together.
-    oracles_: Mapping[str, Metric] = field(repr=False)
+    oracles_: Mapping[str, Metric]
 
     def __getitem__(self, name: str) -> float:
         if name in self.oracles_:

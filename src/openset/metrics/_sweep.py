@@ -113,7 +113,6 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
         at_levels(precision) / n_classes,
     )
     n_true = np.count_nonzero(support)
-    has_negatives = np.count_nonzero(n - support) / n_classes
     on_known = 1 - (n_known - hits + taken - hits) / (n_classes * n)
     rejected_unknown = n_unknown - false_unknown
     aus = ratio(rejected_unknown, n - taken)
@@ -126,7 +125,7 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
         f_score=ratio(2 * mean_precision * mean_recall, mean_precision + mean_recall),
         f_score_macro_f=at_levels(f_of_class) / n_classes,
         f_score_micro=ratio(2 * hits, taken + n_known),
-        youden=mean_recall + has_negatives - fpr_sum / n_classes - 1,
+        youden=mean_recall - fpr_sum / n_classes,
         youden_binary=accepted_known / n_known - false_unknown / n_unknown,
         normalized_accuracy=balance * on_known + (1 - balance) * aus,
         normalized_accuracy_recall=balance * on_known + (1 - balance) * urr,

@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from openset import Outputs, Rejector, selection
 from openset.selection._candidates import ONE, RANK, STACKING
 from openset.selection._choose import _winner
+from openset.selection._leave_kind_out import Trial, _interval_of_cost
 from tests.unit.selection.makers import drawn
 
 BOTH = ("osa", "worst_group")
@@ -361,3 +363,43 @@ def test_options_go_to_the_objectives(column):
         assert low > high
     with pytest.raises(TypeError, match="an option must be"):
         selection.choose(fitted, **parts, options={"tpr": 0.5})
+
+
+def test_one_detector_alone_is_not_combined_with_itself(column):
+    known, surrogate = drawn({"a": (2, 1), "b": (2, 1)})
+    choice = selection.choose(
+        {"only": column(0)}, objectives="osa", known=known, surrogate=surrogate
+    )
+    assert {row["detector"] for row in choice.ranking} == {"only"}
+    assert "ranking" not in repr(choice)
+    assert "cells" not in repr(choice)
+
+
+@pytest.mark.parametrize("alpha", [0.3, 0.5])
+def test_the_interval_of_a_cost_is_the_normal_one_of_its_samples(alpha):
+    """All groups are tried with the same knowns: their costs are averaged first."""
+    rng = np.random.default_rng(0)
+    known, sizes = rng.integers(0, 5, (3, 40)).astype(float), (30, 50, 20)
+    trials = [
+        Trial(
+            detector="it",
+            objective="by_cost",
+            group=str(size),
+            hits=np.ones(40),
+            rejected=np.ones(size),
+            cost_known=row,
+            cost_unknown=rng.integers(0, 5, size).astype(float),
+        )
+        for row, size in zip(known, sizes, strict=True)
+    ]
+    of_known = [sum(column) / 3 for column in zip(*known.tolist(), strict=True)]
+    variance = alpha**2 * np.var(of_known) / 40
+    mean = alpha * np.mean(of_known)
+    for one in trials:
+        share = (1 - alpha) / 3
+        variance += share**2 * np.var(one.cost_unknown) / one.cost_unknown.size
+        mean += share * np.mean(one.cost_unknown)
+    found = _interval_of_cost(trials, alpha)
+    half = norm.ppf(0.975) * np.sqrt(variance)
+    assert (found.low, found.high) == pytest.approx((mean - half, mean + half))
+    assert (found.level, found.method) == (0.95, "normal")

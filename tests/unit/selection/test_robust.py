@@ -5,10 +5,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 from openset import Outputs, Rejector, detectors, selection
-from openset.selection._candidates import worth
+from openset.selection._candidates import Data, worth
 from openset.selection._prior import MEMBERS, Prior, prior_of
-from openset.selection._robust import CONSENSUS, _mean_rank, _sure_gain
-from tests.unit.selection.makers import drawn
+from openset.selection._robust import (
+    CONSENSUS,
+    _mean_rank,
+    _priors,
+    _sure_gain,
+    candidates_of,
+)
+from tests.unit.selection.makers import drawn, fitted_column
 
 
 def network(seed=0, n=240, *, kinds=("a", "b", "c")):
@@ -193,3 +199,20 @@ def test_the_sure_gain_is_half_a_deviation_below_what_is_expected():
 )
 def test_accuracies_on_several_kinds_are_worth_one_number(by, value):
     assert worth([0.2, 0.7, 0.9], by) == pytest.approx(value)
+
+
+def test_without_a_member_gains_are_counted_from_what_stands_in_for_it():
+    """GEN does better than KNN on other networks: it is the one to beat."""
+    known, surrogate = drawn({"a": (2, 1), "b": (1, 2)})
+    named = {"x": fitted_column(0), "y": fitted_column(1)}
+    data = Data.of("test", named, known, surrogate, None, alpha=0.5, by="both")
+    made = candidates_of(data, ["knn", "gen"])
+    assert made.members == (1,)
+    knn, gen, consensus = _priors(made, ["knn", "gen"])
+    assert knn.mean == pytest.approx(prior_of("knn").mean - prior_of("gen").mean)
+    assert (gen.mean, consensus.mean) == (0.0, 0.0)
+    assert knn.within == prior_of("knn").within
+    made = candidates_of(data, ["msp", "gen"])
+    assert [one.mean for one in _priors(made, ["msp", "gen"])] == [
+        *(prior_of("msp").mean, prior_of("gen").mean, 0.0),
+    ]

@@ -48,6 +48,7 @@ TESTS = {
         "tests/contract/test_metrics.py",
         "tests/unit/test_scores.py",
         "tests/unit/test_stats.py",
+        "tests/unit/thresholds/test_operation.py",  # `evaluate` at a chosen threshold
     ],
     "thresholds": [
         "tests/property/test_thresholds.py",

@@ -241,7 +241,7 @@ def evaluate(
         for key, row in reported.items()
     }
     # With one sample on a side there is nothing to resample, and no variance above.
-    if bootstrap and (clusters is not None or min(table.n_known, table.n_unknown) > 1):
+    if bootstrap and min(table.n_known, table.n_unknown) > 1:
         wanted = {
             key: row
             for key, row in reported.items()

@@ -28,6 +28,8 @@ openset train --method openauc --data cifar10 --split 0 --recipe ceplus \\
 openset train -m ceplus --data cifar10 --all-splits --seeds 3 --epochs 100 \\
     --out runs/ce
 
+openset train -m ceplus --data cifar10 --recipe openset --out runs/ours
+
 openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 \\
     --out runs/tuned
 
@@ -43,7 +45,17 @@ _OPTIONS = {
     name: f"--{name}"
     for name in (
         *("method", "data", "protocol", "split", "seed", "recipe", "epochs", "batch"),
-        *("lr", "network", "validation", "root", "out", "devices", "nodes", "curves"),
+        *(
+            "auxiliary",
+            "lr",
+            "network",
+            "validation",
+            "root",
+            "out",
+            "devices",
+            "nodes",
+            "curves",
+        ),
         *("accelerator", "precision", "accumulate", "tensorboard"),
     )
 } | {"compiled": "--compile"}
@@ -82,9 +94,18 @@ def command(
         str,
         typer.Option(
             help="Published recipe: arpl (100 epochs), ceplus (600 epochs, strong "
-            "augmentation) or torchosr (128 epochs)."
+            "augmentation) or torchosr (128 epochs); or our own, openset (the image "
+            "passes of ceplus)."
         ),
     ] = "ceplus",
+    auxiliary: Annotated[
+        str | None,
+        typer.Option(
+            help="rotation: also predict how an image was turned, on half a batch of "
+            "turned images more; none: do not (default: none; with recipe openset, "
+            "rotation for photographs and none for digits, letters and textures)."
+        ),
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Number of epochs (default: the recipe's).")
     ] = None,
@@ -179,7 +200,7 @@ def command(
         kind = train.methods.find(method)
         taken = list(kind.options())
         options, changes = _settings(settings or [], taken, train.recipes.changeable())
-        given = {"epochs": epochs, "batch": batch, "lr": lr}
+        given = {"epochs": epochs, "batch": batch, "lr": lr, "auxiliary": auxiliary}
         changes |= {name: value for name, value in given.items() if value is not None}
         named = _protocols(protocol, data, split, all_splits=all_splits)
         grid = _grid(tune or [], taken)

@@ -21,7 +21,7 @@ from openset.train import (
     recipe,
     recipes,
 )
-from openset.train.augment import PLAIN
+from openset.train.augment import PLAIN, Pipeline
 from openset.train.jobs._prepare import prepare_all
 from openset.train.learner._learner import make_learner
 from openset.train.loop import _fit as fit_module
@@ -446,6 +446,34 @@ def test_the_updates_are_those_of_a_plain_loop():
             moved.step()
     for name, value in network.state_dict().items():
         torch.testing.assert_close(weights(trained)[f"network.{name}"], value)
+
+
+def test_clean_epochs_train_on_images_without_rand_augment(monkeypatch):
+    seen = []
+    augment = Pipeline.augment
+
+    def watched(self, images, generator):
+        seen.append(self.n_ops)
+        return augment(self, images, generator)
+
+    monkeypatch.setattr(Pipeline, "augment", watched)
+    fit_tiny(image_data(), network="osrci", recipe="ceplus", epochs=4, clean=0.5)
+    assert seen == [1, 1, 0, 0]
+
+
+def test_dropout_of_the_recipe_is_that_of_every_layer_of_the_network():
+    def layers(**changes):
+        trained = fit_tiny(image_data(), epochs=1, **changes)
+        network = trained.learner.network
+        return [m.p for m in network.modules() if isinstance(m, nn.Dropout2d)]
+
+    assert layers(network="classifier32") == [0.2, 0.2, 0.2]
+    assert layers(network="classifier32", dropout=0.0) == [0.0, 0.0, 0.0]
+    own = nn.Sequential(nn.Flatten(), nn.Linear(768, 4), nn.Dropout(0.5))
+    own.append(nn.Linear(4, 3))
+    trained = fit_tiny(image_data(), epochs=1, network=own, dropout=0.1)
+    assert trained.learner.network.backbone[2].p == 0.1
+    assert own[2].p == 0.5  # the caller's own stays as it is
 
 
 def test_every_sample_has_its_turn_once_per_epoch_in_a_new_order():

@@ -228,6 +228,7 @@ class TrainingRun:
         last: EpochTotals | None = None
         for epoch in range(self.done, epochs):
             self._set_rate(epoch)
+            self.method.start_epoch(epoch, epochs)
             started = self._now()
             yield from self._epoch(epoch)
             self.done = epoch + 1

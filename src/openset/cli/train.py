@@ -34,7 +34,8 @@ openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 \\
     --out runs/tuned
 
 openset train -m ceplus --data cifar10 --set budget=100 \\
-    --tune weight_decay=1e-4,5e-4 --tune auxiliary=none,rotation --out runs/chosen
+    --tune weight_decay=1e-4,5e-4 --tune auxiliary=none,rotation \\
+    --out runs/chosen
 
 openset train -m mypackage.losses:MyMethod --data cifar10 --out runs/mine
 

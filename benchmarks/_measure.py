@@ -62,17 +62,17 @@ def machine() -> str:
     return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
 
 
-def put_section(name: str, text: str) -> None:
-    """Replace one section of benchmarks/README.md, between its two marks."""
+def put_section(name: str, text: str, path: Path = README) -> None:
+    """Replace one section of benchmarks/README.md, or of another page."""
     first, last = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
-    page = README.read_text() if README.exists() else "# Benchmarks\n"
+    page = path.read_text() if path.exists() else "# Benchmarks\n"
     section = f"{first}\n{text.strip()}\n{last}"
     if first in page:
         head, rest = page.split(first, 1)
         page = head + section + rest.split(last, 1)[1]
     else:
         page = f"{page.rstrip()}\n\n{section}\n"
-    README.write_text(page)
+    path.write_text(page)
 
 
 def seconds(value: float) -> str:

@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +28,14 @@ openset train --method openauc --data cifar10 --split 0 --recipe ceplus \\
 openset train -m ceplus --data cifar10 --all-splits --seeds 3 --epochs 100 \\
     --out runs/ce
 
+openset train -m ceplus --data cifar10 --recipe openset --out runs/ours
+
 openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 \\
     --out runs/tuned
+
+openset train -m ceplus --data cifar10 --set budget=100 \\
+    --tune weight_decay=1e-4,5e-4 --tune auxiliary=none,rotation \\
+    --out runs/chosen
 
 openset train -m mypackage.losses:MyMethod --data cifar10 --out runs/mine
 
@@ -43,7 +49,17 @@ _OPTIONS = {
     name: f"--{name}"
     for name in (
         *("method", "data", "protocol", "split", "seed", "recipe", "epochs", "batch"),
-        *("lr", "network", "validation", "root", "out", "devices", "nodes", "curves"),
+        *(
+            "auxiliary",
+            "lr",
+            "network",
+            "validation",
+            "root",
+            "out",
+            "devices",
+            "nodes",
+            "curves",
+        ),
         *("accelerator", "precision", "accumulate", "tensorboard"),
     )
 } | {"compiled": "--compile"}
@@ -82,9 +98,18 @@ def command(
         str,
         typer.Option(
             help="Published recipe: arpl (100 epochs), ceplus (600 epochs, strong "
-            "augmentation) or torchosr (128 epochs)."
+            "augmentation) or torchosr (128 epochs); or our own, openset (the image "
+            "passes of ceplus)."
         ),
     ] = "ceplus",
+    auxiliary: Annotated[
+        str | None,
+        typer.Option(
+            help="rotation: also predict how an image was turned, on half a batch of "
+            "turned images more; none: do not (default: none; with recipe openset, "
+            "rotation for photographs and none for digits, letters and textures)."
+        ),
+    ] = None,
     epochs: Annotated[
         int | None, typer.Option(help="Number of epochs (default: the recipe's).")
     ] = None,
@@ -105,9 +130,10 @@ def command(
     tune: Annotated[
         list[str] | None,
         typer.Option(
-            help="First choose an option of the method among these values, using "
-            "held-out known classes: weight=0.05,0.1,0.2. Test data are not "
-            "used."
+            help="First choose among these values, using held-out known classes: of "
+            "an option of the method (weight=0.05,0.1,0.2), of a field of the recipe "
+            "(auxiliary=none,rotation), or of recipe itself. Test data are not used. "
+            "May be repeated."
         ),
     ] = None,
     network: Annotated[
@@ -179,10 +205,10 @@ def command(
         kind = train.methods.find(method)
         taken = list(kind.options())
         options, changes = _settings(settings or [], taken, train.recipes.changeable())
-        given = {"epochs": epochs, "batch": batch, "lr": lr}
+        given = {"epochs": epochs, "batch": batch, "lr": lr, "auxiliary": auxiliary}
         changes |= {name: value for name, value in given.items() if value is not None}
         named = _protocols(protocol, data, split, all_splits=all_splits)
-        grid = _grid(tune or [], taken)
+        grid = _grid(tune or [], train.tuning.tunable(kind))
         execution: dict[str, Any] = {
             "accelerator": accelerator,
             "devices": devices,
@@ -234,9 +260,7 @@ def command(
                 )
                 for name, one in named.items()
             }
-            runs = {
-                key: replace(job, options=chosen[key[0]]) for key, job in runs.items()
-            }
+            runs = {key: chosen[key[0]].apply(job) for key, job in runs.items()}
         jobs = [replace(job, data=loaded) for job in runs.values()]
         try:
             done = train.fit_jobs(jobs, machine)
@@ -249,6 +273,7 @@ def command(
                 )
             raise
     if _is_main_process():
+        _say_cautions(kind, runs.values())
         titles = [_title(*key) for key in runs]
         OUT.print(_results(kind.title, dict(zip(titles, done, strict=True))))
         first = Path(next(iter(runs.values())).out)
@@ -454,17 +479,17 @@ def _results(method: str, done: dict[str, Any]) -> Table:
     return table
 
 
-def _tuned(train: Any, split: str, **settings: Any) -> dict[str, Any]:
-    """Return the options that performed best on held-out known classes of a split."""
+def _tuned(train: Any, split: str, **settings: Any) -> Any:
+    """Return what performed best on held-out known classes of a split."""
     found = train.tune(**settings)
     if _is_main_process():
         OUT.print(_tuning(split, found))
-    return found.options
+    return found
 
 
 def _tuning(split: str, tuned: Any) -> Table:
     table = plain_table(f"Split {split}, on held-out known classes")
-    table.add_column("options")
+    table.add_column("values")
     table.add_column("OpenAUC, mean", justify="right")
     table.add_column("each draw", justify="right")
     best = max(row["openauc"] for row in tuned.table)
@@ -475,6 +500,12 @@ def _tuning(split: str, tuned: Any) -> Table:
         draws = ", ".join(f"{value:.4f}" for value in row["draws"])
         table.add_row(text, mean, draws, style=mark)
     return table
+
+
+def _say_cautions(kind: Any, jobs: Iterable[Any]) -> None:
+    """Print what was measured of options that do harm, each once."""
+    for text in sorted({kind.caution(job.options or {}) for job in jobs} - {""}):
+        OUT.print(f"[yellow]Note:[/yellow] {escape(text)}.", soft_wrap=True)
 
 
 def _say_what_next(run: Path, trained: list[Protocol], *, several: bool) -> None:

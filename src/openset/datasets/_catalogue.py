@@ -109,6 +109,7 @@ _BUILT_IN = (
     BuiltIn(
         name="cifar10",
         kind="image",
+        upright=True,
         n_classes=10,
         n_samples=60_000,
         about="objects and animals, 32 x 32 RGB",
@@ -129,6 +130,7 @@ _BUILT_IN = (
     BuiltIn(
         name="cifar100",
         kind="image",
+        upright=True,
         n_classes=100,
         n_samples=60_000,
         about="objects and animals with fine labels, 32 x 32 RGB",
@@ -138,6 +140,7 @@ _BUILT_IN = (
     BuiltIn(
         name="tinyimagenet",
         kind="image",
+        upright=True,
         n_classes=200,
         n_samples=110_000,
         about="ImageNet at 64 x 64; the official validation images are the test part",
@@ -148,6 +151,7 @@ _BUILT_IN = (
     BuiltIn(
         name="tinyimagenet32_val",
         kind="image",
+        upright=True,
         n_classes=200,
         n_samples=10_000,
         about="validation images of TinyImageNet at 32 x 32; test part only",
@@ -161,6 +165,7 @@ _BUILT_IN = (
     BuiltIn(
         name="cub",
         kind="image",
+        upright=True,
         n_classes=200,
         n_samples=11_788,
         about="bird species (CUB-200-2011)",
@@ -171,6 +176,7 @@ _BUILT_IN = (
     BuiltIn(
         name="fgvc-aircraft",
         kind="image",
+        upright=True,
         n_classes=100,
         n_samples=10_000,
         about="aircraft variants; trainval is the training part",
@@ -181,6 +187,7 @@ _BUILT_IN = (
     BuiltIn(
         name="stanford-cars",
         kind="image",
+        upright=True,
         n_classes=196,
         n_samples=16_185,
         about="car models; files to be brought along",
@@ -202,6 +209,7 @@ _BUILT_IN = (
     BuiltIn(
         name="places365",
         kind="image",
+        upright=True,
         n_classes=365,
         n_samples=36_500,
         about="scenes; the validation images as test part",
@@ -212,6 +220,7 @@ _BUILT_IN = (
     BuiltIn(
         name="sun397",
         kind="image",
+        upright=True,
         n_classes=397,
         n_samples=108_754,
         about="scenes, all images, no parts",
@@ -222,6 +231,7 @@ _BUILT_IN = (
     BuiltIn(
         name="imagenet",
         kind="image",
+        upright=True,
         n_classes=1000,
         n_samples=1_331_167,
         about="ILSVRC2012 from folders per WordNet id; to be brought along",
@@ -232,6 +242,7 @@ _BUILT_IN = (
     BuiltIn(
         name="imagenette",
         kind="image",
+        upright=True,
         n_classes=10,
         n_samples=13_394,
         about="ten easy ImageNet classes, full size",

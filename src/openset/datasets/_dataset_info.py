@@ -23,7 +23,9 @@ class DatasetInfo(ABC):
 
     `kind` is "image", "text" or "table", `n_classes` and `n_samples` are its size; they
     are empty or None where only the loaded data set tells them. `origin` says who
-    publishes files that cannot be downloaded.
+    publishes files that cannot be downloaded. `upright` says that its images have an
+    upright position and stay what they are when turned: objects and scenes, not digits
+    (a 6 upside down is a 9), letters or textures.
     """
 
     name: str
@@ -32,6 +34,7 @@ class DatasetInfo(ABC):
     n_samples: int | None = None
     about: str = ""
     origin: str = ""
+    upright: bool = False
 
     @property
     @abstractmethod

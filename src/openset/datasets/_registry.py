@@ -52,6 +52,7 @@ def register(
     n_classes: int | None = None,
     n_samples: int | None = None,
     about: str = "",
+    upright: bool = False,
 ) -> None:
     """Make a data set of your own known by name, in this process.
 
@@ -70,6 +71,9 @@ def register(
         "image", "text" or "table", and its size, for lists of data sets.
     about
         What it is, in a few words; left out, the first line of the loader's docstring.
+    upright
+        Whether its images have an upright position and stay what they are when turned;
+        the training recipe "openset" then predicts turns beside the classes.
 
     Examples
     --------
@@ -86,7 +90,12 @@ def register(
         raise TypeError(_check.must(rule, caller=caller, name="loader", got=got))
     if kind:
         _check.one_of(caller, "kind", kind, lazy_inputs.KINDS)
-    known = {"kind": kind, "n_classes": n_classes, "n_samples": n_samples}
+    known = {
+        "kind": kind,
+        "n_classes": n_classes,
+        "n_samples": n_samples,
+        "upright": _check.boolean(caller, "upright", upright),
+    }
     CATALOGUE.register(name, external(loader, name=name, about=about, **known))
 
 

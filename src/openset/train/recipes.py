@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from openset import _check
+from openset import _check, datasets, protocols
 from openset.train.augment import (
     ARPLPLUS,
     CEPLUS,
@@ -18,9 +18,13 @@ from openset.train.augment import (
 from openset.train.augment.pipeline import CIFAR_MEAN, CIFAR_STD
 
 _CALLER = "train.recipe"
-NAMES = ("arpl", "ceplus", "torchosr")
+NAMES = ("arpl", "ceplus", "torchosr", "openset")
 SCHEDULES = ("constant", "steps", "cosine")
 OPTIMISERS = ("sgd", "adam")
+AUXILIARIES = ("none", "rotation")
+# Images through the network per training image: half a batch of turned ones comes on
+# top (see `openset.train.learner`).
+_PASSES = {"none": 1.0, "rotation": 1.5}
 _ARPLPLUS = ("arpl", "arpl_cs")  # methods with constants of their own
 _OF_PIPELINE = ("n_ops", "magnitude", "side", "padding", "flip")
 _OF_SCHEDULE = {
@@ -49,6 +53,16 @@ class Recipe:
         Label smoothing, see :class:`openset.train.methods.Method`.
     pipeline
         Augmentation, size and normalisation of images.
+    clean
+        Share of the epochs, the last ones, without RandAugment.
+    dropout
+        Probability of all dropout layers of the network; None: as the network has them.
+    auxiliary
+        "rotation": a second linear layer predicts by how many quarter turns an image
+        was turned. To each batch come half as many turned images, which only that
+        layer learns from. It is not part of the saved network. "none": no such layer.
+    auxiliary_weight
+        Weight of its cross-entropy in the loss.
     """
 
     name: str
@@ -66,6 +80,10 @@ class Recipe:
     floor: float = 1e-3
     smoothing: float = 0.0
     pipeline: Pipeline = PLAIN
+    clean: float = 0.0
+    dropout: float | None = None
+    auxiliary: str = "none"
+    auxiliary_weight: float = 0.5
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "cycle"):
@@ -81,6 +99,13 @@ class Recipe:
         self._check_warmup()
         smoothing = self.smoothing
         _check.number(_CALLER, "smoothing", smoothing, low=0, high=1, open_high=True)
+        _check.number(_CALLER, "clean", self.clean, low=0, high=1)
+        if self.dropout is not None:
+            dropout = self.dropout
+            _check.number(_CALLER, "dropout", dropout, low=0, high=1, open_high=True)
+        _check.one_of(_CALLER, "auxiliary", self.auxiliary, AUXILIARIES)
+        weight = self.auxiliary_weight
+        _check.number(_CALLER, "auxiliary_weight", weight, low=0, open_high=True)
 
     def _check_warmup(self) -> None:
         warmup = _check.number(_CALLER, "warmup", self.warmup, low=0)
@@ -136,6 +161,30 @@ class Recipe:
             return floor + (target - floor) * epoch / self.warmup
         return self._cosine((epoch - 1) % self.cycle)
 
+    def pipeline_of(self, epoch: int) -> Pipeline:
+        """Augmentation of an epoch, counted from 0: the last ones may be clean.
+
+        Examples
+        --------
+        >>> made = recipe("ceplus", "cifar10", epochs=10, clean=0.1)
+        >>> made.pipeline_of(8).n_ops, made.pipeline_of(9).n_ops
+        (1, 0)
+        """
+        if epoch < self.epochs - round(self.clean * self.epochs):
+            return self.pipeline
+        return replace(self.pipeline, n_ops=0)
+
+    @property
+    def budget(self) -> float:
+        """Image passes of the whole training, in passes over the training data.
+
+        Examples
+        --------
+        >>> recipe("ceplus", "cifar10", auxiliary="rotation", epochs=400).budget
+        600.0
+        """
+        return self.epochs * _PASSES[self.auxiliary]
+
     def _cosine(self, k: int) -> float:
         floor = self.lr * self.floor
         return floor + (self.lr - floor) * (1 + math.cos(math.pi * k / self.cycle)) / 2
@@ -151,11 +200,15 @@ def recipe(
     name
         "arpl": the ARPL release (100 epochs, rate lowered in steps, crop and flip);
         "ceplus": the CE+ and OpenAUC releases (600 epochs, cosine with restarts,
-        RandAugment); "torchosr": 128 epochs of plain SGD, no augmentation.
+        RandAugment); "torchosr": 128 epochs of plain SGD, no augmentation. "openset" is
+        our own: "ceplus" with weight decay 5e-4 (with SGD), no dropout, one cosine
+        cycle, the last tenth of the epochs without RandAugment, and the auxiliary
+        "rotation" for data sets whose images have an upright position
+        (``datasets.info(data).upright``). It has the 600 image passes of "ceplus".
     data
         Name of a published protocol, whose constants are taken. For other data "arpl"
         and "ceplus" keep the images' size, and "ceplus" takes rate 0.1, RandAugment
-        (1, 9) and no label smoothing.
+        (1, 9) and no label smoothing; "openset" does the same.
     method
         Name of the training method. With "arpl" and "arpl_cs" the recipe "ceplus" has
         the constants published for ARPL+ and ARPL+CS+, which differ from those of CE+
@@ -164,6 +217,8 @@ def recipe(
         Any field of `Recipe`; ``n_ops``, ``magnitude``, ``side``, ``padding`` and
         ``flip`` change its pipeline. With fewer epochs than a cosine cycle, the cycle
         is as long as the training; milestones and warm-up shrink in proportion.
+        ``budget`` takes the place of ``epochs``: image passes, so that runs with and
+        without turned images cost the same.
 
     Examples
     --------
@@ -173,12 +228,19 @@ def recipe(
     (3, 6, 9)
     >>> recipe("ceplus", "cifar10", method="arpl").pipeline.magnitude
     15
+    >>> recipe("openset", "cifar10").epochs, recipe("openset", "svhn").epochs
+    (400, 600)
+    >>> recipe("openset", "cifar10", budget=150).epochs
+    100
     """
     _check.one_of(_CALLER, "recipe", name, NAMES)
+    published = ARPLPLUS if method in _ARPLPLUS else CEPLUS
     if name == "arpl":
         made = _arpl(data)
     elif name == "ceplus":
-        made = _ceplus(data, ARPLPLUS if method in _ARPLPLUS else CEPLUS)
+        made = _ceplus(data, published)
+    elif name == "openset":
+        made = _openset(data, published)
     else:
         made = _torchosr(data)
     for key in changes:
@@ -187,12 +249,30 @@ def recipe(
     others = {k: v for k, v in changes.items() if k not in _OF_PIPELINE}
     if of_pipeline:
         others["pipeline"] = replace(made.pipeline, **of_pipeline)
-    epochs = others.get("epochs", made.epochs)
-    _check.positive_int(_CALLER, "epochs", epochs)
+    epochs = others["epochs"] = _epochs(made, others)
     schedule = others.get("schedule", made.schedule)
     changed = replace(made, **(_shortened(made, schedule, epochs) | others))
     _check_read(changed, changes)
     return changed
+
+
+def _epochs(made: Recipe, changes: dict[str, Any]) -> int:
+    """Return the number of epochs; take the budget out of the changes."""
+    budget = changes.pop("budget", None)
+    if "epochs" in changes:
+        if budget is not None:
+            msg = _check.must(
+                "left out with epochs", caller=_CALLER, name="budget", got=repr(budget)
+            )
+            raise ValueError(msg)
+        return _check.positive_int(_CALLER, "epochs", changes["epochs"])
+    if budget is None and made.name != "openset":
+        return made.epochs
+    budget = made.budget if budget is None else budget
+    _check.number(_CALLER, "budget", budget, low=0, open_low=True, open_high=True)
+    auxiliary = changes.get("auxiliary", made.auxiliary)
+    _check.one_of(_CALLER, "auxiliary", auxiliary, AUXILIARIES)
+    return max(1, round(budget / _PASSES[auxiliary]))
 
 
 def _check_read(made: Recipe, changes: Mapping[str, Any]) -> None:
@@ -202,8 +282,11 @@ def _check_read(made: Recipe, changes: Mapping[str, Any]) -> None:
         for kind, names in _OF_SCHEDULE.items()
         for name in names
     }
-    if "n_ops" not in changes and made.pipeline.n_ops == 0:
-        read["magnitude"] = ("n_ops", 0, 1)
+    if made.pipeline.n_ops == 0:
+        read["clean"] = ("n_ops", 0, 1)
+        if "n_ops" not in changes:
+            read["magnitude"] = ("n_ops", 0, 1)
+    read["auxiliary_weight"] = ("auxiliary", made.auxiliary, "rotation")
     for name in changes:
         field, now, wanted = read.get(name, ("", "", ""))
         if now != wanted:
@@ -226,7 +309,7 @@ def changeable() -> list[str]:
     (True, True)
     """
     own = {field.name for field in fields(Recipe)} - {"name", "pipeline"}
-    return [*sorted(own), *_OF_PIPELINE]
+    return [*sorted({*own, "budget"}), *_OF_PIPELINE]
 
 
 def _shortened(made: Recipe, schedule: str, epochs: int) -> dict[str, Any]:
@@ -234,6 +317,8 @@ def _shortened(made: Recipe, schedule: str, epochs: int) -> dict[str, Any]:
     if schedule == "steps":
         scaled = (round(m * epochs / made.epochs) for m in made.milestones)
         return {"milestones": tuple(max(1, m) for m in scaled)}
+    if made.name == "openset":
+        return {"cycle": epochs, "warmup": min(made.warmup, round(epochs / 20))}
     if schedule == "cosine" and epochs < made.cycle:
         warmup = round(made.warmup * epochs / made.cycle)
         return {"cycle": epochs, "warmup": warmup}
@@ -282,6 +367,27 @@ def _ceplus(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
         smoothing=constants.smoothing,
         pipeline=pipeline,
     )
+
+
+def _openset(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
+    base = _ceplus(data, published)
+    auxiliary = "rotation" if _is_upright(data) else "none"
+    return replace(
+        base,
+        name="openset",
+        epochs=round(base.epochs / _PASSES[auxiliary]),
+        weight_decay=5e-4 if base.optimiser == "sgd" else base.weight_decay,
+        clean=0.1,
+        dropout=0.0,
+        auxiliary=auxiliary,
+    )
+
+
+def _is_upright(data: str) -> bool:
+    """Tell whether the images of a data set, or of a protocol, can be turned."""
+    if data in protocols.names():
+        data = protocols.published(data, protocols.splits(data)[0]).source
+    return data in datasets.names() and datasets.info(data).upright
 
 
 def _torchosr(data: str) -> Recipe:

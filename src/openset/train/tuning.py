@@ -1,4 +1,4 @@
-"""Choosing options of a method by known classes that are held out."""
+"""Choosing options and recipes by known classes that are held out."""
 
 import inspect
 import itertools
@@ -10,10 +10,14 @@ import numpy as np
 
 from openset import _check, datasets, metrics, protocols
 from openset.datasets import Cut, Dataset
-from openset.train.jobs._job import job_and_execution, signature
+from openset.train import recipes
+from openset.train.jobs._job import Job, job_and_execution, signature
 from openset.train.jobs._prepare import prepare_all
+from openset.train.jobs._spec import Spec
 from openset.train.loop._devices import precision_of
 from openset.train.loop._fit import fit_jobs
+from openset.train.methods import Method, find
+from openset.train.recipes import Recipe
 
 _CALLER = "train.tune"
 _LEAST = 3
@@ -21,19 +25,31 @@ _LEAST = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """Options that did best on held-out known classes, and how all of them did.
+    """What did best on held-out known classes, and how all combinations did.
 
     Attributes
     ----------
     options
-        The chosen values.
+        Options of the method: those that were given, and the chosen values.
+    recipe
+        The recipe, given or chosen.
+    changes
+        Changes of the recipe: those that were given, and the chosen values.
     table
-        One record per combination: its options, the mean over draws, and every draw's
+        One record per combination: its values, the mean over draws, and every draw's
         value.
     """
 
     options: dict[str, Any]
+    recipe: str | Recipe
+    changes: dict[str, Any]
     table: list[dict[str, Any]]
+
+    def apply(self, job: Job) -> Job:
+        """Return a job with what was chosen."""
+        return replace(
+            job, options=self.options, recipe=self.recipe, changes=self.changes
+        )
 
 
 def tune(
@@ -43,16 +59,20 @@ def tune(
     draws: int = 2,
     **settings: Any,
 ) -> Tuned:
-    """Choose options by OpenAUC on known classes that are held out.
+    """Choose options and recipes by OpenAUC on known classes that are held out.
 
     Only the training part of the data is used: some known classes play the unknown
-    ones, and a fifth of the samples is the test part. All combinations of options are
-    trained at once on one device.
+    ones, and a fifth of the samples is the test part. All combinations are trained at
+    once on one device.
 
     Parameters
     ----------
     grid
-        Values to try: ``{"weight": [0.05, 0.1, 0.2]}``.
+        Values to try, of options of the method (``{"weight": [0.05, 0.1, 0.2]}``), of
+        fields of the recipe (``{"weight_decay": [1e-4, 5e-4]}``,
+        ``{"auxiliary": ["none", "rotation"]}``) or of the recipe itself
+        (``{"recipe": ["ceplus", "openset"]}``). Give ``budget`` instead of ``epochs``
+        where their costs differ.
     n_out
         Known classes that are held out. Left out: a third of them.
     draws
@@ -85,28 +105,14 @@ def tune(
         msg = _check.must(rule, caller=_CALLER, name="grid", got=grid, remedy=remedy)
         raise ValueError(msg)
     job, execution = job_and_execution(**settings)
-    (outer,) = prepare_all([job], precision=precision_of(execution))
-    fixed = dict(job.options or {})
     choices = [
         dict(zip(grid, values, strict=True))
         for values in itertools.product(*grid.values())
     ]
+    chosen = [_with(job, choice) for choice in choices]
+    (outer,) = prepare_all([job], precision=precision_of(execution))
     problems = inner_problems(outer.cut, n_out=n_out, draws=draws, seed=job.seed)
-    # The recipe is that of the real problem: the inner ones have no published name.
-    inner = replace(
-        job,
-        protocol=None,
-        split=None,
-        recipe=outer.spec.recipe,
-        changes={},
-        out=None,
-        title="",
-    )
-    jobs = [
-        replace(inner, data=one, options=fixed | choice)
-        for choice in choices
-        for one in problems
-    ]
+    jobs = [_inner(one, outer.spec, cut) for one in chosen for cut in problems]
     done = fit_jobs(jobs, execution)
     values = np.array([metrics.openauc(one.scores["published"]) for one in done])
     table = [
@@ -115,8 +121,66 @@ def tune(
             choices, values.reshape(len(choices), len(problems)), strict=True
         )
     ]
-    best = max(table, key=lambda row: row["openauc"])
-    return Tuned(options=fixed | best["options"], table=table)
+    best = max(range(len(table)), key=lambda row: table[row]["openauc"])
+    won = chosen[best]
+    return Tuned(
+        options=dict(won.options or {}),
+        recipe=won.recipe,
+        changes=dict(won.changes),
+        table=table,
+    )
+
+
+def tunable(method: type[Method]) -> list[str]:
+    """Return what can be tuned: the recipe, its fields, and options of the method.
+
+    Examples
+    --------
+    >>> names = tunable(find("openauc"))
+    >>> "recipe" in names, "weight_decay" in names, "weight" in names
+    (True, True, True)
+    """
+    return ["recipe", *method.options(), *recipes.changeable()]
+
+
+def _with(job: Job, choice: Mapping[str, Any]) -> Job:
+    """Return the job with some of its options, and of its recipe, changed."""
+    kind = find(job.method, caller=_CALLER)
+    for name in choice:
+        _check.one_of(_CALLER, "a name in grid", name, tunable(kind))
+    # Some belong to both, as the side of images does.
+    changes = {k: v for k, v in choice.items() if k in recipes.changeable()}
+    options = {k: v for k, v in choice.items() if k in kind.options()}
+    return replace(
+        job,
+        options=dict(job.options or {}) | options,
+        recipe=choice.get("recipe", job.recipe),
+        changes=dict(job.changes) | changes,
+    )
+
+
+def _inner(job: Job, outer: Spec, cut: Cut) -> Job:
+    """Return the job on an inner problem, by the recipe of the real one.
+
+    The inner problem has no published name, and its images may happen to be of one
+    size where those of the real problem are not.
+    """
+    recipe = job.recipe
+    if isinstance(recipe, str):
+        kind = outer.method_class
+        made = recipes.recipe(recipe, outer.data, method=kind.name, **job.changes)
+        side = made.pipeline.side or outer.recipe.pipeline.side
+        recipe = replace(made, pipeline=replace(made.pipeline, side=side))
+    return replace(
+        job,
+        data=cut,
+        protocol=None,
+        split=None,
+        recipe=recipe,
+        changes={},
+        out=None,
+        title="",
+    )
 
 
 tune.__signature__ = signature(  # type: ignore[attr-defined]

@@ -124,6 +124,36 @@ def test_options_are_tuned_for_every_split_without_its_test_part(draws, tmp_path
         assert record["spec"]["recipe"]["pipeline"]["padding"] == 0
 
 
+def test_fields_of_the_recipe_are_tuned_and_used(draws, tmp_path):
+    text = run(
+        "-m", "softmax", *QUICK, "--protocol", draws, "--tune", "weight_decay=0,1e-3",
+        "--tune", "recipe=arpl,torchosr", "--out", tmp_path / "run",
+    )  # fmt: skip
+    assert text.count("recipe=torchosr") == 2
+    assert text.count("weight_decay=0.001") == 2
+    spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
+    assert spec["recipe"]["name"] in ("arpl", "torchosr")
+    assert spec["recipe"]["weight_decay"] in (0, 1e-3)
+    assert (spec["recipe"]["epochs"], spec["recipe"]["lr"]) == (2, 0.02)
+
+
+def test_a_run_of_the_released_form_says_what_was_measured_of_it(draws, tmp_path):
+    common = ("-m", "openauc", *QUICK, "--protocol", draws)
+    said = "16.4 points of OpenAUC below plain cross-entropy"
+    text = run(*common, "--set", "preset=released", "--out", tmp_path / "a")
+    assert said in " ".join(text.split())
+    text = run(*common, "--out", tmp_path / "b")
+    assert said not in " ".join(text.split())
+
+
+def test_the_rotation_head_is_an_option_that_tables_cannot_take(draws, tmp_path):
+    common = ("-m", "softmax", *QUICK, "--protocol", draws, "--out", tmp_path / "run")
+    with pytest.raises(
+        ValueError, match="openset train: --auxiliary must be 'none' un"
+    ):
+        run(*common, "--auxiliary", "rotation")
+
+
 def test_splits_that_are_one_problem_are_named(tmp_path):
     protocol = protocols.holdout(datasets.load("digits"), 6, 4, rng=0)
     path = tmp_path / "same.json"

@@ -196,6 +196,16 @@ def test_changes_reach_the_pipeline():
         ({"schedule": "linear"}, "schedule must be one of .*got 'linear'"),
         ({"n_ops": -1}, "n_ops must be .*got -1"),
         ({"side": 0}, "side must be an integer >= 1, got 0"),
+        ({"clean": 1.5}, r"clean must be a number in \[0, 1\], got 1.5"),
+        ({"dropout": 1}, r"dropout must be a number in \[0, 1\), got 1"),
+        ({"auxiliary": "jigsaw"}, "auxiliary must be one of 'none', 'rotation', got"),
+        ({"auxiliary": "jigsaw", "budget": 9}, "auxiliary must be one of 'none', 'rot"),
+        (
+            {"auxiliary": "rotation", "auxiliary_weight": -1},
+            "auxiliary_weight must be a number in .*got -1",
+        ),
+        ({"budget": 0}, r"budget must be a number in \(0, inf\), got 0"),
+        ({"budget": 9, "epochs": 9}, "budget must be left out with epochs, got 9"),
     ],
 )
 def test_bad_changes_are_refused(changes, message):
@@ -243,6 +253,13 @@ def test_changes_of_another_type_are_refused(changes, message):
             {"magnitude": 9},
             "magnitude must be left out with n_ops=0.*n_ops=1",
         ),
+        ("arpl", {"clean": 0.1}, "clean must be left out with n_ops=0.*n_ops=1"),
+        ("ceplus", {"n_ops": 0, "clean": 0.1}, "clean must be left out with n_ops=0"),
+        (
+            "ceplus",
+            {"auxiliary_weight": 1},
+            "auxiliary_weight must be left out with auxiliary='none'.*='rotation'",
+        ),
     ],
 )
 def test_changes_without_effect_are_refused(name, changes, message):
@@ -256,9 +273,81 @@ def test_changes_that_go_together_are_made():
     assert recipe("ceplus", n_ops=0, magnitude=3).pipeline.n_ops == 0
 
 
+def test_our_own_recipe_is_ceplus_with_five_changes():
+    ours, theirs = recipe("openset", "cifar10"), recipe("ceplus", "cifar10")
+    assert ours == dataclasses.replace(
+        theirs,
+        name="openset",
+        epochs=400,
+        cycle=400,
+        weight_decay=5e-4,
+        dropout=0.0,
+        clean=0.1,
+        auxiliary="rotation",
+    )
+    assert ours.budget == theirs.budget == 600
+    adam = recipe("openset", "tinyimagenet")
+    assert (adam.optimiser, adam.weight_decay) == ("adam", 0.0)
+    plus = recipe("openset", "cifar10", method="arpl")
+    assert plus.pipeline.magnitude == 15
+
+
+@pytest.mark.parametrize(
+    ("data", "auxiliary", "epochs"),
+    [
+        ("cifar10", "rotation", 400),
+        ("cifar+50", "rotation", 400),
+        ("cub", "rotation", 400),
+        ("mnist", "none", 600),  # a turned digit may be another one, or none
+        ("svhn", "none", 600),
+        ("letter", "none", 600),  # a table
+        ("clinc150", "none", 600),  # texts
+        ("of one's own", "none", 600),
+    ],
+)
+def test_our_own_recipe_turns_images_that_have_an_upright(data, auxiliary, epochs):
+    made = recipe("openset", data)
+    assert (made.auxiliary, made.epochs, made.budget) == (auxiliary, epochs, 600)
+    assert made.cycle == epochs
+
+
+@pytest.mark.parametrize(
+    ("changes", "epochs", "warmup"),
+    [
+        ({"budget": 600}, 400, 10),
+        ({"budget": 100}, 67, 3),
+        ({"budget": 100, "auxiliary": "none"}, 100, 5),
+        ({"auxiliary": "none"}, 600, 10),
+        ({"epochs": 100}, 100, 5),  # said outright: epochs, whatever they cost
+        ({"budget": 0.2}, 1, 0),
+    ],
+)
+def test_a_budget_counts_image_passes(changes, epochs, warmup):
+    made = recipe("openset", "cifar10", **changes)
+    assert (made.epochs, made.cycle, made.warmup) == (epochs, epochs, warmup)
+
+
+def test_published_recipes_take_a_budget_if_one_is_given():
+    assert recipe("ceplus", "cifar10", auxiliary="rotation").epochs == 600
+    assert recipe("ceplus", "cifar10", auxiliary="rotation", budget=600).epochs == 400
+    assert recipe("arpl", "cifar10", budget=50).milestones == (15, 30, 45)
+
+
+@pytest.mark.parametrize(
+    ("epochs", "clean", "n_clean"),
+    [(100, 0.1, 10), (67, 0.1, 7), (3, 0.1, 0), (5, 1, 5)],
+)
+def test_the_last_epochs_are_clean(epochs, clean, n_clean):
+    made = recipe("ceplus", "cifar10", epochs=epochs, clean=clean)
+    ops = [made.pipeline_of(epoch).n_ops for epoch in range(epochs)]
+    assert ops == [1] * (epochs - n_clean) + [0] * n_clean
+    others = {dataclasses.replace(made.pipeline_of(e), n_ops=1) for e in range(epochs)}
+    assert others == {made.pipeline}
+
+
 def test_an_unknown_recipe_is_refused():
     with pytest.raises(
-        ValueError, match="recipe must be one of 'arpl', 'ceplus', 'torchosr', got 'C'"
+        ValueError, match=r"recipe must be one of 'arpl', .*'openset', got 'C'"
     ):
         recipe("C")
 

@@ -3,8 +3,9 @@
 import pytest
 
 from openset import datasets, train
+from openset.protocols import Protocol
 from openset.train import recipe, tuning
-from tests.unit.train.tiny import last_unknown, rows_data
+from tests.unit.train.tiny import image_data, last_unknown, rows_data
 
 
 def test_nothing_can_be_tuned_with_two_known_classes():
@@ -35,14 +36,20 @@ def test_what_cannot_be_tuned_is_refused():
         )
 
 
-def test_runs_are_those_of_the_real_training_on_other_classes(monkeypatch):
-    seen = []
+@pytest.fixture
+def seen(monkeypatch):
+    """Return a list that gets the runs that would be trained."""
+    listed = []
 
     def caught(jobs, execution):
-        seen.extend((job, execution) for job in jobs)
+        listed.extend((job, execution) for job in jobs)
         raise InterruptedError
 
     monkeypatch.setattr(tuning, "fit_jobs", caught)
+    return listed
+
+
+def test_runs_are_those_of_the_real_training_on_other_classes(seen):
     data = rows_data()
     with pytest.raises(InterruptedError):
         train.tune(
@@ -62,3 +69,86 @@ def test_runs_are_those_of_the_real_training_on_other_classes(monkeypatch):
         assert set(job.data.train.classes) < set(last_unknown(data).known)
         assert set(job.data.test.groups) <= set(last_unknown(data).known)
     assert [job.options["weight"] for job, _ in seen] == [0.1, 0.1, 0.2, 0.2]
+
+
+def test_fields_of_the_recipe_are_tuned_like_options(seen):
+    data = image_data(n_classes=5)
+    with pytest.raises(InterruptedError):
+        train.tune(
+            method="openauc",
+            data=data,
+            protocol=last_unknown(data),
+            draws=1,
+            grid={
+                "recipe": ["ceplus", "openset"],
+                "auxiliary": ["none", "rotation"],
+                "weight": [0.1, 0.2],
+            },
+            options={"alpha": 1},
+            budget=30,
+            lr=0.01,
+        )
+    found = [
+        (
+            job.recipe.name,
+            job.recipe.auxiliary,
+            job.options["weight"],
+            job.recipe.epochs,
+            job.recipe.weight_decay,
+        )
+        for job, _ in seen
+    ]
+    assert found == [
+        (name, auxiliary, weight, 30 if auxiliary == "none" else 20, decay)
+        for name, decay in (("ceplus", 1e-4), ("openset", 5e-4))
+        for auxiliary in ("none", "rotation")
+        for weight in (0.1, 0.2)
+    ]
+    for job, _ in seen:
+        assert (job.recipe.lr, job.options["alpha"]) == (0.01, 1)
+
+
+def test_recipes_of_inner_problems_have_the_constants_of_the_real_one(seen):
+    data = image_data(n=60, n_classes=10, name="svhn")
+    known = [data.classes[i] for i in (5, 3, 7, 2, 8, 6)]
+    unknown = [c for c in data.classes if c not in known]
+    protocol = Protocol(known=known, unknown=unknown, source="svhn")
+    with pytest.raises(InterruptedError):
+        train.tune(
+            method="ceplus", data=data, protocol=protocol, grid={"clean": [0, 0.1]}
+        )
+    for job, _ in seen:
+        assert job.recipe.pipeline == recipe("ceplus", "svhn").pipeline
+
+
+def test_the_best_combination_is_what_a_job_gets(monkeypatch):
+    data = rows_data()
+    values = iter([0.1, 0.4, 0.3, 0.2])
+    monkeypatch.setattr(tuning.metrics, "openauc", lambda _: next(values))
+    usual = {"method": "softmax", "data": data, "protocol": last_unknown(data)}
+    changes = {"epochs": 1, "batch": 16}
+    tuned = train.tune(
+        **usual,
+        recipe="torchosr",
+        grid={"recipe": ["torchosr", "arpl"], "lr": [0.01, 0.02]},
+        options={"smoothing": 0.1},
+        draws=1,
+        accelerator="cpu",
+        progress=False,
+        **changes,
+    )
+    job = tuned.apply(train.Job.of(**usual, out="somewhere", seed=3))
+    assert (job.recipe, job.changes) == ("torchosr", changes | {"lr": 0.02})
+    assert (job.options, job.seed, job.out) == ({"smoothing": 0.1}, 3, "somewhere")
+    assert [row["openauc"] for row in tuned.table] == [0.1, 0.4, 0.3, 0.2]
+
+
+def test_what_is_neither_option_nor_field_is_named():
+    data = rows_data()
+    usual = {"data": data, "protocol": last_unknown(data)}
+    with pytest.raises(ValueError, match=r"a name in grid must be .*'weight_decay'\?"):
+        train.tune(method="arpl", grid={"weightdecay": [0.1]}, **usual)
+    with pytest.raises(ValueError, match="lr must be given only with a recipe by name"):
+        train.tune(
+            method="arpl", grid={"lr": [0.1]}, recipe=recipe("torchosr"), **usual
+        )

@@ -87,6 +87,7 @@ class Trained:
             learner = restore(self.folder or Path(), spec, self.shape, network)
         else:
             learner = copy.deepcopy(self.learner)
+        learner.auxiliary = None  # it served the training alone
         model = TrainedNetwork(learner, spec.recipe.pipeline, self.shape or ())
         return model.eval().requires_grad_(requires_grad=False)
 

@@ -42,7 +42,7 @@ class Job:
         See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
         ``mlp`` for tables. A model of your own is copied and not changed.
     recipe
-        "arpl", "ceplus", "torchosr", or a `Recipe`.
+        "arpl", "ceplus", "torchosr", "openset", or a `Recipe`.
     changes
         Changes of a recipe given by name, such as ``{"epochs": 100}``; see
         :func:`openset.train.recipe`. :func:`openset.train.fit` takes them as keywords.

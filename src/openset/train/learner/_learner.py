@@ -1,11 +1,15 @@
 """`Learner`: network and method as one module, from raw inputs to the loss."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
 from openset.train import networks
 from openset.train.augment import Normalize
 from openset.train.jobs._spec import Spec
+from openset.train.learner._beside import Beside
+from openset.train.learner._rotation import RotationHead, check_images, quarter_turns
 from openset.train.methods import Method, Response, make
 from openset.train.networks import Network
 
@@ -15,14 +19,21 @@ class Learner(nn.Module):
 
     One forward pass is one loss, so that DDP, Fabric and compilers see everything.
     Images arrive as uint8 and are normalised here, so that a saved learner can be used
-    on raw images.
+    on raw images. The auxiliary head, if there is one, serves the training alone.
     """
 
-    def __init__(self, network: Network, method: Method, normalize: Normalize) -> None:
+    def __init__(
+        self,
+        network: Network,
+        method: Method,
+        normalize: Normalize,
+        auxiliary: RotationHead | None = None,
+    ) -> None:
         super().__init__()
         self.network = network
         self.method = method
         self.normalize = normalize
+        self.auxiliary = auxiliary
 
     @property
     def device(self) -> torch.device:
@@ -33,9 +44,17 @@ class Learner(nn.Module):
         self, inputs: Tensor, labels: Tensor, phase: str
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of a batch and the number of correctly classified samples."""
-        loss, logits = self.method.loss(
-            self.network, self.prepared(inputs), labels, phase
-        )
+        samples = self.prepared(inputs)
+        if self.auxiliary is None or phase != "classify":
+            loss, logits = self.method.loss(self.network, samples, labels, phase)
+        else:
+            images, turns = quarter_turns(inputs)
+            beside = Beside(self.network, self.prepared(images))
+            # A method uses the network as it always does; the turned images go along.
+            network = cast("Network", beside)
+            loss, logits = self.method.loss(network, samples, labels, phase)
+            features = beside.features(labels.shape[0])
+            loss = loss + self.auxiliary.loss(features, turns)
         known = logits[:, : self.method.n_classes]
         return loss, (known.argmax(dim=1) == labels).sum()
 
@@ -57,7 +76,11 @@ def make_learner(spec: Spec, network: str | nn.Module, example: Tensor) -> Learn
         example = normalize(pipeline.resized(example))
     n_classes = spec.protocol.n_known
     made = networks.make(
-        network, n_classes + kind.n_extra, example, two_norms=kind.two_norms
+        network,
+        n_classes + kind.n_extra,
+        example,
+        two_norms=kind.two_norms,
+        dropout=spec.recipe.dropout,
     )
     # Settings of the recipe that the method takes as options.
     offered = {
@@ -68,4 +91,9 @@ def make_learner(spec: Spec, network: str | nn.Module, example: Tensor) -> Learn
     }
     options = {k: v for k, v in offered.items() if k in kind.options()} | spec.options
     method = make(kind, n_classes=n_classes, network=made, **options)
-    return Learner(made, method, normalize)
+    # Made last: network and method start from the weights they have without it.
+    auxiliary = None
+    if spec.recipe.auxiliary == "rotation":
+        check_images(example)
+        auxiliary = RotationHead(made.n_features, weight=spec.recipe.auxiliary_weight)
+    return Learner(made, method, normalize, auxiliary)

@@ -78,8 +78,14 @@ class Batches:
         """Number of samples."""
         return self.labels.shape[0]
 
-    def epoch(self, epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield inputs and labels of one pass over the data, in a new order."""
+    def epoch(
+        self, epoch: int, pipeline: Pipeline | None = None
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield inputs and labels of one pass over the data, in a new order.
+
+        A pipeline of its own must lead to images of the same size.
+        """
+        pipeline = self.pipeline if pipeline is None else pipeline
         generator = torch.Generator().manual_seed(derived(self.seed, epoch))
         order = torch.randperm(self.n, generator=generator)
         batches = order.split(self.batch)[: len(self)]
@@ -90,16 +96,18 @@ class Batches:
             chunk = shares[start : start + per_chunk]
             rows = _sent(torch.cat(chunk), self.device)
             draws = derived(self.seed, epoch, start, self.rank)
-            inputs = self._augmented(rows, generator.manual_seed(draws))
+            inputs = self._augmented(rows, pipeline, generator.manual_seed(draws))
             labels = self.labels[rows]
             sizes = [share.shape[0] for share in chunk]
             yield from zip(inputs.split(sizes), labels.split(sizes), strict=True)
 
-    def _augmented(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+    def _augmented(
+        self, rows: Tensor, pipeline: Pipeline, generator: torch.Generator
+    ) -> Tensor:
         inputs = self.inputs[rows]
         if inputs.dtype != torch.uint8:
             return inputs
-        return self.pipeline.augment(inputs, generator)
+        return pipeline.augment(inputs, generator)
 
 
 def _sent(tensor: Tensor, device: torch.device) -> Tensor:

@@ -228,6 +228,7 @@ class TrainingRun:
         last: EpochTotals | None = None
         for epoch in range(self.done, epochs):
             self._set_rate(epoch)
+            self.method.start_epoch(epoch, epochs)
             started = self._now()
             yield from self._epoch(epoch)
             self.done = epoch + 1
@@ -252,9 +253,11 @@ class TrainingRun:
         world = self.fabric.world_size
         step = derived(self.spec.seed, 2, epoch, rank)
         n = self.batches.n
+        pipeline = self.spec.recipe.pipeline_of(epoch)
         for number, phases in enumerate(self.method.passes):
             place = epoch * len(self.method.passes) + number
-            for index, (inputs, labels) in enumerate(self.batches.epoch(place)):
+            batches = self.batches.epoch(place, pipeline)
+            for index, (inputs, labels) in enumerate(batches):
                 step += 1
                 start_step(step, self.device)
                 whole = min(self.spec.recipe.batch, n - index * self.spec.recipe.batch)

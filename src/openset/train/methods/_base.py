@@ -1,6 +1,7 @@
 """`Method`: what a training method adds to a network, and the registry of methods."""
 
 import inspect
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -74,9 +75,10 @@ class Method(nn.Module):
     """The name in papers and tables; left out, the class name."""
     paper: ClassVar[str] = ""
     """Where it was published, for lists."""
-    score: ClassVar[str] = "maxlogit"
+    score: str = "maxlogit"
     """The score it was published with: "maxlogit", "msp" (the largest probability), or
-    "custom", which :meth:`respond` computes."""
+    "custom", which :meth:`respond` computes. An object may have another than its class,
+    if an option decides."""
     n_extra: ClassVar[int] = 0
     """Outputs of the last layer beyond the known classes."""
     has_linear_head: ClassVar[bool] = True
@@ -115,6 +117,13 @@ class Method(nn.Module):
     def check_batch(self, batch: int) -> None:
         """Raise ValueError for a batch size that the loss cannot work with."""
 
+    def start_epoch(self, epoch: int, epochs: int) -> None:
+        """Prepare for an epoch, counted from 0, of so many; called before its updates.
+
+        An update may be recorded and replayed: numbers that change belong in a buffer,
+        filled in place. A run that is continued starts at a later epoch.
+        """
+
     def loss(
         self, network: Network, inputs: Tensor, labels: Tensor, phase: str
     ) -> tuple[Tensor, Tensor]:
@@ -142,6 +151,11 @@ class Method(nn.Module):
         """Return the optimiser of a part that the recipe's one does not update."""
         msg = f"{self.name}: no part {part!r}"
         raise KeyError(msg)
+
+    @classmethod
+    def caution(cls, options: Mapping[str, Any]) -> str:  # noqa: ARG003  # for others
+        """Return what a user of these options should know, or nothing."""
+        return ""
 
     @classmethod
     def options(cls) -> dict[str, Any]:

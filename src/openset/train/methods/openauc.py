@@ -1,8 +1,11 @@
 """OpenAUC and Acc+AUC: rank known samples above mixtures of them."""
 
-from typing import ClassVar
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import torch
+import torch.nn.functional as F  # noqa: N812  # its name everywhere
 from torch import Tensor
 
 from openset import _check
@@ -14,12 +17,26 @@ PRESETS: dict[str, dict[str, str]] = {
     "paper": {"pairing": "full_batch", "normaliser": "pairs", "ranking": "softmax"},
     "released": {"pairing": "halves", "normaliser": "hits", "ranking": "logit"},
 }
+# Of s(u) − s(x), which should be negative.
+SURROGATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "square": lambda gap: (1 + gap) ** 2,
+    "hinge": lambda gap: (1 + gap).relu(),
+    "logistic": F.softplus,
+}
 _CHOICES = {
-    "pairing": ("halves", "full_batch"),
+    "pairing": ("halves", "full_batch", "all_pairs"),
     "normaliser": ("hits", "pairs"),
     "ranking": ("logit", "softmax"),
     "share": ("batch", "sample"),
+    "surrogate": tuple(SURROGATES),
+    "moves": ("both", "known", "unknown"),
 }
+_MEASURED = (
+    "preset 'released' reproduces the authors' code. Measured on CIFAR-10 (100 epochs, "
+    "four splits, two seeds), it ends 16.4 points of OpenAUC below plain cross-entropy "
+    "by its own score, the largest logit, and 1.0 by the largest probability; preset "
+    "'paper', the default, costs nothing that eight pairs of runs could tell from zero"
+)
 
 
 class OpenAUC(Method):
@@ -41,23 +58,38 @@ class OpenAUC(Method):
     preset
         "paper": the text (full batch, all kept pairs count, bounded score);
         "released": the authors' code (halves, correct pairs count, raw logits). It sets
-        `pairing`, `normaliser` and `ranking` where they are None.
+        `pairing`, `normaliser` and `ranking` where they are None. By our measurements
+        "released" loses many points by the score it trains.
     place
         Where samples are mixed: "input", a layer ("conv3"), or "penultimate". The paper
         names no layer; the released code mixes at the last, which is mixing logits.
     pairing
         "halves": known samples from one half of the batch, mixtures from the other;
-        "full_batch": each sample against the mixture in its slot.
+        "full_batch": each sample against the mixture in its slot; "all_pairs": each
+        sample against every mixture, as in the definition of OpenAUC.
     normaliser
         N: pairs that are "hits" (kept and correct), or all kept "pairs".
     ranking
-        Score inside the loss: "logit" or "softmax".
+        Score inside the loss: "logit" or "softmax". The same score is the published
+        one at test time: the largest logit, or the largest probability.
     share
         One mixing weight per "batch", or per "sample".
     alpha
         Of the Beta distribution, an integer.
     drop_same_class
         Leave out mixtures of two samples of one class.
+    surrogate
+        Loss of a pair, with :math:`g = s(u) - s(x)`: "square" :math:`(1 + g)^2` as in
+        the paper, "hinge" :math:`\max(0, 1 + g)`, or "logistic"
+        :math:`\ln(1 + e^g)`.
+    hardest
+        Share of the mixtures that count, those of the highest score: an empirical
+        partial OpenAUC, which the paper proposes in its outlook.
+    moves
+        Which side of a pair the ranking term moves: "both", or the "known" or the
+        "unknown" one alone (no gradient runs through the other).
+    ramp
+        Share of the epochs over which λ rises from 0 to `weight`, linearly.
 
     Notes
     -----
@@ -75,6 +107,8 @@ class OpenAUC(Method):
     name = "openauc"
     title = "OpenAUC"
     paper = "OpenAUC (Wang et al. 2022)"
+    score = "msp"  # of the default preset
+    ramped: Tensor
     gate: ClassVar[bool] = True
     """Do only correctly classified samples count?"""
 
@@ -85,7 +119,7 @@ class OpenAUC(Method):
         network: Network,
         smoothing: float = 0.0,
         weight: float = 0.1,
-        preset: str = "released",
+        preset: str = "paper",
         place: str = "penultimate",
         pairing: str | None = None,
         normaliser: str | None = None,
@@ -93,13 +127,17 @@ class OpenAUC(Method):
         share: str = "batch",
         alpha: int = 2,
         drop_same_class: bool = True,
+        surrogate: str = "square",
+        hardest: float = 1.0,
+        moves: str = "both",
+        ramp: float = 0.0,
     ) -> None:
         super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
         caller = f"method {self.name}"
         chosen = PRESETS[_check.one_of(caller, "preset", preset, tuple(PRESETS))]
         given = {"pairing": pairing, "normaliser": normaliser, "ranking": ranking}
         chosen = chosen | {k: v for k, v in given.items() if v is not None}
-        chosen["share"] = share
+        chosen |= {"share": share, "surrogate": surrogate, "moves": moves}
         for option, value in chosen.items():
             _check.one_of(caller, option, value, _CHOICES[option])
         self.weight = _check.number(caller, "weight", weight, low=0, open_high=True)
@@ -107,9 +145,25 @@ class OpenAUC(Method):
         self.place = network.check_place(caller, place)
         self.pairing, self.normaliser = chosen["pairing"], chosen["normaliser"]
         self.ranking, self.share = chosen["ranking"], chosen["share"]
+        self.surrogate, self.moves = surrogate, moves
         self.drop_same_class = _check.boolean(
             caller, "drop_same_class", drop_same_class
         )
+        self.hardest = float(_check.rate(caller, "hardest", hardest, open_low=True))
+        self.ramp = float(_check.rate(caller, "ramp", ramp))
+        self.score = "msp" if self.ranking == "softmax" else "maxlogit"
+        # In memory, because recorded updates do not see a number that changes.
+        self.register_buffer("ramped", torch.ones(()), persistent=False)
+
+    @classmethod
+    def caution(cls, options: Mapping[str, Any]) -> str:
+        """Say what was measured of the released form."""
+        return _MEASURED if options.get("preset") == "released" else ""
+
+    def start_epoch(self, epoch: int, epochs: int) -> None:
+        """Set the share of λ that is reached."""
+        length = self.ramp * epochs
+        self.ramped.fill_(1.0 if epoch >= length else epoch / length)
 
     def check_batch(self, batch: int) -> None:
         """Ask for two halves."""
@@ -142,7 +196,8 @@ class OpenAUC(Method):
         if self.drop_same_class:
             is_kept = own != own[partner]
         term = self.ranking_term(logits[:n_ranked], mixed, labels[:n_ranked], is_kept)
-        return self.cross_entropy(logits, labels) + self.weight * term, logits
+        weight = self.weight * self.ramped if self.ramp else self.weight
+        return self.cross_entropy(logits, labels) + weight * term, logits
 
     def _forward(
         self,
@@ -168,17 +223,40 @@ class OpenAUC(Method):
     def ranking_term(
         self, logits: Tensor, mixed: Tensor, labels: Tensor, is_kept: Tensor
     ) -> Tensor:
-        """Mean square loss of the pairs that count."""
-        if self.ranking == "softmax":
-            known, unknown = logits.softmax(dim=1), mixed.softmax(dim=1)
-        else:
-            known, unknown = logits, mixed
-        losses = (1 + unknown.amax(dim=1) - known.amax(dim=1)) ** 2
-        counts = is_kept
+        """Mean loss of the pairs that count."""
+        is_bounded = self.ranking == "softmax"
+        known, unknown = (
+            (z.softmax(dim=1) if is_bounded else z).amax(dim=1) for z in (logits, mixed)
+        )
+        if self.moves == "known":
+            unknown = unknown.detach()
+        if self.moves == "unknown":
+            known = known.detach()
+        if self.hardest < 1:
+            is_kept = is_kept & highest(unknown.detach(), is_kept, self.hardest)
+        is_ranked = torch.ones_like(labels, dtype=torch.bool)
         if self.gate:
-            counts = is_kept & (logits.argmax(dim=1) == labels)
-        over = counts if self.normaliser == "hits" else is_kept
+            is_ranked = logits.argmax(dim=1) == labels
+        if self.pairing == "all_pairs":  # one row per sample, one column per mixture
+            known, is_ranked = known[:, None], is_ranked[:, None]
+        losses = SURROGATES[self.surrogate](unknown - known)
+        counts = is_ranked & is_kept
+        over = counts if self.normaliser == "hits" else is_kept.expand_as(losses)
         return (losses * counts).sum() / over.sum().clamp(min=1)
+
+
+def highest(scores: Tensor, is_kept: Tensor, share: float) -> Tensor:
+    """Mark the highest scores among those kept: a share of all, rounded up.
+
+    Examples
+    --------
+    >>> scores = torch.tensor([3.0, 1.0, 2.0, 4.0])
+    >>> highest(scores, torch.tensor([True, True, True, False]), 0.5).tolist()
+    [True, False, True, False]
+    """
+    n = math.ceil(share * scores.shape[0])
+    ranked = torch.where(is_kept, scores, -math.inf)
+    return is_kept & (ranked >= ranked.topk(n).values[-1])
 
 
 class AccAUC(OpenAUC):

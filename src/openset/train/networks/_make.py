@@ -15,6 +15,14 @@ from openset.train.networks.mlp import MLP
 from openset.train.networks.osrci import OSRCI
 
 _CALLER = "train.fit"
+_DROPOUTS = (
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
@@ -35,6 +43,7 @@ def make(
     example: Tensor,
     *,
     two_norms: bool = False,
+    dropout: float | None = None,
 ) -> Network:
     """Make a network for a batch of inputs like `example`.
 
@@ -51,6 +60,8 @@ def make(
     two_norms
         See `Classifier32`; other networks have no such variant. A model of your own
         must have `TwoNorms` for its batch norms.
+    dropout
+        Probability of all its dropout layers. Left out: as the network has them.
 
     Examples
     --------
@@ -58,6 +69,17 @@ def make(
     >>> make("classifier32", 6, torch.zeros(1, 3, 32, 32)).n_features
     128
     """
+    made = _make(network, n_outputs, example, two_norms=two_norms)
+    if dropout is not None:
+        for module in made.modules():
+            if isinstance(module, _DROPOUTS):
+                module.p = dropout
+    return made
+
+
+def _make(
+    network: str | nn.Module, n_outputs: int, example: Tensor, *, two_norms: bool
+) -> Network:
     if isinstance(network, nn.Module):
         network = copy.deepcopy(network)  # the caller's own stays as it is
         if not isinstance(network, Network):

@@ -21,7 +21,7 @@ from openset.train import (
     recipe,
     recipes,
 )
-from openset.train.augment import PLAIN
+from openset.train.augment import PLAIN, Pipeline
 from openset.train.jobs._prepare import prepare_all
 from openset.train.learner._learner import make_learner
 from openset.train.loop import _fit as fit_module
@@ -448,6 +448,34 @@ def test_the_updates_are_those_of_a_plain_loop():
         torch.testing.assert_close(weights(trained)[f"network.{name}"], value)
 
 
+def test_clean_epochs_train_on_images_without_rand_augment(monkeypatch):
+    seen = []
+    augment = Pipeline.augment
+
+    def watched(self, images, generator):
+        seen.append(self.n_ops)
+        return augment(self, images, generator)
+
+    monkeypatch.setattr(Pipeline, "augment", watched)
+    fit_tiny(image_data(), network="osrci", recipe="ceplus", epochs=4, clean=0.5)
+    assert seen == [1, 1, 0, 0]
+
+
+def test_dropout_of_the_recipe_is_that_of_every_layer_of_the_network():
+    def layers(**changes):
+        trained = fit_tiny(image_data(), epochs=1, **changes)
+        network = trained.learner.network
+        return [m.p for m in network.modules() if isinstance(m, nn.Dropout2d)]
+
+    assert layers(network="classifier32") == [0.2, 0.2, 0.2]
+    assert layers(network="classifier32", dropout=0.0) == [0.0, 0.0, 0.0]
+    own = nn.Sequential(nn.Flatten(), nn.Linear(768, 4), nn.Dropout(0.5))
+    own.append(nn.Linear(4, 3))
+    trained = fit_tiny(image_data(), epochs=1, network=own, dropout=0.1)
+    assert trained.learner.network.backbone[2].p == 0.1
+    assert own[2].p == 0.5  # the caller's own stays as it is
+
+
 def test_every_sample_has_its_turn_once_per_epoch_in_a_new_order():
     data = rows_data()
     cut = datasets.cut(data, last_unknown(data))
@@ -775,6 +803,8 @@ def test_batch_norms_that_would_be_shared_with_generated_images_are_refused(smal
 
 def test_a_batch_that_is_cut_too_small_says_who_cut_it():
     with pytest.raises(ValueError, match=r"must be even, got 1.*A batch of 8 was div"):
-        fit_tiny(method="openauc", batch=8, accumulate=8)
+        fit_tiny(
+            method="openauc", options={"preset": "released"}, batch=8, accumulate=8
+        )
     with pytest.raises(ValueError, match=r"must be even, got 7\. One half"):
-        fit_tiny(method="openauc", batch=7)
+        fit_tiny(method="openauc", options={"preset": "released"}, batch=7)

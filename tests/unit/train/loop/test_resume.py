@@ -39,12 +39,14 @@ TIMES = ("seconds", "samples_per_second")
 
 
 def train(folder, epochs=EPOCHS):
-    """Train with all that is random: dropout, RandAugment, mixtures, momentum."""
+    """Train with all that changes: dropout, RandAugment, mixtures, turns, momentum."""
     return fit_tiny(
         image_data(),
         method="proser",
         network="osrci",
         recipe="ceplus",
+        auxiliary="rotation",
+        clean=0.4,
         epochs=epochs,
         batch=5,
         out=folder,

@@ -413,26 +413,38 @@ def obvious_openauc(network, batch, *, gate, place, o):
     hidden = numbers(network.before(inputs, place))
     known = range(3) if o["pairing"] == "halves" else range(6)
     first = 3 if o["pairing"] == "halves" else 0
-    total, hits, pairs = 0.0, 0, 0
+
+    def score(z):
+        return max(softmax(z)) if o["ranking"] == "softmax" else max(z)
+
+    unknown = {}
     for i in known:
         own = first + i
         partner = first + PARTNERS[len(known)][i]
         if o["drop_same_class"] and labels[own] == labels[partner]:
             continue
-        pairs += 1
         share = SHARES[i] if o["share"] == "sample" else SHARES[0]
         row = share * hidden[own] + (1 - share) * hidden[partner]
         features = network.after(torch.from_numpy(row)[None], place)
-        mixed, z = list(numbers(network.head(features))[0]), list(logits[i])
-        if gate and z.index(max(z)) != labels[i]:
-            continue
-        hits += 1
-        a, b = (
-            (max(softmax(z)), max(softmax(mixed)))
-            if o["ranking"] == "softmax"
-            else (max(z), max(mixed))
-        )
-        total += (1 + b - a) ** 2
+        unknown[i] = score(list(numbers(network.head(features))[0]))
+    n_hard = math.ceil(o.get("hardest", 1) * len(known))
+    hard = sorted(unknown, key=lambda i: -unknown[i])[:n_hard]
+    total, hits, pairs = 0.0, 0, 0
+    for i in known:
+        for j in hard:
+            if i != j and o["pairing"] != "all_pairs":
+                continue
+            pairs += 1
+            z = list(logits[i])
+            if gate and z.index(max(z)) != labels[i]:
+                continue
+            hits += 1
+            gap = unknown[j] - score(z)
+            total += {
+                "square": (1 + gap) ** 2,
+                "hinge": max(0, 1 + gap),
+                "logistic": math.log(1 + math.exp(gap)),
+            }[o.get("surrogate", "square")]
     term = total / max(1, hits if o["normaliser"] == "hits" else pairs)
     return (
         mean(entropy_to(z, y) for z, y in zip(logits, labels, strict=True)) + term / 2
@@ -440,11 +452,20 @@ def obvious_openauc(network, batch, *, gate, place, o):
 
 
 OPTIONS = {
-    "pairing": ("halves", "full_batch"),
+    "pairing": ("halves", "full_batch", "all_pairs"),
     "normaliser": ("hits", "pairs"),
     "ranking": ("logit", "softmax"),
     "share": ("batch", "sample"),
     "drop_same_class": (True, False),
+}
+FORMS = {
+    "pairing": ("halves", "full_batch", "all_pairs"),
+    "normaliser": ("hits", "pairs"),
+    "ranking": ("logit", "softmax"),
+    "share": ("sample",),
+    "drop_same_class": (True,),
+    "surrogate": ("square", "hinge", "logistic"),
+    "hardest": (0.1, 0.5, 1.0),
 }
 
 
@@ -462,7 +483,87 @@ def test_openauc_is_the_obvious_one_with_every_option(batch, monkeypatch, name, 
         assert_allclose(loss, expected, rtol=1e-10)
         values.add(round(loss, 9))
     # Without the gate every kept pair is a hit: the normaliser makes no difference.
-    assert len(values) == (32 if name == "openauc" else 16)
+    assert len(values) == (48 if name == "openauc" else 24)
+
+
+@pytest.mark.parametrize("name", ["openauc", "acc_auc"])
+def test_other_forms_of_openauc_are_the_obvious_ones(batch, monkeypatch, name):
+    not_random(monkeypatch, openauc)
+    for chosen in itertools.product(*FORMS.values()):
+        options = dict(zip(FORMS, chosen, strict=True))
+        loss, network, method = loss_of(name, batch, weight=0.5, **options)
+        expected = obvious_openauc(
+            network, batch, gate=method.gate, place="penultimate", o=options
+        )
+        assert_allclose(loss, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("pairing", ["full_batch", "all_pairs"])
+@pytest.mark.parametrize("ranking", ["logit", "softmax"])
+def test_a_pair_moves_both_of_its_sides_or_one(pairing, ranking):
+    labels, is_kept = (
+        torch.tensor([0, 1, 2, 0]),
+        torch.tensor([True, True, False, True]),
+    )
+    torch.manual_seed(4)
+    logits, mixed = torch.randn(2, 4, 3, dtype=torch.float64)
+    logits[torch.arange(4), labels] += 3  # all correct
+
+    def gradients(moves):
+        _, method = made("openauc", pairing=pairing, ranking=ranking, moves=moves)
+        sides = [t.clone().requires_grad_() for t in (logits, mixed)]
+        method.ranking_term(*sides, labels, is_kept).backward()
+        return [None if t.grad is None else t.grad for t in sides]
+
+    both = gradients("both")
+    (up, no_down), (no_up, down) = gradients("known"), gradients("unknown")
+    assert no_down is None
+    assert no_up is None
+    torch.testing.assert_close(up, both[0])
+    torch.testing.assert_close(down, both[1])
+
+
+def test_lambda_rises_over_the_first_epochs(batch, monkeypatch):
+    not_random(monkeypatch, openauc)
+    network, method = made("openauc", weight=0.5, ramp=0.25)
+    plain, _, _ = loss_of("softmax", batch)
+    full, _, _ = loss_of("openauc", batch, weight=0.5)
+    for epoch, share in ((0, 0), (5, 0.25), (10, 0.5), (20, 1), (79, 1)):
+        method.start_epoch(epoch, 80)
+        loss = float(method.loss(network, *batch, "classify")[0].detach())
+        assert_allclose(loss, plain + share * (full - plain), rtol=1e-6)
+    assert "ramped" not in method.state_dict()  # it follows from the epoch
+
+
+def test_the_score_is_the_one_that_is_trained():
+    for ranking, score in (("softmax", "msp"), ("logit", "maxlogit")):
+        network, method = made("openauc", ranking=ranking)
+        features = network.backbone(torch.randn(5, 4, dtype=torch.float64))
+        logits, known = method.respond(network, features)
+        shown = logits.softmax(dim=1) if ranking == "softmax" else logits
+        torch.testing.assert_close(known, shown.amax(dim=1))
+        assert method.score == score
+    assert made("openauc", preset="released")[1].score == "maxlogit"
+    assert made("openauc")[1].score == openauc.OpenAUC.score == "msp"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"surrogate": "cubic"}, "surrogate must be one of 'square', 'hinge', 'logis"),
+        ({"moves": "none"}, "moves must be one of 'both', 'known', 'unknown', got"),
+        ({"hardest": 0}, r"hardest must be a number in \(0, 1\], got 0"),
+        ({"ramp": 1.5}, r"ramp must be a number in \[0, 1\], got 1.5"),
+    ],
+)
+def test_forms_that_do_not_exist_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        made("openauc", **options)
+
+
+def test_the_released_form_is_used_with_caution():
+    assert "16.4 points" in openauc.OpenAUC.caution({"preset": "released"})
+    assert openauc.OpenAUC.caution({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -492,7 +593,7 @@ def test_mixing_features_is_mixing_logits(batch, monkeypatch):
 
 
 def test_openauc_gives_the_worked_example():
-    _, method = made("openauc")
+    _, method = made("openauc", preset="released")
     logits = torch.tensor([[3.0, 0.0], [0.0, 2.0]])
     mixed = torch.tensor([[2.5, 0.0], [0.0, 0.0]])
     labels = torch.tensor([0, 1])
@@ -510,7 +611,7 @@ def test_no_pair_that_counts_leaves_the_cross_entropy(batch):
 
 def test_odd_batches_have_no_halves(batch):
     odd = batch[0][:5], batch[1][:5]
-    loss, network, method = loss_of("openauc", odd, weight=5.0)
+    loss, network, method = loss_of("openauc", odd, weight=5.0, preset="released")
     expected = smooth_cross_entropy(network(odd[0]), odd[1], 0)
     assert_allclose(loss, float(expected.detach()))
     with pytest.raises(ValueError, match="batch must be even, got 5"):
@@ -758,6 +859,7 @@ CASES = [
     ("acc_auc", 0, {"place": "first", "weight": 0.5}),
     ("openauc", 0, {"preset": "paper", "place": "input", "weight": 0.5}),
     ("openauc", 0, {"preset": "released", "weight": 0.5}),
+    ("openauc", 0, {"pairing": "all_pairs", "surrogate": "logistic", "hardest": 0.5}),
     ("tsoftmax", 0, {}),
     ("noise", 1, {}),
     ("overlay", 1, {}),

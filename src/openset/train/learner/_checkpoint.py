@@ -80,7 +80,20 @@ def load(path: Path, learner: nn.Module, optimisers: Mapping[str, Any]) -> int:
         groups = optimiser.state_dict()["param_groups"]
         state = {"state": states.get(part, {}), "param_groups": groups}
         optimiser.load_state_dict(state)
+        _as_the_weights(optimiser)
     return int(meta["epoch"])
+
+
+def _as_the_weights(optimiser: Any) -> None:
+    """Give buffers the memory format of their weights, which files do not keep.
+
+    The fused optimisers of CUDA refuse a contiguous buffer beside a weight in
+    channels-last format.
+    """
+    for weight, state in optimiser.state.items():
+        for name, value in state.items():
+            if isinstance(value, Tensor) and value.shape == weight.shape:
+                state[name] = torch.empty_like(weight, dtype=value.dtype).copy_(value)
 
 
 def _sum(tensors: Mapping[str, Tensor]) -> str:

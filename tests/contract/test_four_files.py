@@ -34,7 +34,7 @@ class Toy(Detector):
         xp = _xp.array_namespace(batch.logits)
         return batch.top_logit - xp.mean(batch.logits, axis=1)
 
-    def _onnx(self, sample):
+    def write_onnx(self, sample):
         return sample.top_logit - sample.logits.sum() / sample.n_classes
 '''
 LINE = "from openset.detectors.vim import ViM\n"

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from openset import Outputs, Rejector, detectors, selection
+from openset.outputs import replaced
 from openset.selection._candidates import Data, worth
 from openset.selection._prior import MEMBERS, Prior, prior_of
 from openset.selection._robust import (
@@ -89,7 +90,7 @@ def test_a_member_that_is_upside_down_is_left_out():
     whole = selection.choose(offer, known=known, surrogate=surrogate)
     assert list(whole.weights) == ["msp", "rmds"]
     # Known samples score lower than unknown ones: nothing to agree with.
-    turned = known._with(logits=-np.asarray(known.logits)), surrogate
+    turned = replaced(known, logits=-np.asarray(known.logits)), surrogate
     found = selection.choose(offer, known=turned[0], surrogate=surrogate)
     assert list(found.weights) == ["rmds"]
     assert found.name == "rmds"
@@ -105,7 +106,7 @@ def test_cutting_a_kind_into_groups_changes_nothing():
         for g, i in zip(surrogate.groups, rng.integers(0, 4, 160), strict=True)
     ]
     cut = selection.choose(
-        offer, known=known, surrogate=surrogate._with(groups=np.array(names))
+        offer, known=known, surrogate=replaced(surrogate, groups=np.array(names))
     )
     assert cut.name == whole.name
     for row, other in zip(whole.ranking, cut.ranking, strict=True):

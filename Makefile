@@ -25,7 +25,7 @@ layers: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 tests: .venv/.installed-dev
-	$(BIN)/pytest -q -n auto
+	$(BIN)/pytest -q -n auto --dist worksteal
 
 # Tables of the documentation that come from the code.
 docs: .venv/.installed-dev

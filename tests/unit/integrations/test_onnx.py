@@ -53,6 +53,7 @@ RECIPES = {
 
 def session(path):
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # others would wait for work, busily
     options.log_severity_level = 3  # that the threshold is an input is meant
     return onnxruntime.InferenceSession(
         path, options, providers=["CPUExecutionProvider"]

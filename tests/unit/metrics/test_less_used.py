@@ -8,7 +8,7 @@ import pytest
 from pytest import approx  # noqa: PT013
 
 from openset import Scores, UndefinedMetricError, evaluate, metrics
-from openset.metrics import _ranking_counts, consistency
+from openset.metrics import _ranking_counts, _registry, consistency
 from openset.metrics._class_counts import class_counts, closed_recall
 from openset.metrics._osa import optimum
 from openset.metrics._ranking_counts import ranking_counts
@@ -142,3 +142,10 @@ def test_one_sample_or_group_a_side_has_no_interval():
 def test_a_stated_number_of_classes_stays_that_of_the_twin():
     stated = replace(SCORES, n_classes=4)
     assert consistency.twin(stated, "f_score", 3).scores.n_classes == 4
+
+
+def test_an_entry_point_that_is_not_named_by_its_key_is_left_out(monkeypatch):
+    monkeypatch.setitem(_registry._TABLE._values, "misnamed", metrics.get("auroc"))
+    with pytest.warns(RuntimeWarning, match="entry point misnamed must be named by"):
+        keys = [row.key for row in metrics.table()]
+    assert keys.count("auroc") == 1

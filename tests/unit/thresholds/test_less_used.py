@@ -1,5 +1,7 @@
 """Options and views of thresholds that the common tests do not reach."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
@@ -69,3 +71,10 @@ def test_the_worst_cost_and_the_side_that_weighs_more():
 def test_a_matrix_needs_a_row_for_every_class_of_the_scores():
     with pytest.raises(ValueError, match="at least 6, got shape"):
         thresholds.by_cost(scattered(0), np.ones((3, 3)) - np.eye(3))
+
+
+def test_a_report_without_an_accuracy_does_not_mention_it():
+    calibration = scattered(0)
+    found = thresholds.report(calibration, thresholds.osa(calibration))
+    assert "closed-set accuracy" in str(found)
+    assert "closed-set accuracy" not in str(replace(found, accuracy=None))

@@ -80,7 +80,7 @@ class NNGuide(Detector):
                 f"bank that are not. Logits that are negative throughout "
                 f"(log-probabilities?) make the guidance meaningless"
             )
-            warnings.warn(msg, stacklevel=3)  # the caller of fit
+            warnings.warn(msg, stacklevel=4)  # the caller of fit
         return {"bank": xp.concat(rows, axis=0)}
 
     def _ready(self, state: State, dtype: Any) -> State:

@@ -36,7 +36,9 @@ def network(seed=0, n=240, *, kinds=("a", "b", "c")):
         )
 
     train = part(np.arange(n) % 6, 0.0)
-    weight[:] = np.linalg.lstsq(train.features, 8 * np.eye(6)[train.labels])[0].T
+    weight[:] = np.linalg.lstsq(
+        train.features, 8 * np.eye(6)[train.labels], rcond=None
+    )[0].T
     train, known = (part(np.arange(n) % 6, 0.0) for _ in range(2))
     surrogate = Outputs.concat(
         [

@@ -25,7 +25,7 @@ layers: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 tests: .venv/.installed-dev
-	$(BIN)/pytest -q -n auto
+	$(BIN)/pytest -q -n auto --dist worksteal
 
 # Tables of the documentation that come from the code.
 docs: .venv/.installed-dev
@@ -39,6 +39,7 @@ coverage: .venv/.installed-dev
 	  src/openset/scores.py src/openset/outputs.py src/openset/metrics \
 	  src/openset/thresholds src/openset/rejector \
 	  tests/unit/test_scores.py tests/unit/test_outputs.py tests/unit/test_wrong_types.py \
+	  tests/unit/test_class_names.py tests/unit/test_npz.py \
 	  tests/unit/metrics tests/unit/thresholds tests/unit/rejector \
 	  tests/contract/test_metrics.py tests/property tests/golden
 

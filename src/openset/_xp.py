@@ -129,13 +129,6 @@ def row_norms(rows: Array) -> Array:
     return array_namespace(rows).linalg.vector_norm(rows, axis=1)
 
 
-def unit_rows(rows: Array) -> Array:
-    """Scale each row to length one; a zero row stays zero."""
-    xp = array_namespace(rows)
-    norms = row_norms(rows)[:, None]
-    return rows / xp.where(norms > 0, norms, xp.ones_like(norms))
-
-
 def top_values(rows: Array, k: int) -> Array:
     """Return the `k` largest entries of each row, in no particular order, as a copy."""
     if k == rows.shape[1]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +14,7 @@ from openset._types import UNKNOWN, Array, ArtefactError
 
 _PER_SAMPLE = ("logits", "features", "labels", "groups", "ids")
 _ARRAYS = (*_PER_SAMPLE, "weight", "bias")
+_Outputs = TypeVar("_Outputs", bound="Outputs")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -203,7 +204,7 @@ class Outputs:
         index = _check.rows("Outputs.take", chosen, len(self))
         if not isinstance(index, slice) and index.dtype.kind == "b":
             index = np.flatnonzero(index)
-        return self._with(**{name: self._rows(name, index) for name in _PER_SAMPLE})
+        return replaced(self, **{n: self._rows(n, index) for n in _PER_SAMPLE})
 
     def _rows(self, name: str, index: Any) -> Any:
         array = getattr(self, name)
@@ -214,16 +215,15 @@ class Outputs:
         xp = _xp.array_namespace(array)
         return xp.take(array, xp.asarray(index, device=_xp.device(array)), axis=0)
 
-    def _with(self, **changes: Any) -> Self:
-        # The rows come from checked arrays, so they are not checked again. The changes
-        # are new arrays, which no caller can modify.
-        other = object.__new__(type(self))
-        for name in (*_ARRAYS, "classes"):
-            value = changes.get(name, getattr(self, name))
-            if isinstance(value, np.ndarray):
-                _check.frozen(value)
-            object.__setattr__(other, name, value)
-        return other
+    def as_unknown(self) -> Self:
+        """Return the same samples, each with the label -1.
+
+        Examples
+        --------
+        >>> Outputs(logits=[[1.0, 0.0]]).as_unknown().labels
+        array([-1])
+        """
+        return replaced(self, labels=np.full(len(self), UNKNOWN))
 
     @classmethod
     def concat(cls, parts: "list[Outputs]") -> Self:
@@ -257,7 +257,7 @@ class Outputs:
                 columns[name] = np.concatenate(arrays)
             else:
                 columns[name] = _xp.array_namespace(*arrays).concat(arrays, axis=0)
-        return parts[0]._with(**columns)  # type: ignore[return-value]
+        return replaced(parts[0], **columns)  # type: ignore[return-value]
 
     def batches(self, size: int) -> "Iterator[Outputs]":
         """Split into batches of at most `size` samples, as views."""
@@ -286,7 +286,8 @@ class Outputs:
     def _moved(self, move: Callable[[Any], Any]) -> Self:
         names = ("logits", "features", "weight", "bias")
         arrays = {name: getattr(self, name) for name in names}
-        return self._with(**{n: move(a) for n, a in arrays.items() if a is not None})
+        moved = {n: move(a) for n, a in arrays.items() if a is not None}
+        return replaced(self, **moved)
 
     def _numpy(self) -> dict[str, NDArray[Any]]:
         arrays = {n: getattr(self, n) for n in _ARRAYS if getattr(self, n) is not None}
@@ -360,6 +361,20 @@ class Outputs:
                 raise ArtefactError(msg) from error
         with _io.naming(path):
             return cls(**arrays)
+
+
+def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
+    """Return outputs with other arrays, which are not checked.
+
+    For arrays that were computed from checked ones, and that no caller can modify.
+    """
+    other = object.__new__(type(outputs))
+    for name in (*_ARRAYS, "classes"):
+        value = changes.get(name, getattr(outputs, name))
+        if isinstance(value, np.ndarray):
+            _check.frozen(value)
+        object.__setattr__(other, name, value)
+    return other
 
 
 def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> None:

@@ -111,7 +111,7 @@ def test_it_is_served(place, monkeypatch):
 def test_without_a_graph_the_export_says_what_to_write(place):
     words = ("export", "rejector", "--onnx", "--out", "r.onnx")
     said = openset(*words, cwd=place, env=env_of(place), fails=True)
-    assert "Give Margin a method _onnx(sample)" in " ".join(said.split())
+    assert "Give Margin a method write_onnx(sample)" in " ".join(said.split())
 
 
 def test_a_class_of_a_notebook_is_refused_when_it_is_saved(tmp_path):

@@ -65,10 +65,17 @@ def test_the_method_trains_on_the_data_set(place):
     scores = Scores.load(place / "runs" / "focal" / "scores" / "published.npz")
     assert scores.n_known > 0
     assert scores.n_unknown > 0
-    words = ("extract", "runs/focal", "mydata:wine", "--out", "wine.npz")
-    said = openset(*words, cwd=place, env=environment(), fails=True)
-    assert "mylosses:Focal" in said
-    openset(*words, "--plugin", "mylosses:Focal", cwd=place, env=environment())
+    code = """
+from typer.testing import CliRunner
+from openset.cli import app
+words = ["extract", "runs/focal", "mydata:wine", "--out", "wine.npz"]
+refused = CliRunner().invoke(app, words)
+assert "saved as mylosses:Focal" in str(refused.exception), refused.output
+done = CliRunner().invoke(app, [*words, "--plugin", "mylosses:Focal"])
+assert done.exit_code == 0, done.output
+"""
+    python(code, cwd=place, env=environment(place))
+    assert (place / "wine.npz").exists()
 
 
 def test_the_method_keeps_the_contract(place):

@@ -6,7 +6,7 @@ from scipy.stats import beta, binomtest, norm
 
 from openset import Scores, thresholds
 
-REPEATS = 4000
+REPEATS = 2000
 
 
 def knowns(values):

@@ -149,3 +149,12 @@ def test_numbers_with_the_word_unknown_are_names(tmp_path):
     found = Scores.load(path)
     assert found.class_names == ("0", "10")
     assert_array_equal(found.labels, np.array([0, -1]))
+
+
+def test_parts_with_the_same_names_keep_their_numbers():
+    one = Scores(
+        labels=["b", "a", "unknown"], predicted=["b", "b", "a"], known=[3, 2, 1]
+    )
+    both = Scores.concat([one, one])
+    assert both.class_names == one.class_names
+    assert both.labels.tolist() == one.labels.tolist() * 2

@@ -1,9 +1,7 @@
 """The package itself: what it offers, and what it does not import."""
 
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -43,11 +41,3 @@ def test_every_public_name_is_there(name):
 def test_other_names_are_refused_as_usual():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         openset.nothing  # noqa: B018
-
-
-@pytest.mark.parametrize("package", ["metrics", "stats"])
-def test_other_packages_import_public_names_only(package):
-    private = re.compile(rf"(from|import) openset\.{package}\._\w+")
-    for path in Path(openset.__file__).parent.rglob("*.py"):
-        if package not in path.parts:
-            assert not private.search(path.read_text("utf-8")), path

@@ -9,7 +9,6 @@ import numpy as np
 
 from openset import _check, detectors, selection, thresholds
 from openset._plugins import is_built_in
-from openset._types import UNKNOWN
 from openset.bench import _network
 from openset.bench._plan import Task, folder_of
 from openset.bench._provenance import Provenance
@@ -73,7 +72,7 @@ class _Scorer:
         if outputs is None:
             return None
         if name == "surrogate":  # all of them are unknown, whatever their labels
-            outputs = outputs._with(labels=np.full(len(outputs), UNKNOWN))
+            outputs = outputs.as_unknown()
         return self.fitted.score(outputs)
 
     def need(self, name: str) -> Scores:

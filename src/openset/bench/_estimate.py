@@ -148,7 +148,7 @@ def _training(
     return _OVERHEAD + 3 * n_train * products * passes / _SPEED
 
 
-def workers(backend: str, jobs: int) -> int:
+def n_workers(backend: str, jobs: int) -> int:
     """Return how many workers a run on this machine has."""
     _backends.check(backend, jobs)
     if backend == "sequential":

@@ -101,7 +101,7 @@ class Watcher:
 
 
 @contextmanager
-def live(run: Path, made: Plan, tasks: Sequence[Task]) -> Iterator[Watcher]:
+def live_progress(run: Path, made: Plan, tasks: Sequence[Task]) -> Iterator[Watcher]:
     """Show progress on standard error while a study runs, if it is a terminal."""
     watcher = Watcher(run, made, tasks)
     console = Console(stderr=True)

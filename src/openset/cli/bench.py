@@ -77,7 +77,6 @@ def command(
     """Run a study: every combination of protocols, models, detectors and seeds."""
     # Imported here: the extra may be missing, and --help should be fast.
     from openset import bench  # noqa: PLC0415
-    from openset.bench._progress import live  # noqa: PLC0415
 
     for path in save or ():  # before the study runs, which may take hours
         _check.one_of(
@@ -91,7 +90,12 @@ def command(
         return
     try:
         done = bench.run(
-            study, out, backend=backend, address=address, jobs=jobs, watch=live
+            study,
+            out,
+            backend=backend,
+            address=address,
+            jobs=jobs,
+            watch=bench.live_progress,
         )
     except KeyboardInterrupt:
         n = len(runs.finished(out))
@@ -118,7 +122,6 @@ def command(
 
 def _plan(study: object, out: Path, backend: str, jobs: int) -> None:
     from openset import bench  # noqa: PLC0415
-    from openset.bench._estimate import estimate, workers  # noqa: PLC0415
 
     made = bench.plan(study)  # type: ignore[arg-type]
     done = runs.finished(out)
@@ -136,16 +139,16 @@ def _plan(study: object, out: Path, backend: str, jobs: int) -> None:
     for key, (n, finished) in counts.items():
         table.add_row(*map(escape, key), str(n), str(finished))
     OUT.print(table)
-    n_workers = workers(backend, jobs)
+    workers = bench.n_workers(backend, jobs)
     if made.ids <= done:
         left = "Nothing is left to run."
     else:
-        found = estimate(made, out if done else None)
+        found = bench.estimate(made, out if done else None)
         n = found.n_unknown
         more = f"; {_plural(n, 'part')} without an estimate" if n else ""
         left = (
-            f"About {_duration(found.on(n_workers))} on "
-            f"{_plural(n_workers, 'worker')} ({found.source}{more})."
+            f"About {_duration(found.on(workers))} on "
+            f"{_plural(workers, 'worker')} ({found.source}{more})."
         )
     OUT.print(
         f"{_plural(len(made), 'cell')} on {_plural(len(made.networks()), 'network')}, "

@@ -19,9 +19,8 @@ from openset.cli._detector_options import need_training, recipe
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Detector, Fitted
-from openset.outputs import Outputs
-from openset.rejector import Rejector
-from openset.rejector._artefact import check_free
+from openset.outputs import Outputs, replaced
+from openset.rejector import Rejector, check_destination
 from openset.selection import Choice
 from openset.thresholds import Operation
 from openset.thresholds.alpha import Alpha
@@ -175,7 +174,7 @@ def command(
             "that were not trained on, or a training folder: --run"
         )
         raise typer.BadParameter(msg)
-    check_free(out, caller="openset calibrate", name="--out")
+    check_destination(out, caller="openset calibrate", name="--out")
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
     thresholds.check_options("openset calibrate", objective or "osa", options)
@@ -397,7 +396,7 @@ def _split(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Outputs]]:
 def _grouped(outputs: Outputs, name: str) -> Outputs:
     if outputs.groups is not None:
         return outputs
-    return outputs._with(groups=np.full(len(outputs), name))
+    return replaced(outputs, groups=np.full(len(outputs), name))
 
 
 def _table(title: str, *columns: str) -> Table:

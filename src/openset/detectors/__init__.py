@@ -2,7 +2,7 @@
 
 from openset.detectors import constraints, evt
 from openset.detectors._base import Detector, Fitted, remade, score_all
-from openset.detectors._batch import Batch
+from openset.detectors._batch import Batch, State
 from openset.detectors._registry import find, make, names, options
 from openset.detectors.ash import ASH
 from openset.detectors.combined import Combined, combine
@@ -52,6 +52,7 @@ __all__ = [
     "OpenMax",
     "PostMax",
     "ReAct",
+    "State",
     "ViM",
     "combine",
     "constraints",

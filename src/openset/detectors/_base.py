@@ -81,6 +81,12 @@ class Detector(ABC):
         """The detectors this one combines; empty for others."""
         return ()
 
+    @property
+    def predicts_classes(self) -> bool:
+        """Whether the detector predicts classes itself, from features alone."""
+        first = (*self.recipes, self)[0]  # of a combination, the first one does
+        return type(first)._predict is not Detector._predict
+
     def _fit(self, train: Outputs) -> State:
         """Compute named arrays from training outputs; by default none."""
         return {}
@@ -109,7 +115,7 @@ class Detector(ABC):
         """Class of each sample, for methods that classify from features alone."""
         return None
 
-    def _onnx(self, sample: Any) -> Any:
+    def write_onnx(self, sample: Any) -> Any:
         """Write the knownness as an ONNX graph; None if the method has no graph.
 
         `sample` is a :class:`openset.integrations.onnx.Sample`.
@@ -227,6 +233,16 @@ class Fitted:
 
         return self._run(one, outputs, batch_size)
 
+    def known_of_batch(self, batch: Batch) -> Array:
+        """Return the knownness of a batch in its own array library, unchecked."""
+        return self.detector._score(self.prepared(batch.logits.dtype), batch)
+
+    def prepared(self, dtype: Any) -> State:
+        """Return the arrays as they are used to score outputs of this dtype."""
+        if dtype not in self._states:
+            self._states[dtype] = self.detector._ready(self.state, dtype)
+        return self._states[dtype]
+
     def probability(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[Any]:
@@ -283,10 +299,7 @@ class Fitted:
         return {}  # prepared states by dtype: an index is built once, not per call
 
     def _ready(self, outputs: Outputs) -> State:
-        dtype = working_dtype(outputs)
-        if dtype not in self._states:
-            self._states[dtype] = self.detector._ready(self.state, dtype)
-        return self._states[dtype]
+        return self.prepared(working_dtype(outputs))
 
     def _check(self, outputs: Outputs) -> None:
         caller = type(self.detector).__name__

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._progress import bar
 from openset._types import Array
-from openset.outputs import Outputs
+from openset.outputs import Outputs, replaced
 
 State: TypeAlias = Mapping[str, Array]
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Batch:
             return self
 
         def make() -> Batch:
-            return Batch(self._outputs._with(logits=self.logits / temperature))
+            return Batch(replaced(self._outputs, logits=self.logits / temperature))
 
         return self.once(("tempered", temperature), make)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io, _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, draw, fit_batches
+from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
 from openset.detectors.constraints import (
     Constraint,
     CountOrShare,
@@ -68,6 +68,22 @@ def bank_batches(
         )
         raise ValueError(msg)
     yield from fit_batches(train, draw(n, size, seed))
+
+
+def searchable(
+    caller: str, state: State, dtype: Any, backend: str, index: str
+) -> State:
+    """Return the bank in this dtype, or a faiss index of it."""
+    if backend == "faiss":
+        return {"index": faiss_index(caller, state["bank"], index)}
+    return in_dtype(state, dtype)
+
+
+def search(caller: str, queries: Array, state: State, k: int) -> Array:
+    """Return the `k` largest inner products of each query with the bank."""
+    if "index" in state:
+        return faiss_products(caller, queries, state["index"], k)
+    return top_products(queries, state["bank"], k)
 
 
 def top_products(queries: Array, bank: Array, k: int) -> Array:

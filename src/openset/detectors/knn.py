@@ -7,7 +7,7 @@ from openset import _xp
 from openset._types import Array
 from openset.detectors import _neighbours
 from openset.detectors._base import Detector
-from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors._batch import Batch, State
 from openset.outputs import Outputs
 
 
@@ -74,18 +74,11 @@ class KNN(Detector):
         return {"bank": _xp.array_namespace(*rows).concat(rows, axis=0)}
 
     def _ready(self, state: State, dtype: Any) -> State:
-        if self.backend == "faiss":
-            index = _neighbours.faiss_index("KNN", state["bank"], self.index)
-            return {"index": index}
-        return in_dtype(state, dtype)
+        return _neighbours.searchable("KNN", state, dtype, self.backend, self.index)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
-        unit = batch.unit_features
-        if self.backend == "faiss":
-            top = _neighbours.faiss_products("KNN", unit, state["index"], self.k)
-        else:
-            top = _neighbours.top_products(unit, state["bank"], self.k)
+        top = _neighbours.search("KNN", batch.unit_features, state, self.k)
         square = 2 - 2 * xp.min(top, axis=1)
         # By rounding, the cosine of a direction with itself may exceed 1.
         return -xp.sqrt(xp.maximum(square, xp.zeros_like(square)))

@@ -7,7 +7,7 @@ from openset import _xp
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
-from openset.detectors._moments import moments, whitener
+from openset.detectors._moments import Moments, moments, whitener
 from openset.detectors.constraints import Boolean, Number
 from openset.outputs import Outputs
 
@@ -64,9 +64,13 @@ class Mahalanobis(Detector):
     cutoff: float = 1e-12
 
     def _fit(self, train: Outputs) -> State:
-        found = moments(train, self._rows)
-        whiten = whitener("Mahalanobis", found.within, found.mean, self.cutoff)
-        state = {
+        state = self._state(moments(train, self._rows))
+        return in_dtype(state, working_dtype(train))
+
+    def _state(self, found: Moments) -> State:
+        caller = type(self).__name__
+        whiten = whitener(caller, found.within, found.mean, self.cutoff)
+        return {
             # Distances do not change under translation; numbers near 0 are more
             # precise.
             "origin": found.mean,
@@ -74,7 +78,6 @@ class Mahalanobis(Detector):
             "means": (found.means - found.mean[None, :]) @ whiten,
             "classes": _xp.moved(found.classes, found.mean),
         }
-        return in_dtype(state, working_dtype(train))
 
     def _rows(self, batch: Batch) -> Array:
         return batch.unit_features if self.normalize else batch.features

@@ -8,7 +8,7 @@ from openset import _xp
 from openset._types import Array
 from openset.detectors import _neighbours
 from openset.detectors._base import Detector
-from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors._batch import Batch, State
 from openset.outputs import Outputs
 
 
@@ -80,20 +80,13 @@ class NNGuide(Detector):
                 f"bank that are not. Logits that are negative throughout "
                 f"(log-probabilities?) make the guidance meaningless"
             )
-            warnings.warn(msg, stacklevel=3)  # the caller of fit
+            warnings.warn(msg, stacklevel=4)  # the caller of fit
         return {"bank": xp.concat(rows, axis=0)}
 
     def _ready(self, state: State, dtype: Any) -> State:
-        if self.backend == "faiss":
-            index = _neighbours.faiss_index("NNGuide", state["bank"], self.index)
-            return {"index": index}
-        return in_dtype(state, dtype)
+        return _neighbours.searchable("NNGuide", state, dtype, self.backend, self.index)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
-        unit = batch.unit_features
-        if self.backend == "faiss":
-            top = _neighbours.faiss_products("NNGuide", unit, state["index"], self.k)
-        else:
-            top = _neighbours.top_products(unit, state["bank"], self.k)
+        top = _neighbours.search("NNGuide", batch.unit_features, state, self.k)
         return batch.energy * xp.mean(top, axis=1)

@@ -1,22 +1,19 @@
 """Relative Mahalanobis distance."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector
-from openset.detectors._batch import Batch, State, in_dtype, working_dtype
-from openset.detectors._moments import moments, whitener
-from openset.detectors.constraints import Boolean, Number
-from openset.detectors.mahalanobis import nearest
+from openset.detectors._batch import Batch, State
+from openset.detectors._moments import Moments, whitener
+from openset.detectors.mahalanobis import Mahalanobis, nearest
 from openset.outputs import Outputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class RMDS(Detector):
+class RMDS(Mahalanobis):
     r"""Mahalanobis distance to the nearest class, minus that to all training data.
 
     .. math:: s(x) = -\min_c \bigl[ d_c(x) - d_0(x) \bigr], \qquad
@@ -53,18 +50,8 @@ class RMDS(Detector):
     """
 
     name = "rmds"
-    fit_needs = ("features", "labels")
-    score_needs = ("features",)
-    fit_cost = "n d^2 + d^3"
     score_cost = "2 d^2 + C d"
     paper = "Ren et al. 2021"
-    constraints = {
-        "normalize": Boolean(),
-        "cutoff": Number(low=0, high=1, open_high=True),
-    }
-
-    normalize: bool = False
-    cutoff: float = 1e-12
 
     def _fit(self, train: Outputs) -> State:
         if np.unique(train.labels).size == 1:  # type: ignore[arg-type]
@@ -76,22 +63,11 @@ class RMDS(Detector):
                 remedy="Use Mahalanobis",
             )
             raise ValueError(msg)
-        found = moments(train, self._rows)
-        whiten = whitener("RMDS", found.within, found.mean, self.cutoff)
-        state = {
-            "origin": found.mean,
-            "whiten": whiten,
-            "whiten_all": whitener("RMDS", found.total, found.mean, self.cutoff),
-            "means": (found.means - found.mean[None, :]) @ whiten,
-            "classes": _xp.moved(found.classes, found.mean),
-        }
-        return in_dtype(state, working_dtype(train))
+        return super()._fit(train)
 
-    def _rows(self, batch: Batch) -> Array:
-        return batch.unit_features if self.normalize else batch.features
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
+    def _state(self, found: Moments) -> State:
+        whiten_all = whitener("RMDS", found.total, found.mean, self.cutoff)
+        return {**super()._state(found), "whiten_all": whiten_all}
 
     def _score(self, state: State, batch: Batch) -> Array:
         rows = self._rows(batch)
@@ -99,7 +75,3 @@ class RMDS(Detector):
         white = (rows - state["origin"]) @ state["whiten_all"]
         xp = _xp.array_namespace(rows)
         return xp.sum(white**2, axis=1) - to_class
-
-    def _predict(self, state: State, batch: Batch) -> Array:
-        index = nearest(state, batch, self._rows(batch))[0]
-        return _xp.array_namespace(index).take(state["classes"], index, axis=0)

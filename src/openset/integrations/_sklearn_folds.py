@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.detectors import Batch, Detector
-from openset.detectors._batch import State
+from openset.detectors import Batch, Detector, State
 from openset.integrations.sklearn_outputs import CALLER
 
 

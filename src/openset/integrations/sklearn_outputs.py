@@ -8,7 +8,7 @@ from sklearn.pipeline import Pipeline
 
 from openset import _check
 from openset.detectors import Detector
-from openset.outputs import Outputs
+from openset.outputs import Outputs, replaced
 
 CALLER = "OpenSetClassifier"
 
@@ -44,7 +44,7 @@ def outputs_to_fit(
             remedy="Use such a classifier, or a detector that needs no head",
         )
         raise TypeError(msg)
-    return outputs._with(**head)
+    return replaced(outputs, **head)
 
 
 def looks_at_features(recipe: Detector) -> bool:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Self
 
 from openset import _check, _io
 from openset._types import UNKNOWN
-from openset.detectors import Batch, Detector
-from openset.outputs import Outputs
+from openset.detectors import Batch, Detector, Fitted
+from openset.outputs import Outputs, replaced
 from openset.rejector import Rejector, need_rejector
 from openset.train.networks import last_layer
 
@@ -93,7 +93,7 @@ class OpenSetModule(nn.Module):
                 found = last_layer.by_running(_CALLER, model, lambda: model(example))
         else:
             found = last_layer.by_shape(_CALLER, model, **widths)
-        rejector._check_network(
+        rejector.check_network(
             _CALLER,
             f"head {found.name!r}",
             n_classes=found.layer.out_features,
@@ -158,9 +158,9 @@ class _Score(nn.Module):
         super().__init__()
         self._detector = detector
         dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
-        state = rejector.fitted.to(torch.empty(0, device=like.device)).state
-        self._names = list(state)
-        for name, array in detector._ready(state, dtype).items():
+        fitted = rejector.fitted.to(torch.empty(0, device=like.device))
+        self._names = list(fitted.state)
+        for name, array in fitted.prepared(dtype).items():
             self.register_buffer(_buffer(name), array)
         limits = [*rejector.threshold.per_class, rejector.threshold.value]
         self.register_buffer(
@@ -170,23 +170,16 @@ class _Score(nn.Module):
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, logits: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return classes (or -1) and knownness."""
-        outputs = object.__new__(Outputs)._with(
-            logits=logits,
-            features=features,
-            labels=None,
-            groups=None,
-            classes=(),
-            weight=None,
-            bias=None,
-        )
-        batch = Batch(outputs)
+        # Not checked: samples with NaN are unknown.
+        empty = object.__new__(Outputs)
+        batch = Batch(replaced(empty, logits=logits, features=features))
         if logits.shape[0] == 0:  # some detectors take a maximum over the batch
             return batch.top_class, batch.logits[:, 0]
         held = {name: getattr(self, _buffer(name)) for name in self._names}
-        state = self._detector._ready(held, batch.logits.dtype)
+        fitted = Fitted(detector=self._detector, state=held)
         # Not in half precision, even if the network is.
         with torch.autocast(logits.device.type, enabled=False):
-            known = self._detector._score(state, batch)
+            known = fitted.known_of_batch(batch)
         limits = self.threshold
         # The last entry is for classes without their own threshold.
         limit = limits[batch.top_class.clamp(max=limits.numel() - 1)]

@@ -122,7 +122,7 @@ def partial_kernel(
     """Compute it for every replicate."""
     budget = float(_check.fraction(max_fpr) * table.n_unknown)
     area = np.zeros(table.unknown.shape[:-1])
-    for block in blocks(table):
+    for block in blocks(table):  # pragma: no branch: the last reaches the budget
         # Width of each step within FPR ≤ β, and its share of the whole step.
         width = np.minimum(block.unknown, budget)
         width -= np.minimum(block.unknown_above, budget)

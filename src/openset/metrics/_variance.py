@@ -62,7 +62,7 @@ def partial_variance(table: RankingCounts, max_fpr: float) -> tuple[float, float
     hits = np.interp(budget, table.unknown[around], table.correct[around])
     at_bound = float(hits) / n_known
     sums = np.zeros(4)  # V, V², W, W²
-    for block in blocks(table):
+    for block in blocks(table):  # pragma: no branch: the last reaches the budget
         fpr = (block.unknown_above + block.d_unknown / 2) / n_unknown
         v = np.maximum(bound - fpr, 0)
         ccr = (block.correct_above + block.d_correct / 2) / n_known

@@ -54,7 +54,7 @@ def write(
     report: Report,
 ) -> Path:
     """Write the folder at once: it is complete, or it is what it was before."""
-    check_free(folder, caller="Rejector.save", name="folder")
+    check_destination(folder, caller="Rejector.save", name="folder")
     origins = fitted.detector.origins(caller="Rejector.save")
     arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in fitted.state.items()}
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
@@ -91,7 +91,7 @@ def write(
     return folder
 
 
-def check_free(folder: Path, *, caller: str, name: str) -> None:
+def check_destination(folder: Path, *, caller: str, name: str) -> None:
     """Refuse a place that holds something else than a rejector."""
     if not folder.exists() or (folder / MANIFEST).exists():
         return

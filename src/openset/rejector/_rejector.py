@@ -262,7 +262,7 @@ class Rejector:
         need_outputs("Rejector", "outputs", outputs)
         if outputs.labels is None:
             # Labels are not used in scoring, only copied to the result.
-            outputs = outputs._with(labels=np.full(len(outputs), UNKNOWN))
+            outputs = outputs.as_unknown()
         return self.fitted.score(outputs, batch_size=batch_size)
 
     def decide(self, outputs: Outputs, *, batch_size: int | None = None) -> Decisions:
@@ -405,7 +405,7 @@ class Rejector:
             report=opened.report,
         )
 
-    def _check_network(self, caller: str, name: str, **got: int | None) -> None:
+    def check_network(self, caller: str, name: str, **got: int | None) -> None:
         """Raise unless a network's `n_classes` and `n_features` are those fitted on."""
         for what, found in got.items():
             wanted = self.fitted.widths.get(what)
@@ -505,7 +505,7 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
     need_outputs("Rejector.calibrate", "surrogate", surrogate)
     labels = surrogate.labels
     if labels is None:
-        return surrogate._with(labels=np.full(len(surrogate), UNKNOWN))
+        return surrogate.as_unknown()
     if int(labels.max()) != UNKNOWN:
         n_known = int(np.count_nonzero(labels != UNKNOWN))
         msg = _check.must(

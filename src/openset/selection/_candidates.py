@@ -89,7 +89,7 @@ class Data:
             )
             raise ValueError(msg)
         if surrogate.labels is None:
-            surrogate = surrogate._with(labels=np.full(len(surrogate), UNKNOWN))
+            surrogate = surrogate.as_unknown()
         elif int(surrogate.labels.max()) != UNKNOWN:
             msg = _check.must(
                 "unknown samples only",

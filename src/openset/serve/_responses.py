@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UNKNOWN
-from openset.detectors import Detector
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Rejector
 from openset.serve._body import JSON, NPY, BatchRequest
@@ -132,10 +131,8 @@ def plain(values: Any) -> Any:
 def _needs(rejector: Rejector) -> tuple[str, ...]:
     """Return the outputs a decision is made from."""
     detector = rejector.fitted.detector
-    # Of combined detectors, the first one predicts the class.
-    first = (*detector.recipes, detector)[0]
-    if type(first)._predict is not Detector._predict:
-        return detector.score_needs  # it predicts the class itself
+    if detector.predicts_classes:
+        return detector.score_needs
     # Logits even for detectors that do not use them: the class is their argmax.
     return tuple(dict.fromkeys(("logits", *detector.score_needs)))
 
@@ -167,4 +164,4 @@ def _check_widths(rejector: Rejector, model: ServedModel) -> None:
         return  # it cannot run zeros; requests will show
     widths = {"n_classes": found.logits, "n_features": found.features}
     got = {key: None if a is None else a.shape[1] for key, a in widths.items()}
-    rejector._check_network("openset.serve.app", "model", **got)
+    rejector.check_network("openset.serve.app", "model", **got)

@@ -340,7 +340,10 @@ def _graph(case: _Case) -> None:
     if find_spec("onnx") is None or find_spec("onnxruntime") is None:
         return
     onnx = import_module("openset.integrations.onnx")
-    if case.kind._onnx is Detector._onnx and case.kind.name not in onnx.exportable():
+    if (
+        case.kind.write_onnx is Detector.write_onnx
+        and case.kind.name not in onnx.exportable()
+    ):
         return  # a graph is optional
     labels = np.asarray(case.test.labels)
     small = in_library(case.test, np, np.float32)

@@ -1,4 +1,4 @@
-"""A study on clusters: two Ray nodes, one worker killed; a Dask scheduler."""
+"""Studies on clusters: two Ray nodes, one worker killed; a Dask scheduler."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from openset import bench
+from openset import bench, runs
 from openset.bench import parse
 from tests.unit.bench.cluster import two_nodes
 from tests.unit.bench.studies import SMALL, contents, fatal
@@ -24,29 +24,69 @@ print("ran", done.n_run, "failed", len(done.failed))
 """
 
 
-@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is an optional cluster")
-def test_two_ray_nodes_and_a_killed_worker_give_the_same_results(tmp_path):
+@pytest.fixture(scope="module")
+def on_ray():
+    """Run study files on a cluster of two nodes, each from a process of its own."""
+    if find_spec("ray") is None:
+        pytest.skip("Ray is an optional cluster")
+
+    def run(study, out):
+        done = subprocess.run(  # noqa: S603  # our own words
+            [sys.executable, "-c", DRIVER, address, study, out],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done.stdout + done.stderr[-3000:]
+
+    # Ray's sockets want a short path.
+    with (
+        tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder,
+        two_nodes(folder) as (address, environment),
+    ):
+        yield run
+
+
+def test_two_ray_nodes_and_a_killed_worker_give_the_same_results(on_ray, tmp_path):
     study = tmp_path / "study.yaml"
     mark = tmp_path / "mark"
     study.write_bytes(fatal(mark=mark))
     mark.touch()  # nobody dies
     bench.run(study, tmp_path / "calm", backend="sequential")
     mark.unlink()
-    # Ray's sockets want a short path.
-    with (
-        tempfile.TemporaryDirectory(prefix="r", ignore_cleanup_errors=True) as folder,
-        two_nodes(folder) as (address, environment),
-    ):
-        done = subprocess.run(  # noqa: S603  # our own words
-            [sys.executable, "-c", DRIVER, address, study, tmp_path / "run"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    assert "ran 8 failed 0" in done.stdout, done.stderr[-3000:]
+    said = on_ray(study, tmp_path / "run")
+    assert "ran 8 failed 0" in said, said
     assert mark.exists()
     assert contents(tmp_path / "run") == contents(tmp_path / "calm")
+
+
+GUEST = """
+from dataclasses import dataclass
+from openset.detectors import Detector
+
+@dataclass(frozen=True, kw_only=True)
+class Scaled(Detector):
+    factor: float = 2.0
+
+    def _score(self, state, batch):
+        return self.factor * batch.logits.max(axis=1)
+"""
+
+
+def test_a_plugin_beside_the_study_file_runs_on_ray(on_ray, tmp_path):
+    # Neither the driver nor the workers find the module on their path.
+    (tmp_path / "scaled_logit.py").write_text(GUEST)
+    guests = b'{name: "scaled_logit:Scaled", label: guest, factor: 4}, maxlogit'
+    study = tmp_path / "study.yaml"
+    study.write_bytes(SMALL.replace(b"msp, energy, {name: knn, k: 3}", guests))
+    said = on_ray(study, tmp_path / "run")
+    assert "ran 4 failed 0" in said, said
+    # The largest logit, times four: the same ranks.
+    for metric in ("auroc", "openauc", "oosa"):
+        found = runs.results(tmp_path / "run").where(metric=metric).paired()
+        assert found["guest"].tolist() == found["maxlogit"].tolist()
+        assert found["guest"].size == 2
 
 
 # Warnings of Dask's own start-up are not ours to mend.

@@ -282,7 +282,7 @@ def test_a_threshold_that_collapses_is_not_saved_unless_the_risk_is_taken(
 ):
     known = Outputs.load(data / "val.npz")
     # Unknowns that look just like knowns, of which nearly all samples are expected.
-    unknown = known._with(labels=np.full(len(known), -1))
+    unknown = known.as_unknown()
     unknown.save(tmp_path / "same.npz")
     out = tmp_path / "r"
     words = ["openset", "calibrate", "--train", str(data / "train.npz"), "-d", "msp"]

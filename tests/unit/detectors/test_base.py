@@ -245,7 +245,7 @@ def test_numbers_of_numpy_are_kept_as_pythons(outputs, tmp_path):
 @pytest.mark.parametrize("value", [np.ones((3, 4)), "train.npz", None])
 def test_what_is_no_outputs_is_named(value, outputs):
     fitted = MSP().fit(outputs)
-    for call in (MSP().fit, fitted.known, fitted.score, fitted.probability):
+    for call in (KNN().fit, fitted.known, fitted.score, fitted.probability):
         with pytest.raises(TypeError, match=r"outputs must be Outputs, got"):
             call(value)
 

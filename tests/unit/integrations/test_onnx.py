@@ -16,6 +16,7 @@ from openset.detectors._registry import REGISTRY
 from openset.detectors.combined import knots_of
 from openset.integrations.onnx import OPSET, export, exportable
 from openset.integrations.torch import OpenSetModule
+from openset.outputs import replaced
 from openset.testing import example_outputs as split
 from openset.testing._example import N_CLASSES, WIDTH
 from tests.unit.integrations.rejectors import altered
@@ -52,6 +53,7 @@ RECIPES = {
 
 def session(path):
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1  # others would wait for work, busily
     options.log_severity_level = 3  # that the threshold is an input is meant
     return onnxruntime.InferenceSession(
         path, options, providers=["CPUExecutionProvider"]
@@ -130,8 +132,9 @@ def test_what_choose_stacked_is_exported(test, tmp_path):
     for factor in (0, 1000):
         far = Outputs(logits=test.logits * factor, features=test.features * factor)
         assert_allclose(run(path, far)[1], rejector.known(far), atol=1e-5)
-    nan = Outputs(logits=test.logits, features=test.features)._with(
-        features=np.full_like(test.features, np.nan)
+    nan = replaced(
+        Outputs(logits=test.logits, features=test.features),
+        features=np.full_like(test.features, np.nan),
     )
     classes, known = run(path, nan)
     assert np.isnan(known).all()
@@ -173,7 +176,7 @@ def test_a_sample_with_nan_is_unknown_and_harms_no_other(name, test, tmp_path):
     classes, known = run(path, test)
     logits, features = np.array(test.logits), np.array(test.features)
     logits[-1, 1] = features[-1, 1] = np.nan
-    broken = Outputs._with(test, logits=logits, features=features)
+    broken = replaced(test, logits=logits, features=features)
     with_nan = run(path, broken)
     assert with_nan[0][-1] == -1
     assert np.isnan(with_nan[1][-1])

@@ -235,10 +235,10 @@ def test_without_logits_there_are_no_best_classes_to_explain():
 
 
 def test_a_network_of_another_width_is_refused(rejector):
-    rejector._check_network("serve", "model", n_classes=4, n_features=None)
+    rejector.check_network("serve", "model", n_classes=4, n_features=None)
     words = "serve: n_classes of model must be 4, as in the rejector, got 5. It must be"
     with pytest.raises(ValueError, match=words):
-        rejector._check_network("serve", "model", n_classes=5, n_features=8)
+        rejector.check_network("serve", "model", n_classes=5, n_features=8)
 
 
 def test_only_rejectors_pass_for_rejectors(rejector):
@@ -335,3 +335,21 @@ def test_the_weight_of_the_report_is_that_of_the_threshold(fitted):
         assert made.threshold.alpha == used
         assert made.operate(test).alpha_test == used
         assert made.operate(test, alpha="counts").alpha_test == 0.75
+
+
+def test_decisions_count_what_was_rejected(rejector):
+    found = rejector.decide(drawn(50, seed=4))
+    assert len(found) == 50
+    assert found.is_rejected.tolist() == (found.labels == -1).tolist()
+    assert found.n_rejected == np.count_nonzero(found.labels == -1)
+
+
+def test_training_outputs_for_calibration_need_labels_and_logits(fitted):
+    parts = {"known": drawn(200, seed=2), "surrogate": drawn(200, seed=3, unknown=True)}
+    with pytest.raises(ValueError, match="train must be outputs with labels and logit"):
+        Rejector.calibrate(fitted, train=drawn(300, seed=1, labelled=False), **parts)
+    # The only known class cannot be left out: calibrated as without `train`.
+    parts["known"] = parts["known"].take(parts["known"].labels == 0)
+    found = Rejector.calibrate(fitted, train=drawn(300, seed=1), **parts)
+    plain = Rejector.calibrate(fitted, **parts)
+    assert found.report.to_dict() == plain.report.to_dict()

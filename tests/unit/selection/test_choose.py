@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from openset import Outputs, Rejector, selection
+from openset.outputs import replaced
 from openset.selection._candidates import ONE, RANK, STACKING
 from openset.selection._choose import _winner
 from openset.selection._leave_kind_out import Trial, _interval_of_cost
@@ -326,7 +327,7 @@ def test_infinite_scores_are_no_part_of_a_combination(column, side):
     value = np.inf if side == "known" else -np.inf
     features = np.asarray(part.features).copy()
     features[:, 2] = value
-    part = part._with(features=features)
+    part = replaced(part, features=features)
     parts = {"known": known, "surrogate": surrogate}
     parts["known" if side == "known" else "surrogate"] = part
     fitted = {name: column(i) for i, name in enumerate(["x", "y", "perfect"])}

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from openset import Outputs, Rejector, detectors, selection
+from openset.outputs import replaced
 from openset.selection._candidates import Data, worth
 from openset.selection._prior import MEMBERS, Prior, prior_of
 from openset.selection._robust import (
@@ -35,7 +36,9 @@ def network(seed=0, n=240, *, kinds=("a", "b", "c")):
         )
 
     train = part(np.arange(n) % 6, 0.0)
-    weight[:] = np.linalg.lstsq(train.features, 8 * np.eye(6)[train.labels])[0].T
+    weight[:] = np.linalg.lstsq(
+        train.features, 8 * np.eye(6)[train.labels], rcond=None
+    )[0].T
     train, known = (part(np.arange(n) % 6, 0.0) for _ in range(2))
     surrogate = Outputs.concat(
         [
@@ -89,7 +92,7 @@ def test_a_member_that_is_upside_down_is_left_out():
     whole = selection.choose(offer, known=known, surrogate=surrogate)
     assert list(whole.weights) == ["msp", "rmds"]
     # Known samples score lower than unknown ones: nothing to agree with.
-    turned = known._with(logits=-np.asarray(known.logits)), surrogate
+    turned = replaced(known, logits=-np.asarray(known.logits)), surrogate
     found = selection.choose(offer, known=turned[0], surrogate=surrogate)
     assert list(found.weights) == ["rmds"]
     assert found.name == "rmds"
@@ -105,7 +108,7 @@ def test_cutting_a_kind_into_groups_changes_nothing():
         for g, i in zip(surrogate.groups, rng.integers(0, 4, 160), strict=True)
     ]
     cut = selection.choose(
-        offer, known=known, surrogate=surrogate._with(groups=np.array(names))
+        offer, known=known, surrogate=replaced(surrogate, groups=np.array(names))
     )
     assert cut.name == whole.name
     for row, other in zip(whole.ranking, cut.ranking, strict=True):

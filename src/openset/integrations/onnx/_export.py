@@ -98,8 +98,8 @@ def export(
                 caller=_CALLER,
                 name="detector",
                 got=part.name,
-                remedy=f"Give {type(part).__name__} a method _onnx(sample) that writes "
-                "its graph",
+                remedy=f"Give {type(part).__name__} a method write_onnx(sample) that "
+                "writes its graph",
             )
             raise ValueError(msg)
         if getattr(part, "backend", None) == "faiss":
@@ -175,7 +175,7 @@ def _behind(
     )
     _network.check_names(network, [_CLASS, _KNOWN, _THRESHOLD])
     n_classes, n_features = (_network.width(network, name) for name in found)
-    rejector._check_network(
+    rejector.check_network(
         _CALLER, "the model", n_classes=n_classes, n_features=n_features
     )
     graph = Graph(prefix="openset_")

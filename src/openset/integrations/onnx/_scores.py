@@ -444,8 +444,8 @@ WRITERS: dict[str, Writer] = {
 
 
 def has_graph(kind: type[Detector]) -> bool:
-    """Whether a detector has a graph: here, or by its own `_onnx`."""
-    return kind.name in WRITERS or kind._onnx is not Detector._onnx
+    """Whether a detector has a graph: here, or by its own `write_onnx`."""
+    return kind.name in WRITERS or kind.write_onnx is not Detector.write_onnx
 
 
 def parts_of(detector: Detector) -> tuple[Detector, ...]:
@@ -463,8 +463,8 @@ def _combined(detector: Combined, x: Sample) -> Var:
 def _value(detector: Detector, sample: Sample) -> Var:
     if isinstance(detector, Combined):
         return _combined(detector, sample)
-    if type(detector)._onnx is not Detector._onnx:
-        return detector._onnx(sample)
+    if type(detector).write_onnx is not Detector.write_onnx:
+        return detector.write_onnx(sample)
     return WRITERS[detector.name](detector, sample)
 
 

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from openset import bench, datasets, protocols, runs
 from openset._types import ArtefactError
+from openset.cli import app
 from openset.testing import check_method
 from openset.train import Job, Trained, methods
 from openset.train.methods import REGISTRY, Method
@@ -89,19 +91,20 @@ def test_a_guest_is_trained_by_the_command_line_and_loaded_in_another_process(
     spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
     assert (spec["method"], spec["plugin"]) == ("scaled", "guestloss:Scaled")
     assert spec["options"] == {"start": 3}
-    extract = ("-m", "openset", "extract", "run", "digits", "--out", "new.npz")
-    said = python(module, *extract, "--plugin", "guestloss:Scaled", cwd=tmp_path)
-    assert "of known classes, accuracy" in said
     # Here, where nobody has named it, the run is read but its code is not imported.
     loaded = Trained.load(tmp_path / "run")
     assert "guestloss" not in sys.modules
     with pytest.raises(ArtefactError, match=r"'scaled', saved as guestloss:Scaled"):
         loaded.model()
     assert "guestloss" not in sys.modules
+    new = tmp_path / "new.npz"
+    words = ["extract", tmp_path / "run", "digits", "--out", new]
+    done = CliRunner().invoke(app, [*map(str, words), "--plugin", "guestloss:Scaled"])
+    assert "of known classes, accuracy" in done.output, done.output
     named = Trained.load(tmp_path / "run", plugins=["guestloss:Scaled"])
     found = named.apply(datasets.load("digits").inputs, progress=False)
-    new = np.load(tmp_path / "new.npz")
-    np.testing.assert_allclose(found.logits, new["logits"], rtol=1e-5, atol=1e-5)
+    extracted = np.load(new)["logits"]
+    np.testing.assert_allclose(found.logits, extracted, rtol=1e-5, atol=1e-5)
 
 
 def test_a_guest_is_found_by_its_name_once_it_is_imported(module):
@@ -129,20 +132,16 @@ def test_an_installed_package_offers_its_methods(module, tmp_path):
         "Metadata-Version: 2.1\nName: guestloss\nVersion: 1.2"
     )
     (info / "entry_points.txt").write_text("[openset.methods]\nscaled=guestloss:Scaled")
-    code = """
-from openset.train import Trained, methods
-from tests.unit.train.tiny import fit_tiny, rows_data
-assert "scaled" in methods.names()
-fit_tiny(method="scaled", epochs=1, out="run")
-"""
-    (tmp_path / "one.py").write_text(code)
-    path = os.pathsep.join([str(module), str(ROOT)])
-    python(path, tmp_path / "one.py", cwd=tmp_path)
+    fit_tiny(method="guestloss:Scaled", epochs=1, out=tmp_path / "run")
     spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
     assert spec["distribution"] == "guestloss 1.2"
     # Loaded by name alone: the installation vouches for it.
-    load = "from openset.train import Trained; Trained.load('run').model()"
-    python(path, "-c", load, cwd=tmp_path)
+    load = """
+from openset.train import Trained, methods
+assert "scaled" in methods.names()
+Trained.load("run").model()
+"""
+    python(module, "-c", load, cwd=tmp_path)
 
 
 def test_what_could_not_be_loaded_again_is_refused_before_training(tmp_path):

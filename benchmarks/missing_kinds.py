@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FIGURE = ROOT / "docs" / "figures" / "missing-kinds.png"
 MOST_CASES = 60  # of one network
 LEAST_ACCURACY = 0.6  # of a network worth operating
-FRESH = 100  # the number of the first draw of part C
+FIRST_DRAW = {"A and B": 0, "C": 100, "D": 200}  # of known classes, of each part
 FAILURE = 0.05  # of open-set accuracy below the oracle of the chosen detector
 
 OFFERS = {
@@ -48,11 +48,11 @@ Networks = dict[str, rules.Rates]
 Rule = Callable[[rules.Calibration, str], tuple[int, int]]
 
 
-def make(folder: Path, families: Iterable[str]) -> None:
+def make(folder: Path, families: Iterable[str], parts: Iterable[str]) -> None:
     """Train every network that is not in the folder, and save its scores."""
     data = data_module()
     folder.mkdir(parents=True, exist_ok=True)
-    for family, first in product(families, (0, FRESH)):
+    for family, first in product(families, [FIRST_DRAW[part] for part in parts]):
         for problem in _kinds.problems(data, family, first):
             for kind in problem.networks:
                 path = folder / f"{problem.name}_{kind}.npz"
@@ -76,8 +76,10 @@ def family_of(network: str) -> str:
 def part_of(network: str) -> str:
     """Say which part a network is for: half A or B, or the fresh draws."""
     draw = network.partition("_")[0].rpartition("-")[2]
-    is_fresh = draw.isdigit() and int(draw) >= FRESH
-    return "C" if is_fresh else _kinds.half_of(family_of(network))
+    for part in ("D", "C"):
+        if draw.isdigit() and int(draw) >= FIRST_DRAW[part]:
+            return part
+    return _kinds.half_of(family_of(network))
 
 
 def load(folder: Path, half: str, offer: tuple[str, ...]) -> Networks:
@@ -426,14 +428,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scores", type=Path, required=True)
     parser.add_argument("--family", action="append", help="make these only, no tables")
-    parser.add_argument("--half", choices=["A", "B", "C"], default="A")
+    parser.add_argument(
+        "--make", action="append", choices=FIRST_DRAW, help="these parts, no tables"
+    )
+    parser.add_argument("--half", choices=["A", "B", "C", "D"], default="A")
     parser.add_argument("--priors", action="store_true", help="print the learnt table")
     parser.add_argument("--write", action="store_true", help="to README and figures")
     args = parser.parse_args()
-    if args.family:
-        make(args.scores, args.family)
+    every = [f for named in _kinds.DOMAINS.values() for f in named]
+    make(args.scores, args.family or every, args.make or FIRST_DRAW)
+    if args.family or args.make:
         return
-    make(args.scores, [f for named in _kinds.DOMAINS.values() for f in named])
     if args.priors:
         print(table_of_priors(args.scores))
         return

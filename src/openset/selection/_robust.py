@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from openset.metrics import Interval
 from openset.selection._candidates import Data
 from openset.selection._prior import MEMBERS, Prior, prior_of
+from openset.selection._surrogate import mean_rank
 from openset.thresholds.anchor import STRENGTH, anchored_share
 from openset.thresholds.kinds import Kinds, kinds_among
 from openset.thresholds.new_kind import new_kind
@@ -25,7 +26,7 @@ CONSENSUS = "consensus"
 _UPSIDE_DOWN = 0.5  # AUROC below which a member is left out of the consensus
 _CAUTION = 0.5  # standard deviations a single detector must gain
 _PRIOR_FREEDOM, _PRIOR_WEIGHT = 2.0, (0.3, 3.0)  # of the prior's spread and mean
-_MOST_LEVELS, _POINTS = 200, 1024
+_MOST_LEVELS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +78,13 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
     offered = _offered(detectors)
     is_whole = detectors[offered[0]] in MEMBERS
     # One detector alone, which may be blind for a difference, is no judge of kinds.
-    kinds = _kinds(data, offered if is_whole else range(len(data.names)))
+    judges = offered if is_whole else list(range(len(data.names)))
+    kinds = kinds_among(data.groups, data.place, data.unknown[:, judges])
     auroc = np.array([_auroc(data, kinds, d) for d in range(len(data.names))])
     members = [d for d in offered if auroc[d] >= _UPSIDE_DOWN] or offered
     known, unknown = (
-        _mean_rank(data.known, part, members) for part in (data.known, data.unknown)
+        mean_rank(data.known[:, members], part[:, members])
+        for part in (data.known, data.unknown)
     )
     columns = [
         (data.known[:, d], data.unknown[:, d], d) for d in range(len(data.names))
@@ -127,15 +130,6 @@ def _below(
     return np.stack([np.searchsorted(np.sort(x), values) / x.size for x in parts])
 
 
-def _kinds(data: Data, members: Sequence[int]) -> Kinds:
-    curves = []
-    for d in members:
-        pooled = np.sort(data.unknown[:, d])
-        places = np.linspace(0, pooled.size - 1, min(pooled.size, _POINTS)).astype(int)
-        curves.append(_below(data, data.unknown[:, d], pooled[places]))
-    return kinds_among(data.groups, np.bincount(data.place), curves)
-
-
 def _auroc(data: Data, kinds: Kinds, d: int) -> float:
     """Mean over kinds of the AUROC of one detector."""
     known = np.sort(data.known[:, d])
@@ -144,20 +138,6 @@ def _auroc(data: Data, kinds: Kinds, d: int) -> float:
     above = 1 - (sides[0] + sides[1]) / (2 * known.size)  # knowns above each unknown
     of_group = np.bincount(data.place, weights=above) / np.bincount(data.place)
     return float(kinds.pooled(of_group).mean())
-
-
-def _mean_rank(
-    known: NDArray[np.float64], scores: NDArray[np.float64], members: Sequence[int]
-) -> NDArray[np.float64]:
-    """Share of the knowns below each score, ties by half, averaged over members."""
-    ranks = []
-    for d in members:
-        ordered = np.sort(known[:, d])
-        sides = [
-            np.searchsorted(ordered, scores[:, d], side=s) for s in ("left", "right")
-        ]
-        ranks.append((sides[0] + sides[1]) / (2 * ordered.size))
-    return np.mean(ranks, axis=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,11 +9,11 @@ from openset.selection._candidates import Data, worth
 from openset.selection._prior import MEMBERS, Prior, prior_of
 from openset.selection._robust import (
     CONSENSUS,
-    _mean_rank,
     _priors,
     _sure_gain,
     candidates_of,
 )
+from openset.selection._surrogate import mean_rank
 from tests.unit.selection.makers import drawn, fitted_column
 
 
@@ -61,14 +61,14 @@ def test_the_consensus_is_of_the_members_on_offer():
     columns = [
         np.column_stack([one.known(x) for one in offer[1:]]) for x in (known, surrogate)
     ]
-    expected = _mean_rank(columns[0], columns[1], [0, 1, 2])
+    expected = mean_rank(*columns)
     assert_allclose(choice.fitted.known(surrogate), expected, atol=0.01)
 
 
 def test_the_mean_rank_is_the_share_of_knowns_below():
     rng = np.random.default_rng(0)
     known, scores = (rng.integers(0, 9, size=(30, 2)).astype(float) for _ in range(2))
-    for i, row in enumerate(_mean_rank(known, scores, [0, 1])):
+    for i, row in enumerate(mean_rank(known, scores)):
         shares = [
             np.mean((known[:, d] < scores[i, d]) + (known[:, d] == scores[i, d]) / 2)
             for d in (0, 1)

@@ -3,8 +3,8 @@
     OPENSET_DATA=... python benchmarks/missing_kinds.py --scores FOLDER --part D --write
 
 The first call trains some 230 small networks of sixteen families (`_kinds.py`) on the
-data that OPENSET_DATA points to, and keeps the scores of 18 detectors in FOLDER (half an
-hour; networks that are there are not made again). Every case is a network, a
+data that OPENSET_DATA points to, and keeps the scores of 18 detectors in FOLDER (half
+an hour; networks that are there are not made again). Every case is a network, a
 non-empty set of kinds of unknowns to calibrate with, and another kind to test on. The
 detector is chosen by the package itself, and so are the threshold, the interval for a
 new kind and the codes (`_stored.py`).

@@ -161,7 +161,7 @@ def combined(known: Floats, scores: Floats, members: Sequence[int]) -> Floats:
 def chosen(network: Network, kinds: Sequence[str]) -> Calibrated:
     """Do as `choose` and `Rejector.calibrate` with these kinds as surrogate."""
     made = candidates_of(network.data(kinds), network.names)
-    return of_candidate(network, kinds, made, decide(made, network.names).name)
+    return of_candidate(network, kinds, made, decide(made).name)
 
 
 def of_candidate(

@@ -26,10 +26,10 @@ import _kinds
 import _stored
 import numpy as np
 from _measure import put_section
+from _stored import chosen
 from operating import data_module
 
-from openset.selection._prior import MEMBERS
-from openset.selection._robust import candidates_of
+from openset.selection._robust import MEMBERS
 from openset.thresholds.kinds import kinds_among
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -124,11 +124,7 @@ def always(name: str) -> Rule:
     return rule
 
 
-RULES: dict[str, Rule] = {
-    "always MSP": always("msp"),
-    "always MaxLogit": always("maxlogit"),
-    "choose": _stored.chosen,
-}
+USUAL = {"always MSP": "msp", "always MaxLogit": "maxlogit"}
 
 
 def run(network: _stored.Network, name: str, rule: Rule) -> list[Row]:
@@ -155,17 +151,14 @@ def run(network: _stored.Network, name: str, rule: Rule) -> list[Row]:
     return rows
 
 
-def compare(networks: Networks) -> dict[str, list[Row]]:
-    """Try every rule in every case; what it gains over always MSP and MaxLogit."""
-    named: dict[str, list[Row]] = {rule: [] for rule in RULES}
-    for name, network in networks.items():
-        found = {key: run(network, name, rule) for key, rule in RULES.items()}
-        for key, rows in found.items():
-            for other in ("msp", "maxlogit"):
-                usual = found["always MSP" if other == "msp" else "always MaxLogit"]
-                for row, base in zip(rows, usual, strict=True):
-                    row[f"over {other}"] = row["oosa"] - base["oosa"]
-            named[key] += rows
+def compare(networks: Networks, usual: dict[str, list[Row]]) -> dict[str, list[Row]]:
+    """Add `choose` to the usual rules, and what each gains over them."""
+    found = [row for name, one in networks.items() for row in run(one, name, chosen)]
+    named = {**usual, "choose": found}
+    for rows in named.values():
+        for label, detector in USUAL.items():
+            for row, base in zip(rows, usual[label], strict=True):
+                row[f"over {detector}"] = row["oosa"] - base["oosa"]
     return named
 
 
@@ -380,37 +373,6 @@ def aims(found: dict[str, list[Row]]) -> str:
     return "\n".join(lines)
 
 
-def table_of_priors(networks: Networks) -> str:
-    """Write what each detector gains over the consensus, every domain the same."""
-    domain = {f: d for d, named in _kinds.DOMAINS.items() for f in named}
-    found: Any = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    for name, network in networks.items():
-        made = candidates_of(network.data(network.kinds), network.names)
-        k, rows = len(made.kinds), np.arange(len(made.names))
-        if k < 2:
-            continue
-        osa = made.osa()[rows, :, made.levels(range(k))]
-        gain = osa - osa[made.consensus]
-        family = family_of(name)
-        for d, detector in enumerate(network.names):
-            moments = gain[d].mean(), gain[d].var(ddof=1), gain[d].mean() ** 2
-            found[detector][domain[family]][family].append(moments)
-    lines = []
-    for detector, domains in found.items():
-        mean_, within, square = np.mean(
-            [
-                np.mean([np.mean(m, axis=0) for m in families.values()], axis=0)
-                for families in domains.values()
-            ],
-            axis=0,
-        )
-        between = max(square - mean_**2, 1e-4)
-        lines.append(
-            f'    "{detector}": Prior({mean_:.4f}, {within:.5f}, {between:.5f}),'
-        )
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Make networks, run every case, print and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -420,20 +382,21 @@ def main() -> None:
         "--make", action="append", choices=FIRST_DRAW, help="these parts, no tables"
     )
     parser.add_argument("--part", choices=["A", "B", "C", "D"], default="D")
-    parser.add_argument("--priors", action="store_true", help="print the learnt table")
     parser.add_argument("--write", action="store_true", help="to README and docs")
     args = parser.parse_args()
     every = [f for named in _kinds.DOMAINS.values() for f in named]
     make(args.scores, args.family or every, args.make or FIRST_DRAW)
     if args.family or args.make:
         return
-    if args.priors:
-        print(table_of_priors(load(args.scores, "A", _kinds.DETECTORS)))
-        return
     sections, best = [f"`python benchmarks/missing_kinds.py --part {args.part}`"], {}
+    networks = load(args.scores, args.part, tuple(USUAL.values()))
+    usual = {
+        label: [row for n, one in networks.items() for row in run(one, n, always(d))]
+        for label, d in USUAL.items()
+    }
     for title, offer in OFFERS.items():
         networks = load(args.scores, args.part, offer)
-        found = compare(networks)
+        found = compare(networks, usual)
         best[title] = found["choose"]
         sections.append(
             f"**{title}**: {len(networks)} networks, {len(best[title])} cases.\n\n"

@@ -1,7 +1,7 @@
-"""A choice for unknowns of a missing kind: a consensus, unless sure of better.
+"""A choice for unknowns of a missing kind: a consensus, unless one detector gains.
 
-The rule and its constants were settled on half of the networks of
-``benchmarks/missing_kinds.py`` and shown on others; ``docs/operating.md`` has the
+The rule and its constants were settled on parts A to C of the networks of
+``benchmarks/missing_kinds.py`` and shown on part D; ``docs/operating.md`` has the
 results.
 """
 
@@ -14,18 +14,19 @@ from numpy.typing import NDArray
 
 from openset.metrics import Interval
 from openset.selection._candidates import Data
-from openset.selection._prior import MEMBERS, Prior, prior_of
 from openset.selection._surrogate import mean_rank
-from openset.thresholds.anchor import STRENGTH, anchored_share
+from openset.thresholds.anchor import anchored_share
 from openset.thresholds.kinds import Kinds, kinds_among
 from openset.thresholds.new_kind import new_kind
 
 CONSENSUS = "consensus"
 """The mean rank, among the known samples, that a few different detectors give."""
 
+MEMBERS = ("msp", "rmds", "vim", "osnn")
+"""Detectors of the consensus: they look at different things, and none is weak."""
+
 _UPSIDE_DOWN = 0.5  # AUROC below which a member is left out of the consensus
-_CAUTION = 0.5  # standard deviations a single detector must gain
-_PRIOR_FREEDOM, _PRIOR_WEIGHT = 2.0, (0.3, 3.0)  # of the prior's spread and mean
+_LEAST_GAIN = 0.02  # open-set accuracy a single detector must gain on every kind
 _MOST_LEVELS = 200
 
 
@@ -62,11 +63,11 @@ class Candidates:
         return self.alpha * self.ccr[:, None] + (1 - self.alpha) * self.urr
 
     def levels(self, chosen: Sequence[int]) -> NDArray[np.intp]:
-        """Return the level of the anchored threshold on some of the kinds, for all."""
-        osa = self.osa()[:, chosen].mean(axis=1)
-        best = self.share[osa.argmax(axis=1)]
-        strength = STRENGTH if self.objective == "anchored" else 0.0
-        wanted = anchored_share(best, self.accuracy, len(chosen), strength=strength)
+        """Return the level of each candidate's threshold, chosen on some kinds."""
+        best = self.osa()[:, chosen].mean(axis=1).argmax(axis=1)
+        if self.objective == "osa":
+            return best
+        wanted = anchored_share(self.share[best], self.accuracy, len(chosen))
         return np.abs(self.share[None] - wanted[:, None]).argmin(axis=1)
 
 
@@ -80,8 +81,8 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
     # One detector alone, which may be blind for a difference, is no judge of kinds.
     judges = offered if is_whole else list(range(len(data.names)))
     kinds = kinds_among(data.groups, data.place, data.unknown[:, judges])
-    auroc = np.array([_auroc(data, kinds, d) for d in range(len(data.names))])
-    members = [d for d in offered if auroc[d] >= _UPSIDE_DOWN] or offered
+    members = [d for d in offered if _auroc(data, kinds, d) >= _UPSIDE_DOWN]
+    members = members or offered
     known, unknown = (
         mean_rank(data.known[:, members], part[:, members])
         for part in (data.known, data.unknown)
@@ -114,11 +115,8 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
 
 
 def _offered(detectors: Sequence[str]) -> list[int]:
-    """Return the places of the members, or of the best detector on other networks."""
-    found = [detectors.index(name) for name in MEMBERS if name in detectors]
-    if found:
-        return found
-    return [int(np.argmax([prior_of(name).mean for name in detectors]))]
+    """Return the places of the members; of the first detector if there is none."""
+    return [detectors.index(name) for name in MEMBERS if name in detectors] or [0]
 
 
 def _below(
@@ -149,14 +147,13 @@ class RobustRanking:
     cells: tuple[dict[str, Any], ...]
 
 
-def decide(made: Candidates, detectors: Sequence[str]) -> RobustRanking:
-    """Take the consensus, or a single detector that gains on it for sure.
+def decide(made: Candidates) -> RobustRanking:
+    """Take the consensus, or a single detector that gains on every kind.
 
-    A detector's gain over the consensus is measured on each kind with the threshold
-    chosen without that kind, and pulled towards its gain on other networks. It is
-    chosen if the expected gain on a new kind exceeds half its standard deviation. With
-    one kind the consensus is taken: one kind would be fitted, and says nothing about
-    others.
+    The gain over the consensus is measured on each kind with the threshold chosen
+    without that kind. Of the detectors that gain more than two points on each, the one
+    with the largest mean gain is chosen. With one kind the consensus is taken: one kind
+    would be fitted, and says nothing about others.
     """
     k = len(made.kinds)
     rows = np.arange(len(made.names))
@@ -164,9 +161,12 @@ def decide(made: Candidates, detectors: Sequence[str]) -> RobustRanking:
     for kind in range(k):
         others = [j for j in range(k) if j != kind] or [kind]
         left_out[:, kind] = made.osa()[rows, kind, made.levels(others)]
-    value = _sure_gain(left_out - left_out[made.consensus], _priors(made, detectors))
-    value[made.consensus] = 0.0
-    best = made.consensus if k < 2 else int(value.argmax())
+    gain = left_out - left_out[made.consensus]
+    value = gain.mean(axis=1)
+    best = made.consensus
+    if k > 1:
+        able = np.where((gain > _LEAST_GAIN).all(axis=1), value, 0.0)
+        best = int(able.argmax()) if able.any() else best
     level = made.levels(range(k))
     table = []
     for d in sorted(rows.tolist(), key=lambda d: (d != best, -value[d])):
@@ -213,31 +213,3 @@ def _ends(span: Interval | None) -> dict[str, float]:
 
 def _joined(names: Sequence[str]) -> str:
     return " + ".join(names)
-
-
-def _priors(made: Candidates, detectors: Sequence[str]) -> list[Prior]:
-    """Return what each candidate gains over the consensus, before any data are seen.
-
-    If no member of the consensus is offered, another detector stands in for it, which
-    gains as little over it as the others do.
-    """
-    first = detectors[made.members[0]]
-    base = 0.0 if first in MEMBERS else prior_of(first).mean
-    known = [prior_of(name) for name in detectors]
-    return [
-        *(one._replace(mean=one.mean - base) for one in known),
-        Prior(0.0, 0.01, 0.01),  # the consensus gains nothing over itself
-    ]
-
-
-def _sure_gain(
-    gain: NDArray[np.float64], priors: Sequence[Prior]
-) -> NDArray[np.float64]:
-    """Return the expected gain on a new kind, less half its standard deviation."""
-    k = gain.shape[1]
-    mean, within, between = np.array(priors).T
-    weight = np.clip(within / np.maximum(between, 1e-4), *_PRIOR_WEIGHT)
-    expected = (gain.sum(axis=1) + weight * mean) / (k + weight)
-    spread = ((gain - gain.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    spread = (_PRIOR_FREEDOM * within + spread) / (_PRIOR_FREEDOM + k - 1)
-    return expected - _CAUTION * np.sqrt(spread * (1 + 1 / (k + weight)))

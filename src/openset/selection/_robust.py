@@ -41,7 +41,7 @@ class Candidates:
     members: tuple[int, ...]
     """Places of the detectors the consensus averages."""
     kinds: Kinds
-    share: NDArray[np.float64]  # (m,) of the knowns accepted
+    share: NDArray[np.float64]  # (d, m) of the knowns accepted
     ccr: NDArray[np.float64]  # (d, m)
     urr: NDArray[np.float64]  # (d, k, m)
     accuracy: NDArray[np.float64]  # (d,)
@@ -64,11 +64,13 @@ class Candidates:
 
     def levels(self, chosen: Sequence[int]) -> NDArray[np.intp]:
         """Return the level of each candidate's threshold, chosen on some kinds."""
-        best = self.osa()[:, chosen].mean(axis=1).argmax(axis=1)
+        # Of equal ones the smallest threshold; sums of shares round: no difference.
+        best = np.round(self.osa()[:, chosen].mean(axis=1), 12).argmax(axis=1)
         if self.objective == "osa":
             return best
-        wanted = anchored_share(self.share[best], self.accuracy, len(chosen))
-        return np.abs(self.share[None] - wanted[:, None]).argmin(axis=1)
+        share = self.share[np.arange(len(best)), best]
+        wanted = anchored_share(share, self.accuracy, len(chosen))
+        return np.abs(self.share - wanted[:, None]).argmin(axis=1)
 
 
 def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
@@ -93,9 +95,11 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
     columns.append((known, unknown, members[0]))
     n = data.n_known
     places = np.unique(np.linspace(0, n - 1, min(n, _MOST_LEVELS)).round().astype(int))
-    ccr, urr, accuracy = [], [], []
+    share, ccr, urr, accuracy = [], [], [], []
     for of_known, of_unknown, namer in columns:
-        values = np.append(np.sort(of_known)[places], np.inf)
+        ordered = np.sort(of_known)
+        values = np.append(ordered[places], np.inf)
+        share.append(1 - np.searchsorted(ordered, values) / n)
         is_right = data.labels == data.predicted[:, namer]
         right = np.sort(of_known[is_right])
         ccr.append((right.size - np.searchsorted(right, values)) / n)
@@ -105,7 +109,7 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
         names=(*data.names, CONSENSUS),
         members=tuple(members),
         kinds=kinds,
-        share=1 - np.append(places, n) / n,
+        share=np.array(share),
         ccr=np.array(ccr),
         urr=np.array(urr),
         accuracy=np.array(accuracy),

@@ -27,7 +27,7 @@ MEMBERS = ("msp", "rmds", "vim", "osnn")
 
 _UPSIDE_DOWN = 0.5  # AUROC below which a member is left out of the consensus
 _LEAST_GAIN = 0.02  # open-set accuracy a single detector must gain on every kind
-_MOST_LEVELS = 200
+_MOST_LEVELS, _POINTS = 200, 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
     is_whole = detectors[offered[0]] in MEMBERS
     # One detector alone, which may be blind for a difference, is no judge of kinds.
     judges = offered if is_whole else list(range(len(data.names)))
-    kinds = kinds_among(data.groups, data.place, data.unknown[:, judges])
+    kinds = kinds_by(data.groups, data.place, data.unknown[:, judges])
     members = [d for d in offered if _auroc(data, kinds, d) >= _UPSIDE_DOWN]
     members = members or offered
     known, unknown = (
@@ -103,7 +103,7 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
         is_right = data.labels == data.predicted[:, namer]
         right = np.sort(of_known[is_right])
         ccr.append((right.size - np.searchsorted(right, values)) / n)
-        urr.append(kinds.pooled(_below(data, of_unknown, values)))
+        urr.append(kinds.pooled(_below(data.place, of_unknown, values)))
         accuracy.append(right.size / n)
     return Candidates(
         names=(*data.names, CONSENSUS),
@@ -123,12 +123,24 @@ def _offered(detectors: Sequence[str]) -> list[int]:
     return [detectors.index(name) for name in MEMBERS if name in detectors] or [0]
 
 
+def kinds_by(
+    names: Sequence[str], place: NDArray[np.intp], scores: NDArray[np.float64]
+) -> Kinds:
+    """Join groups whose scores differ by no column, compared at up to 1024 points."""
+    curves = []
+    for column in scores.T:
+        pooled = np.sort(column)
+        places = np.linspace(0, pooled.size - 1, min(pooled.size, _POINTS)).astype(int)
+        curves.append(_below(place, column, pooled[places]))
+    return kinds_among(names, place, scores, curves)
+
+
 def _below(
-    data: Data, unknown: NDArray[np.float64], values: NDArray[np.float64]
+    place: NDArray[np.intp], unknown: NDArray[np.float64], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Share of each group below each value, shape (g, m)."""
-    order = np.argsort(data.place, kind="stable")
-    parts = np.split(unknown[order], np.cumsum(np.bincount(data.place))[:-1])
+    order = np.argsort(place, kind="stable")
+    parts = np.split(unknown[order], np.cumsum(np.bincount(place))[:-1])
     return np.stack([np.searchsorted(np.sort(x), values) / x.size for x in parts])
 
 

@@ -5,7 +5,7 @@ by their scores count as one kind, so that cutting one data set into twenty grou
 not make twenty kinds of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +13,12 @@ import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
 
 from openset.scores import Scores
-from openset.thresholds.groups import SYNTHETIC_PREFIX
+from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup
 
 LEVEL = 0.01
 """Level of all tests together for a difference between groups."""
 
-_POINTS = 1024  # at which distribution functions are compared
-_CLOSE = 100.0  # factor within which an approximate p-value may be on the wrong side
+_CLOSE = 20.0  # factor within which an approximate p-value may be on the wrong side
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,11 +56,14 @@ class Kinds:
         return total / self.n.reshape(shape) if mean else total
 
 
-def kinds_of(scores: Scores) -> Kinds:
+def kinds_of(scores: Scores, table: ByGroup) -> Kinds:
     """Join groups of unknowns whose scores do not differ beyond noise.
+
+    `table` is that of the same scores.
 
     Examples
     --------
+    >>> from openset.thresholds.groups import by_group
     >>> rng = np.random.default_rng(0)
     >>> shift = np.repeat([3, 0, -2], [100, 200, 100])
     >>> scores = Scores(
@@ -70,16 +72,19 @@ def kinds_of(scores: Scores) -> Kinds:
     ...     known=shift + rng.normal(size=400),
     ...     groups=["known"] * 100 + ["dogs a", "dogs b"] * 100 + ["noise"] * 100,
     ... )
-    >>> kinds_of(scores).names
+    >>> kinds_of(scores, by_group("example", scores, None)).names
     (('dogs a', 'dogs b'), ('noise',))
     """
-    groups = scores.unknown_groups
+    place = scores.unknown_groups.index
     unknown = scores.known[scores.is_unknown]
-    return kinds_among(groups.names, groups.index, unknown[:, None])
+    return kinds_among(table.names, place, unknown[:, None], [table.urr])
 
 
 def kinds_among(
-    names: Sequence[str], place: NDArray[np.intp], scores: NDArray[np.float64]
+    names: Sequence[str],
+    place: NDArray[np.intp],
+    scores: NDArray[np.float64],
+    curves: Sequence[NDArray[np.float64]],
 ) -> Kinds:
     """Join groups that do not differ beyond noise in the scores of any detector.
 
@@ -97,14 +102,22 @@ def kinds_among(
         The group of each sample, as a place among the names.
     scores
         One row per sample, one column per detector.
+    curves
+        For each detector, the distribution functions of its scores: one row per group,
+        at the same points.
     """
     n = np.bincount(place, minlength=len(names))
     real = [i for i, name in enumerate(names) if not name.startswith(SYNTHETIC_PREFIX)]
     used = np.array(real or range(len(names)))
-    order = np.argsort(place, kind="stable")
-    parts = np.split(scores[order], np.cumsum(n)[:-1])
+
+    def p_value(d: int, a: int, b: int) -> float:
+        pair = (scores[place == used[g], d] for g in (a, b))
+        return float(scipy.stats.ks_2samp(*pair).pvalue)
+
     label = np.full(len(names), -1)
-    label[used] = _joined([np.sort(parts[g], axis=0) for g in used.tolist()])
+    label[used] = _joined(
+        n[used].astype(float), [curve[used] for curve in curves], p_value
+    )
     members = tuple(
         tuple(names[g] for g in np.flatnonzero(label == k).tolist())
         for k in range(int(label.max()) + 1)
@@ -112,58 +125,40 @@ def kinds_among(
     return Kinds(members, label, n)
 
 
-def _joined(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.intp]:
+def _joined(
+    n: NDArray[np.float64],
+    curves: Sequence[NDArray[np.float64]],
+    p_value: Callable[[int, int, int], float],
+) -> NDArray[np.intp]:
     """Give groups the number of their kind: pairs without a difference connect them.
 
-    `parts` are the scores of each group, one sorted column per detector. A group so
-    small that no distance would be a difference connects nothing: it joins the kind of
-    the group it is nearest to.
+    A group so small that no distance would be a difference connects nothing: it joins
+    the kind of the group it is nearest to. `p_value` tests two groups by one detector.
     """
-    n = np.array([len(part) for part in parts], dtype=float)
-    n_detectors = parts[0].shape[1]
-    limit = LEVEL / (max(n.size * (n.size - 1) // 2, 1) * n_detectors)
-    largest = np.where(np.arange(n.size) == n.argmax(), np.sort(n)[-2:][0], n.max())
-    # What the test says of two samples that do not overlap.
-    is_able = 2 / scipy.special.binom(n + largest, n) < limit
-    if n.size == 1 or not is_able.any():
-        return np.zeros(n.size, dtype=np.intp)
-    distance = np.zeros((n.size, n.size))
-    differ = np.zeros(distance.shape, dtype=bool)
-    for d in range(n_detectors):
-        apart = _distances([part[:, d] for part in parts])
+    size = n[:, None] * n / (n[:, None] + n)
+    limit = LEVEL / (max(n.size * (n.size - 1) // 2, 1) * len(curves))
+    distance = np.zeros(size.shape)
+    differ = np.zeros(size.shape, dtype=bool)
+    for d, curve in enumerate(curves):
+        # A row of pairs at a time: memory stays small.
+        apart = np.stack([np.abs(curve - one).max(axis=1) for one in curve])
         distance = np.maximum(distance, apart)
-        differ |= _differ([part[:, d] for part in parts], apart, limit)
+        p = scipy.special.kolmogorov(np.sqrt(size) * apart)
+        is_close = (p > limit / _CLOSE) & (p < limit * _CLOSE)
+        for a, b in np.argwhere(np.triu(is_close, 1)).tolist():
+            p[a, b] = p[b, a] = p_value(d, a, b)
+        differ |= p < limit
+    is_able = scipy.special.kolmogorov(np.sqrt(size.max(axis=1))) < limit
     label = np.full(n.size, -1)
     for start in np.flatnonzero(is_able).tolist():
         if label[start] < 0:
             _spread(label, start, ~differ & is_able)
+    if not is_able.any():
+        return np.zeros(n.size, dtype=np.intp)
     small = np.flatnonzero(~is_able)
     nearest = np.where(is_able, distance[small], np.inf).argmin(axis=1)
     label[small] = label[nearest]
     return label
-
-
-def _distances(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return the largest distance of the distribution functions of all pairs."""
-    pooled = np.sort(np.concatenate(parts))
-    places = np.linspace(0, pooled.size - 1, min(pooled.size, _POINTS)).astype(int)
-    points = pooled[places]
-    curves = np.stack([np.searchsorted(x, points) / x.size for x in parts])
-    # A row of pairs at a time: memory stays small.
-    return np.stack([np.abs(curves - one).max(axis=1) for one in curves])
-
-
-def _differ(
-    parts: Sequence[NDArray[np.float64]], distance: NDArray[np.float64], limit: float
-) -> NDArray[np.bool_]:
-    """Test all pairs: by the limit of large samples, and exactly where it is close."""
-    n = np.array([part.size for part in parts], dtype=float)
-    size = n[:, None] * n / (n[:, None] + n)
-    p = scipy.special.kolmogorov(np.sqrt(size) * distance)
-    is_close = (p > limit / _CLOSE) & (p < limit * _CLOSE)
-    for a, b in np.argwhere(np.triu(is_close, 1)).tolist():
-        p[a, b] = p[b, a] = scipy.stats.ks_2samp(parts[a], parts[b]).pvalue
-    return p < limit
 
 
 def _spread(label: NDArray[np.intp], start: int, connected: NDArray[np.bool_]) -> None:

@@ -7,10 +7,16 @@ import pytest
 from scipy.stats import ks_2samp
 
 from openset import Scores, thresholds
+from openset.selection._robust import kinds_by
 from openset.thresholds import kinds
-from openset.thresholds.kinds import kinds_among, kinds_of
+from openset.thresholds.groups import by_group
+from openset.thresholds.kinds import kinds_of
 
 DRAWS = 100
+
+
+def found_in(scores):
+    return kinds_of(scores, by_group("test", scores, None))
 
 
 def unknowns(groups, seed=0, *, n_known=300, decimals=None):
@@ -54,7 +60,7 @@ def test_cutting_groups_at_random_makes_no_kinds_and_no_cautions(groups, parts):
     for seed in range(DRAWS):
         whole = unknowns(groups, seed)
         parted = cut(whole, parts, seed + 1000)
-        names = kinds_of(parted).names
+        names = found_in(parted).names
         good += {frozenset(one) for one in names} == {
             frozenset(f"{name} {i}" for i in range(parts)) for name in groups
         }
@@ -71,7 +77,7 @@ def test_cutting_groups_at_random_makes_no_kinds_and_no_cautions(groups, parts):
 def test_kinds_that_differ_stay_apart():
     for seed in range(DRAWS):
         scores = unknowns({"a": (0.0, 200), "b": (1.0, 200)}, seed)
-        assert kinds_of(scores).names == (("a",), ("b",))
+        assert found_in(scores).names == (("a",), ("b",))
 
 
 def test_groups_are_joined_by_way_of_a_third():
@@ -81,15 +87,15 @@ def test_groups_are_joined_by_way_of_a_third():
     names = ["known"] * 100 + np.repeat(list(spans), 60).tolist()
     labels = [0] * 100 + [-1] * 180
     scores = Scores(labels=labels, predicted=[0] * 280, known=known, groups=names)
-    assert kinds_of(scores.take(scores.groups != "b")).names == (("a",), ("c",))
-    assert kinds_of(scores).names == (("a", "b", "c"),)
+    assert found_in(scores.take(scores.groups != "b")).names == (("a",), ("c",))
+    assert found_in(scores).names == (("a", "b", "c"),)
 
 
 def test_synthetic_groups_are_kinds_only_if_there_are_no_others():
     groups = {"synthetic:mixup": (1.0, 200), "synthetic:left-out": (-3.0, 100)}
-    made = kinds_of(unknowns(groups))
+    made = found_in(unknowns(groups))
     assert made.names == (("synthetic:left-out",), ("synthetic:mixup",))
-    mixed = kinds_of(unknowns({**groups, "dogs": (-1.0, 150)}))
+    mixed = found_in(unknowns({**groups, "dogs": (-1.0, 150)}))
     assert mixed.names == (("dogs",),)
     assert mixed.of_group.tolist() == [0, -1, -1]
     assert mixed.n.tolist() == [150]
@@ -107,7 +113,7 @@ def test_two_groups_differ_as_the_exact_kolmogorov_smirnov_test_says(
         p = ks_2samp(a, b, method="exact").pvalue
         for level, n_kinds in ((p * (1 - 1e-9), 1), (p * (1 + 1e-9), 2)):
             monkeypatch.setattr(kinds, "LEVEL", level)
-            assert len(kinds_of(scores)) == n_kinds
+            assert len(found_in(scores)) == n_kinds
 
 
 def test_several_detectors_and_pairs_share_the_level():
@@ -128,7 +134,7 @@ def test_several_detectors_and_pairs_share_the_level():
                 for x in scores.T
             )
         }
-        found = kinds_among(names, place, scores)
+        found = kinds_by(names, place, scores)
         assert {frozenset(one) for one in found.names} == connected(names, same)
         numbers.add(len(found))
     assert len(numbers) > 1
@@ -145,7 +151,7 @@ def test_of_many_groups_few_pairs_are_tested_exactly(monkeypatch):
         return ks_2samp(*samples)
 
     monkeypatch.setattr(kinds.scipy.stats, "ks_2samp", counted)
-    found = kinds_among([f"{g:02}" for g in range(60)], place, scores)
+    found = kinds_by([f"{g:02}" for g in range(60)], place, scores)
     assert [len(names) for names in found.names] == [20, 40]
     assert len(calls) < 0.4 * 60 * 59 / 2
 
@@ -187,7 +193,7 @@ def test_a_group_too_small_to_differ_connects_no_kinds():
             known=known,
             groups=[*names, *["known"] * 100],
         )
-        found = kinds_of(scores)
+        found = found_in(scores)
         assert len(found) == 2
         assert {"between", "high"} in map(set, found.names)  # the nearest
         assert found.n.sum() == 603

@@ -50,7 +50,7 @@ DOMAINS = {
 def half_of(family: str) -> str:
     """Say on which half a family is: in each domain, by name, every second is in B.
 
-    Rules are settled on half A; half B is for showing what they reach.
+    Rules were first settled on half A and shown on half B.
     """
     for families in DOMAINS.values():
         if family in families:

@@ -402,7 +402,9 @@ def main() -> None:
     sections = [
         f"`python benchmarks/missing_kinds.py --part {args.part}`, one seed, α = 0.5. "
         "Averages are over networks, of their averages over cases. A failure is more "
-        f"than {FAILURE} below the oracle of the chosen detector."
+        f"than {FAILURE} below the oracle of the chosen detector. "
+        + ("Nothing was settled on" if args.part == "D" else "Rules were settled on")
+        + " these networks."
     ]
     best = {}
     whole = load(args.scores, args.part, _kinds.DETECTORS)

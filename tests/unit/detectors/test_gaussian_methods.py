@@ -88,7 +88,7 @@ def wide(n, seed, *, first=0):
     return Outputs(features=features, labels=labels)
 
 
-def test_with_few_samples_rmds_shrinks_both_covariances_alike():
+def test_with_few_samples_rmds_shrinks_both_covariances_alike(xp):
     train, test = wide(60, 1), wide(30, 2)
     features, labels = train.features, train.labels
     means = np.array([features[labels == c].mean(axis=0) for c in range(4)])
@@ -104,7 +104,8 @@ def test_with_few_samples_rmds_shrinks_both_covariances_alike():
         to_class = min((f - m) @ within @ (f - m) for m in means)
         expected.append(away @ whole @ away - to_class)
     assert 0 < share < 1
-    assert_allclose(RMDS().fit(train).score(test).known, expected)
+    fitted = RMDS().fit(in_library(train, xp))
+    assert_allclose(fitted.score(in_library(test, xp)).known, expected)
 
 
 def test_rmds_is_not_upside_down_with_fewer_samples_than_features():

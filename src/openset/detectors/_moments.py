@@ -1,7 +1,7 @@
 """Means and covariances of training features, in float64, in batches."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,31 @@ class Moments:
     mean: Array  # (d,)
     within: Array  # (d, d): around the class means
     total: Array  # (d, d): around the common mean
+    n: int
+    fourth: float  # mean fourth power of the distances to the class means
+
+    def shrunk(self) -> "Moments":
+        """Return both covariances, shrunk alike towards a multiple of the identity.
+
+        The share is that of Ledoit and Wolf (2004) for the covariance around the class
+        means, and so is the multiple: its mean variance.
+        """
+        xp = _xp.array_namespace(self.within)
+        d = self.within.shape[0]
+        variance = float(xp.sum(xp.linalg.diagonal(self.within))) / d
+        square = float(xp.sum(self.within**2))
+        noise = (self.fourth - square) / self.n
+        away = square - d * variance**2
+        share = noise / away if noise < away else 1.0
+        target = (
+            share
+            * variance
+            * xp.eye(d, dtype=xp.float64, device=_xp.device(self.within))
+        )
+        within, total = (
+            (1 - share) * each + target for each in (self.within, self.total)
+        )
+        return replace(self, within=within, total=total)
 
 
 def moments(
@@ -68,15 +93,25 @@ def moments(
     weights = _xp.moved(counts.astype(np.float64), sums)
     means = sums / weights[:, None]
     scatter: Any = 0.0
+    fourth: Any = 0.0
     for rows, groups in runs():
         away = rows - xp.take(means, _xp.moved(groups, rows), axis=0)
         scatter = away.T @ away + scatter
+        fourth = xp.sum(xp.sum(away**2, axis=1) ** 2) + fourth
     n = float(labels.size)
     within = scatter / n
     mean = xp.sum(sums, axis=0) / n
     apart = means - mean[None, :]
     total = within + (apart * (weights / n)[:, None]).T @ apart
-    return Moments(classes=classes, means=means, mean=mean, within=within, total=total)
+    return Moments(
+        classes=classes,
+        means=means,
+        mean=mean,
+        within=within,
+        total=total,
+        n=labels.size,
+        fourth=float(fourth) / n,
+    )
 
 
 def whitener(caller: str, covariance: Array, mean: Array, cutoff: float) -> Array:

@@ -26,6 +26,12 @@ class RMDS(Mahalanobis):
     handled as in :class:`Mahalanobis`. At least two classes are needed: with one, the
     two distances are the same.
 
+    With fewer training samples than features (or as many, less the classes) there are
+    directions in which only the class means differ; :math:`d_0` counts them and
+    :math:`d_c` does not, and unknown samples would score higher than known ones. Then
+    both covariances are shrunk by the same share towards the same multiple of the
+    identity, after Ledoit and Wolf, which the paper leaves open.
+
     Parameters
     ----------
     normalize
@@ -36,7 +42,8 @@ class RMDS(Mahalanobis):
     References
     ----------
     Ren et al., "A simple fix to Mahalanobis distance for improving near-OOD detection",
-    2021.
+    2021. Ledoit and Wolf, "A well-conditioned estimator for large-dimensional
+    covariance matrices", 2004.
 
     Examples
     --------
@@ -66,6 +73,8 @@ class RMDS(Mahalanobis):
         return super()._fit(train)
 
     def _state(self, found: Moments) -> State:
+        if found.n - found.classes.size < found.mean.shape[0]:
+            found = found.shrunk()
         whiten_all = whitener("RMDS", found.total, found.mean, self.cutoff)
         return {**super()._state(found), "whiten_all": whiten_all}
 

@@ -33,9 +33,9 @@ def write(
     """Write the report of a study as one HTML file.
 
     The file is self-contained: it opens offline and loads nothing from the network. The
-    same results give the same bytes. It begins with a summary and the findings of
-    `openset.checks`, followed by the leaderboard, the threshold explorer and the
-    figures, each with its table.
+    same results give the same bytes. It begins with a summary, the findings of
+    `openset.checks` and the cautions of the thresholds, followed by the leaderboard,
+    the threshold explorer and the figures, each with its table.
 
     Parameters
     ----------
@@ -135,6 +135,7 @@ def _content(data: ReportData) -> dict[str, Any]:
         "sentences": _summary.sentences(data, loaded, boards, headline, views),
         "findings": _sorted(found),
         "tally": _tally(found),
+        "cautions": _report_data.cautions(data),
         "overview": _leaderboard.overview(boards, headline)
         if len(boards) > 1
         else None,

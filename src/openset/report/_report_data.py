@@ -15,6 +15,7 @@ from openset.metrics import evaluate, table
 from openset.results import Results
 from openset.scores import Scores
 from openset.thresholds import Threshold
+from openset.thresholds import report as report_on
 
 HEADLINE = "openauc"
 _SUFFIXES = (".npz", ".csv", ".parquet")
@@ -169,6 +170,35 @@ def findings(data: ReportData) -> list[Finding]:
     return checks.run(
         scores=run.scores(), thresholds=run.threshold, headline=data.headline
     )
+
+
+@dataclass(frozen=True)
+class ThresholdCaution:
+    """A sign that thresholds will not hold: its code, the methods it is of, a case."""
+
+    code: str
+    methods: tuple[str, ...]
+    message: str
+
+
+def cautions(data: ReportData) -> list[ThresholdCaution]:
+    """Return the cautions of the thresholds chosen in the study, one row per code.
+
+    They come from the saved calibration scores. CAL011 is left out: it needs the
+    training outputs, which a study may not have kept.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for run in data.runs:
+        calibration = run.calibration()
+        if calibration is None or not isinstance(run.threshold, Threshold):
+            continue
+        for one in report_on(calibration, run.threshold).cautions:
+            if one.code != "CAL011":
+                found.setdefault(one.code, {}).setdefault(run.method, one.message)
+    return [
+        ThresholdCaution(code, tuple(of_method), next(iter(of_method.values())))
+        for code, of_method in sorted(found.items())
+    ]
 
 
 def _study_json(path: Path) -> dict[str, Any]:

@@ -40,9 +40,9 @@ class Choice:
     ``mean`` and ``worst`` refer to: open-set accuracy (``"oosa"``), or ``"cost"`` if
     the objective is ``"by_cost"``. `left_out` is what was left out in turn: ``"kinds"``
     (``"nothing"`` if there is one kind only); with given objectives ``"groups"``, or
-    ``"samples"`` if the surrogate has only one group. Of the default rule, the rows
-    also have the accuracy expected on a new kind and its interval (``new_kind``,
-    ``low``, ``high``).
+    ``"samples"`` if the surrogate has only one group. Of the default rule, ``value`` is
+    the mean gain over the consensus, and the rows also have the accuracy expected on a
+    new kind and its interval (``new_kind``, ``low``, ``high``).
     """
 
     name: str
@@ -103,15 +103,15 @@ def choose(
 
     By default the choice is the *consensus* of a few different detectors (MSP, RMDS,
     ViM and OSNN, as far as they are offered): the mean share of known samples that
-    score lower. A single detector is taken instead if it gains on the consensus for
-    sure. Its gain is measured on each kind of unknowns with the threshold chosen
-    without that kind, and pulled towards its gain on other networks; on a new kind the
-    expected gain must exceed half its standard deviation. Kinds are groups whose scores
-    differ beyond noise (:mod:`openset.thresholds.kinds`). With one kind the consensus
-    is taken, since one kind says nothing about others. The threshold is
+    score lower. A single detector is taken instead if it gains more than two points of
+    open-set accuracy on every kind of unknowns, with the threshold chosen without that
+    kind. Kinds are groups whose scores differ beyond noise
+    (:mod:`openset.thresholds.kinds`). With one kind the consensus is taken, since one
+    kind says nothing about others. The threshold is
     :func:`openset.thresholds.anchored`; that of :func:`openset.thresholds.osa` if only
-    one of the four is offered, and there is no consensus. How well this holds is in
-    ``docs/operating.md``.
+    one of the four is offered, and there is no consensus. If none of the four is
+    offered, the first detector takes the place of the consensus. How well this holds is
+    in ``docs/operating.md``.
 
     With `objectives`, detectors are ranked as follows. Each group of the surrogate is
     left out in turn: thresholds are chosen without it, and the open-set accuracy is
@@ -250,7 +250,7 @@ def _robust_choice(named: Mapping[str, Fitted], data: Data, known: Outputs) -> C
     """Choose by the default rule, which needs no trials of thresholds."""
     detectors = [one.detector.name for one in named.values()]
     made = candidates_of(data, detectors)
-    verdict = decide(made, detectors)
+    verdict = decide(made)
     is_consensus = verdict.name == CONSENSUS
     used = [data.names[d] for d in made.members] if is_consensus else [verdict.name]
     fitted = named[used[0]]

@@ -1,7 +1,7 @@
-"""A choice for unknowns of a missing kind: a consensus, unless sure of better.
+"""A choice for unknowns of a missing kind: a consensus, unless one detector gains.
 
-The rule and its constants were settled on half of the networks of
-``benchmarks/missing_kinds.py`` and shown on others; ``docs/operating.md`` has the
+The rule and its constants were settled on parts A to C of the networks of
+``benchmarks/missing_kinds.py`` and shown on part D; ``docs/operating.md`` has the
 results.
 """
 
@@ -14,17 +14,19 @@ from numpy.typing import NDArray
 
 from openset.metrics import Interval
 from openset.selection._candidates import Data
-from openset.selection._prior import MEMBERS, Prior, prior_of
-from openset.thresholds.anchor import STRENGTH, anchored_share
+from openset.selection._surrogate import mean_rank
+from openset.thresholds.anchor import anchored_share
 from openset.thresholds.kinds import Kinds, kinds_among
 from openset.thresholds.new_kind import new_kind
 
 CONSENSUS = "consensus"
 """The mean rank, among the known samples, that a few different detectors give."""
 
+MEMBERS = ("msp", "rmds", "vim", "osnn")
+"""Detectors of the consensus: they look at different things, and none is weak."""
+
 _UPSIDE_DOWN = 0.5  # AUROC below which a member is left out of the consensus
-_CAUTION = 0.5  # standard deviations a single detector must gain
-_PRIOR_FREEDOM, _PRIOR_WEIGHT = 2.0, (0.3, 3.0)  # of the prior's spread and mean
+_LEAST_GAIN = 0.02  # open-set accuracy a single detector must gain on every kind
 _MOST_LEVELS, _POINTS = 200, 1024
 
 
@@ -39,7 +41,7 @@ class Candidates:
     members: tuple[int, ...]
     """Places of the detectors the consensus averages."""
     kinds: Kinds
-    share: NDArray[np.float64]  # (m,) of the knowns accepted
+    share: NDArray[np.float64]  # (d, m) of the knowns accepted
     ccr: NDArray[np.float64]  # (d, m)
     urr: NDArray[np.float64]  # (d, k, m)
     accuracy: NDArray[np.float64]  # (d,)
@@ -61,12 +63,14 @@ class Candidates:
         return self.alpha * self.ccr[:, None] + (1 - self.alpha) * self.urr
 
     def levels(self, chosen: Sequence[int]) -> NDArray[np.intp]:
-        """Return the level of the anchored threshold on some of the kinds, for all."""
-        osa = self.osa()[:, chosen].mean(axis=1)
-        best = self.share[osa.argmax(axis=1)]
-        strength = STRENGTH if self.objective == "anchored" else 0.0
-        wanted = anchored_share(best, self.accuracy, len(chosen), strength=strength)
-        return np.abs(self.share[None] - wanted[:, None]).argmin(axis=1)
+        """Return the level of each candidate's threshold, chosen on some kinds."""
+        # Of equal ones the smallest threshold; sums of shares round: no difference.
+        best = np.round(self.osa()[:, chosen].mean(axis=1), 12).argmax(axis=1)
+        if self.objective == "osa":
+            return best
+        share = self.share[np.arange(len(best)), best]
+        wanted = anchored_share(share, self.accuracy, len(chosen))
+        return np.abs(self.share - wanted[:, None]).argmin(axis=1)
 
 
 def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
@@ -77,11 +81,13 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
     offered = _offered(detectors)
     is_whole = detectors[offered[0]] in MEMBERS
     # One detector alone, which may be blind for a difference, is no judge of kinds.
-    kinds = _kinds(data, offered if is_whole else range(len(data.names)))
-    auroc = np.array([_auroc(data, kinds, d) for d in range(len(data.names))])
-    members = [d for d in offered if auroc[d] >= _UPSIDE_DOWN] or offered
+    judges = offered if is_whole else list(range(len(data.names)))
+    kinds = kinds_by(data.groups, data.place, data.unknown[:, judges])
+    members = [d for d in offered if _auroc(data, kinds, d) >= _UPSIDE_DOWN]
+    members = members or offered
     known, unknown = (
-        _mean_rank(data.known, part, members) for part in (data.known, data.unknown)
+        mean_rank(data.known[:, members], part[:, members])
+        for part in (data.known, data.unknown)
     )
     columns = [
         (data.known[:, d], data.unknown[:, d], d) for d in range(len(data.names))
@@ -89,19 +95,21 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
     columns.append((known, unknown, members[0]))
     n = data.n_known
     places = np.unique(np.linspace(0, n - 1, min(n, _MOST_LEVELS)).round().astype(int))
-    ccr, urr, accuracy = [], [], []
+    share, ccr, urr, accuracy = [], [], [], []
     for of_known, of_unknown, namer in columns:
-        values = np.append(np.sort(of_known)[places], np.inf)
+        ordered = np.sort(of_known)
+        values = np.append(ordered[places], np.inf)
+        share.append(1 - np.searchsorted(ordered, values) / n)
         is_right = data.labels == data.predicted[:, namer]
         right = np.sort(of_known[is_right])
         ccr.append((right.size - np.searchsorted(right, values)) / n)
-        urr.append(kinds.pooled(_below(data, of_unknown, values)))
+        urr.append(kinds.pooled(_below(data.place, of_unknown, values)))
         accuracy.append(right.size / n)
     return Candidates(
         names=(*data.names, CONSENSUS),
         members=tuple(members),
         kinds=kinds,
-        share=1 - np.append(places, n) / n,
+        share=np.array(share),
         ccr=np.array(ccr),
         urr=np.array(urr),
         accuracy=np.array(accuracy),
@@ -111,29 +119,29 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
 
 
 def _offered(detectors: Sequence[str]) -> list[int]:
-    """Return the places of the members, or of the best detector on other networks."""
-    found = [detectors.index(name) for name in MEMBERS if name in detectors]
-    if found:
-        return found
-    return [int(np.argmax([prior_of(name).mean for name in detectors]))]
+    """Return the places of the members; of the first detector if there is none."""
+    return [detectors.index(name) for name in MEMBERS if name in detectors] or [0]
+
+
+def kinds_by(
+    names: Sequence[str], place: NDArray[np.intp], scores: NDArray[np.float64]
+) -> Kinds:
+    """Join groups whose scores differ by no column, compared at up to 1024 points."""
+    curves = []
+    for column in scores.T:
+        pooled = np.sort(column)
+        places = np.linspace(0, pooled.size - 1, min(pooled.size, _POINTS)).astype(int)
+        curves.append(_below(place, column, pooled[places]))
+    return kinds_among(names, place, scores, curves)
 
 
 def _below(
-    data: Data, unknown: NDArray[np.float64], values: NDArray[np.float64]
+    place: NDArray[np.intp], unknown: NDArray[np.float64], values: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Share of each group below each value, shape (g, m)."""
-    order = np.argsort(data.place, kind="stable")
-    parts = np.split(unknown[order], np.cumsum(np.bincount(data.place))[:-1])
+    order = np.argsort(place, kind="stable")
+    parts = np.split(unknown[order], np.cumsum(np.bincount(place))[:-1])
     return np.stack([np.searchsorted(np.sort(x), values) / x.size for x in parts])
-
-
-def _kinds(data: Data, members: Sequence[int]) -> Kinds:
-    curves = []
-    for d in members:
-        pooled = np.sort(data.unknown[:, d])
-        places = np.linspace(0, pooled.size - 1, min(pooled.size, _POINTS)).astype(int)
-        curves.append(_below(data, data.unknown[:, d], pooled[places]))
-    return kinds_among(data.groups, np.bincount(data.place), curves)
 
 
 def _auroc(data: Data, kinds: Kinds, d: int) -> float:
@@ -146,20 +154,6 @@ def _auroc(data: Data, kinds: Kinds, d: int) -> float:
     return float(kinds.pooled(of_group).mean())
 
 
-def _mean_rank(
-    known: NDArray[np.float64], scores: NDArray[np.float64], members: Sequence[int]
-) -> NDArray[np.float64]:
-    """Share of the knowns below each score, ties by half, averaged over members."""
-    ranks = []
-    for d in members:
-        ordered = np.sort(known[:, d])
-        sides = [
-            np.searchsorted(ordered, scores[:, d], side=s) for s in ("left", "right")
-        ]
-        ranks.append((sides[0] + sides[1]) / (2 * ordered.size))
-    return np.mean(ranks, axis=0)
-
-
 @dataclass(frozen=True, eq=False)
 class RobustRanking:
     """What the rule chose: a row per candidate, the chosen one first; rows by kind."""
@@ -169,14 +163,13 @@ class RobustRanking:
     cells: tuple[dict[str, Any], ...]
 
 
-def decide(made: Candidates, detectors: Sequence[str]) -> RobustRanking:
-    """Take the consensus, or a single detector that gains on it for sure.
+def decide(made: Candidates) -> RobustRanking:
+    """Take the consensus, or a single detector that gains on every kind.
 
-    A detector's gain over the consensus is measured on each kind with the threshold
-    chosen without that kind, and pulled towards its gain on other networks. It is
-    chosen if the expected gain on a new kind exceeds half its standard deviation. With
-    one kind the consensus is taken: one kind would be fitted, and says nothing about
-    others.
+    The gain over the consensus is measured on each kind with the threshold chosen
+    without that kind. Of the detectors that gain more than two points on each, the one
+    with the largest mean gain is chosen. With one kind the consensus is taken: one kind
+    would be fitted, and says nothing about others.
     """
     k = len(made.kinds)
     rows = np.arange(len(made.names))
@@ -184,9 +177,12 @@ def decide(made: Candidates, detectors: Sequence[str]) -> RobustRanking:
     for kind in range(k):
         others = [j for j in range(k) if j != kind] or [kind]
         left_out[:, kind] = made.osa()[rows, kind, made.levels(others)]
-    value = _sure_gain(left_out - left_out[made.consensus], _priors(made, detectors))
-    value[made.consensus] = 0.0
-    best = made.consensus if k < 2 else int(value.argmax())
+    gain = left_out - left_out[made.consensus]
+    value = gain.mean(axis=1)
+    best = made.consensus
+    if k > 1:
+        able = np.where((gain > _LEAST_GAIN).all(axis=1), value, 0.0)
+        best = int(able.argmax()) if able.any() else best
     level = made.levels(range(k))
     table = []
     for d in sorted(rows.tolist(), key=lambda d: (d != best, -value[d])):
@@ -233,31 +229,3 @@ def _ends(span: Interval | None) -> dict[str, float]:
 
 def _joined(names: Sequence[str]) -> str:
     return " + ".join(names)
-
-
-def _priors(made: Candidates, detectors: Sequence[str]) -> list[Prior]:
-    """Return what each candidate gains over the consensus, before any data are seen.
-
-    If no member of the consensus is offered, another detector stands in for it, which
-    gains as little over it as the others do.
-    """
-    first = detectors[made.members[0]]
-    base = 0.0 if first in MEMBERS else prior_of(first).mean
-    known = [prior_of(name) for name in detectors]
-    return [
-        *(one._replace(mean=one.mean - base) for one in known),
-        Prior(0.0, 0.01, 0.01),  # the consensus gains nothing over itself
-    ]
-
-
-def _sure_gain(
-    gain: NDArray[np.float64], priors: Sequence[Prior]
-) -> NDArray[np.float64]:
-    """Return the expected gain on a new kind, less half its standard deviation."""
-    k = gain.shape[1]
-    mean, within, between = np.array(priors).T
-    weight = np.clip(within / np.maximum(between, 1e-4), *_PRIOR_WEIGHT)
-    expected = (gain.sum(axis=1) + weight * mean) / (k + weight)
-    spread = ((gain - gain.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
-    spread = (_PRIOR_FREEDOM * within + spread) / (_PRIOR_FREEDOM + k - 1)
-    return expected - _CAUTION * np.sqrt(spread * (1 + 1 / (k + weight)))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from openset import detectors
 from openset.outputs import Outputs, need_outputs
-from openset.selection._prior import MEMBERS
+from openset.selection._robust import MEMBERS
 
 _WORDS = {"head": "the weights of the last layer"}
 

@@ -1,6 +1,7 @@
 """Surrogate unknowns made from known samples."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -92,7 +93,9 @@ def leave_classes_out(
     removed classes as unknowns (group ``synthetic:left-out``). Every sample of `known`
     is scored twice: once as an unknown and, in another fold, once as a known. The
     network was still trained on the removed classes, so these unknowns are closer to
-    the known classes than real ones.
+    the known classes than real ones. Of a combination of detectors, each is scored by
+    itself; the result is the mean of the ranks among the knowns, as in
+    :func:`choose`.
 
     Parameters
     ----------
@@ -131,6 +134,23 @@ def leave_classes_out(
         )
         raise ValueError(msg)
     parts = np.array_split(np.random.default_rng(rng).permutation(seen), folds)
+    recipes = detector.recipes or (detector,)
+    found = [_left_out_in_turn(one, train, known, parts) for one in recipes]
+    if len(found) == 1:
+        return found[0]
+    columns = np.column_stack([one.known for one in found])
+    ranks = mean_rank(columns[~found[0].is_unknown], columns)
+    return replace(found[0], known=ranks)
+
+
+def _left_out_in_turn(
+    detector: "Detector",
+    train: Outputs,
+    known: Outputs,
+    parts: Sequence[NDArray[np.int64]],
+) -> Scores:
+    """Score samples with their classes left out, and in another turn as knowns."""
+    n_classes, folds = known.n_classes or 0, len(parts)
     scored = []
     for i, removed in enumerate(parts):
         keep = np.setdiff1d(np.arange(n_classes), removed)
@@ -149,6 +169,18 @@ def leave_classes_out(
             )
         )
     return Scores.concat(scored)
+
+
+def mean_rank(
+    known: NDArray[np.float64], scores: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Share of the knowns below each score, ties by half, averaged over columns."""
+    # Whole numbers until the end: equal means stay equal.
+    total = np.zeros(len(scores), dtype=np.intp)
+    for reference, column in zip(np.sort(known, axis=0).T, scores.T, strict=True):
+        total += np.searchsorted(reference, column, side="left")
+        total += np.searchsorted(reference, column, side="right")
+    return total / (2 * known.size)
 
 
 def _known_part(caller: str, outputs: Outputs) -> Outputs:

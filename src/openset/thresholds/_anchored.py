@@ -56,7 +56,7 @@ def anchored(
     _check.number(caller, "anchor", anchor, low=0, high=1, open_low=True)
     _check.number(caller, "strength", strength, low=0)
     table = by_group(caller, scores, alpha)
-    kinds = kinds_of(table)
+    kinds = kinds_of(scores, table)
     counts = ranking_counts(scores)
     values, weight = table.values, table.alpha
     first = counts.values.size - values.size

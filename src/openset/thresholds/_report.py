@@ -217,7 +217,7 @@ def report(
         rows = _group_rows(scores, accepted, rates, table)
         worst = min(rows, key=lambda row: row["osa"])["group"]
         synthetic = tuple(n for n in table.names if n.startswith(SYNTHETIC_PREFIX))
-        kinds = kinds_of(table)
+        kinds = kinds_of(scores, table)
         urr_of_kind = kinds.pooled(np.array([row["urr"] for row in rows]))
         evidence = CalibrationFacts(
             scores,

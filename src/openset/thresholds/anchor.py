@@ -7,7 +7,7 @@ import scipy  # whose parts are imported when first used
 
 ANCHOR, STRENGTH = 0.8, 0.5
 """Where it starts, as a share of the closed-set accuracy, and how many kinds of
-unknowns that counts for: settled on half A of benchmarks/missing_kinds.py."""
+unknowns that counts for: settled on parts A to C of benchmarks/missing_kinds.py."""
 
 _ENDS = (0.01, 0.99)  # shares beyond are infinitely far away on the probit scale
 

@@ -5,17 +5,20 @@ by their scores count as one kind, so that cutting one data set into twenty grou
 not make twenty kinds of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy  # whose parts are imported when first used
 from numpy.typing import NDArray
 
+from openset.scores import Scores
 from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup
 
 LEVEL = 0.01
 """Level of all tests together for a difference between groups."""
+
+_CLOSE = 20.0  # factor within which an approximate p-value may be on the wrong side
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +56,13 @@ class Kinds:
         return total / self.n.reshape(shape) if mean else total
 
 
-def kinds_of(table: ByGroup) -> Kinds:
+def kinds_of(scores: Scores, table: ByGroup) -> Kinds:
     """Join groups of unknowns whose scores do not differ beyond noise.
+
+    `table` is that of the same scores.
 
     Examples
     --------
-    >>> from openset import Scores
     >>> from openset.thresholds.groups import by_group
     >>> rng = np.random.default_rng(0)
     >>> shift = np.repeat([3, 0, -2], [100, 200, 100])
@@ -68,58 +72,82 @@ def kinds_of(table: ByGroup) -> Kinds:
     ...     known=shift + rng.normal(size=400),
     ...     groups=["known"] * 100 + ["dogs a", "dogs b"] * 100 + ["noise"] * 100,
     ... )
-    >>> kinds_of(by_group("example", scores, None)).names
+    >>> kinds_of(scores, by_group("example", scores, None)).names
     (('dogs a', 'dogs b'), ('noise',))
     """
-    return kinds_among(table.names, table.n, [table.urr])
+    place = scores.unknown_groups.index
+    unknown = scores.known[scores.is_unknown]
+    return kinds_among(table.names, place, unknown[:, None], [table.urr])
 
 
 def kinds_among(
-    names: Sequence[str], n: NDArray[np.int64], curves: Iterable[NDArray[np.float64]]
+    names: Sequence[str],
+    place: NDArray[np.intp],
+    scores: NDArray[np.float64],
+    curves: Sequence[NDArray[np.float64]],
 ) -> Kinds:
     """Join groups that do not differ beyond noise in the scores of any detector.
 
     Two groups differ if the Kolmogorov-Smirnov test says so for any detector, at a
-    level of 0.01 for all pairs and detectors together (Bonferroni). Groups that do not
-    differ are joined, also by way of a third; a group too small to differ joins the
-    nearest kind.
+    level of 0.01 for all pairs and detectors together (Bonferroni). The test is exact
+    (SciPy's ``ks_2samp``) wherever the limit of large samples is not far from the
+    level. Groups that do not differ are joined, also by way of a third; a group too
+    small to differ joins the nearest kind.
 
     Parameters
     ----------
-    names, n
-        Of the groups, and how many samples they have.
+    names
+        Of the groups.
+    place
+        The group of each sample, as a place among the names.
+    scores
+        One row per sample, one column per detector.
     curves
         For each detector, the distribution functions of its scores: one row per group,
         at the same points.
     """
+    n = np.bincount(place, minlength=len(names))
     real = [i for i, name in enumerate(names) if not name.startswith(SYNTHETIC_PREFIX)]
     used = np.array(real or range(len(names)))
-    joined = _joined(n[used].astype(float), [curve[used] for curve in curves])
-    place = np.full(len(names), -1)
-    place[used] = joined
-    members = tuple(
-        tuple(names[g] for g in np.flatnonzero(place == k).tolist())
-        for k in range(int(place.max()) + 1)
+
+    def p_value(d: int, a: int, b: int) -> float:
+        pair = (scores[place == used[g], d] for g in (a, b))
+        return float(scipy.stats.ks_2samp(*pair).pvalue)
+
+    label = np.full(len(names), -1)
+    label[used] = _joined(
+        n[used].astype(float), [curve[used] for curve in curves], p_value
     )
-    return Kinds(members, place, n)
+    members = tuple(
+        tuple(names[g] for g in np.flatnonzero(label == k).tolist())
+        for k in range(int(label.max()) + 1)
+    )
+    return Kinds(members, label, n)
 
 
 def _joined(
-    n: NDArray[np.float64], curves: Sequence[NDArray[np.float64]]
+    n: NDArray[np.float64],
+    curves: Sequence[NDArray[np.float64]],
+    p_value: Callable[[int, int, int], float],
 ) -> NDArray[np.intp]:
     """Give groups the number of their kind: pairs without a difference connect them.
 
     A group so small that no distance would be a difference connects nothing: it joins
-    the kind of the group it is nearest to.
+    the kind of the group it is nearest to. `p_value` tests two groups by one detector.
     """
     size = n[:, None] * n / (n[:, None] + n)
     limit = LEVEL / (max(n.size * (n.size - 1) // 2, 1) * len(curves))
     distance = np.zeros(size.shape)
-    for curve in curves:
-        for a in range(n.size):  # a row of pairs at a time: memory stays small
-            apart = np.abs(curve - curve[a]).max(axis=1)
-            distance[a] = np.maximum(distance[a], apart)
-    differ = scipy.special.kolmogorov(np.sqrt(size) * distance) < limit
+    differ = np.zeros(size.shape, dtype=bool)
+    for d, curve in enumerate(curves):
+        # A row of pairs at a time: memory stays small.
+        apart = np.stack([np.abs(curve - one).max(axis=1) for one in curve])
+        distance = np.maximum(distance, apart)
+        p = scipy.special.kolmogorov(np.sqrt(size) * apart)
+        is_close = (p > limit / _CLOSE) & (p < limit * _CLOSE)
+        for a, b in np.argwhere(np.triu(is_close, 1)).tolist():
+            p[a, b] = p[b, a] = p_value(d, a, b)
+        differ |= p < limit
     is_able = scipy.special.kolmogorov(np.sqrt(size.max(axis=1))) < limit
     label = np.full(n.size, -1)
     for start in np.flatnonzero(is_able).tolist():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.covariance import EmpiricalCovariance
+from sklearn.covariance import EmpiricalCovariance, ledoit_wolf_shrinkage
 
 from openset import Outputs, _xp
 from openset.detectors import RMDS, Mahalanobis, _moments
@@ -80,6 +80,52 @@ def test_rmds_is_the_difference_of_two_distances(train, test):
     assert_allclose(actual, -(per_class - whole[:, None]).min(axis=1))
 
 
+def wide(n, seed, *, first=0):
+    """Draw samples of four classes, with more features than a small set has rows."""
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 4
+    features = rng.normal(size=(n, 90)) + 6 * np.eye(4, 90, first)[labels]
+    return Outputs(features=features, labels=labels)
+
+
+def test_with_few_samples_rmds_shrinks_both_covariances_alike(xp):
+    train, test = wide(60, 1), wide(30, 2)
+    features, labels = train.features, train.labels
+    means = np.array([features[labels == c].mean(axis=0) for c in range(4)])
+    around = features - means[labels], features - features.mean(axis=0)
+    share = ledoit_wolf_shrinkage(around[0], assume_centered=True)
+    target = np.mean(around[0] ** 2) * np.eye(90)
+    within, whole = (
+        np.linalg.inv((1 - share) * x.T @ x / 60 + share * target) for x in around
+    )
+    expected = []
+    for f in test.features:
+        away = f - features.mean(axis=0)
+        to_class = min((f - m) @ within @ (f - m) for m in means)
+        expected.append(away @ whole @ away - to_class)
+    assert 0 < share < 1
+    fitted = RMDS().fit(in_library(train, xp))
+    assert_allclose(fitted.score(in_library(test, xp)).known, expected)
+
+
+def test_rmds_is_not_upside_down_with_fewer_samples_than_features():
+    train, known, unknown = wide(60, 1), wide(200, 2), wide(200, 3, first=50)
+    fitted = RMDS().fit(train)
+    scores = [fitted.score(part).known for part in (known, unknown)]
+    assert np.mean(scores[0][:, None] > scores[1]) > 0.9
+
+
+def test_a_covariance_that_is_all_noise_becomes_a_multiple_of_the_identity():
+    # Two samples per class, each pair in a direction of its own; classes in a fifth.
+    pairs = np.repeat(np.eye(4, 5), 2, axis=0) * np.tile([1.0, -1.0], 4)[:, None]
+    labels = np.repeat(np.arange(4), 2)
+    features = pairs + 10 * labels[:, None] * np.eye(1, 5, 4)
+    fitted = RMDS().fit(Outputs(features=features, labels=labels))
+    test = Outputs(features=np.zeros((1, 5)), labels=[-1])
+    # The mean variance is 1/5; 0 is 15 away from the mean, and at that of class 0.
+    assert_allclose(fitted.score(test).known, 5 * (15**2 - 0))
+
+
 def test_pytorch_ood_divides_neither_scatter_so_its_scores_shrink_with_n(
     train, test, pytorch_ood
 ):
@@ -148,6 +194,7 @@ def test_moments_do_not_depend_on_how_the_data_is_cut_up(train, xp, monkeypatch)
         assert_allclose(actual, getattr(whole, name), atol=1e-12)
     features = train.features - train.features.mean(axis=0)
     assert_allclose(whole.total, features.T @ features / len(train), atol=1e-12)
+    assert parts.fourth == pytest.approx(whole.fourth, rel=1e-12)
 
 
 def test_bad_parameters_are_refused_by_name():

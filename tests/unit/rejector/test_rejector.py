@@ -308,7 +308,7 @@ def test_with_the_training_data_known_classes_are_left_out(fitted):
     known, surrogate = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
     train = drawn(300, seed=1)
     made, _ = cautioned(fitted, train=train)
-    near = selection.leave_classes_out(fitted.detector, train, known, folds=4)
+    near = selection.leave_classes_out(fitted.detector, train, known, folds=3)
     scores = Scores.concat([fitted.score(known), fitted.score(surrogate)])
     expected = thresholds.report(scores, made.threshold, near=near)
     assert made.report.cautions == expected.cautions

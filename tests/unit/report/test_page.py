@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import ArtefactError, UndefinedMetricError, report, runs
+from openset import ArtefactError, UndefinedMetricError, report, runs, thresholds
 from openset.cli import app
 from openset.report import _explorer, _leaderboard, _report_data
 from openset.scores import Scores
@@ -229,9 +229,29 @@ def test_findings_stand_on_top_and_say_which_method_a_file_is_of(tmp_path):
         assert model is not None, shown
 
 
-def test_thresholds_per_class_are_explored_as_margins(tmp_path):
-    from openset import thresholds  # noqa: PLC0415
+def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
+    for i, (detector, kinds) in enumerate({"msp": 1, "knn": 2}.items()):
+        made, test, calibration = cell(i, detector, "digits", gap=2.0)
+        if kinds == 1:
+            near = calibration.is_unknown & (calibration.groups == "near")
+            calibration = calibration.take(near | ~calibration.is_unknown)
+            chosen = thresholds.osa(calibration).to_dict()
+            made = replace(made, threshold=chosen)
+        made.save(tmp_path, scores=test, calibration=calibration)
+    found = {
+        one.code: one for one in _report_data.cautions(_report_data.read(tmp_path))
+    }
+    assert found["CAL006"].methods == ("msp",)
+    assert "CAL011" not in found
+    page = "".join(Reader(report.render(tmp_path)).texts)
+    assert "Signs that thresholds will not hold" in page
+    assert found["CAL006"].message in page
+    file = tmp_path / "scores.npz"
+    scores().save(file)
+    assert "Signs that thresholds" not in report.render(file)
 
+
+def test_thresholds_per_class_are_explored_as_margins(tmp_path):
     calibration, test = scores(1), scores(2)
     chosen = thresholds.per_class(calibration)
     run = _report_data.Run(method="a", values={}, threshold=chosen)

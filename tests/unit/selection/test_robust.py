@@ -7,14 +7,8 @@ from numpy.testing import assert_allclose
 from openset import Outputs, Rejector, detectors, selection
 from openset.outputs import replaced
 from openset.selection._candidates import Data, worth
-from openset.selection._prior import MEMBERS, Prior, prior_of
-from openset.selection._robust import (
-    CONSENSUS,
-    _mean_rank,
-    _priors,
-    _sure_gain,
-    candidates_of,
-)
+from openset.selection._robust import CONSENSUS, MEMBERS, candidates_of
+from openset.selection._surrogate import mean_rank
 from tests.unit.selection.makers import drawn, fitted_column
 
 
@@ -64,14 +58,14 @@ def test_the_consensus_is_of_the_members_on_offer():
     columns = [
         np.column_stack([one.known(x) for one in offer[1:]]) for x in (known, surrogate)
     ]
-    expected = _mean_rank(columns[0], columns[1], [0, 1, 2])
+    expected = mean_rank(*columns)
     assert_allclose(choice.fitted.known(surrogate), expected, atol=0.01)
 
 
 def test_the_mean_rank_is_the_share_of_knowns_below():
     rng = np.random.default_rng(0)
     known, scores = (rng.integers(0, 9, size=(30, 2)).astype(float) for _ in range(2))
-    for i, row in enumerate(_mean_rank(known, scores, [0, 1])):
+    for i, row in enumerate(mean_rank(known, scores)):
         shares = [
             np.mean((known[:, d] < scores[i, d]) + (known[:, d] == scores[i, d]) / 2)
             for d in (0, 1)
@@ -131,7 +125,7 @@ def test_a_detector_that_sees_every_kind_is_taken(column):
     assert (choice.name, choice.left_out) == ("perfect", "kinds")
     best = choice.ranking[0]
     assert best["detector"] == "perfect"
-    assert best["worst"] > 0.95
+    assert best["worst"] > 0.9
     assert best["low"] < best["new_kind"] < best["high"]
     assert {row["group"] for row in choice.cells} == {"a", "b", "c"}
 
@@ -164,37 +158,8 @@ def test_the_weight_of_the_known_side_is_a_half_unless_given():
         selection.choose(offer, known=known, surrogate=surrogate, alpha=2)
 
 
-def test_what_is_known_beforehand_are_gains_of_accuracy_and_variances_of_shares():
-    listed = [prior_of(name) for name in detectors.names()]
-    for one in listed:
-        assert -1 < one.mean < 0  # none gains on the consensus on average
-        assert 0 < one.within < 1 / 4
-        assert 0 < one.between < 1 / 4
-    assert all(name in detectors.names() for name in MEMBERS)
-    average = prior_of("a detector of one's own")
-    with_own = [one for one in listed if one != average]
-    for i in range(3):
-        values = [one[i] for one in with_own]
-        assert average[i] == pytest.approx(np.mean(values))
-
-
-def test_the_sure_gain_is_half_a_deviation_below_what_is_expected():
-    """By hand, one candidate at a time."""
-    rng = np.random.default_rng(0)
-    priors = [Prior(-0.08, 0.004, 0.005), Prior(-0.02, 0.002, 0.0), Prior(0.0, 9, 1.0)]
-    for k in (1, 2, 5):
-        gains = rng.normal(scale=0.1, size=(3, k))
-        for gain, prior, found in zip(
-            gains.tolist(), priors, _sure_gain(gains, priors), strict=True
-        ):
-            weight = prior.within / max(prior.between, 1e-4)
-            weight = min(max(weight, 0.3), 3.0)  # between a third of a kind and three
-            expected = (sum(gain) + weight * prior.mean) / (k + weight)
-            mean = sum(gain) / k
-            spread = sum((one - mean) ** 2 for one in gain)
-            variance = (2 * prior.within + spread) / (2 + k - 1)
-            error = (variance * (1 + 1 / (k + weight))) ** 0.5
-            assert found == pytest.approx(expected - 0.5 * error)
+def test_the_members_are_detectors():
+    assert set(MEMBERS) <= set(detectors.names())
 
 
 @pytest.mark.parametrize(
@@ -204,18 +169,9 @@ def test_accuracies_on_several_kinds_are_worth_one_number(by, value):
     assert worth([0.2, 0.7, 0.9], by) == pytest.approx(value)
 
 
-def test_without_a_member_gains_are_counted_from_what_stands_in_for_it():
-    """GEN does better than KNN on other networks: it is the one to beat."""
+def test_without_a_member_the_first_detector_stands_in_for_the_consensus():
     known, surrogate = drawn({"a": (2, 1), "b": (1, 2)})
     named = {"x": fitted_column(0), "y": fitted_column(1)}
     data = Data.of("test", named, known, surrogate, None, alpha=0.5, by="both")
-    made = candidates_of(data, ["knn", "gen"])
-    assert made.members == (1,)
-    knn, gen, consensus = _priors(made, ["knn", "gen"])
-    assert knn.mean == pytest.approx(prior_of("knn").mean - prior_of("gen").mean)
-    assert (gen.mean, consensus.mean) == (0.0, 0.0)
-    assert knn.within == prior_of("knn").within
-    made = candidates_of(data, ["msp", "gen"])
-    assert [one.mean for one in _priors(made, ["msp", "gen"])] == [
-        *(prior_of("msp").mean, prior_of("gen").mean, 0.0),
-    ]
+    assert candidates_of(data, ["knn", "gen"]).members == (0,)
+    assert candidates_of(data, ["knn", "osnn"]).members == (1,)

@@ -60,6 +60,26 @@ def test_the_own_class_of_a_left_out_sample_cannot_win():
     assert (made.logits.argmax(axis=1) != known.labels).all()
 
 
+def test_of_a_combination_every_detector_ranks_the_classes_left_out():
+    train, known = drawn(seed=2), drawn(seed=3)
+    names = ("msp", "osnn")
+    both = detectors.Combined(parts=names)
+    found = selection.leave_classes_out(both, train, known, folds=3)
+    alone = [
+        selection.leave_classes_out(detectors.make(name), train, known, folds=3)
+        for name in names
+    ]
+    for i in range(0, len(found), 17):
+        shares = []
+        for one in alone:
+            knowns = one.known[~one.is_unknown]
+            ties = np.mean(knowns == one.known[i])
+            shares.append(np.mean(knowns < one.known[i]) + ties / 2)
+        assert found.known[i] == pytest.approx(np.mean(shares))
+    assert (found.labels == alone[0].labels).all()
+    assert (found.predicted == alone[0].predicted).all()
+
+
 def test_classes_left_out_for_good_are_harder_to_see_for_the_detector():
     train, known = drawn(seed=2), drawn(seed=3)
     scores = selection.leave_classes_out(detectors.PostMax(), train, known, folds=3)

@@ -198,7 +198,7 @@ FACTS = CalibrationFacts(
     SOUND,
     thresholds.osa(SOUND),
     thresholds.osa(SOUND).rates(SOUND),
-    kinds_of(by_group("test", SOUND, None)),
+    kinds_of(SOUND, by_group("test", SOUND, None)),
     near=0.0,
 )
 

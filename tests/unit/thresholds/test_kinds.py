@@ -4,19 +4,19 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.special import kolmogorov
 from scipy.stats import ks_2samp
 
 from openset import Scores, thresholds
+from openset.selection._robust import kinds_by
 from openset.thresholds import kinds
 from openset.thresholds.groups import by_group
-from openset.thresholds.kinds import kinds_among, kinds_of
+from openset.thresholds.kinds import kinds_of
 
 DRAWS = 100
 
 
 def found_in(scores):
-    return kinds_of(by_group("test", scores, None))
+    return kinds_of(scores, by_group("test", scores, None))
 
 
 def unknowns(groups, seed=0, *, n_known=300, decimals=None):
@@ -103,15 +103,14 @@ def test_synthetic_groups_are_kinds_only_if_there_are_no_others():
 
 @pytest.mark.parametrize("decimals", [None, 0])
 @pytest.mark.parametrize("sizes", [(5, 7), (12, 12), (40, 9)])
-def test_two_groups_differ_as_the_kolmogorov_smirnov_statistic_says(
+def test_two_groups_differ_as_the_exact_kolmogorov_smirnov_test_says(
     sizes, decimals, monkeypatch
 ):
     for seed in range(5):
         groups = {"a": (0.0, sizes[0]), "b": (0.7, sizes[1])}
         scores = unknowns(groups, seed, n_known=8, decimals=decimals)
         a, b = (scores.known[scores.groups == name] for name in "ab")
-        size = a.size * b.size / (a.size + b.size)
-        p = kolmogorov(np.sqrt(size) * ks_2samp(a, b).statistic)
+        p = ks_2samp(a, b, method="exact").pvalue
         for level, n_kinds in ((p * (1 - 1e-9), 1), (p * (1 + 1e-9), 2)):
             monkeypatch.setattr(kinds, "LEVEL", level)
             assert len(found_in(scores)) == n_kinds
@@ -120,33 +119,41 @@ def test_two_groups_differ_as_the_kolmogorov_smirnov_statistic_says(
 def test_several_detectors_and_pairs_share_the_level():
     """Groups differ if any detector tells them apart, at a level for all tests."""
     rng = np.random.default_rng(0)
-    points = np.linspace(-4, 5, 200)
-    n = np.array([80, 70, 60, 90])
-    names = list("abcd")
+    n, names = np.array([80, 12, 60, 90]), list("abcd")
+    place = np.repeat(np.arange(4), n)
+    numbers = set()
     for _ in range(20):
-        centres = rng.choice([0.0, 0.3, 0.6, 0.9], size=(2, 4))
-        samples = [
-            [rng.normal(c, 1, k) for c, k in zip(row, n, strict=True)]
-            for row in centres
-        ]
-        curves = [
-            np.array([[np.mean(one < x) for x in points] for one in row])
-            for row in samples
-        ]
+        centres = rng.choice([0.0, 0.3, 0.6, 0.9, 1.5], size=(4, 2))
+        scores = rng.normal(centres[place], 1)
         same = {
             (i, j)
             for i, j in itertools.combinations(range(4), 2)
             if not any(
-                kolmogorov(
-                    np.sqrt(n[i] * n[j] / (n[i] + n[j]))
-                    * max(abs(x - y) for x, y in zip(curve[i], curve[j], strict=True))
-                )
+                ks_2samp(x[place == i], x[place == j], method="exact").pvalue
                 < 0.01 / (6 * 2)
-                for curve in curves
+                for x in scores.T
             )
         }
-        found = kinds_among(names, n, curves)
+        found = kinds_by(names, place, scores)
         assert {frozenset(one) for one in found.names} == connected(names, same)
+        numbers.add(len(found))
+    assert len(numbers) > 1
+
+
+def test_of_many_groups_few_pairs_are_tested_exactly(monkeypatch):
+    rng = np.random.default_rng(0)
+    place = np.repeat(np.arange(60), 30)
+    scores = rng.normal(np.where(place < 20, 0.0, 6.0), 1)[:, None]
+    calls = []
+
+    def counted(*samples):
+        calls.append(samples)
+        return ks_2samp(*samples)
+
+    monkeypatch.setattr(kinds.scipy.stats, "ks_2samp", counted)
+    found = kinds_by([f"{g:02}" for g in range(60)], place, scores)
+    assert [len(names) for names in found.names] == [20, 40]
+    assert len(calls) < 0.4 * 60 * 59 / 2
 
 
 def connected(names, pairs):
@@ -186,7 +193,7 @@ def test_a_group_too_small_to_differ_connects_no_kinds():
             known=known,
             groups=[*names, *["known"] * 100],
         )
-        found = kinds_of(by_group("test", scores, None))
+        found = found_in(scores)
         assert len(found) == 2
         assert {"between", "high"} in map(set, found.names)  # the nearest
         assert found.n.sum() == 603

@@ -1,0 +1,137 @@
+"""The default rule of `choose`, with its interval, written out in plain loops."""
+
+from itertools import combinations
+
+import numpy as np
+from scipy.stats import ks_2samp, norm, t
+
+MEMBERS = ("msp", "rmds", "vim", "osnn")
+
+
+def share_below(reference, scores):
+    """Share of the reference below each score, ties by half."""
+    return np.array(
+        [np.mean(reference < s) + np.mean(reference == s) / 2 for s in scores]
+    )
+
+
+def mean_share(columns):
+    """Average over detectors; equal means stay equal."""
+    return np.round(np.mean(columns, axis=0), 12)
+
+
+def kinds_by_evidence(unknown, members):
+    """Join groups that the exact Kolmogorov-Smirnov test cannot tell apart."""
+    names = sorted(unknown)
+    pairs = list(combinations(names, 2))
+    sets = [{name} for name in names]
+    for a, b in pairs:
+        p = [
+            ks_2samp(unknown[a][m], unknown[b][m], method="exact").pvalue
+            for m in members
+        ]
+        if min(p) >= 0.01 / (len(pairs) * len(members)):
+            one, other = (next(s for s in sets if name in s) for name in (a, b))
+            if one is not other:
+                sets.remove(other)
+                one |= other
+    return [sorted(one) for one in sets]
+
+
+def level_of(known, right, kinds, chosen, *, is_anchored):
+    """Return the score of the known sample to cut at: a threshold on some kinds."""
+    cuts = [*np.sort(known), np.inf]
+    osa = [
+        np.mean((known >= cut) & right) / 2
+        + np.mean([np.mean(kinds[k] < cut) for k in chosen]) / 2
+        for cut in cuts
+    ]
+    best = int(np.argmax(np.round(osa, 12)))  # of equal ones the smallest threshold
+    if not is_anchored:
+        return cuts[best]
+    shares = np.array([np.mean(known >= cut) for cut in cuts])
+    ends = [
+        norm.ppf(np.clip(x, 0.01, 0.99)) for x in (shares[best], 0.8 * np.mean(right))
+    ]
+    wanted = norm.cdf((len(chosen) * ends[0] + 0.5 * ends[1]) / (len(chosen) + 0.5))
+    return cuts[int(np.abs(shares - wanted).argmin())]
+
+
+def osa_at(known, right, unknown, cut):
+    """Open-set accuracy at a cut."""
+    return np.mean((known >= cut) & right) / 2 + np.mean(unknown < cut) / 2
+
+
+def decide(known, right, unknown):
+    """Choose: known scores by detector, who is right, unknown scores by group.
+
+    Returns the name, the members, the kinds, and the threshold on the mean rank or on
+    the detector's own scores.
+    """
+    offered = [name for name in MEMBERS if name in known] or [next(iter(known))]
+    judges = offered if offered[0] in MEMBERS else list(known)
+    sets = kinds_by_evidence(unknown, judges)
+
+    def pooled(values):
+        return [np.concatenate([values[g] for g in names]) for names in sets]
+
+    kinds = {d: pooled({g: unknown[g][d] for g in unknown}) for d in known}
+    auroc = {
+        d: np.mean([np.mean(1 - share_below(known[d], x)) for x in kinds[d]])
+        for d in offered
+    }
+    members = [d for d in offered if auroc[d] >= 0.5] or offered
+    columns = dict(known)
+    columns["consensus"] = mean_share(
+        [share_below(known[d], known[d]) for d in members]
+    )
+    kinds["consensus"] = [
+        mean_share([share_below(known[d], kinds[d][k]) for d in members])
+        for k in range(len(sets))
+    ]
+    is_anchored = len(members) > 1
+
+    def cut_of(d, chosen):
+        return level_of(columns[d], right, kinds[d], chosen, is_anchored=is_anchored)
+
+    every = range(len(sets))
+    best, gained = "consensus", 0.0
+    if len(sets) > 1:
+        left_out = {
+            d: np.array(
+                [
+                    osa_at(
+                        columns[d],
+                        right,
+                        kinds[d][k],
+                        cut_of(d, [j for j in every if j != k]),
+                    )
+                    for k in every
+                ]
+            )
+            for d in columns
+        }
+        for d in known:
+            gain = left_out[d] - left_out["consensus"]
+            if gain.min() > 0.02 and gain.mean() > gained:
+                best, gained = d, gain.mean()
+    cut = cut_of(best, list(every))
+    rejected = [np.mean(x < cut) for x in kinds[best]]
+    accepted = np.mean((columns[best] >= cut) & right)
+    return best, members, sets, accepted, rejected
+
+
+def interval(ccr, n_known, n_unknown, rejected):
+    """Predict the open-set accuracy on a new kind: (low, expected, high) at 90 %."""
+    k = len(rejected)
+    z = norm.ppf(
+        [(r * n + 0.5) / (n + 1) for r, n in zip(rejected, n_unknown, strict=True)]
+    )
+    freedom = 3 + k - 1
+    spread = np.sqrt((3 * 0.6**2 + sum((z - np.mean(z)) ** 2)) / freedom)
+    half = t.ppf(0.95, freedom) * spread * np.sqrt(1 + 1 / k)
+    ends = [ccr / 2 + norm.cdf(np.mean(z) + step) / 2 for step in (-half, 0, half)]
+    noise = np.sqrt(1.5 * max(ccr * (1 - ccr), 0.01) / n_known) / 2 * norm.ppf(0.95)
+    low = ends[1] - np.hypot(ends[1] - ends[0], noise)
+    high = ends[1] + np.hypot(ends[2] - ends[1], noise)
+    return max(low, 0), ends[1], min(high, 1)

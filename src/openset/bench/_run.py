@@ -54,6 +54,7 @@ def run(
     backend: str = "loky",
     address: str | None = None,
     jobs: int = -1,
+    root: str | Path | None = None,
     watch: Watch | None = None,
 ) -> Done:
     """Run a study; cells finished in `out` are not run again.
@@ -76,6 +77,8 @@ def run(
         Address of the cluster; not needed for a Ray cluster on this machine.
     jobs
         Number of workers; -1 for all cores of this machine or of the cluster.
+    root
+        Folder of the data sets; by default `datasets.default_root`.
     watch
         Called with folder, plan and open tasks; returns a context that is active during
         the run.
@@ -102,7 +105,7 @@ def run(
     place = Locations(
         run=out,
         base=made.study.base.resolve(),
-        root=default_root().resolve(),
+        root=(default_root() if root is None else Path(root)).resolve(),
         search=(Path.cwd(),),
         plugins=plugins(made.study) if is_elsewhere else (),
         datasets=dataset_plugins(made.study) if is_elsewhere else (),

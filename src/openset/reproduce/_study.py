@@ -22,7 +22,7 @@ class StudyRun:
     def note(self) -> str:
         """A sentence about the cells, for the page."""
         failed = f", {self.n_failed} failed" if self.n_failed else ""
-        return f"{self.n_cells} cells{failed}; study file and all cells: study/."
+        return f"{self.folder.name}: {self.n_cells} cells{failed}."
 
 
 def study_text(name: str) -> bytes:
@@ -31,8 +31,8 @@ def study_text(name: str) -> bytes:
     return path.read_bytes()
 
 
-def run_study(name: str, settings: Settings) -> StudyRun:
-    """Run a study file of this package in the folder ``study`` of an item.
+def run_study(name: str, settings: Settings, *, folder: str = "study") -> StudyRun:
+    """Run a study file of this package in a folder of the item.
 
     Finished cells are not run again. The study file is copied into the folder: it can
     be run with ``openset bench`` as well.
@@ -41,14 +41,14 @@ def run_study(name: str, settings: Settings) -> StudyRun:
 
     path = settings.out / f"{name}.yaml"
     _io.write(path, lambda stream: stream.write(study_text(name)))
-    folder = settings.out / "study"
+    out = settings.out / folder
     done = bench.run(
         path,
-        folder,
+        out,
         backend=settings.backend,
         address=settings.address,
         jobs=settings.jobs,
         root=settings.root,
         watch=settings.watch,
     )
-    return StudyRun(folder, runs.results(folder), done.n_cells, len(done.failed))
+    return StudyRun(out, runs.results(out), done.n_cells, len(done.failed))

@@ -24,8 +24,8 @@ def shown(name: str) -> str:
     """Return the tables and figures of an item, and how they were made."""
     made = results(name)
     record = made.provenance
-    when = record["started"][:10]
-    made_by = f"`{made.command}`, openset {record['version']}, {when}."
+    when = f", {record['started'][:10]}" if "started" in record else ""
+    made_by = f"`{made.command}`, openset {record['version']}{when}."
     return f"{made.markdown(figures='figures/')}\n\n{made_by}"
 
 

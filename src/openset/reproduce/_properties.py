@@ -245,3 +245,44 @@ def table1(settings: Settings) -> Content:  # noqa: ARG001  # needs no folder
             f"test samples.",
         ),
     )
+
+
+def table3(settings: Settings) -> Content:  # noqa: ARG001  # needs no folder
+    """Fill the truth table of Proposition 8; check the risk on all pairs of samples."""
+    rows = tuple(
+        (
+            correct,
+            ranked,
+            1 - correct * ranked,
+            (1 - correct) + correct * (1 - ranked),
+        )
+        for correct in (1, 0)
+        for ranked in (1, 0)
+    )
+    scores = constructions().scores
+    known = ~scores.is_unknown
+    is_correct = scores.is_correct[known][:, None]
+    is_ranked = scores.known[known][:, None] > scores.known[scores.is_unknown][None, :]
+    risk = float(np.mean(~is_correct | (is_correct & ~is_ranked)))
+    return Content(
+        tables=(
+            Table(
+                title="Truth table",
+                columns=("I_k", "I_u", "1 - I_k I_u", "not I_k + I_k not I_u"),
+                rows=rows,
+                note="The four rows are those of the paper.",
+            ),
+            Table(
+                title="The risk over all pairs of a known and an unknown sample",
+                columns=("pairs", "risk of eq. 14", "1 - OpenAUC (ties count 0)"),
+                rows=(
+                    (
+                        int(is_ranked.size),
+                        risk,
+                        1 - metrics.openauc(scores, ties="strict"),
+                    ),
+                ),
+                digits=6,
+            ),
+        ),
+    )

@@ -17,21 +17,20 @@ _KIND, _SCHEMA = "openset.Reproduction", 1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reproduction:
-    """The results of an item: tables, names of figure files, remarks, provenance."""
+    """The results of an item: tables, names of figure files, remarks, provenance.
+
+    `command` computes it again.
+    """
 
     name: str
     paper: str
     number: str
     what: str
+    command: str
     tables: tuple[Table, ...]
     figures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     provenance: Mapping[str, Any]
-
-    @property
-    def command(self) -> str:
-        """What to type to compute it again."""
-        return f"openset reproduce {self.name}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -49,10 +48,17 @@ class Reproduction:
             "provenance": dict(self.provenance),
         }
 
+    def save(self, path: str | Path) -> Path:
+        """Write a results file."""
+        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
+        _write(Path(path), f"{text}\n")
+        return Path(path)
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Read what :meth:`to_dict` returned."""
-        plain = {key: data[key] for key in ("name", "paper", "number", "what")}
+        names = ("name", "paper", "number", "what", "command")
+        plain = {key: data[key] for key in names}
         return cls(
             **plain,
             tables=tuple(map(Table.from_dict, data["tables"])),
@@ -98,6 +104,7 @@ def run(name: str | Item, settings: Settings) -> Reproduction:
         paper=item.paper,
         number=item.number,
         what=item.what,
+        command=f"openset reproduce {item.name}",
         tables=content.tables,
         figures=_drawn(content, settings.out),
         notes=content.notes,
@@ -109,9 +116,7 @@ def run(name: str | Item, settings: Settings) -> Reproduction:
     )
     page = f"# {made.paper}: {made.number}\n\n{made.what}\n\n{made.markdown()}\n"
     _write(settings.out / "page.md", page)
-    # Last: where this file exists, the item is finished.
-    text = json.dumps(made.to_dict(), indent=1, ensure_ascii=False)
-    _write(settings.out / "results.json", f"{text}\n")
+    made.save(settings.out / "results.json")  # last: the item is finished
     return made
 
 

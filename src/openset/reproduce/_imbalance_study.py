@@ -23,6 +23,7 @@ _SCORES = {
     "Halfpoint": "halfpoint_k_plus_1",
     "Overall": "overall_score",
 }
+_FOLDS = 2  # of each draw, in both studies
 _CURVES = ("inner_score", "outer_score", "halfpoint_k_plus_1", "overall_score")
 
 
@@ -78,11 +79,16 @@ def score_table(results: Results, score: str, metric: str) -> Table:
 
 
 def _mean(results: Results, pair: str, method: str, metric: str) -> Measured | None:
+    """Return mean and spread over draws of the classes; folds are averaged first."""
     trained, detector = _METHODS[method]
     found = results.where(
         protocol=pair, method=trained, detector=detector, metric=metric
-    ).column("value")
-    return Measured.of(found.tolist()) if found.size else None
+    )
+    of_draw: dict[int, list[float]] = {}
+    for row in found:
+        of_draw.setdefault(row.repeat // _FOLDS, []).append(row.value)
+    means = [Measured.of(values).value for values in of_draw.values()]
+    return Measured.of(means) if means else None
 
 
 def _by_definition(results: Results) -> Table:

@@ -113,8 +113,17 @@ def test_the_study_runs_and_fills_table_1_and_figure_6(tmp_path, monkeypatch):
     ]  # fmt: skip
     for table in (inner, outer, half, overall):
         assert all(entry is not None for row in table.rows for entry in row)
-    # Each number is the mean of both folds.
-    assert inner.rows[0][2].n == 2
+    # Each number is the mean of both folds of the one draw.
+    cells = runs.read_cells(out / "study")
+    mine = ("0.142 (7, 5)", "tsoftmax", "published")
+    folds = [
+        cell.results().where(metric="inner_score").column("value")[0]
+        for cell in cells
+        if tuple(cell.key[k] for k in ("protocol", "method", "detector")) == mine
+    ]
+    assert len(folds) == 2
+    assert inner.rows[0][2].value == pytest.approx(np.mean(folds))
+    assert inner.rows[0][2].n == 1
     # Table 1 averages over K + 1 classes, the definition over K.
     for of_paper, of_definition in zip(half.rows, by_definition.rows, strict=True):
         k = int(of_paper[0].partition("(")[2][0])
@@ -122,7 +131,6 @@ def test_the_study_runs_and_fills_table_1_and_figure_6(tmp_path, monkeypatch):
             ours, definition = of_paper[2 + 2 * i].value, of_definition[1 + i].value
             assert ours == pytest.approx(definition * k / (k + 1))
     assert made.figures == ("class-imbalance-small-fig6.png",)
-    cells = runs.read_cells(out / "study")
     again = reproduce.run("class-imbalance-small", settings)
     assert again.tables == made.tables
     assert [c.provenance for c in runs.read_cells(out / "study")] == [
@@ -146,4 +154,5 @@ def test_both_studies_name_the_rows_of_the_paper():
     for name in ("class-imbalance-table1", "class-imbalance-small"):
         study = bench.parse(study_text(name), "s.yaml")
         assert [entry.title for entry in study.protocols] == said
+        assert {entry.folds for entry in study.protocols} == {_imbalance_study._FOLDS}
     assert list(_imbalance_study._METHODS) == list(paper.columns)

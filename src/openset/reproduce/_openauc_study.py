@@ -20,7 +20,7 @@ _ARPL = {
 }
 _CEPLUS = {
     "CE+": ("ceplus",),
-    "Acc+AUC": ("acc_auc",),
+    "Acc+AUC": ("acc_auc paper", "acc_auc released"),
     "Ours": ("openauc paper", "openauc released"),
 }
 _DATA = ("MNIST", "SVHN", "CIFAR10")
@@ -188,21 +188,21 @@ def figure2_small(settings: Settings) -> Content:
 
 def _figure2(name: str, settings: Settings) -> Content:
     done = run_study(name, settings)
-    found: dict[str, dict[float, list[float]]] = {}
+    values: dict[str, dict[float, list[float]]] = {}
     for row in done.results.where(metric="openauc"):
-        of_data = found.setdefault(row.protocol, {})
-        of_data.setdefault(float(row.method), []).append(row.value)
-    shown = report.sensitivity(found)
+        line = values.setdefault(f"{row.protocol}, {_SCORES[row.detector]}", {})
+        line.setdefault(float(row.method), []).append(row.value)
+    shown = report.sensitivity(values)
+    weights = sorted({weight for line in values.values() for weight in line})
     rows: list[tuple[Entry, ...]] = [
-        (data, weight, _percent_of(values))
-        for data, of_data in found.items()
-        for weight, values in sorted(of_data.items())
+        (f"{weight:g}", *(_percent_of(line[weight]) for line in values.values()))
+        for weight in weights
     ]
     return Content(
         tables=(
             Table(
                 title="OpenAUC over λ, percent",
-                columns=("data", "λ", "OpenAUC"),
+                columns=("λ", *values),
                 rows=tuple(rows),
                 digits=1,
                 note="The paper prints no numbers. Its text says that 0.1 or 0.2 is "

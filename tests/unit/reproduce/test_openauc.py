@@ -1,8 +1,14 @@
 """Items of the OpenAUC paper."""
 
-from openset import reproduce
+import re
+
+import numpy as np
+import pytest
+
+from openset import bench, reproduce
 from openset.metrics import Rates
-from openset.reproduce import _properties
+from openset.reproduce import Settings, _properties
+from openset.reproduce._study import study_text
 
 
 def test_every_property_of_table_1_is_shown_by_its_construction():
@@ -32,3 +38,63 @@ def test_the_constructions_do_what_the_propositions_say():
         Rates.at(scores, made.threshold) for scores in (made.scores, made.misclassified)
     )
     assert before.n_rejected_unknown == after.n_rejected_unknown
+
+
+def test_the_risk_of_proposition_8_is_one_minus_openauc(tmp_path):
+    made = reproduce.run("openauc-table3", Settings(out=tmp_path))
+    truth, risk = made.tables
+    assert [row[2:] for row in truth.rows] == [(0, 0), (1, 1), (1, 1), (1, 1)]
+    assert risk.rows[0][1] == pytest.approx(risk.rows[0][2])
+
+
+@pytest.mark.parametrize("recipe", ["arpl", "ceplus"])
+def test_table_2_has_every_method_on_distinct_problems(recipe):
+    study = bench.parse(study_text(f"openauc-table2-{recipe}"), "s.yaml")
+    splits = {entry.title: entry.splits for entry in study.protocols}
+    assert splits == {"MNIST": "all", "SVHN": [0, 2, 3, 4], "CIFAR10": [0, 2, 3, 4]}
+    (model,) = study.models
+    assert model.params == {"recipe": recipe, "validation": 0}
+    assert study.seeds == [0, 1]
+
+
+def bird_folder(top):
+    """Write a stand-in for CUB: 200 classes of three small images."""
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    names = [f"{c:03}.Bird" for c in range(1, 201)]
+    tables = {"images": "", "image_class_labels": "", "train_test_split": ""}
+    for number in range(600):
+        c, is_train = number // 3, int(number % 3 < 2)
+        file = f"{names[c]}/{number}.png"
+        (top / "images" / names[c]).mkdir(parents=True, exist_ok=True)
+        shade = np.full((32, 32, 3), c, np.uint8) + rng.integers(0, 20, 3, np.uint8)
+        image.fromarray(shade).save(top / "images" / file)
+        tables["images"] += f"{number + 1} {file}\n"
+        tables["image_class_labels"] += f"{number + 1} {c + 1}\n"
+        tables["train_test_split"] += f"{number + 1} {is_train}\n"
+    tables["classes"] = "".join(f"{i + 1} {name}\n" for i, name in enumerate(names))
+    for name, text in tables.items():
+        (top / f"{name}.txt").write_text(text, encoding="utf-8")
+
+
+def test_tables_4_and_5_run_on_a_stand_in_for_cub(tmp_path, monkeypatch):
+    bird_folder(tmp_path / "CUB_200_2011")
+
+    def small(name):
+        text = study_text(name).replace(b'"torchvision:resnet50"', b"osrci")
+        text = text.replace(b", side: 448", b"").replace(b"lr: 0.001, ", b"")
+        return re.sub(rb"validation: 0", b"validation: 0, side: 32, epochs: 1", text)
+
+    monkeypatch.setattr("openset.reproduce._study.study_text", small)
+    settings = Settings(out=tmp_path / "out", root=tmp_path, backend="sequential")
+    made = reproduce.run("openauc-table4", settings)
+    accuracy, four, five = made.tables
+    assert [row[1].value for row in accuracy.rows][:2] == [78.1, 82.5]
+    assert [row[0] for row in four.rows] == [
+        "softmax", "gcpl", "rpl", "arpl", "ceplus", "arpl+", "openauc paper",
+        "openauc released",
+    ]  # fmt: skip
+    for table in made.tables:
+        assert all(entry is not None for row in table.rows for entry in row)
+    assert four.rows[0][1].value == 79.7
+    assert five.rows[-1][-2].value == 81.1

@@ -5,10 +5,11 @@ import re
 import numpy as np
 import pytest
 
-from openset import bench, reproduce
+from openset import bench, protocols, reproduce
 from openset.metrics import Rates
-from openset.reproduce import Settings, _properties
+from openset.reproduce import Settings, _openauc_study, _properties
 from openset.reproduce._study import study_text
+from openset.results import Result, Results
 
 
 def test_every_property_of_table_1_is_shown_by_its_construction():
@@ -55,6 +56,47 @@ def test_table_2_has_every_method_on_distinct_problems(recipe):
     (model,) = study.models
     assert model.params == {"recipe": recipe, "validation": 0}
     assert study.seeds == [0, 1]
+    titles = {method.title for method in study.methods}
+    if recipe == "arpl":
+        assert titles == set(_openauc_study._ARPL.values())
+    else:
+        assert titles == {t for some in _openauc_study._CEPLUS.values() for t in some}
+
+
+def test_rows_of_table_2_pool_the_splits_of_their_data():
+    rows = [
+        Result(
+            protocol=protocol,
+            method="ceplus",
+            detector=detector,
+            metric=metric,
+            value=value,
+        )
+        for protocol, value in (("C+T, split 0", 0.8), ("C+T, split 1", 0.9),
+                                ("C+10", 0.1))
+        for detector in ("published", "maxlogit", "msp")
+        for metric in ("openauc", "accuracy")
+    ]  # fmt: skip
+    listed = [("CE+", "ceplus", Results(rows))]
+    ours = _openauc_study._table2("C+T", "", listed).rows[0]
+    assert ours[:2] == ("ceplus", None)
+    assert all(entry.value == pytest.approx(85) for entry in ours[2:])
+    other = _openauc_study._table2("C+10", "C+10", listed).rows[0]
+    assert other[1].value == 93.2
+    assert other[2].value == pytest.approx(10)
+
+
+def test_unknowns_of_tinyimagenet_are_named_once_and_overlap_nothing():
+    studies = [
+        bench.parse(study_text(f"openauc-table2-tiny-{recipe}"), "s.yaml")
+        for recipe in ("arpl", "ceplus")
+    ]
+    unknown = {tuple(e.unknown) for study in studies for e in study.protocols}
+    (classes,) = unknown  # the same for all
+    assert len(set(classes)) == len(classes) == 168
+    known = [set(entry.known) for entry in studies[0].protocols]
+    drawn = [protocols.published("cifar+10", split) for split in (0, 1, 3, 4)]
+    assert known == [set(one.known) for one in drawn]
 
 
 def bird_folder(top):

@@ -30,6 +30,7 @@ tests: .venv/.installed-dev
 # Tables of the documentation that come from the code.
 docs: .venv/.installed-dev
 	$(BIN)/python docs/metrics_table.py
+	$(BIN)/python docs/paper_pages.py
 
 # Lines and branches of the core that its own tests reach.
 CORE := scores outputs metrics thresholds rejector

@@ -9,7 +9,8 @@ import numpy as np
 
 from openset import _check, detectors, selection, thresholds
 from openset._plugins import is_built_in
-from openset.bench import _network
+from openset._types import UNKNOWN
+from openset.bench import _network, _published_rule
 from openset.bench._plan import Task, folder_of
 from openset.bench._provenance import Provenance
 from openset.bench._study import PUBLISHED, Calibration
@@ -17,7 +18,7 @@ from openset.detectors import Fitted
 from openset.metrics import Metric, evaluate, get, table
 from openset.runs import Cell
 from openset.scores import Scores
-from openset.thresholds import Operation, Threshold
+from openset.thresholds import Operation
 
 
 def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
@@ -26,8 +27,10 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
     folder = folder_of(task.source, run, base)
     scorer = _Scorer(task, folder)
     scores = scorer.need("test")
-    calibration = threshold = operation = None
-    if task.calibrate is not None:
+    calibration = threshold = operation = decided = None
+    if task.calibrate is not None and task.calibrate.objective == PUBLISHED:
+        decided = scorer.decided(scores, task.calibrate), 0.0
+    elif task.calibrate is not None:
         calibration = _calibration(scorer, task.calibrate)
         threshold = thresholds.choose_by(
             task.calibrate.objective,
@@ -39,9 +42,10 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
         operation = thresholds.operate(
             threshold, scores, alpha_test=task.calibrate.alpha
         )
+        decided = threshold.cut(scores)
     cell = Cell(
         key=task.key,
-        rows=_rows(scores, threshold, operation, task.metrics),
+        rows=_rows(scores, decided, operation, task.metrics),
         threshold=None if threshold is None else threshold.to_dict(),
         operation=None if operation is None else _summary(operation),
         classes=scorer.train.classes,
@@ -57,7 +61,7 @@ class _Scorer:
     """Scores of a network's outputs: of a detector, or the method's published score."""
 
     def __init__(self, task: Task, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.method = folder, task.source.method
         self.train = _network.need(folder, "train")
         self.fitted: Fitted | None = None
         if task.detector.name != PUBLISHED:
@@ -82,6 +86,15 @@ class _Scorer:
             msg = f"bench: {self.folder} has no published scores of {name}"
             raise FileNotFoundError(msg)
         return found
+
+    def decided(self, scores: Scores, wanted: Calibration) -> Scores:
+        """Return margins of the published rule; a sample is accepted iff >= 0."""
+        if self.fitted is None:
+            return _published_rule.decided_by_method(self.method, scores, self.folder)
+        epsilon = wanted.options.get("epsilon")
+        return _published_rule.decided_by_argmax(
+            self.fitted, scores, self.folder, epsilon
+        )
 
     def made_up(self, kind: str) -> Scores:
         if self.fitted is None:
@@ -141,20 +154,24 @@ def standard_metrics() -> dict[str, Metric]:
 
 def _rows(
     scores: Scores,
-    threshold: Threshold | None,
+    decided: tuple[Scores, float] | None,
     operation: Operation | None,
     named: Sequence[str | Metric],
 ) -> list[dict[str, Any]]:
-    """Return every metric as a plain record, with its interval if it has one."""
+    """Return every metric as a plain record, with its interval if it has one.
+
+    `decided` are the scores and the threshold that samples are accepted by.
+    """
     wanted = standard_metrics() | {row.key: row for row in map(get, named)}
     found = evaluate(scores, metrics=list(wanted.values()))
     values: dict[str, float] = dict(found)
     intervals: dict[str, Any] = dict(found.intervals)
-    if threshold is not None:
-        # With thresholds per class, decisions are made on margins, whose ranking is not
-        # the detector's: only metrics at the threshold are computed from them.
+    if decided is not None:
+        # With thresholds per class, or by a published rule, decisions are made on
+        # margins, whose ranking is not the detector's: only metrics at the threshold
+        # are computed from them.
         new = [row for row in wanted.values() if row.kind == "threshold"]
-        at = evaluate(*threshold.cut(scores), metrics=new)
+        at = evaluate(*decided, metrics=new)
         values |= at
         intervals |= at.intervals
     if operation is not None:

@@ -125,7 +125,8 @@ def _size(
     entry: ProtocolEntry, protocol: Protocol, place: Locations
 ) -> tuple[int, int, int, int]:
     """Return training samples, test samples, numbers per sample, known classes."""
-    cut = _protocols.cut(entry, protocol, place.base, place.root)
+    fold = 0 if entry.folds > 1 else None
+    cut = _protocols.cut(entry, protocol, place.base, place.root, fold=fold)
     shape = getattr(cut.train.inputs, "shape", (len(cut.train), 1))
     width = 1
     for n in shape[1:]:

@@ -3,7 +3,9 @@
 import json
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +71,7 @@ def _fill(
     if entry is None or model is None:
         msg = f"bench: {source.key} must name an entry and a model"
         raise TypeError(msg)
-    cut = _protocols.cut(entry, protocol, base, root)
+    cut = _protocols.cut(entry, protocol, base, root, fold=source.fold)
     if isinstance(model, NetworkModel):
         return _train(folder, source, cut, unfinished)
     for part, outputs in _models.fit(model, cut, source.seed).items():
@@ -77,21 +79,56 @@ def _fill(
     return {"curve": None}
 
 
+def make_together(
+    pairs: Sequence[tuple[OutputsSource, Protocol]],
+    run: Path,
+    *,
+    base: Path,
+    root: Path,
+) -> None:
+    """Train networks of one model at the same time; :func:`make` then writes them.
+
+    They end in ``training/``, where :func:`make` finds them finished.
+    """
+    train: Any = _io.optional("bench", "openset.train", name="torch")
+    names = {field.name for field in fields(train.Execution)}
+    model: Any = pairs[0][0].model
+    of_run = {key: value for key, value in model.params.items() if key in names}
+    cuts: dict[tuple[str, int], Cut] = {}
+    jobs = []
+    for source, protocol in pairs:
+        key = source.key["protocol"], source.repeat
+        if key not in cuts and source.entry is not None:
+            cuts[key] = _protocols.cut(
+                source.entry, protocol, base, root, fold=source.fold
+            )
+        settings = _settings(source, cuts[key], run / "training" / source.id)
+        jobs.append(
+            train.Job.of(**{k: v for k, v in settings.items() if k not in names})
+        )
+    train.fit_jobs(jobs, train.Execution(progress=False, **of_run))
+
+
+def _settings(source: OutputsSource, cut: Cut, unfinished: Path) -> dict[str, Any]:
+    """Return the keywords of `openset.train.fit`."""
+    method, model = source.method, source.model
+    return {
+        "method": "softmax" if method is None else method.name,
+        "options": {} if method is None else method.params,
+        "data": cut,
+        "seed": source.seed,
+        "out": unfinished,
+        "progress": False,
+        **getattr(model, "params", {}),
+    }
+
+
 def _train(
     folder: Path, source: OutputsSource, cut: Cut, unfinished: Path
 ) -> dict[str, Any]:
     """Train with `openset.train`; keep the curves of the test part, if recorded."""
     train: Any = _io.optional("bench", "openset.train", name="torch")
-    method = source.method
-    done = train.fit(
-        method="softmax" if method is None else method.name,
-        options={} if method is None else method.params,
-        data=cut,
-        seed=source.seed,
-        out=unfinished,
-        progress=False,
-        **source.model.params,  # type: ignore[union-attr]
-    )
+    done = train.fit(**_settings(source, cut, unfinished))
     for name, outputs in done.outputs.items():
         outputs.save(folder / name)
         done.published[name].save(published_scores(folder, name))
@@ -99,8 +136,9 @@ def _train(
         {"epoch": line["epoch"] + 1, "loss": line["loss"]}
         | {k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"}
         for line in done.log
+        if "test_accuracy" in line
     ]
-    return {"curve": curve if len(curve[0]) > 2 else None}
+    return {"curve": curve or None}
 
 
 def published_scores(folder: Path, name: str) -> Path:

@@ -41,6 +41,20 @@ class OutputsSource:
         return identity(self.key)
 
     @property
+    def draw(self) -> int:
+        """Which draw of the classes it is trained on; folds of a draw share it."""
+        return self.repeat // self._folds
+
+    @property
+    def fold(self) -> int | None:
+        """Which fold of the draw; None without cross-validation."""
+        return None if self._folds == 1 else self.repeat % self._folds
+
+    @property
+    def _folds(self) -> int:
+        return 1 if self.entry is None else self.entry.folds
+
+    @property
     def gpus(self) -> float:
         """Number of GPUs it needs."""
         return 0 if self.model is None else self.model.gpus
@@ -137,8 +151,8 @@ def _trained(study: Study) -> Iterable[OutputsSource]:
         repeats = range(_protocols.n_repeats(entry, study.base))
         for repeat, method, seed in product(repeats, methods, study.seeds):
             recipe = {
-                "entry": entry.model_dump(exclude={"name"}),
-                "model": model.model_dump(exclude={"name", "gpus"}),
+                "entry": entry.recipe,
+                "model": model.model_dump(exclude={"name", "gpus", "together"}),
                 "method": method and method.model_dump(exclude={"label"}),
                 "threads": study.threads,
             }

@@ -23,7 +23,11 @@ from openset.protocols import Protocol
 
 
 def n_repeats(entry: ProtocolEntry, base: Path) -> int:
-    """Return the number of protocols of an entry, without reading data."""
+    """Return the number of repeats, draws times folds, without reading data."""
+    return _n_draws(entry, base) * entry.folds
+
+
+def _n_draws(entry: ProtocolEntry, base: Path) -> int:
     if isinstance(entry, PublishedSplits):
         every = entry.splits == "all"
         return len(protocols.splits(entry.split_of) if every else entry.splits)
@@ -33,7 +37,7 @@ def n_repeats(entry: ProtocolEntry, base: Path) -> int:
 
 
 def draw(entry: ProtocolEntry, base: Path, root: Path) -> list[Protocol]:
-    """Return the protocols of an entry, one per repeat, named after it."""
+    """Return the protocols of an entry, one per draw, named after it."""
     found = [
         replace(
             protocol,
@@ -134,8 +138,19 @@ def sources(entry: ProtocolEntry, protocol: Protocol) -> dict[str, str]:
     return names
 
 
-def cut(entry: ProtocolEntry, protocol: Protocol, base: Path, root: Path) -> Cut:
-    """Return the samples of one protocol, limited to the number the entry allows."""
+def cut(
+    entry: ProtocolEntry,
+    protocol: Protocol,
+    base: Path,
+    root: Path,
+    *,
+    fold: int | None = None,
+) -> Cut:
+    """Return the samples of one protocol, limited to the number the entry allows.
+
+    With folds, the official parts are merged and divided anew; `fold` is the one that
+    is tested.
+    """
     names = sources(entry, protocol)
     # A protocol may come from a file, which must not decide what code is imported.
     given = {getattr(entry, key, "") for key in DATA_KEYS}
@@ -143,7 +158,12 @@ def cut(entry: ProtocolEntry, protocol: Protocol, base: Path, root: Path) -> Cut
         part: _load(name, base, root, imports=name in given)
         for part, name in names.items()
     }
-    whole = datasets.cut(sets.pop("known"), replace(protocol, n_tests=1), **sets)
+    known = sets.pop("known")
+    if fold is None:
+        whole = datasets.cut(known, replace(protocol, n_tests=1), **sets)
+    else:
+        n, unknowns = entry.folds, entry.unknowns
+        whole = datasets.folds(known, protocol, n, unknowns=unknowns, **sets)[fold]
     return replace(
         whole,
         train=_at_most(whole.train, entry.max_train, protocol.seed),

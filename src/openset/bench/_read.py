@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from pydantic import ValidationError
 
@@ -222,6 +223,18 @@ def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:
             "(unknown_data), where known is 'all', got 'all'"
         )
         raise ValueError(msg)
+    if entry.folds > 1 and getattr(entry, "surrogate", None):
+        msg = (
+            f"{name}: {path}.folds must be 1 for a protocol with surrogate classes, "
+            f"got {entry.folds}"
+        )
+        raise ValueError(msg)
+    if entry.folds == 1 and entry.unknowns != "dealt":
+        msg = (
+            f"{name}: {path}.unknowns must be left out without folds, got "
+            f"{entry.unknowns!r}"
+        )
+        raise ValueError(msg)
     for key in DATA_KEYS:
         value = getattr(entry, key, "")
         is_path = "." in value or "/" in value
@@ -252,8 +265,18 @@ def _check_methods(name: str, study: Study) -> None:
         train = import_module("openset.train")
     except ImportError:
         return  # plans work without torch; running the study reports what is missing
+    by_rule = study.calibrate is not None and study.calibrate.objective == PUBLISHED
+    by_rule = by_rule and any(one.name == PUBLISHED for one in study.detectors)
     for i, method in enumerate(study.methods):
-        train.methods.find(method.name, caller=name, argument=f"methods[{i}].name")
+        path = f"methods[{i}].name"
+        kind = train.methods.find(method.name, caller=name, argument=path)
+        if by_rule and not _has_rule(kind):
+            raise ValueError(no_rule(name, "calibrate.objective", kind.name))
+
+
+def _has_rule(kind: Any) -> bool:
+    two = np.array([[0.8, 0.2]])
+    return kind.published_margin(two, np.array([0.5])) is not None
 
 
 def _check_published(name: str, path: str, study: Study) -> None:
@@ -285,7 +308,11 @@ def _check_calibrate(name: str, study: Study) -> None:
         return
     kinds = ["protocol", "none", *SYNTHETIC_KINDS]
     objective, surrogate = study.calibrate.objective, study.calibrate.surrogate
-    _check.one_of(name, "calibrate.objective", objective, thresholds.objectives())
+    if objective == PUBLISHED:
+        _check_published_rule(name, study)
+        return
+    options = [*thresholds.objectives(), PUBLISHED]
+    _check.one_of(name, "calibrate.objective", objective, options)
     _check.one_of(name, "calibrate.surrogate", surrogate, kinds)
     if surrogate != "protocol":
         return
@@ -300,6 +327,39 @@ def _check_calibrate(name: str, study: Study) -> None:
                 "surrogate classes: kind: operational"
             )
             raise ValueError(msg)
+
+
+def _check_published_rule(name: str, study: Study) -> None:
+    """Check a study in which samples are rejected by published rules."""
+    for detector in study.detectors:
+        is_method = detector.name == PUBLISHED
+        if not is_method and not detectors.find(detector.name).rejects_by_argmax:
+            raise ValueError(no_rule(name, "calibrate.objective", detector.name))
+    assert study.calibrate is not None  # noqa: S101  # for mypy
+    for option in study.calibrate.options:
+        _check.one_of(name, "calibrate.options", option, ["epsilon"])
+    if study.calibrate.alpha is not None:
+        rule = "left out with the objective 'published'"
+        got = study.calibrate.alpha
+        raise ValueError(
+            _check.must(rule, caller=name, name="calibrate.alpha", got=got)
+        )
+    for i, metric in enumerate([study.headline, *study.metrics]):
+        if metrics.get(metric).kind == "operational":
+            key = f"metrics[{i - 1}]" if i else "headline"
+            rule = "a metric without calibration data where the rule is published"
+            raise ValueError(_check.must(rule, caller=name, name=key, got=repr(metric)))
+
+
+def no_rule(caller: str, name: str, kind: str) -> str:
+    """Say that a method or detector was published without a rule."""
+    return _check.must(
+        "an objective that chooses a threshold on calibration data",
+        caller=caller,
+        name=name,
+        got=f"'published', but {kind} was published without a rule to reject samples",
+        remedy="For example: osa",
+    )
 
 
 def _check_titles(name: str, part: str, titles: list[Any]) -> None:

@@ -20,7 +20,19 @@ from openset.bench._worker import Locations
 from openset.datasets import default_root
 from openset.protocols import Protocol
 
-T = TypeVar("T", OutputsSource, Task)
+
+@dataclass(frozen=True)
+class _Group:
+    """Networks that one worker trains together."""
+
+    sources: tuple[OutputsSource, ...]
+
+    @property
+    def id(self) -> str:
+        return self.sources[0].id
+
+
+T = TypeVar("T", _Group, Task)
 
 _FRUITLESS = 3  # consecutive failures of a pool, without progress, before giving up
 
@@ -54,6 +66,7 @@ def run(
     backend: str = "loky",
     address: str | None = None,
     jobs: int = -1,
+    root: str | Path | None = None,
     watch: Watch | None = None,
 ) -> Done:
     """Run a study; cells finished in `out` are not run again.
@@ -76,6 +89,8 @@ def run(
         Address of the cluster; not needed for a Ray cluster on this machine.
     jobs
         Number of workers; -1 for all cores of this machine or of the cluster.
+    root
+        Folder of the data sets; by default `datasets.default_root`.
     watch
         Called with folder, plan and open tasks; returns a context that is active during
         the run.
@@ -102,7 +117,7 @@ def run(
     place = Locations(
         run=out,
         base=made.study.base.resolve(),
-        root=default_root().resolve(),
+        root=(default_root() if root is None else Path(root)).resolve(),
         search=(Path.cwd(),),
         plugins=plugins(made.study) if is_elsewhere else (),
         datasets=dataset_plugins(made.study) if is_elsewhere else (),
@@ -159,9 +174,7 @@ def protocols_of(made: Plan, place: Locations) -> dict[str, list[Protocol]]:
 def _protocol(
     source: OutputsSource, drawn: dict[str, list[Protocol]]
 ) -> Protocol | None:
-    return (
-        None if source.entry is None else drawn[source.key["protocol"]][source.repeat]
-    )
+    return None if source.entry is None else drawn[source.key["protocol"]][source.draw]
 
 
 @dataclass(frozen=True)
@@ -191,22 +204,41 @@ def _train(
         if task.source.id in waiting:
             waiting[task.source.id].append(task)
 
-    def call(source: OutputsSource) -> tuple[Any, ...]:
-        return source, _protocol(source, drawn), waiting[source.id], place
-
-    def is_settled(source: OutputsSource) -> bool:
+    def has_settled(source: OutputsSource) -> bool:
         is_there = folder_of(source, place.run, place.base).exists()
         return is_there or _has_failed(place.run, waiting[source.id][0])
 
-    def give_up(source: OutputsSource, why: str) -> None:
-        for task in waiting[source.id]:
-            _worker.fail(place.run, task, f"its network failed: {why}")
+    def call(group: _Group) -> tuple[Any, ...]:
+        left = [source for source in group.sources if not has_settled(source)]
+        networks = [(s, _protocol(s, drawn), waiting[s.id]) for s in left]
+        return networks, group.id, place
 
-    job = _Job(_worker.network, call, is_settled, give_up)
+    def is_settled(group: _Group) -> bool:
+        return all(map(has_settled, group.sources))
+
+    def give_up(group: _Group, why: str) -> None:
+        for source in group.sources:
+            if not has_settled(source):
+                for task in waiting[source.id]:
+                    _worker.fail(place.run, task, f"its network failed: {why}")
+
+    job = _Job(_worker.networks, call, is_settled, give_up)
     # Networks that want a GPU get a pool of workers that have one.
     for gpus in sorted({source.gpus for source in missing}):
         mine = [source for source in missing if source.gpus == gpus]
-        _settle(partial(pool, gpus), job, mine, place.run)
+        _settle(partial(pool, gpus), job, _groups(mine), place.run)
+
+
+def _groups(sources: Sequence[OutputsSource]) -> list[_Group]:
+    """Group networks of one model by how many are to be trained together."""
+    of_model: dict[str, list[OutputsSource]] = {}
+    for source in sources:
+        of_model.setdefault(source.key["model"], []).append(source)
+    made = []
+    for some in of_model.values():
+        n = getattr(some[0].model, "together", 1)
+        made += [_Group(tuple(some[i : i + n])) for i in range(0, len(some), n)]
+    return made
 
 
 def _score(

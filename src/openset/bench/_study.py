@@ -30,6 +30,19 @@ class _ProtocolEntry(_Part):
     validation: Share = 0.0
     max_train: Count | None = None
     max_test: Count | None = None
+    folds: Count = 1
+    unknowns: Literal["dealt", "shared"] = "dealt"
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """What determines the samples, without the name."""
+        found = self.model_dump(exclude={"name"})
+        # Without folds these two say nothing: ids of cells stay as they were.
+        return {
+            key: value
+            for key, value in found.items()
+            if self.folds > 1 or key not in {"folds", "unknowns"}
+        }
 
     @property
     def title(self) -> str:
@@ -183,10 +196,14 @@ class SklearnModel(_Model):
 
 
 class NetworkModel(_Model):
-    """A network trained by `openset.train` with each of the study's methods."""
+    """A network trained by `openset.train` with each of the study's methods.
+
+    `together`: how many of them a worker trains at the same time on one device.
+    """
 
     kind: Literal["network"]
     params: dict[str, Any] = {}
+    together: Count = 1
 
 
 Model = Annotated[
@@ -198,7 +215,8 @@ DATA_KEYS = ("data", "unknown_data", "negative_data", "surrogate_data")
 """Keys of a protocol entry that name a data set."""
 
 PUBLISHED = "published"
-"""Name used instead of a detector, for the published score of a training method."""
+"""Name used instead of a detector, for the published score of a training method, and
+instead of an objective, for the rule it was published with."""
 
 
 def _recipe(value: Any) -> Any:

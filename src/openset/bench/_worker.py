@@ -1,4 +1,4 @@
-"""The work of a worker: train one network or run one cell, recording all errors."""
+"""The work of a worker: train networks or run one cell, recording all errors."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import platform
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,42 @@ class Locations:
     datasets: tuple[tuple[str, str], ...] = ()
 
 
-def network(
-    source: OutputsSource, protocol: Protocol, tasks: Sequence[Task], place: Locations
+def networks(
+    group: Sequence[tuple[OutputsSource, Protocol, Sequence[Task]]],
+    name: str,
+    place: Locations,
 ) -> None:
-    """Train a network; if that fails, its cells are recorded as failed."""
+    """Train networks, together if there are several; `name` marks them as running.
 
+    If that fails, each is trained alone, so that only the cells of those that fail are
+    recorded as failed.
+    """
+    if len(group) > 1:
+        with suppress(Exception):  # each shows its own error below
+            _together(group, name, place)
+    for source, protocol, tasks in group:
+        _network_alone(source, protocol, tasks, name, place)
+
+
+def _together(
+    group: Sequence[tuple[OutputsSource, Protocol, Sequence[Task]]],
+    name: str,
+    place: Locations,
+) -> None:
+    _io.optional("bench", "torch", name="torch")
+    pairs = [(source, protocol) for source, protocol, _ in group]
+    threads = group[0][2][0].threads
+    with _prepared(place, name, threads):
+        _network.make_together(pairs, place.run, base=place.base, root=place.root)
+
+
+def _network_alone(
+    source: OutputsSource,
+    protocol: Protocol,
+    tasks: Sequence[Task],
+    name: str,
+    place: Locations,
+) -> None:
     def one() -> None:
         _network.make(source, protocol, place.run, base=place.base, root=place.root)
 
@@ -52,7 +83,7 @@ def network(
         _io.optional("bench", "torch", name="torch")
 
     before = with_torch if isinstance(source.model, NetworkModel) else None
-    _guarded(one, place, source.id, tasks, what="its network", before=before)
+    _guarded(one, place, name, tasks, what="its network", before=before)
 
 
 def cell(task: Task, protocol_hash: str, place: Locations) -> None:
@@ -84,21 +115,28 @@ def _guarded(
     try:
         if before is not None:
             before()
-        with (
-            _marked(run, name),
-            _threads(tasks[0].threads),
-            _plugins.searching(place.base, *place.search),
-        ):
-            for text in place.plugins:
-                _plugins.imported(text, caller="bench")
-            for title, text in place.datasets:
-                datasets.register(title, _plugins.imported(text, caller="bench"))
+        with _prepared(place, name, tasks[0].threads):
             one()
     except Exception as error:  # an error of a cell is recorded as its result
         text = f"{type(error).__name__}: {error}"
         trace = traceback.format_exc()
         for task in tasks:
             fail(run, task, f"{what} failed: {text}", trace)
+
+
+@contextmanager
+def _prepared(place: Locations, name: str, threads: int) -> Iterator[None]:
+    """Mark what runs, limit the threads, and make the plug-ins of the study known."""
+    with (
+        _marked(place.run, name),
+        _threads(threads),
+        _plugins.searching(place.base, *place.search),
+    ):
+        for text in place.plugins:
+            _plugins.imported(text, caller="bench")
+        for title, text in place.datasets:
+            datasets.register(title, _plugins.imported(text, caller="bench"))
+        yield
 
 
 def fail(run: Path, task: Task, error: str, trace: str = "") -> None:

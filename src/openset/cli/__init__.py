@@ -25,6 +25,7 @@ from openset.cli import (
     predict,
     protocols,
     report,
+    reproduce,
     score,
     serve,
     train,
@@ -67,6 +68,7 @@ _PANELS = {
         "train": train,
         "extract": extract,
         "bench": bench,
+        "reproduce": reproduce,
     },
 }
 for _panel, _commands in _PANELS.items():

@@ -67,6 +67,13 @@ def command(
     jobs: Annotated[
         int, typer.Option(help="Number of workers; -1 for one per core.")
     ] = -1,
+    by_protocol: Annotated[
+        bool,
+        typer.Option(
+            "--by-protocol",
+            help="Print one table per metric of the study, with a column per protocol.",
+        ),
+    ] = False,
     save: Annotated[
         list[Path] | None,
         typer.Option(
@@ -110,7 +117,11 @@ def command(
         headline, *metrics = (row.key for row in bench.read(study).rows())
         board = stats.leaderboard(found, headline)
         OUT.print(board)
-        if set(metrics) != {headline}:
+        if by_protocol:
+            for metric in dict.fromkeys(metrics):
+                if metric != headline:
+                    OUT.print(stats.leaderboard(found, metric))
+        elif set(metrics) != {headline}:
             OUT.print(stats.leaderboard(found, metrics, columns="metric"))
         for path in save or ():
             board.save(path)

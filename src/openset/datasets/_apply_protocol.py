@@ -118,7 +118,8 @@ def folds(
     """Cut a data set into folds for cross-validation; official parts are merged.
 
     Every known sample is tested once; unknown samples are only ever tested. Fold sizes,
-    overall and per class, differ by at most one.
+    overall and per class, differ by at most one. The share `protocol.validation` of
+    each class is kept out of the training samples of a fold.
 
     Parameters
     ----------
@@ -173,8 +174,21 @@ def folds(
         shown = (of_strange == i) | (unknowns == "shared")
         _some_unknown(caller, shown, n_folds)
         test = _samples(caller, names, known.take(of_known == i), strange.take(shown))
-        train = _samples(caller, names, known.take(of_known != i))
-        made.append(Cut(protocol=protocol, train=train, tests=(test,)))
+        train, validation = known.take(of_known != i), None
+        if protocol.validation:
+            is_held = take_share(train.strata, protocol.validation, stream)
+            train, held = train.take(~is_held), train.take(is_held)
+            _all_there(caller, protocol, "known", train, "train")
+            _all_there(caller, protocol, "known", held, "validation")
+            validation = _samples(caller, names, held)
+        made.append(
+            Cut(
+                protocol=protocol,
+                train=_samples(caller, names, train),
+                validation=validation,
+                tests=(test,),
+            )
+        )
     return tuple(made)
 
 

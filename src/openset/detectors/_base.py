@@ -47,6 +47,9 @@ class Detector(ABC):
         Author and year.
     constraints
         Allowed values of the parameters (:mod:`openset.detectors.constraints`).
+    rejects_by_argmax
+        Whether its class probabilities have one for unknowns, and it was published with
+        the rule to reject a sample for which that is the largest.
     """
 
     name: ClassVar[str]
@@ -56,6 +59,7 @@ class Detector(ABC):
     score_cost: ClassVar[str] = "-"
     paper: ClassVar[str] = "-"
     constraints: ClassVar[Mapping[str, Constraint]] = {}
+    rejects_by_argmax: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, register: bool = True, listed: bool = True) -> None:
         super().__init_subclass__()

@@ -89,6 +89,7 @@ class OpenMax(Detector):
     fit_cost = "n C"
     score_cost = "alpha C"
     paper = "Bendale & Boult 2016"
+    rejects_by_argmax = True
     constraints = {
         "tail": Integer(low=1),
         "alpha": Integer(low=1),

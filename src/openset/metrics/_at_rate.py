@@ -53,7 +53,9 @@ def error_at_tpr(
 
     ``average="balanced"`` is (1 - TPR)/2 + FPR/2, with the TPR actually reached;
     ``"pooled"`` is the share of all samples on the wrong side, which depends on the
-    proportion of knowns and unknowns.
+    proportion of knowns and unknowns. Table 5 of the OpenAUC paper is pooled with
+    ``positive="unknown"`` (reported as ``error_at_tpr_unknown_pooled``): its values
+    exceed what the other three can reach.
 
     Examples
     --------
@@ -141,6 +143,16 @@ _FPR = Metric(
     aliases=("fpr95",),
     counts_errors_of="detection",
 )
+_ERROR = Metric(
+    error_at_tpr,
+    label="Detection error at 95 % TPR",
+    short="error at 95 % TPR",
+    better="lower",
+    bounds=UNIT,
+    kernel=error_kernel,
+    order=21,
+    counts_errors_of="detection",
+)
 register(
     _FPR,
     replace(
@@ -152,14 +164,15 @@ register(
         order=20,
         aliases=(),
     ),
-    Metric(
-        error_at_tpr,
-        label="Detection error at 95 % TPR",
-        short="error at 95 % TPR",
-        better="lower",
-        bounds=UNIT,
-        kernel=error_kernel,
-        order=21,
-        counts_errors_of="detection",
+    _ERROR,
+    replace(
+        _ERROR,
+        key="error_at_tpr_unknown_pooled",
+        label="Error at 95 % TPR, unknown positive, pooled",
+        short="error, unknown, pooled",
+        params={"positive": "unknown", "average": "pooled"},
+        order=25,
+        reference="Wang et al., NeurIPS 2022, Table 5",
+        moves_with_prevalence=True,
     ),
 )

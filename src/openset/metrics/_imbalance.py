@@ -1,8 +1,10 @@
 """Inner, Outer, Halfpoint and Overall: four views of one confusion matrix."""
 
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics._class_counts import (
@@ -16,7 +18,7 @@ from openset.metrics._registry import UNIT, Metric, best, register
 from openset.scores import Scores, need_both_sides, need_known
 
 Base = Literal["balanced_accuracy", "accuracy", "f1"]
-Absent = Literal["skip", "zero"]
+Absent = Literal["skip", "zero", "torchmetrics"]
 BASES = ("balanced_accuracy", "accuracy", "f1")
 
 
@@ -81,7 +83,9 @@ def halfpoint_score(
 ) -> float:
     r"""Score of the known samples, where rejecting a known sample is an error.
 
-    Unknown samples are left out; the mean is over the known classes.
+    Unknown samples are left out. The mean is over the K known classes by default, and
+    over K + 1 classes with ``absent="zero"``, as in Table 1 of the class-imbalance
+    paper (reported as ``halfpoint_k_plus_1``).
 
     Parameters
     ----------
@@ -92,18 +96,28 @@ def halfpoint_score(
     base
         As in :func:`inner_score`.
     absent
-        ``"zero"`` also averages over the unknown class, which has no samples and counts
-        as 0 if any known sample is rejected, and over classes that are only predicted.
-        torchmetrics' macro average does this, and published tables may contain it.
+        How the unknown class counts, which has no samples here. ``"skip"``: it does
+        not. ``"zero"``: as 0, in the mean over K + 1 classes; K / (K + 1) times the
+        value above, so a perfect classifier has less than 1. Table 1 of the paper was
+        computed so. ``"torchmetrics"``: as its macro average since version 1.0, which
+        counts it as 0 as soon as one known sample is rejected, and also counts known
+        classes that are only predicted.
+
+    References
+    ----------
+    Komorniczak and Ksieniewicz, "Taking class imbalance into account in open set
+    recognition evaluation", 2024.
 
     Examples
     --------
     >>> scores = Scores(labels=[0, 1, 1, 1], predicted=[0, 1, 1, 1], known=[4, 3, 2, 1])
     >>> halfpoint_score(scores, 2), round(halfpoint_score(scores, 2, absent="zero"), 4)
     (0.8333333333333333, 0.5556)
+    >>> halfpoint_score(scores, 0), round(halfpoint_score(scores, 0, absent="zero"), 4)
+    (1.0, 0.6667)
     """
     _check.one_of("halfpoint_score", "base", base, BASES)
-    _check.one_of("halfpoint_score", "absent", absent, ["skip", "zero"])
+    _check.one_of("halfpoint_score", "absent", absent, get_args(Absent))
     counts = class_counts(scores, threshold, caller="halfpoint_score", unknowns=False)
     return float(halfpoint_kernel(counts, base=base, absent=absent))
 
@@ -165,8 +179,13 @@ def halfpoint_kernel(
     """Compute it for every replicate."""
     if base == "accuracy":
         return ratio(counts.hits.sum(axis=-1), counts.n_known)
-    if absent == "skip":
-        return _mean(base, counts.hits, counts.false_known, counts.support)
+    if absent != "torchmetrics":
+        mean = _mean(base, counts.hits, counts.false_known, counts.support)
+        if absent == "skip":
+            return mean
+        occurs = _occurs(base, counts.hits, counts.false_known, counts.support)
+        n = occurs.sum(axis=-1)
+        return mean * n / (n + 1)
     hits = _append(counts.hits, 0)
     false = _append(counts.false_known, counts.rejected_known)
     support = _append(counts.support, 0)
@@ -196,13 +215,21 @@ def _mean(
     For recall a class occurs if it has samples (scikit-learn's balanced accuracy),
     unless `only_true` is off; for the F-score also if it is only predicted.
     """
-    if base == "f1":
-        value = ratio(2 * hits, hits + false + support)
-        occurs = hits + false + support > 0
-    else:
-        value = ratio(hits, support)
-        occurs = support > 0 if only_true else hits + false + support > 0
+    value = (
+        ratio(2 * hits, hits + false + support)
+        if base == "f1"
+        else ratio(hits, support)
+    )
+    occurs = _occurs(base, hits, false, support, only_true=only_true)
     return ratio((value * occurs).sum(axis=-1), occurs.sum(axis=-1))
+
+
+def _occurs(
+    base: Base, hits: Floats, false: Floats, support: Floats, *, only_true: bool = True
+) -> NDArray[np.bool_]:
+    if base != "f1" and only_true:
+        return support > 0
+    return hits + false + support > 0
 
 
 _IMBALANCE = "Komorniczak & Ksieniewicz, 2024"
@@ -236,6 +263,15 @@ register(
     _HALFPOINT,
     # Unknown samples do not count in it: the best threshold accepts everything.
     best(_HALFPOINT, counts_errors_of="classification"),
+    replace(
+        _HALFPOINT,
+        key="halfpoint_k_plus_1",
+        label="Halfpoint score, mean over K + 1 classes",
+        short="Halfpoint, K + 1",
+        params={"absent": "zero"},
+        order=24,
+        aliases=("halfpoint_paper",),
+    ),
     _OVERALL,
     best(_OVERALL),
     Metric(

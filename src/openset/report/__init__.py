@@ -7,6 +7,7 @@ one page.
 
 from openset.report._curves import oscr, roc
 from openset.report._display import Display
+from openset.report._gallery import gallery
 from openset.report._histogram import histogram
 from openset.report._learning_curves import learning_curves, sensitivity
 from openset.report._matplotlib import draw
@@ -23,6 +24,7 @@ __all__ = [
     "alpha_sweep",
     "confusion_regions",
     "draw",
+    "gallery",
     "histogram",
     "learning_curves",
     "metric_against_unknown_tpr",

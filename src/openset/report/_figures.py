@@ -241,11 +241,51 @@ def training(data: ReportData, headline: str) -> list[Figure]:
             name: list(of_method.values())
             for name, of_method in list(curves.items())[:MOST_METHODS]
         }
-        text = (
-            "Mean over runs; the band is one standard deviation (Fig. 6 of the "
-            "class-imbalance paper)."
+        figures += _learning(few)
+    return figures
+
+
+_FOUR = ("inner_score", "outer_score", "halfpoint_score", "overall_score")
+_BY_RULE = {"outer_score", "halfpoint_score", "halfpoint_k_plus_1", "overall_score"}
+
+
+def _learning(curves: dict[str, list[Any]]) -> list[Figure]:
+    """Draw ranking metrics over epochs, and the four scores of the methods with them.
+
+    Only methods that were published with a rule to reject samples have all four.
+    """
+    text = "Mean over runs; the band is one standard deviation."
+    records = {
+        name: [record for run in runs for record in run]
+        for name, runs in curves.items()
+    }
+    every = [record for of_method in records.values() for record in of_method]
+    shared = [
+        key
+        for key in every[0]
+        if key not in {"epoch", *_BY_RULE} and all(key in one for one in every)
+    ]
+    with_four = {
+        name: curves[name]
+        for name, of_method in records.items()
+        if all(key in record for record in of_method for key in _FOUR)
+    }
+    left_out = [name for name in curves if name not in with_four]
+    figures = [_figure(learning_curves(curves, metrics=shared), text)]
+    if with_four:
+        more = (
+            f" Without a published rule, and left out: {', '.join(left_out)}."
+            if left_out
+            else ""
         )
-        figures.append(_figure(learning_curves(few), text))
+        figures.append(
+            _figure(
+                learning_curves(with_four, metrics=_FOUR),
+                f"{text} Samples are rejected by the rule each method was published "
+                f"with, as in Fig. 6 of the class-imbalance paper.{more}",
+                title="Inner, Outer, Halfpoint and Overall over training",
+            )
+        )
     return figures
 
 

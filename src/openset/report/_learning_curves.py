@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
+from openset.metrics import table
 from openset.report._chart import Chart, Line
 from openset.report._display import Brief, Display, from_records
 
@@ -44,17 +45,17 @@ def sensitivity(
     """
     caller = "report.sensitivity"
     first = next(iter(values.values()), None)
-    table: Any = values if isinstance(first, Mapping) else {"": values}
+    by_name: Any = values if isinstance(first, Mapping) else {"": values}
     records = [
-        {"name": str(name), "parameter": float(at), **_spread(caller, table[name][at])}
-        for name in table
-        for at in sorted(table[name])
+        {"name": str(name), "parameter": float(at), **_spread(caller, of_name[at])}
+        for name, of_name in by_name.items()
+        for at in sorted(of_name)
     ]
     _check_some(caller, "values", records)
     columns = from_records(records)
     lines = tuple(
         _banded(str(name), columns, columns["name"] == str(name), "parameter", i)
-        for i, name in enumerate(table)
+        for i, name in enumerate(by_name)
     )
     settings = np.unique(columns["parameter"])
     chart = Chart(x_label=parameter, y_label=metric, lines=lines)
@@ -146,11 +147,13 @@ def learning_curves(
                 for epoch in sorted(by_epoch)
             ]
     columns = from_records(records)
+    labels = {row.key: row.short for row in table()}
+    titles = {name: labels.get(name, name.replace("_", " ")) for name in chosen}
     charts = tuple(
         Chart(
-            title=metric.replace("_", " ") if len(chosen) > 1 else "",
+            title=titles[metric] if len(chosen) > 1 else "",
             x_label="epoch",
-            y_label="mean ± sd" if len(chosen) > 1 else metric.replace("_", " "),
+            y_label="mean ± sd" if len(chosen) > 1 else titles[metric],
             lines=tuple(
                 _banded(
                     str(method),

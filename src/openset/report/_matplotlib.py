@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from openset import _check, _io
 from openset.report._chart import Bars, Chart, limits
 from openset.report._display import Display
+from openset.report._gallery import Gallery, Pictures
 from openset.report._regions import REGIONS, Regions
 from openset.report._svg import LIGHT, readable
 from openset.report.imbalance import METRICS, RandomScores, SampleCounts
@@ -26,8 +27,8 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
     ----------
     data
         The result of :func:`sample_counts` (figure 1 of the class-imbalance paper),
-        :func:`random_scores` (figure 2) or :func:`confusion_regions` (figures 3 and 4),
-        or any `Display`.
+        :func:`random_scores` (figure 2), :func:`confusion_regions` (figures 3 and 4) or
+        :func:`gallery` (figure 5), or any `Display`.
     path
         Also write the figure there: ``.pdf``, ``.svg``, ``.png``.
     """
@@ -35,6 +36,7 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
         SampleCounts: _dots,
         RandomScores: _histograms,
         Regions: _matrices,
+        Gallery: _gallery,
         Display: _charts,
     }
     if type(data) not in drawers:
@@ -122,6 +124,44 @@ def _matrices(module: Any, data: Regions) -> Any:
         axes.set(title=f"{region} {data.score(region):.3f}", xlabel="decision")
     figure.axes[0].set_ylabel("true class")
     return figure
+
+
+_TITLES = {"train": "Training", "test": "Testing"}
+_RED, _BLUE = np.array([200, 30, 30]), np.array([30, 60, 200])
+
+
+def _gallery(module: Any, data: Gallery) -> Any:
+    figure = module.Figure(figsize=(5 * len(data.parts), 5), layout="constrained")
+    panels = figure.subplots(1, len(data.parts), squeeze=False)[0]
+    for axes, (name, shown) in zip(panels, data.parts.items(), strict=True):
+        axes.imshow(_mosaic(shown))
+        axes.set(title=_TITLES.get(name, name), xticks=[], yticks=[])
+    return figure
+
+
+def _mosaic(shown: Pictures) -> NDArray[np.uint8]:
+    """Put images side by side; ink of grey ones, frames of others, show the side."""
+    n, height, width = shown.images.shape[:3]
+    columns = int(np.ceil(np.sqrt(n)))
+    rows = -(-n // columns)
+    page = np.full((rows * (height + 4), columns * (width + 4), 3), 255, np.uint8)
+    for i in range(n):
+        colour = _RED if shown.is_known[i] else _BLUE
+        tile = np.empty((height + 4, width + 4, 3), np.uint8)
+        image = shown.images[i].reshape(height, width, -1)
+        if image.shape[2] == 1:
+            tile[:] = 255
+            ink = image / 255.0  # white paper, ink in the colour of its side
+            tile[2:-2, 2:-2] = (255 * (1 - ink) + colour * ink).astype(np.uint8)
+        else:
+            tile[:] = colour
+            tile[2:-2, 2:-2] = image
+        y, x = divmod(i, columns)
+        page[
+            y * (height + 4) : (y + 1) * (height + 4),
+            x * (width + 4) : (x + 1) * (width + 4),
+        ] = tile
+    return page
 
 
 def _write_counts(axes: Any, matrix: NDArray[Any], names: list[str]) -> None:

@@ -119,14 +119,14 @@ def test_confusion_is_scikit_learns(scores):
     assert ours.tolist() == theirs.tolist()
 
 
-def test_halfpoint_with_absent_zero_is_torchmetrics_macro(scores):
+def test_halfpoint_as_torchmetrics_is_its_macro_average(scores):
     known = ~scores.is_unknown
     decided = torch.from_numpy(scores.decided(0.5)[known])
     decided = torch.where(decided < 0, 5, decided)
     expected = multiclass_accuracy(
         decided, torch.from_numpy(scores.labels[known].copy()), 6, average="macro"
     )
-    value = metrics.halfpoint_score(scores, 0.5, absent="zero")
+    value = metrics.halfpoint_score(scores, 0.5, absent="torchmetrics")
     assert value == approx(float(expected), abs=1e-6)
 
 

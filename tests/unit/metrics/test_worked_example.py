@@ -55,10 +55,28 @@ def test_the_four_scores_are_the_papers(worked):
     assert metrics.overall_score(worked, 0.5) == approx(0.671667, abs=5e-7)
 
 
+@pytest.mark.parametrize("base", ["balanced_accuracy", "f1"])
+def test_absent_zero_is_the_mean_over_one_more_class(worked, base):
+    for threshold in (-np.inf, 0.5, np.inf):  # none, some and all rejected
+        skip = metrics.halfpoint_score(worked, threshold, base=base)
+        zero = metrics.halfpoint_score(worked, threshold, base=base, absent="zero")
+        assert zero == approx(skip * 4 / 5)
+    all_accepted = metrics.halfpoint_score(worked, -np.inf, absent="torchmetrics")
+    assert all_accepted == metrics.halfpoint_score(worked, -np.inf)
+
+
+def test_a_known_class_without_samples_is_not_counted(worked):
+    fewer = worked.take(worked.labels != 2)
+    skip = metrics.halfpoint_score(fewer, 0.5)
+    zero = metrics.halfpoint_score(fewer, 0.5, absent="zero")
+    assert zero == approx(skip * 3 / 4)
+
+
 def test_evaluate_gives_the_same_four(worked):
     result = evaluate(worked, 0.5)
     names = ("inner_score", "outer_score", "halfpoint_score", "overall_score")
     expected = (0.755208, 0.743169, 0.672917, 0.671667)
+    assert result["halfpoint_k_plus_1"] == approx(0.538333, abs=5e-7)
     assert [result[name] for name in names] == [approx(e, abs=5e-7) for e in expected]
 
 

@@ -7,7 +7,15 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from openset import Scores, UndefinedMetricError, metrics, report, thresholds
+from openset import (
+    Scores,
+    UndefinedMetricError,
+    datasets,
+    metrics,
+    protocols,
+    report,
+    thresholds,
+)
 from tests.unit.report.studies import scores
 
 HOSTILE = "</svg><script>alert(1)</script>\"'&\x00\u202e"
@@ -215,3 +223,32 @@ def test_other_kinds_are_refused():
         report.oscr({})
     with pytest.raises(ValueError, match="a table with the columns surrogate"):
         report.surrogate_sweep(tables()[0])
+
+
+def test_a_gallery_shows_known_training_and_mixed_test_images(tmp_path, rng):
+    images = rng.integers(0, 256, (90, 6, 5, 3), dtype=np.uint8)
+    data = datasets.from_arrays(images, np.repeat(["a", "b", "c"], 30))
+    fox = protocols.Protocol(known=["a", "b"], unknown=["c"])
+    made = datasets.cut(data.with_parts(test=0.5), fox)
+    shown = report.gallery(made, n=7)
+    assert shown.parts["train"].is_known.all()
+    test = shown.parts["test"]
+    assert ((test.classes != "c") == test.is_known).all()
+    assert 0 < test.is_known.sum() < 7
+    assert len(shown.to_frame()) == 14
+    assert report.draw(shown, tmp_path / "g.png") is not None
+    assert (tmp_path / "g.png").stat().st_size > 0
+    table = datasets.load("digits")
+    with pytest.raises(ValueError, match="cut must be images of one size, got table"):
+        report.gallery(datasets.cut(table, protocols.holdout(table, 6, 4)))
+
+
+def test_known_ink_is_red_and_unknown_ink_is_blue():
+    from openset.report._gallery import Pictures  # noqa: PLC0415
+    from openset.report._matplotlib import _BLUE, _RED, _mosaic  # noqa: PLC0415
+
+    ink = np.full((2, 3, 3), 255, np.uint8)
+    page = _mosaic(Pictures(ink, np.array(["a", "b"]), np.array([True, False])))
+    assert page[3, 3].tolist() == _RED.tolist()
+    assert page[3, 3 + 7].tolist() == _BLUE.tolist()
+    assert page[0, 0].tolist() == [255] * 3

@@ -170,8 +170,9 @@ class Execution:
         Whether to compile the training step. Left out: on a GPU, for runs longer than
         a few minutes.
     curves
-        Record open-set metrics of the test part after each epoch. Nothing is chosen by
-        them.
+        Record open-set metrics of the test part after each epoch, or after every n-th
+        and the last. Nothing is chosen by them. Outer, Halfpoint and Overall scores are
+        recorded for methods that were published with a rule to reject samples.
     checkpoint_seconds
         Least time between two checkpoints.
     tensorboard
@@ -190,7 +191,7 @@ class Execution:
     nodes: int = 1
     precision: str | None = None
     compiled: bool | None = None
-    curves: bool = False
+    curves: bool | int = False
     checkpoint_seconds: float = 30.0
     tensorboard: bool = False
     progress: bool = True
@@ -201,6 +202,8 @@ class Execution:
         _check.positive_int(_CALLER, "nodes", self.nodes)
         if self.precision is not None:
             _check.one_of(_CALLER, "precision", self.precision, PRECISIONS)
+        if not isinstance(self.curves, bool):
+            _check.positive_int(_CALLER, "curves", self.curves)
         seconds = self.checkpoint_seconds
         _check.number(_CALLER, "checkpoint_seconds", seconds, low=0)
 

@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,13 @@ from torch import nn
 from openset import _check, metrics
 from openset._types import ArtefactError
 from openset.datasets import Samples, lazy_inputs
-from openset.train.inference._predict import GENTLER, from_all, logit_scores, predict
+from openset.train.inference._predict import (
+    GENTLER,
+    Predictions,
+    from_all,
+    logit_scores,
+    predict,
+)
 from openset.train.jobs._job import Execution
 from openset.train.jobs._prepare import PreparedJob
 from openset.train.learner import _checkpoint
@@ -287,7 +294,11 @@ class TrainingRun:
         if self.stream is not None:
             totals = totals.to("cpu", non_blocking=True)
         ready = self._now()
-        curves = self._curves() if self.execution.curves else {}
+        every = int(self.execution.curves)  # True is 1: each epoch
+        is_due = every and (
+            (epoch + 1) % every == 0 or epoch + 1 == self.spec.recipe.epochs
+        )
+        curves = self._curves() if is_due else {}
         return EpochTotals(epoch, self.rate, totals, started, ready, curves)
 
     def _write_line(self, epoch: EpochTotals) -> None:
@@ -331,6 +342,22 @@ class TrainingRun:
             line[f"test_openauc_{name}"] = metrics.openauc(one)
             line[f"test_auroc_{name}"] = metrics.auroc(one)
         line["test_accuracy"] = metrics.accuracy(scores["published"])
+        return line | self._imbalance(found)
+
+    def _imbalance(self, found: Predictions) -> dict[str, float]:
+        """Inner score; Outer, Halfpoint and Overall where a rule was published."""
+        line = {"test_inner_score": metrics.inner_score(found.scores)}
+        logits = np.asarray(found.outputs.logits, dtype=np.float64)
+        margin = self.method.published_margin(logits, found.scores.known)
+        if margin is not None:
+            decided = replace(found.scores, known=margin)
+            for name in (
+                "outer_score",
+                "halfpoint_score",
+                "halfpoint_k_plus_1",
+                "overall_score",
+            ):
+                line[f"test_{name}"] = metrics.get(name).value(decided, 0.0)
         return line
 
     def save(self) -> None:

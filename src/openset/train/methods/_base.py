@@ -5,12 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812  # its name everywhere
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from openset import _check, _plugins
 from openset.train.networks import Network
+
+Floats = NDArray[np.float64]
 
 
 class Response(NamedTuple):
@@ -140,6 +144,19 @@ class Method(nn.Module):
         if self.score == "msp":
             return Response(logits, logits.softmax(dim=1).amax(dim=1))
         return Response(logits, logits.amax(dim=1))
+
+    @classmethod
+    def published_margin(
+        cls,
+        logits: Floats,  # noqa: ARG003  # an interface
+        known: Floats,  # noqa: ARG003  # an interface
+    ) -> Floats | None:
+        """Return by how much the published rule accepts samples; >= 0 is accepted.
+
+        Computed from logits (n, C) and published scores (n,). None: the method was
+        published without a rule to reject samples.
+        """
+        return None
 
     def cross_entropy(
         self, logits: Tensor, labels: Tensor, counts: Tensor | None = None

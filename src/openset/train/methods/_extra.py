@@ -1,10 +1,11 @@
 """What Noise Softmax and Overlay Softmax share: one more output, for made-up images."""
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from openset import _check
-from openset.train.methods._base import Method, Response
+from openset.train.methods._base import Floats, Method, Response
 from openset.train.methods.tsoftmax import unit_norm
 from openset.train.networks import Network
 
@@ -56,6 +57,18 @@ class ExtraOutput(Method, register=False):
     def logits(self, network: Network, features: Tensor) -> Tensor:
         """Unit-norm logits of the known classes."""
         return unit_norm(network.head(features))[:, : self.n_classes]
+
+    @classmethod
+    def published_margin(cls, logits: Floats, known: Floats) -> Floats:
+        """Largest known logit minus the extra one: rejected if that is the argmax.
+
+        The extra logit follows from the score, 1 − its probability.
+        """
+        top = logits.max(axis=1)
+        total = top + np.log(np.exp(logits - top[:, None]).sum(axis=1))
+        with np.errstate(divide="ignore"):  # a probability of 0 or 1: ± infinity
+            extra = total + np.log1p(-known) - np.log(known)
+        return top - extra
 
     def respond(self, network: Network, features: Tensor) -> Response:
         """Logits of the known classes; 1 − probability of the extra output."""

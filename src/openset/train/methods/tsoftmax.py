@@ -2,11 +2,12 @@
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from openset import _check
-from openset.train.methods._base import Method, full_precision
+from openset.train.methods._base import Floats, Method, full_precision
 from openset.train.networks import Network
 
 _PUBLISHED = {
@@ -48,6 +49,11 @@ class ThresholdedSoftmax(Method):
         """Cross-entropy of the unit-norm logits."""
         logits = unit_norm(network(inputs))
         return self.cross_entropy(logits, labels), logits
+
+    @classmethod
+    def published_margin(cls, logits: Floats, known: Floats) -> Floats:
+        """Largest probability minus the published threshold; it must be above it."""
+        return known - np.nextafter(published_threshold(logits.shape[1]), 1)
 
     def logits(self, network: Network, features: Tensor) -> Tensor:
         """Unit-norm logits."""

@@ -1,0 +1,122 @@
+"""`openset reproduce`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from openset.cli._lists import plain_table
+from openset.cli._options import naming
+from openset.cli._tables import ERRORS, OUT
+
+EPILOG = """[bold]Examples[/bold]
+
+openset reproduce --list
+
+openset reproduce openauc-table1
+
+openset reproduce class-imbalance-small --root data --out runs/imbalance
+
+Run the same command again to continue. docs/papers/ shows the results beside the \
+published numbers."""
+
+# Arguments of the library, by the option they come from.
+_OPTIONS = {
+    "name": "NAME",
+    "out": "--out",
+    "root": "--root",
+    "backend": "--backend",
+    "address": "--address",
+    "jobs": "--jobs",
+}
+
+
+@naming("openset reproduce", _OPTIONS)
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Table or figure to compute."),
+    ] = None,
+    listed: Annotated[
+        bool, typer.Option("--list", help="List all tables and figures, then exit.")
+    ] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the data sets (default: $OPENSET_DATA, else the "
+            "user's cache).",
+            metavar="DIR",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of results (default: reproduced/NAME).",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(
+            help="Where the cells of a study run: loky (processes on this machine), "
+            "ray, dask or sequential."
+        ),
+    ] = "loky",
+    address: Annotated[
+        str | None, typer.Option(help="Address of a running Ray or Dask cluster.")
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(help="Number of workers; -1 for one per core.")
+    ] = -1,
+) -> None:
+    """Compute a table or figure of a paper again, beside its published numbers."""
+    # Imported here: extras may be missing, and --help should be fast.
+    from openset import reproduce  # noqa: PLC0415
+    from openset.bench._progress import live  # noqa: PLC0415
+
+    if name is None or listed:
+        OUT.print(_listing(reproduce.items()))
+        return
+    item = reproduce.get(name)
+    settings = reproduce.Settings(
+        out=Path("reproduced") / name if out is None else out,
+        root=root,
+        backend=backend,
+        address=address,
+        jobs=jobs,
+        watch=live,
+    )
+    try:
+        made = reproduce.run(item, settings)
+    except KeyboardInterrupt:
+        ERRORS.print("Stopped. Run the same command again to continue.")
+        raise typer.Exit(130) from None
+    for shown in made.tables:
+        table = plain_table(escape(shown.title))
+        for column in shown.columns:
+            table.add_column(escape(column), overflow="fold")
+        for row in shown.texts():
+            table.add_row(*map(escape, row))
+        OUT.print(table)
+        if shown.note:
+            OUT.print(escape(shown.note), highlight=False)
+    for note in made.notes:
+        OUT.print(escape(note), highlight=False)
+    OUT.print(
+        f"wrote {settings.out / 'page.md'} and {settings.out / 'results.json'}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _listing(items: tuple[object, ...]) -> object:
+    table = plain_table("Tables and figures of the papers")
+    fields = ("name", "paper", "number", "what", "needs", "time")
+    for field in fields:
+        table.add_column("item" if field == "name" else field, overflow="fold")
+    for item in items:
+        table.add_row(*(escape(getattr(item, field)) for field in fields))
+    return table

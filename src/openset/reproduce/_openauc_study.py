@@ -1,0 +1,257 @@
+"""Table 2, Fig. 1 and Fig. 2 of the OpenAUC paper: studies."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from openset import report, runs
+from openset.reproduce._item import Content, Settings
+from openset.reproduce._published import published
+from openset.reproduce._study import run_study
+from openset.reproduce._table import Entry, Measured, Table
+from openset.results import Results
+
+# Rows of the paper, by the titles of training methods in the studies.
+_ARPL = {
+    "Softmax": "softmax",
+    "GCPL": "gcpl",
+    "RPL": "rpl",
+    "ARPL": "arpl",
+    "ARPL+CS": "arpl_cs",
+}
+_CEPLUS = {
+    "CE+": ("ceplus",),
+    "Acc+AUC": ("acc_auc paper", "acc_auc released"),
+    "Ours": ("openauc paper", "openauc released"),
+}
+_DATA = ("MNIST", "SVHN", "CIFAR10")
+_SCORES = {"published": "its own score", "maxlogit": "max logit",
+           "msp": "max probability"}  # fmt: skip
+_METRICS = ("f_score", "youden", "normalized_accuracy", "osa")
+
+
+def table2(settings: Settings) -> Content:
+    """Run both recipes on MNIST, SVHN and CIFAR-10; every method by three scores."""
+    return _both_recipes("openauc-table2", settings, {name: name for name in _DATA})
+
+
+def table2_plus(settings: Settings) -> Content:
+    """Run both recipes on CIFAR+10 and CIFAR+50."""
+    columns = {"C+10": "C+10", "C+50": "C+50"}
+    return _both_recipes("openauc-table2-plus", settings, columns)
+
+
+def table2_tiny(settings: Settings) -> Content:
+    """Run both recipes with unknowns of TinyImageNet; nothing is published for it."""
+    return _both_recipes("openauc-table2-tiny", settings, {"C+T": ""})
+
+
+def _both_recipes(name: str, settings: Settings, columns: Mapping[str, str]) -> Content:
+    """Run the studies NAME-arpl and NAME-ceplus.
+
+    `columns` maps data, the beginning of protocol names, to columns of the paper.
+    """
+    first = run_study(f"{name}-arpl", settings, folder="arpl")
+    second = run_study(f"{name}-ceplus", settings, folder="ceplus")
+    rows: list[tuple[str, str, Results]] = [
+        (name, title, first.results) for name, title in _ARPL.items()
+    ]
+    rows += [
+        (name, title, second.results)
+        for name, titles in _CEPLUS.items()
+        for title in titles
+    ]
+    return Content(
+        tables=tuple(_table2(*column, rows) for column in columns.items()),
+        notes=(first.note, second.note),
+    )
+
+
+def _table2(data: str, column: str, rows: list[tuple[str, str, Results]]) -> Table:
+    paper = published("openauc-table2").values
+    lines: list[tuple[Entry, ...]] = []
+    for name, title, results in rows:
+        of_method = results.where(method=title)
+        mine = Results(r for r in of_method if r.protocol.partition(",")[0] == data)
+        lines.append(
+            (
+                title,
+                paper[name][column] if column else None,
+                *(
+                    _percent(mine.where(detector=score, metric="openauc"))
+                    for score in _SCORES
+                ),
+                _percent(mine.where(detector="published", metric="accuracy")),
+            )
+        )
+    return Table(
+        title=f"OpenAUC on {data}, percent",
+        columns=("method", "paper", *_SCORES.values(), "accuracy"),
+        rows=tuple(lines),
+        digits=1,
+        note="Mean ± standard deviation over splits and seeds.",
+    )
+
+
+def _percent(results: Results) -> Measured | None:
+    values = [100 * value for value in results.column("value").tolist()]
+    return Measured.of(values) if values else None
+
+
+_LEVELS = ("Easy", "Medium", "Hard")
+_TABLE4 = {"AUC": "auroc", "OpenAUC": "openauc"}
+_TABLE5 = {
+    "Error@95%TPR": "error_at_tpr_unknown_pooled",
+    "macro F": "f_score_best",
+    "micro F": "f_score_micro_best",
+}
+
+
+def tables4_and_5(settings: Settings) -> Content:
+    """Run CUB by both recipes."""
+    first = run_study("openauc-table4-arpl", settings, folder="arpl")
+    second = run_study("openauc-table4-ceplus", settings, folder="ceplus")
+    rows = [
+        *((name, _ARPL[name], first.results) for name in ("Softmax", "GCPL", "RPL",
+                                                          "ARPL")),
+        ("CE+", "ceplus", second.results),
+        ("ARPL+", "arpl+", second.results),
+        ("Ours", "openauc paper", second.results),
+        ("Ours", "openauc released", second.results),
+    ]  # fmt: skip
+    return Content(
+        tables=(
+            _accuracies(rows),
+            _levels("Table 4: CUB, percent", "openauc-table4", _TABLE4, rows),
+            _levels("Table 5: CUB, percent", "openauc-table5", _TABLE5, rows),
+        ),
+        notes=(
+            first.note,
+            second.note,
+            "F-scores are at the best threshold of the test data, as in the paper: "
+            "oracles.",
+        ),
+    )
+
+
+def _accuracies(rows: Sequence[tuple[str, str, Results]]) -> Table:
+    paper = published("openauc-table4").values
+    return Table(
+        title="Table 4: CUB, closed-set accuracy, percent",
+        columns=("method", "paper", "ours"),
+        rows=tuple(
+            (
+                method,
+                paper[row]["accuracy"],
+                _percent(results.where(method=method, metric="accuracy")),
+            )
+            for row, method, results in rows
+        ),
+        digits=1,
+        note="All levels have the same known classes; ours is over three networks.",
+    )
+
+
+def _levels(
+    title: str,
+    name: str,
+    columns: Mapping[str, str],
+    rows: Sequence[tuple[str, str, Results]],
+) -> Table:
+    paper = published(name).values
+    heads = [f"{column} {level}" for column in columns for level in _LEVELS]
+    lines: list[tuple[Entry, ...]] = []
+    for row, method, results in rows:
+        entries: list[Entry] = []
+        for column, metric in columns.items():
+            for level in _LEVELS:
+                mine = results.where(protocol=level, method=method, metric=metric)
+                entries += [paper[row][f"{column} {level}"], _percent(mine)]
+        lines.append((method, *entries))
+    return Table(
+        title=title,
+        columns=("method", *(f"{h}{s}" for h in heads for s in (", paper", ""))),
+        rows=tuple(lines),
+        digits=1,
+    )
+
+
+def figure1(settings: Settings) -> Content:
+    """Draw metrics of CE+ over the share of unknowns rejected."""
+    return _figure1("openauc-fig1", settings)
+
+
+def figure1_small(settings: Settings) -> Content:
+    """Draw them for small networks."""
+    return _figure1("openauc-fig1-small", settings)
+
+
+def _figure1(name: str, settings: Settings) -> Content:
+    done = run_study(name, settings)
+    scores = {
+        cell.key["protocol"]: runs.read_scores(_scores_file(done.folder, cell.id))
+        for cell in runs.read_cells(done.folder)
+    }
+    shown = report.metric_against_unknown_tpr(scores, metrics=_METRICS)
+    rows: list[tuple[Entry, ...]] = [
+        (data, metric, float(value), float(at))
+        for data, metric, _, value, at in shown.brief.rows
+    ]
+    return Content(
+        tables=(
+            Table(
+                title="Where each metric is best",
+                columns=("data", "metric", "best value", "unknowns rejected there"),
+                rows=tuple(rows),
+                note="The paper prints no numbers. Its text says that all metrics fall "
+                "rapidly as more unknowns are rejected.",
+            ),
+        ),
+        figures={name: shown},
+        notes=(done.note,),
+    )
+
+
+def _scores_file(folder: Path, name: str) -> Path:
+    return folder / "scores" / f"{name}.npz"
+
+
+def figure2(settings: Settings) -> Content:
+    """Draw OpenAUC over λ."""
+    return _figure2("openauc-fig2", settings)
+
+
+def figure2_small(settings: Settings) -> Content:
+    """Draw it for small networks."""
+    return _figure2("openauc-fig2-small", settings)
+
+
+def _figure2(name: str, settings: Settings) -> Content:
+    done = run_study(name, settings)
+    values: dict[str, dict[float, list[float]]] = {}
+    for row in done.results.where(metric="openauc"):
+        line = values.setdefault(f"{row.protocol}, {_SCORES[row.detector]}", {})
+        line.setdefault(float(row.method), []).append(row.value)
+    shown = report.sensitivity(values)
+    weights = sorted({weight for line in values.values() for weight in line})
+    rows: list[tuple[Entry, ...]] = [
+        (f"{weight:g}", *(_percent_of(line[weight]) for line in values.values()))
+        for weight in weights
+    ]
+    return Content(
+        tables=(
+            Table(
+                title="OpenAUC over λ, percent",
+                columns=("λ", *values),
+                rows=tuple(rows),
+                digits=1,
+                note="The paper prints no numbers. Its text says that 0.1 or 0.2 is "
+                "best, and that every λ helps.",
+            ),
+        ),
+        figures={name: shown},
+        notes=(done.note,),
+    )
+
+
+def _percent_of(values: list[float]) -> Measured:
+    return Measured.of([100 * value for value in values])

@@ -1,0 +1,74 @@
+"""The pages of the papers show what the results files hold."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from openset import reproduce
+
+DOCS = Path(__file__).parents[3] / "docs"
+if not DOCS.exists():
+    pytest.skip("the documentation is not installed", allow_module_level=True)
+
+PAGES = sorted((DOCS / "papers").glob("*.md"))
+FILES = sorted((DOCS / "papers" / "results").glob("*.json"))
+
+
+def module():
+    spec = importlib.util.spec_from_file_location(
+        "paper_pages", DOCS / "paper_pages.py"
+    )
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_shows_the_results_files(page):
+    text = page.read_text("utf-8")
+    assert module().written(text) == text, "run: make docs"
+
+
+def test_a_changed_result_changes_its_page(tmp_path, monkeypatch):
+    pages = module()
+    path = FILES[0]
+    data = json.loads(path.read_text("utf-8"))
+    data["tables"][0]["title"] = "changed"
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / path.name).write_text(json.dumps(data), encoding="utf-8")
+    monkeypatch.setattr(pages, "PAPERS", tmp_path)
+    marks = f"<!-- results: {path.stem} -->\nold\n<!-- end -->"
+    assert "**changed**" in pages.written(marks)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_results_file_is_shown_and_made_by_an_item(path):
+    made = reproduce.load(path)
+    assert made.name == path.stem
+    program, _, rest = made.command.partition(" ")
+    if program == "openset":
+        assert reproduce.get(made.name).number == made.number
+    else:
+        assert (DOCS.parent / rest.split()[0]).exists()
+    mark = f"<!-- results: {made.name} -->"
+    assert any(mark in page.read_text("utf-8") for page in PAGES)
+
+
+def test_trained_results_are_those_of_the_runs(tmp_path):
+    path = DOCS.parent / "benchmarks" / "openauc_training.py"
+    spec = importlib.util.spec_from_file_location("openauc_training", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    runs = path.parent / "results" / "openauc_training"
+    made = script.reproduction(runs)
+    file = DOCS / "papers" / "results" / f"{made.name}.json"
+    assert made.save(tmp_path / "again.json").read_bytes() == file.read_bytes()
+
+
+def test_every_item_is_named_on_a_page():
+    text = "\n".join(page.read_text("utf-8") for page in PAGES)
+    for item in reproduce.items():
+        assert re.search(rf"openset reproduce {item.name}\b", text), item.name

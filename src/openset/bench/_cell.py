@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from openset import _check, detectors, selection, thresholds
+from openset import _check, detectors, magnitudes, selection, thresholds
 from openset._plugins import is_built_in
 from openset._types import UNKNOWN
 from openset.bench import _network, _published_rule, _test_splits
@@ -56,7 +56,19 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
         provenance=provenance.record(seed=task.source.seed, protocol_hash=protocol_hash)
         | ({"test_split": task.split} if task.source.n_tests > 1 else {}),
     )
+    _note_magnitudes(task, folder, run)
     cell.save(run, scores=scores, calibration=calibration)
+
+
+def _note_magnitudes(task: Task, folder: Path, run: Path) -> None:
+    """Keep the lengths of the test features for reports, once per network."""
+    path = run / "magnitudes" / f"{task.source.id}.npz"
+    test = None if path.exists() else _network.part(folder, "test")
+    if test is None or test.features is None or test.labels is None:
+        return
+    is_unknown = test.labels == UNKNOWN
+    if is_unknown.any() and not is_unknown.all():
+        magnitudes.measure(test).save(path, key=task.source.key)
 
 
 class _Scorer:

@@ -52,7 +52,7 @@ def of_labels(test: Outputs | Scores, *, n: int, unknowns: str, rng: int) -> Mas
     if unknowns == "shared":
         masks |= is_unknown
     for side, mine in (("known", ~is_unknown), ("unknown", is_unknown)):
-        if not (masks & mine).any(axis=1).all():
+        if mine.any() and not (masks & mine).any(axis=1).all():
             msg = _check.must(
                 f"at most the number of {side} test samples",
                 caller="bench",

@@ -450,7 +450,7 @@ def _print_choice(choice: Choice, *, aims: bool) -> None:
 
 
 def _print_magnitudes(known: Outputs, sets: Sequence[Outputs]) -> None:
-    """Say whether unknown features are longer, which decides whether PostMax helps."""
+    """Say whether unknown features are longer, and whether dividing by it helps."""
     # Features of made-up unknowns did not pass through the network.
     real = [one for one in sets if not _is_synthetic(one)]
     if not real or any(one.features is None for one in (known, *real)):

@@ -18,6 +18,8 @@ openset reproduce openauc-table1
 
 openset reproduce class-imbalance-small --root data --out runs/imbalance
 
+openset reproduce postmax-table1 --outputs outputs
+
 Run the same command again to continue. docs/papers/ shows the results beside the \
 published numbers."""
 
@@ -26,6 +28,7 @@ _OPTIONS = {
     "name": "NAME",
     "out": "--out",
     "root": "--root",
+    "outputs": "--outputs",
     "backend": "--backend",
     "address": "--address",
     "jobs": "--jobs",
@@ -57,6 +60,15 @@ def command(
             show_default=False,
         ),
     ] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of saved outputs of networks, for items of the PostMax paper "
+            "(default: a small network is trained on digits).",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
     backend: Annotated[
         str,
         typer.Option(
@@ -83,6 +95,7 @@ def command(
     settings = reproduce.Settings(
         out=Path("reproduced") / name if out is None else out,
         root=root,
+        outputs=outputs,
         backend=backend,
         address=address,
         jobs=jobs,

@@ -18,10 +18,11 @@ def feature_magnitudes(
 ) -> Display:
     """Show the lengths of features by group, and features of samples of one class.
 
-    The histogram tells whether unknown samples have longer features than known ones:
-    then dividing by the length, as PostMax does, separates them. The heat map has one
-    row per sample classified as one class: squared features, in increasing order of
-    their mean over the known samples of that class (neighbours averaged).
+    The histogram tells whether unknown samples have longer features than known ones;
+    the short table has the AUROC of the largest logit, and of it divided by the length,
+    as PostMax does. The heat map has one row per sample classified as one class:
+    squared features, in increasing order of their mean over the known samples of that
+    class (neighbours averaged).
 
     Parameters
     ----------

@@ -4,7 +4,8 @@
 paper has a module of its own with its items:
 
 * :mod:`openset.reproduce.openauc`: Wang et al., NeurIPS 2022;
-* :mod:`openset.reproduce.imbalance`: Komorniczak and Ksieniewicz, 2024.
+* :mod:`openset.reproduce.imbalance`: Komorniczak and Ksieniewicz, 2024;
+* :mod:`openset.reproduce.postmax`: Cruz et al., ECCV 2024.
 
 Needs the extras `bench` (studies) and `report` (figures); items that train networks
 need `torch`.

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from openset import Outputs, detectors, metrics, reproduce
-from openset.reproduce import Settings, _operational, postmax
+from openset.reproduce import Settings, _operational, _scale, postmax
 
-ITEMS = [item for item in reproduce.items() if item.name.startswith("postmax-")]
+ITEMS = [
+    item
+    for item in reproduce.items()
+    if item.name.startswith("postmax-") and item.name != "postmax-scale"
+]
 
 
 @pytest.fixture(scope="module")
@@ -163,3 +167,17 @@ def test_the_printed_means_are_those_of_the_tables():
     ]
     assert table.rows[0][3:] == pytest.approx((100 * min(gains), 100 * max(gains)))
     assert round(table.rows[0][3], 1) == 3.1
+
+
+def test_the_size_of_the_paper_is_tried_on_outputs_that_are_removed(tmp_path):
+    settings = Settings(out=tmp_path)
+    made = _scale.scale(settings, share=0.01, n_classes=20, n_features=8)
+    (table,) = made.tables
+    assert [row[0].split(",")[0] for row in table.rows] == list(_scale_names())
+    assert table.title.startswith("12,811 training samples, 20 classes")
+    assert all(number >= 0 for row in table.rows for number in row[1:])
+    assert not (tmp_path / "outputs").exists()
+
+
+def _scale_names():
+    return ("PostMax", "MSP", "MaxLogit", "SCALE", "NNGuide")

@@ -173,8 +173,8 @@ def measure(
         where they come from. Or several by name: the name is the group of the unknown
         samples in it.
     example_class
-        Class whose samples are shown as examples; by default the one that most unknown
-        samples are classified as.
+        Class whose samples are shown as examples; by default the one that unknown
+        samples of most groups, and most of them, are classified as.
     n_examples
         Largest number of examples per group, drawn at random.
     rng
@@ -287,15 +287,17 @@ def _with_examples(
     labels = np.concatenate([part.labels for part in parts])
     predicted = np.concatenate([part.predicted for part in parts])
     if chosen is None:
-        # Of the classes with correctly classified samples, the one that most unknowns
-        # are taken for.
-        has_known = np.bincount(
-            labels[labels == predicted], minlength=predicted.max() + 1
-        )
-        taken = np.bincount(predicted[found.is_unknown], minlength=has_known.size)
+        # Of the classes with correctly classified samples, the one that samples of most
+        # groups, and then most samples, are taken for.
+        size = int(predicted.max()) + 1
+        has_known = np.bincount(labels[labels == predicted], minlength=size)
         if not has_known.any():
             return found
-        chosen = int(np.where(has_known > 0, taken, -1).argmax())
+        taken = np.zeros((len(found.groups), size), dtype=np.int64)
+        np.add.at(taken, (found.codes, predicted), 1)
+        groups, total = (taken[1:] > 0).sum(axis=0), taken[1:].sum(axis=0)
+        order = np.lexsort((-np.arange(size), total, groups, has_known > 0))
+        chosen = int(order[-1])
     else:
         chosen = _check.integer("magnitudes.measure", "example_class", chosen, low=0)
     draw = np.random.default_rng(rng)

@@ -32,7 +32,8 @@ def feature_magnitudes(
     bins
         Number of bins of the histogram.
     example_class
-        Class of the heat map; by default the one that most unknowns are classified as.
+        Class of the heat map; by default the one that unknowns of most groups are
+        classified as.
     rng
         Seed of the draw of examples.
 

@@ -27,7 +27,8 @@ openset compare scores/*.npz
 
 openset compare scores-msp.npz scores-postmax.npz --metric auroc --latex
 
-openset compare runs/study --metric oosa --against postmax --correction bonferroni"""
+openset compare runs/study --metric oosa --against postmax \\
+    --correction bonferroni"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {

@@ -129,7 +129,9 @@ def _listing(items: tuple[object, ...]) -> object:
     table = plain_table("Tables and figures of the papers")
     fields = ("name", "paper", "number", "what", "needs", "time")
     for field in fields:
-        table.add_column("item" if field == "name" else field, overflow="fold")
+        is_name = field == "name"  # names are copied: they stay on one line
+        head = "item" if is_name else field
+        table.add_column(head, overflow="fold", no_wrap=is_name)
     for item in items:
         table.add_row(*(escape(getattr(item, field)) for field in fields))
     return table

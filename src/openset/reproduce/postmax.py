@@ -603,8 +603,8 @@ def _item(
         paper=_PAPER,
         number=number,
         what=what,
-        needs="nothing (digits), or outputs of networks: --outputs DIR",
-        time="seconds to minutes on a CPU",
+        needs="nothing (digits), or --outputs DIR",
+        time="seconds",
         make=make,
     )
 

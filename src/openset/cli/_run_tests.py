@@ -63,7 +63,7 @@ def _as_table(tests: Sequence[RunComparison], correction: str, level: float) -> 
     metric = tests[0].metric
     table = plain_table(
         f"Paired t-tests of {escape(metric)} over the same runs (two-sided; p-values "
-        f"of {len(tests)} tests {CORRECTED[correction]})"
+        f"of {len(tests)} test{'s' * (len(tests) != 1)} {CORRECTED[correction]})"
     )
     has_protocols = any(test.protocol for test in tests)
     texts = [*(["protocol"] if has_protocols else []), "a", "b"]

@@ -1,6 +1,8 @@
 """Items of the PostMax paper: on digits, and against numbers computed by hand."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -181,3 +183,22 @@ def test_the_size_of_the_paper_is_tried_on_outputs_that_are_removed(tmp_path):
 
 def _scale_names():
     return ("PostMax", "MSP", "MaxLogit", "SCALE", "NNGuide")
+
+
+def test_numbers_in_the_text_of_the_page_are_in_its_results():
+    papers = Path(__file__).parents[3] / "docs" / "papers"
+    if not papers.exists():
+        pytest.skip("the documentation is not installed")
+    page = (papers / "postmax.md").read_text("utf-8")
+    text = re.sub(r"<!-- results: .*?<!-- end -->", "", page, flags=re.DOTALL)
+    shown = {
+        word
+        for path in papers.glob("results/postmax-*.json")
+        for table in reproduce.load(path).tables
+        for row in table.texts()
+        for entry in row
+        for word in entry.split()
+    }
+    said = re.findall(r"\b0\.\d{3}\b", text)
+    assert said
+    assert set(said) <= shown

@@ -14,7 +14,7 @@ from openset.bench import _network, _published_rule, _test_splits
 from openset.bench._plan import Task, folder_of
 from openset.bench._provenance import Provenance
 from openset.bench._study import PUBLISHED, Calibration
-from openset.detectors import Fitted
+from openset.detectors import Detector, Fitted
 from openset.metrics import Metric, evaluate, get, table
 from openset.outputs import Outputs
 from openset.runs import Cell
@@ -71,6 +71,21 @@ def _note_magnitudes(task: Task, folder: Path, run: Path) -> None:
         magnitudes.measure(test).save(path, key=task.source.key)
 
 
+_LAST_FIT: dict[tuple[Any, ...], Fitted] = {}
+
+
+def _fitted_once(recipe: Detector, folder: Path, train: Outputs) -> Fitted:
+    """Fit once for the test splits of a network, which a worker runs one by one."""
+    files = [*folder.glob("train/*"), *folder.glob("train.npz")]
+    stamps = [(path.name, path.stat().st_mtime_ns) for path in sorted(files)]
+    key = (str(folder), type(recipe), repr(recipe), *stamps)
+    if key not in _LAST_FIT:
+        fitted = recipe.fit(train)
+        _LAST_FIT.clear()  # one is enough: the splits of a detector follow each other
+        _LAST_FIT[key] = fitted
+    return _LAST_FIT[key]
+
+
 class _Scorer:
     """Scores of a network's outputs: of a detector, or the method's published score."""
 
@@ -81,7 +96,12 @@ class _Scorer:
         self.fitted: Fitted | None = None
         if task.detector.name != PUBLISHED:
             recipe = detectors.make(task.detector.name, **task.detector.params)
-            self.fitted = recipe.fit(self.train)
+            is_shared = task.source.n_tests > 1
+            self.fitted = (
+                _fitted_once(recipe, folder, self.train)
+                if is_shared
+                else recipe.fit(self.train)
+            )
 
     def part(self, name: str) -> Scores | None:
         if self.fitted is None:

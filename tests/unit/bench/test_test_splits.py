@@ -128,3 +128,17 @@ def test_more_splits_than_samples_are_refused(tmp_path):
     study = parse(text, "study.yaml", base=tmp_path)
     failed = bench.run(study, tmp_path / "run", backend="sequential").failed
     assert "n_tests must be at most the number of unknown test samples" in str(failed)
+
+
+def test_a_detector_is_fitted_once_for_all_splits(tmp_path, monkeypatch):
+    fits = []
+    real = detectors.MSP._fit
+
+    def counted(self, train):
+        fits.append(len(train))
+        return real(self, train)
+
+    monkeypatch.setattr(detectors.MSP, "_fit", counted)
+    study = parse(STUDY, "study.yaml")
+    bench.run(study, tmp_path / "run", backend="sequential")
+    assert len(fits) == 2  # one per network, not one per split

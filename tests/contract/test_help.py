@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from openset import Outputs, Rejector, detectors, protocols
 from openset.cli import app
+from openset.runs import Cell
 
 WIDTH = 80
 PROGRAMS = ("openset", "curl", "torchrun")
@@ -155,6 +156,10 @@ def folder(tmp_path_factory):
         scores = fitted.score(calibration)
         for path in (f"scores/{name}.npz", f"scores-{name}.npz"):
             scores.save(there / path)
+        for i in range(3):
+            key = {"protocol": "p", "repeat": i, "model": "m", "method": ""}
+            value = {"metric": "oosa", "value": float(rng.random()), "n": 200}
+            Cell(key=key | {"detector": name}, rows=[value]).save(there / "runs/study")
     scores.save(there / "scores.npz")
     scores.save(there / "scores.csv")
     theirs = "y,predicted,energy\ncat,cat,-3\ndog,cat,-1\noos,cat,2\noos,dog,-2\n"

@@ -404,3 +404,47 @@ def test_corrected_p_values_stay_in_order_and_below_one():
     for bad in ([-0.1], [1.1]):
         with pytest.raises(ValueError, match="adjust: p_values must be a vector"):
             stats.adjust(bad)
+
+
+def _runs(values):
+    """Return results of {(protocol, detector): values over repeats}."""
+    return Results(
+        Result(protocol=p, detector=d, repeat=i, metric="oosa", value=v)
+        for (p, d), of in values.items()
+        for i, v in enumerate(of)
+    )
+
+
+def test_runs_are_compared_as_scipy_does_and_corrected_over_all_tests(rng):
+    names = [(p, d) for p in ("far", "near") for d in ("postmax", "msp", "scale")]
+    values = {name: rng.normal(size=5) for name in names}
+    tests = stats.compare_runs(
+        _runs(values), "oosa", against="postmax", correction="bonferroni"
+    )
+    assert [(t.protocol, t.b) for t in tests] == [
+        (p, d) for p in ("far", "near") for d in ("msp", "scale")
+    ]
+    for test in tests:
+        a, b = values[test.protocol, "postmax"], values[test.protocol, test.b]
+        wanted = sps.ttest_rel(a, b)
+        assert test.statistic == pytest.approx(wanted.statistic)
+        assert test.p_value == pytest.approx(wanted.pvalue)
+        assert test.p_corrected == pytest.approx(min(1, 4 * wanted.pvalue))
+        assert (test.mean_a, test.mean_b) == pytest.approx((a.mean(), b.mean()))
+    pooled, _ = stats.compare_runs(_runs(values), "oosa", against="postmax", pool=True)
+    a, b = (np.append(values["far", d], values["near", d]) for d in ("postmax", "msp"))
+    assert pooled.n == 10
+    assert pooled.p_value == pytest.approx(sps.ttest_rel(a, b).pvalue)
+
+
+def test_runs_without_a_possible_test_have_none_and_missing_runs_are_named():
+    one = {("p", "a"): [0.5, 0.6], ("p", "b"): [0.4, 0.5], ("p", "c"): [0.1, 0.9]}
+    same, *others = stats.compare_runs(_runs(one), "oosa", correction="bonferroni")
+    assert (same.p_value, same.p_corrected, same.statistic) == (None, None, None)
+    assert same.difference == pytest.approx(0.1)
+    assert all(t.p_corrected == min(1, 2 * t.p_value) for t in others)
+    one["p", "b"] = [0.4]
+    with pytest.raises(ValueError, match=r"must be of the same runs, got no run"):
+        stats.compare_runs(_runs(one), "oosa")
+    with pytest.raises(ValueError, match="metric must be one of 'oosa'"):
+        stats.compare_runs(_runs(one), "auroc")

@@ -3,22 +3,25 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from openset import _check, detectors, selection, thresholds
+from openset import _check, detectors, magnitudes, selection, thresholds
 from openset._plugins import is_built_in
 from openset._types import UNKNOWN
-from openset.bench import _network, _published_rule
+from openset.bench import _network, _published_rule, _test_splits
 from openset.bench._plan import Task, folder_of
 from openset.bench._provenance import Provenance
 from openset.bench._study import PUBLISHED, Calibration
-from openset.detectors import Fitted
+from openset.detectors import Detector, Fitted
 from openset.metrics import Metric, evaluate, get, table
+from openset.outputs import Outputs
 from openset.runs import Cell
 from openset.scores import Scores
 from openset.thresholds import Operation
+
+T = TypeVar("T", Outputs, Scores)
 
 
 def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
@@ -50,34 +53,78 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
         operation=None if operation is None else _summary(operation),
         classes=scorer.train.classes,
         curve=_network.note(folder).get("curve"),
-        provenance=provenance.record(
-            seed=task.source.seed, protocol_hash=protocol_hash
-        ),
+        provenance=provenance.record(seed=task.source.seed, protocol_hash=protocol_hash)
+        | ({"test_split": task.split} if task.source.n_tests > 1 else {}),
     )
+    _note_magnitudes(task, folder, run)
     cell.save(run, scores=scores, calibration=calibration)
+
+
+def _note_magnitudes(task: Task, folder: Path, run: Path) -> None:
+    """Keep the lengths of the test features for reports, once per network."""
+    path = run / "magnitudes" / f"{task.source.id}.npz"
+    test = None if path.exists() else _network.part(folder, "test")
+    if test is None or test.features is None or test.labels is None:
+        return
+    is_unknown = test.labels == UNKNOWN
+    if is_unknown.any() and not is_unknown.all():
+        magnitudes.measure(test).save(path, key=task.source.key)
+
+
+_LAST_FIT: dict[tuple[Any, ...], Fitted] = {}
+
+
+def _fitted_once(recipe: Detector, folder: Path, train: Outputs) -> Fitted:
+    """Fit once for the test splits of a network, which a worker runs one by one."""
+    files = [*folder.glob("train/*"), *folder.glob("train.npz")]
+    stamps = [(path.name, path.stat().st_mtime_ns) for path in sorted(files)]
+    key = (str(folder), type(recipe), repr(recipe), *stamps)
+    if key not in _LAST_FIT:
+        fitted = recipe.fit(train)
+        _LAST_FIT.clear()  # one is enough: the splits of a detector follow each other
+        _LAST_FIT[key] = fitted
+    return _LAST_FIT[key]
 
 
 class _Scorer:
     """Scores of a network's outputs: of a detector, or the method's published score."""
 
     def __init__(self, task: Task, folder: Path) -> None:
-        self.folder, self.method = folder, task.source.method
+        self.folder, self.task = folder, task
+        self.method = task.source.method
         self.train = _network.need(folder, "train")
         self.fitted: Fitted | None = None
         if task.detector.name != PUBLISHED:
             recipe = detectors.make(task.detector.name, **task.detector.params)
-            self.fitted = recipe.fit(self.train)
+            is_shared = task.source.n_tests > 1
+            self.fitted = (
+                _fitted_once(recipe, folder, self.train)
+                if is_shared
+                else recipe.fit(self.train)
+            )
 
     def part(self, name: str) -> Scores | None:
         if self.fitted is None:
             path = _network.published_scores(self.folder, name)
-            return Scores.load(path) if path.exists() else None
+            if not path.exists():
+                return None
+            scores = Scores.load(path)
+            return self._in_split(scores) if name == "test" else scores
         outputs = _network.part(self.folder, name)
         if outputs is None:
             return None
+        if name == "test":
+            outputs = self._in_split(outputs)
         if name == "surrogate":  # all of them are unknown, whatever their labels
             outputs = outputs.as_unknown()
         return self.fitted.score(outputs)
+
+    def _in_split(self, test: T) -> T:
+        source = self.task.source
+        if source.n_tests == 1:
+            return test
+        split = self.task.split
+        return test.take(_test_splits.rows(self.folder, test, source.saved, split))
 
     def need(self, name: str) -> Scores:
         found = self.part(name)
@@ -89,12 +136,11 @@ class _Scorer:
 
     def decided(self, scores: Scores, wanted: Calibration) -> Scores:
         """Return margins of the published rule; a sample is accepted iff >= 0."""
+        test = self._in_split(_network.need(self.folder, "test"))
         if self.fitted is None:
-            return _published_rule.decided_by_method(self.method, scores, self.folder)
+            return _published_rule.decided_by_method(self.method, scores, test)
         epsilon = wanted.options.get("epsilon")
-        return _published_rule.decided_by_argmax(
-            self.fitted, scores, self.folder, epsilon
-        )
+        return _published_rule.decided_by_argmax(self.fitted, scores, test, epsilon)
 
     def made_up(self, kind: str) -> Scores:
         if self.fitted is None:

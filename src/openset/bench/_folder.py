@@ -49,7 +49,7 @@ def adopt(run: Path, made: Plan, text: bytes, ending: str) -> None:
 
 _ENDINGS = (".yaml", ".yml", ".toml")
 _FILES = ("study", "protocols.json", "results.csv", "study.json")
-_FOLDERS = ("cells", "scores", "calibration", "failed", "networks")
+_FOLDERS = ("cells", "scores", "calibration", "failed", "networks", "magnitudes")
 
 
 def tidy(run: Path) -> None:

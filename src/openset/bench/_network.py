@@ -11,7 +11,7 @@ from typing import Any
 
 from openset import _check, _io
 from openset._types import ArtefactError
-from openset.bench import _models, _protocols
+from openset.bench import _models, _protocols, _test_splits
 from openset.bench._plan import OutputsSource, folder_of
 from openset.bench._provenance import Provenance
 from openset.bench._study import NetworkModel
@@ -72,6 +72,9 @@ def _fill(
         msg = f"bench: {source.key} must name an entry and a model"
         raise TypeError(msg)
     cut = _protocols.cut(entry, protocol, base, root, fold=source.fold)
+    if source.fold is None and protocol.n_tests > 1:
+        splits = _protocols.test_splits(entry, protocol, base, root)
+        _test_splits.save(_test_splits.of_samples(cut.test, splits), folder)
     if isinstance(model, NetworkModel):
         return _train(folder, source, cut, unfinished)
     for part, outputs in _models.fit(model, cut, source.seed).items():

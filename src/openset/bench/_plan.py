@@ -25,12 +25,18 @@ from openset.runs import identity
 
 @dataclass(frozen=True, kw_only=True)
 class OutputsSource:
-    """Where the outputs of some cells come from: a network to train, or a folder."""
+    """Where the outputs of some cells come from: a network to train, or a folder.
+
+    `repeat` is the number of its protocol. Each of its `n_tests` test splits is a
+    repeat of the results; the first of them has the number `first_repeat`.
+    """
 
     key: dict[str, Any]
     seed: int
     entry: ProtocolEntry | None = None
     repeat: int = 0
+    n_tests: int = 1
+    first_repeat: int = 0
     model: Model | None = None
     method: Component | None = None
     saved: Saved | None = None
@@ -62,7 +68,7 @@ class OutputsSource:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One cell to run: a detector on the outputs of a source."""
+    """One cell to run: a detector on the outputs of a source, on one test split."""
 
     source: OutputsSource
     detector: Component
@@ -71,6 +77,7 @@ class Task:
     key: dict[str, Any]
     id: str
     metrics: tuple[str | Metric, ...] = ()
+    split: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,21 +133,24 @@ def plan(study: Study) -> Plan:
                 "calibrate": study.calibrate and study.calibrate.model_dump(),
                 "threads": study.threads,
             }
-            key = source.key | {
-                "detector": detector.title,
-                "seed": source.seed,
-                "recipe": _digest(recipe),
-            }
-            task = Task(
-                source=source,
-                detector=detector,
-                calibrate=study.calibrate,
-                threads=study.threads,
-                key=key,
-                id=identity(key),
-                metrics=named,
-            )
-            tasks.append(task)
+            for split in range(source.n_tests):
+                key = source.key | {
+                    "repeat": source.first_repeat + split,
+                    "detector": detector.title,
+                    "seed": source.seed,
+                    "recipe": _digest(recipe),
+                }
+                task = Task(
+                    source=source,
+                    detector=detector,
+                    calibrate=study.calibrate,
+                    threads=study.threads,
+                    key=key,
+                    id=identity(key),
+                    metrics=named,
+                    split=split,
+                )
+                tasks.append(task)
     return Plan(study=study, tasks=tuple(tasks))
 
 
@@ -148,7 +158,8 @@ def _trained(study: Study) -> Iterable[OutputsSource]:
     for entry, model in product(study.protocols, study.models):
         # Training methods apply to networks only; other models train in their own way.
         methods = study.methods if isinstance(model, NetworkModel) else [None]
-        repeats = range(_protocols.n_repeats(entry, study.base))
+        splits = _protocols.n_tests(entry, study.base)
+        repeats = range(len(splits))
         for repeat, method, seed in product(repeats, methods, study.seeds):
             recipe = {
                 "entry": entry.recipe,
@@ -170,6 +181,8 @@ def _trained(study: Study) -> Iterable[OutputsSource]:
                 seed=seed,
                 entry=entry,
                 repeat=repeat,
+                n_tests=splits[repeat],
+                first_repeat=sum(splits[:repeat]),
                 model=model,
                 method=method,
             )
@@ -185,7 +198,14 @@ def _saved(saved: Saved) -> OutputsSource:
         "seed": saved.seed,
         "recipe": _digest(saved.model_dump()),
     }
-    return OutputsSource(key=key, seed=saved.seed, repeat=saved.repeat, saved=saved)
+    return OutputsSource(
+        key=key,
+        seed=saved.seed,
+        repeat=saved.repeat,
+        n_tests=saved.n_tests,
+        first_repeat=saved.repeat * saved.n_tests,
+        saved=saved,
+    )
 
 
 def _digest(recipe: Any) -> str:

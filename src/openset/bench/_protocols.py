@@ -13,6 +13,7 @@ from openset.bench._study import (
     DATA_KEYS,
     Holdout,
     NamedClasses,
+    Operational,
     Outlier,
     ProtocolEntry,
     ProtocolFile,
@@ -34,6 +35,14 @@ def _n_draws(entry: ProtocolEntry, base: Path) -> int:
     if isinstance(entry, ProtocolFile):
         return len(_filed(entry, base))
     return 1 if isinstance(entry, NamedClasses) else entry.repeats
+
+
+def n_tests(entry: ProtocolEntry, base: Path) -> list[int]:
+    """Return the number of test splits of each repeat, without reading data."""
+    if isinstance(entry, ProtocolFile) and entry.folds == 1:
+        return [protocol.n_tests for protocol in _filed(entry, base)]
+    n = entry.n_tests if isinstance(entry, Operational) else 1
+    return [n] * n_repeats(entry, base)
 
 
 def draw(entry: ProtocolEntry, base: Path, root: Path) -> list[Protocol]:
@@ -86,7 +95,8 @@ def _drawn(entry: ProtocolEntry, base: Path, root: Path) -> list[Protocol]:
             repeats=entry.repeats,
             rng=entry.rng,
             validation=entry.validation,
-            n_tests=1,
+            n_tests=entry.n_tests,
+            unknowns=entry.unknowns,
         )
     return list(drawn)
 
@@ -148,16 +158,10 @@ def cut(
 ) -> Cut:
     """Return the samples of one protocol, limited to the number the entry allows.
 
-    With folds, the official parts are merged and divided anew; `fold` is the one that
-    is tested.
+    The test part is whole; :func:`test_splits` divides it. With folds, the official
+    parts are merged and divided anew; `fold` is the one that is tested.
     """
-    names = sources(entry, protocol)
-    # A protocol may come from a file, which must not decide what code is imported.
-    given = {getattr(entry, key, "") for key in DATA_KEYS}
-    sets = {
-        part: _load(name, base, root, imports=name in given)
-        for part, name in names.items()
-    }
+    sets = _sets(entry, protocol, base, root)
     known = sets.pop("known")
     if fold is None:
         whole = datasets.cut(known, replace(protocol, n_tests=1), **sets)
@@ -171,6 +175,26 @@ def cut(
             _at_most(test, entry.max_test, protocol.seed) for test in whole.tests
         ),
     )
+
+
+def test_splits(
+    entry: ProtocolEntry, protocol: Protocol, base: Path, root: Path
+) -> tuple[Samples, ...]:
+    """Return the test splits of one protocol."""
+    sets = _sets(entry, protocol, base, root)
+    return datasets.cut(sets.pop("known"), protocol, **sets).tests
+
+
+def _sets(
+    entry: ProtocolEntry, protocol: Protocol, base: Path, root: Path
+) -> dict[str, Dataset]:
+    names = sources(entry, protocol)
+    # A protocol may come from a file, which must not decide what code is imported.
+    given = {getattr(entry, key, "") for key in DATA_KEYS}
+    return {
+        part: _load(name, base, root, imports=name in given)
+        for part, name in names.items()
+    }
 
 
 def _at_most(samples: Samples, n: int | None, seed: int) -> Samples:

@@ -2,27 +2,28 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from openset import _check, _io
-from openset.bench import _network
 from openset.bench._read import no_rule
 from openset.bench._study import Component
 from openset.detectors import Fitted
+from openset.outputs import Outputs
 from openset.scores import Scores
 
 
-def decided_by_method(method: Component | None, scores: Scores, folder: Path) -> Scores:
+def decided_by_method(
+    method: Component | None, scores: Scores, test: Outputs
+) -> Scores:
     """Apply the rule of a training method to its published scores of the test part.
 
     The result has margins as knownness: a sample is accepted iff it is >= 0.
     """
     train: Any = _io.optional("bench", "openset.train", name="torch")
     kind = train.methods.find("softmax" if method is None else method.name)
-    logits = np.asarray(_network.need(folder, "test").logits, dtype=np.float64)
+    logits = np.asarray(test.logits, dtype=np.float64)
     margin = kind.published_margin(logits, scores.known)
     if margin is None:
         raise ValueError(no_rule("bench", "calibrate.objective", kind.name))
@@ -30,14 +31,14 @@ def decided_by_method(method: Component | None, scores: Scores, folder: Path) ->
 
 
 def decided_by_argmax(
-    fitted: Fitted, scores: Scores, folder: Path, epsilon: Any
+    fitted: Fitted, scores: Scores, test: Outputs, epsilon: Any
 ) -> Scores:
     """Accept a sample iff a known class has the largest of C + 1 probabilities.
 
     With `epsilon` that probability must also be larger than it; a mapping gives one for
     each number of known classes. The predicted class is the most probable known one.
     """
-    shares = fitted.class_probabilities(_network.need(folder, "test"))
+    shares = fitted.class_probabilities(test)
     known, unknown = shares[:, :-1], shares[:, -1]
     best = known.max(axis=1)
     margin = best - unknown

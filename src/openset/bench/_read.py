@@ -184,6 +184,7 @@ def _check_parts(study: Study, name: str) -> None:
     _check_seeds(name, study)
     saved = [(s.name, s.model, s.method, s.seed, s.repeat) for s in study.outputs]
     _check_titles(name, "outputs", saved)
+    _check_n_tests(name, study)
     for i, metric in enumerate([study.headline, *study.metrics]):
         _check_metric(name, f"metrics[{i - 1}]" if i else "headline", metric, study)
     for i, origin in enumerate(study.tuned_on):
@@ -325,6 +326,19 @@ def _check_calibrate(name: str, study: Study) -> None:
                 f"{name}: calibrate.surrogate must be one of {made_up}, 'none', as "
                 f"protocols[{i}] has no surrogate classes, got 'protocol'. Or draw "
                 "surrogate classes: kind: operational"
+            )
+            raise ValueError(msg)
+
+
+def _check_n_tests(name: str, study: Study) -> None:
+    """Test splits are numbered as repeats: all outputs of one name have as many."""
+    first: dict[str, int] = {}
+    for i, one in enumerate(study.outputs):
+        n = first.setdefault(one.name, one.n_tests)
+        if one.n_tests != n:
+            msg = (
+                f"{name}: outputs[{i}].n_tests must be {n}, as in the other outputs "
+                f"named {one.name!r}, got {one.n_tests}"
             )
             raise ValueError(msg)
 

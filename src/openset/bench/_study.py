@@ -17,6 +17,7 @@ from openset.metrics import Metric, get
 Share = Annotated[float, Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 Classes = Literal["all"] | list[int | str]
+Unknowns = Literal["dealt", "shared"]
 
 
 class _Part(BaseModel):
@@ -31,17 +32,18 @@ class _ProtocolEntry(_Part):
     max_train: Count | None = None
     max_test: Count | None = None
     folds: Count = 1
-    unknowns: Literal["dealt", "shared"] = "dealt"
+    unknowns: Unknowns = "dealt"
 
     @property
     def recipe(self) -> dict[str, Any]:
         """What determines the samples, without the name."""
         found = self.model_dump(exclude={"name"})
-        # Without folds these two say nothing: ids of cells stay as they were.
+        # If nothing is divided these say nothing: ids of cells stay as they were.
+        is_divided = self.folds > 1 or found.get("n_tests", 1) > 1
         return {
             key: value
             for key, value in found.items()
-            if self.folds > 1 or key not in {"folds", "unknowns"}
+            if is_divided or key not in {"folds", "unknowns", "n_tests"}
         }
 
     @property
@@ -83,7 +85,10 @@ class Outlier(_ProtocolEntry):
 
 
 class Operational(_ProtocolEntry):
-    """Like `Holdout`, with surrogate classes to choose the threshold on."""
+    """Like `Holdout`, with surrogate classes to choose the threshold on.
+
+    The test part is divided into `n_tests` splits; each is a repeat of its own.
+    """
 
     kind: Literal["operational"]
     data: str
@@ -93,6 +98,7 @@ class Operational(_ProtocolEntry):
     repeats: Count = 1
     rng: Annotated[int, Field(ge=0)] = 0
     validation: Share = 0.2
+    n_tests: Count = 5
 
     def _title(self) -> str:
         return f"{self.data} {self.known}/{self.surrogate}/{self.unknown}"
@@ -249,7 +255,8 @@ Given = Annotated[Component, BeforeValidator(_recipe)]
 class Saved(_Part):
     """A folder of saved `Outputs`: train, test, and optionally validation, surrogate.
 
-    Each is a ``.npz`` or a folder of ``.npy`` files.
+    Each is a ``.npz`` or a folder of ``.npy`` files. With `n_tests` the test part is
+    divided into that many splits, each a repeat of its own.
     """
 
     name: str
@@ -258,6 +265,9 @@ class Saved(_Part):
     method: str = ""
     seed: Annotated[int, Field(ge=0)] = 0
     repeat: Annotated[int, Field(ge=0)] = 0
+    n_tests: Count = 1
+    unknowns: Unknowns = "dealt"
+    rng: Annotated[int, Field(ge=0)] = 0
 
 
 class Calibration(_Part):

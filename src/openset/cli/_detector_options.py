@@ -36,11 +36,11 @@ def recipe(text: str) -> Detector:
             )
             raise ValueError(msg)
         params[key.strip()] = _value(value.strip())
-    kind = detectors.find(name, caller="openset", argument="--detector")
+    detectors.find(name, caller="openset", argument="--detector")
     options = {key: f"{key} of --detector {text}" for key in params}
     try:
         with naming("openset", options):
-            return kind(**params)
+            return detectors.make(name, **params)
     except TypeError as error:
         taken = detectors.options(name)
         if set(params) <= set(taken):

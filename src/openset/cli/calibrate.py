@@ -1,6 +1,7 @@
 """`openset calibrate`."""
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from openset import _check, _io, selection, thresholds
+from openset import _check, _io, magnitudes, selection, thresholds
 from openset._progress import bar
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.cli._cautions import print_cautions
@@ -24,6 +25,7 @@ from openset.rejector import Rejector, check_destination
 from openset.selection import Choice
 from openset.thresholds import Operation
 from openset.thresholds.alpha import Alpha
+from openset.thresholds.groups import SYNTHETIC_PREFIX
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -214,6 +216,7 @@ def command(
             accept_risk=True,
             **options,
         )
+    _print_magnitudes(validation, sets)
     _print_report(rejector)
     _need_no_collapse(rejector, accept_risk=accept_risk)
     rejector.save(out)
@@ -443,6 +446,21 @@ def _print_choice(choice: Choice, *, aims: bool) -> None:
             style="dim",
         )
     OUT.print(f"chosen: {choice}\n", highlight=False)
+
+
+def _print_magnitudes(known: Outputs, sets: Sequence[Outputs]) -> None:
+    """Say whether unknown features are longer, and whether dividing by it helps."""
+    # Features of made-up unknowns did not pass through the network.
+    real = [one for one in sets if not _is_synthetic(one)]
+    if not real or any(one.features is None for one in (known, *real)):
+        return
+    named = {str(i): one.as_unknown() for i, one in enumerate(real)}
+    found = magnitudes.measure({"known": known} | named)
+    OUT.print(found.sentence(), highlight=False)
+
+
+def _is_synthetic(one: Outputs) -> bool:
+    return one.groups is not None and str(one.groups[0]).startswith(SYNTHETIC_PREFIX)
 
 
 def _print_report(rejector: Rejector) -> None:

@@ -11,25 +11,33 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from openset import _check, _io, metrics, stats
+from openset import _check, _io, metrics, runs, stats
 from openset._types import UndefinedMetricError
 from openset.cli._lists import percent, plain_table
 from openset.cli._options import naming
+from openset.cli._run_tests import CORRECTED, show_run_tests
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.metrics import Metric
+from openset.results import Results
 from openset.scores import Scores
 
 EPILOG = """[bold]Examples[/bold]
 
 openset compare scores/*.npz
 
-openset compare scores-msp.npz scores-postmax.npz --metric auroc --latex"""
+openset compare scores-msp.npz scores-postmax.npz --metric auroc --latex
+
+openset compare runs/study --metric oosa --against postmax \\
+    --correction bonferroni"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "level": "--level",
     "bootstrap": "--bootstrap",
     "metric": "--metric",
+    "correction": "--correction",
+    "against": "--against",
+    "test_share": "--test-share",
 }
 
 
@@ -38,16 +46,46 @@ def command(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SCORES", help="Scores of the same samples: two or more files."
+            metavar="SCORES",
+            help="Scores of the same samples: two or more files. Or a run folder of "
+            "openset bench, or its results.csv.",
         ),
     ],
     metric: Annotated[
         str,
         typer.Option(
-            help="Metric for the pairwise tests, one that needs no threshold. A "
-            "metric of your own: package.module:Name."
+            help="Metric for the pairwise tests; of scores, one that needs no "
+            "threshold. A metric of your own: package.module:Name."
         ),
     ] = "openauc",
+    against: Annotated[
+        str | None,
+        typer.Option(
+            help="Compare this method with every other; by default all pairs.",
+            metavar="NAME",
+        ),
+    ] = None,
+    correction: Annotated[
+        str,
+        typer.Option(
+            help="Correction for the number of tests: holm, bonferroni or none."
+        ),
+    ] = "holm",
+    pool: Annotated[
+        bool,
+        typer.Option(
+            "--pool",
+            help="Run folder: one test over the runs of all protocols, not one per "
+            "protocol.",
+        ),
+    ] = False,
+    test_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Run folder: test samples per training sample, if the runs share "
+            "training samples; corrects the variance (Nadeau and Bengio)."
+        ),
+    ] = None,
     level: Annotated[
         float, typer.Option(help="Confidence level of the intervals.")
     ] = 0.95,
@@ -63,15 +101,38 @@ def command(
         bool, typer.Option("--latex", help="Print a LaTeX table.")
     ] = False,
 ) -> None:
-    """Compare detectors: all metrics with intervals, and pairwise tests."""
+    """Compare detectors: all metrics with intervals, and pairwise tests.
+
+    Of a run folder: paired t-tests of its methods over the same runs (test splits,
+    draws and seeds).
+    """
+    _check.one_of("openset compare", "--correction", correction, stats.CORRECTIONS)
+    if csv and latex:
+        msg = "openset compare: at most one of --csv and --latex can be given"
+        raise typer.BadParameter(msg)
+    of_runs = {"pool": pool, "test_share": test_share}
+    if len(paths) == 1 and (paths[0].is_dir() or paths[0].suffix == ".csv"):
+        tests = stats.compare_runs(
+            _results(paths[0]),
+            metric,
+            against=against,
+            correction=correction,  # type: ignore[arg-type]  # checked above
+            **of_runs,  # type: ignore[arg-type]
+        )
+        show_run_tests(tests, correction=correction, level=level, csv=csv, latex=latex)
+        return
+    for name, value in of_runs.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            msg = f"openset compare: {option} can be given with a run folder only"
+            raise typer.BadParameter(msg)
     row = metrics.get(metric, caller="openset compare", argument="--metric")
     if row.kind not in {"closed", "ranking", "oracle"}:
         options = [m.key for m in metrics.table() if m.kind in {"closed", "ranking"}]
         _check.one_of("openset compare", "--metric", metric, options)
-    if csv and latex:
-        msg = "openset compare: at most one of --csv and --latex can be given"
-        raise typer.BadParameter(msg)
     found = _load(paths)
+    if against is not None:
+        _check.one_of("openset compare", "--against", against, list(found))
     evaluations = {
         name: metrics.evaluate(scores, None, level, bootstrap=bootstrap)
         for name, scores in found.items()
@@ -85,8 +146,14 @@ def command(
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"
     # Compute both before printing, so that an error is printed alone.
-    table, tests = show(evaluations, title=title), _tests(found, row, level)
-    OUT.print(table, tests, sep="\n")
+    table = show(evaluations, title=title)
+    pairs = [(a, b) for a, b in combinations(found, 2) if against in {None, a, b}]
+    pairs = [(b, a) if b == against else (a, b) for a, b in pairs]
+    OUT.print(table, _tests(found, pairs, row, level, correction), sep="\n")
+
+
+def _results(path: Path) -> Results:
+    return runs.results(path) if path.is_dir() else Results.load(path)
 
 
 def _load(paths: Sequence[Path]) -> dict[str, Scores]:
@@ -144,22 +211,34 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return ["/".join(one) for one in parts]
 
 
-def _tests(found: dict[str, Scores], metric: Metric, level: float) -> Table | Text:
+def _tests(
+    found: dict[str, Scores],
+    pairs: Sequence[tuple[str, str]],
+    metric: Metric,
+    level: float,
+    correction: str,
+) -> Table | Text:
     try:
-        return _pairwise(found, metric, level)
+        return _pairwise(found, pairs, metric, level, correction)
     except UndefinedMetricError as error:
         return Text(f"No pairwise tests. {error}", style="dim")
 
 
-def _pairwise(found: dict[str, Scores], metric: Metric, level: float) -> Table:
-    pairs = list(combinations(found, 2))
+def _pairwise(
+    found: dict[str, Scores],
+    pairs: Sequence[tuple[str, str]],
+    metric: Metric,
+    level: float,
+    correction: str,
+) -> Table:
     tests = [
         stats.compare(found[a], found[b], metric.key, level=level) for a, b in pairs
     ]
-    corrected = stats.adjust([test.p_value for test in tests], "holm")
+    p_values = [test.p_value for test in tests]
+    corrected = stats.adjust(p_values, correction)  # type: ignore[arg-type]
     table = plain_table(
-        f"Pairwise differences in {metric.key} (same samples; p-values with Holm's "
-        "correction)"
+        f"Pairwise differences in {metric.key} (same samples; p-values "
+        f"{CORRECTED[correction]})"
     )
     for column in ("a", "b", "a - b", f"{percent(level)} interval", "p", "better"):
         if column in {"a", "b", "better"}:

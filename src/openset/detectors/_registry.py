@@ -52,9 +52,18 @@ def options(name: str) -> list[str]:
 def make(name: str, **params: Any) -> "Detector":
     """Build a detector from its name, or from ``package.module:Class``.
 
+    As options come from command lines and files, too, None and "none" mean the same:
+    the one that the option allows is used.
+
     Examples
     --------
     >>> make("knn", k=5).k
     5
+    >>> make("postmax", norm=None).norm, make("knn", bank="none").bank
+    ('none', None)
     """
-    return find(name, caller="detectors.make")(**params)
+    kind = find(name, caller="detectors.make")
+    rules = kind.constraints
+    return kind(
+        **{key: rules[key].read(v) if key in rules else v for key, v in params.items()}
+    )

@@ -31,6 +31,13 @@ class Constraint(ABC):
     def bad(self) -> tuple[Any, ...]:
         """Return some values that are not allowed, for tests."""
 
+    def read(self, value: Any) -> Any:
+        """Return a value of a command line or a file as this rule writes it.
+
+        There, "none" and null (None) mean the same: the one that is allowed is used.
+        """
+        return value
+
 
 @dataclass(frozen=True)
 class Number(Constraint):
@@ -108,6 +115,16 @@ class OneOf(Constraint):
         """Return what is none of them."""
         return ("nothing of the kind", 1, None)
 
+    def read(self, value: Any) -> Any:
+        """Return the word "none" for None, if it is one of the words.
+
+        Examples
+        --------
+        >>> OneOf(("l2", "none")).read(None), OneOf(("l2", "l1")).read(None)
+        ('none', None)
+        """
+        return "none" if value is None and "none" in self.options else value
+
 
 @dataclass(frozen=True)
 class Boolean(Constraint):
@@ -151,6 +168,16 @@ class Optional(Constraint):
     def bad(self) -> tuple[Any, ...]:
         """Return those of the other rule, but None."""
         return tuple(value for value in self.rule.bad() if value is not None)
+
+    def read(self, value: Any) -> Any:
+        """Return None for the word "none".
+
+        Examples
+        --------
+        >>> Optional(Integer(low=1)).read("none"), Optional(Integer(low=1)).read(3)
+        (None, 3)
+        """
+        return None if value == "none" else self.rule.read(value)
 
 
 POSITIVE = Number(low=0, open_low=True)

@@ -7,6 +7,7 @@ one page.
 
 from openset.report._curves import oscr, roc
 from openset.report._display import Display
+from openset.report._feature_magnitudes import feature_magnitudes
 from openset.report._gallery import gallery
 from openset.report._histogram import histogram
 from openset.report._learning_curves import learning_curves, sensitivity
@@ -24,6 +25,7 @@ __all__ = [
     "alpha_sweep",
     "confusion_regions",
     "draw",
+    "feature_magnitudes",
     "gallery",
     "histogram",
     "learning_curves",

@@ -5,7 +5,7 @@ Drawn by `_svg` for the page and notebooks, and by `_matplotlib` for papers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,6 +78,32 @@ class Bars:
     bars: tuple[Bar, ...]
     title: str = ""
     legend: tuple[str, ...] = ()  # meaning of colour 0, 1, ...
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeatMap:
+    """Rows of numbers as shades: blocks of rows, each with a name."""
+
+    x_label: str
+    blocks: tuple[tuple[str, Floats], ...]
+    title: str = ""
+
+    def shades(self, steps: int) -> list[tuple[str, NDArray[np.int64]]]:
+        """Return the blocks with every number as one of `steps` + 1 shades.
+
+        The darkest is the 99 % quantile of all numbers: one large number must not make
+        all others pale.
+        """
+        everything = np.concatenate([rows.ravel() for _, rows in self.blocks])
+        top = float(np.quantile(everything, 0.99)) or 1.0
+        return [
+            (name, np.rint(np.clip(rows / top, 0, 1) * steps).astype(np.int64))
+            for name, rows in self.blocks
+        ]
+
+
+Drawing: TypeAlias = Chart | Bars | HeatMap
+"""What a display can draw."""
 
 
 def limits(chart: Chart) -> tuple[float, float, float, float]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io
-from openset.report._chart import Bars, Chart
+from openset.report._chart import Drawing
 from openset.report._svg import draw_svg
 from openset.scores import Scores
 
@@ -43,7 +43,7 @@ class Display:
 
     title: str
     columns: Mapping[str, NDArray[Any]]
-    charts: tuple[Chart | Bars, ...]
+    charts: tuple[Drawing, ...]
     brief: Brief
 
     def __repr__(self) -> str:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from openset._types import UndefinedMetricError
+from openset.magnitudes import FeatureMagnitudes
 from openset.metrics import osa_optimum
 from openset.report import _explorer
 from openset.report._confusion_matrix import draw_matrix, pooled
 from openset.report._curves import oscr, roc
 from openset.report._display import Brief, Display
+from openset.report._feature_magnitudes import feature_magnitudes
 from openset.report._histogram import histogram
 from openset.report._leaderboard import Board
 from openset.report._learning_curves import learning_curves, sensitivity
@@ -72,6 +74,7 @@ def view(
     board: Board,
     pairs: Sequence[tuple[Run, Scores]],
     runs: Sequence[Run],
+    magnitudes: FeatureMagnitudes | None = None,
 ) -> View:
     """Draw the figures of one protocol; `pairs` are in the order to show."""
     pairs = [(run, scores) for run, scores in pairs if has_both(scores)]
@@ -122,6 +125,8 @@ def view(
     swept = _alpha(first, scores)
     if swept is not None:
         figures.append(swept)
+    if magnitudes is not None:
+        figures.append(_magnitudes(magnitudes))
     regions = confusion_regions(cut, value, classes=first.classes)
     return View(protocol, board, tuple(figures), _matrix(regions, first, at), about)
 
@@ -134,6 +139,17 @@ def _figure(display: Display, text: str, *, title: str = "") -> Figure:
         brief=display.brief,
         wide=len(display.charts) > 1,
     )
+
+
+def _magnitudes(found: FeatureMagnitudes) -> Figure:
+    text = f"{found.sentence()} Test features of one network"
+    if found.examples:
+        text += (
+            f"; below, squared features of samples classified as "
+            f"{readable(found.example_class)}, one row each, in increasing order of "
+            "the known ones"
+        )
+    return _figure(feature_magnitudes(found), f"{text} (Fig. 2 of the PostMax paper).")
 
 
 def _number_in_use(run: Run) -> float | None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io
-from openset.report._chart import Bars, Chart, limits
+from openset.report._chart import Bars, Chart, HeatMap, limits
 from openset.report._display import Display
 from openset.report._gallery import Gallery, Pictures
 from openset.report._regions import REGIONS, Regions
@@ -194,6 +194,8 @@ def _charts(module: Any, data: Display) -> Any:
     for axes, chart in zip(grid, data.charts, strict=False):
         if isinstance(chart, Bars):
             _bars(axes, chart)
+        elif isinstance(chart, HeatMap):
+            _heat(axes, chart)
         else:
             _axes(axes, chart)
         # A dollar sign in a name must not start mathematics.
@@ -256,6 +258,27 @@ def _legend_name(name: str) -> str:
         return "_nolegend_"
     shown = readable(name, 60)
     return f" {shown}" if shown.startswith("_") else shown  # else it is left out
+
+
+def _heat(axes: Any, chart: HeatMap) -> None:
+    blocks = chart.shades(255)
+    width = blocks[0][1].shape[1]
+    gap = np.full((1, width), np.nan)
+    rows = [piece for _, block in blocks for piece in (block, gap)][:-1]
+    axes.imshow(
+        np.concatenate(rows),
+        aspect="auto",
+        cmap="magma",
+        interpolation="nearest",
+        vmin=0,
+        vmax=255,
+    )
+    starts = np.cumsum([0, *(len(block) + 1 for _, block in blocks[:-1])])
+    places = [start + len(b) / 2 for start, (_, b) in zip(starts, blocks, strict=True)]
+    names = [readable(name, 30) for name, _ in blocks]
+    axes.set_yticks(places, names, parse_math=False)
+    axes.set_xticks([])
+    axes.set_xlabel(chart.x_label, parse_math=False)
 
 
 def _bars(axes: Any, chart: Bars) -> None:

@@ -116,7 +116,13 @@ def _content(data: ReportData) -> dict[str, Any]:
         for protocol, runs in chosen.items()
     }
     views = [
-        view(protocol, one, loaded.get(protocol, []), by_protocol[protocol])
+        view(
+            protocol,
+            one,
+            loaded.get(protocol, []),
+            by_protocol[protocol],
+            data.magnitudes(chosen[protocol][0]) if chosen.get(protocol) else None,
+        )
         for protocol, one in boards.items()
     ]
     found = _report_data.findings(data)

@@ -11,6 +11,7 @@ from typing import Any
 from openset import _check, checks, runs
 from openset._types import ArtefactError
 from openset.checks import Finding
+from openset.magnitudes import FeatureMagnitudes
 from openset.metrics import evaluate, table
 from openset.results import Results
 from openset.scores import Scores
@@ -51,6 +52,7 @@ class Run:
     classes: tuple[str, ...] = ()
     curve: Sequence[Mapping[str, Any]] | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
+    network: tuple[str, str] = ("", "")  # model and training method
 
     @property
     def has_scores(self) -> bool:
@@ -135,6 +137,24 @@ class ReportData:
     headings: Headings = field(default_factory=Headings)
     n_failed: int = 0
     folder: Path | None = None
+
+    def magnitudes(self, run: Run) -> FeatureMagnitudes | None:
+        """Return the feature magnitudes of a run's network, if they were saved.
+
+        Of several (draws, seeds), those of the first.
+        """
+        found = []
+        for path in self._magnitude_files:
+            one, key = FeatureMagnitudes.load(path)
+            whose = tuple(key.get(name) for name in ("protocol", "model", "method"))
+            if whose == (run.protocol, *run.network):
+                found.append(((key.get("repeat", 0), key.get("seed", 0)), one))
+        return min(found, key=lambda pair: pair[0])[1] if found else None
+
+    @property
+    def _magnitude_files(self) -> list[Path]:
+        folder = self.folder
+        return [] if folder is None else sorted(folder.glob("magnitudes/*.npz"))
 
 
 def read(path: str | Path, *, threshold: float | None = None) -> ReportData:
@@ -274,6 +294,7 @@ def _from_cell(folder: Path, cell: runs.Cell, method: str) -> Run:
         classes=cell.classes,
         curve=cell.curve,
         numbers=_numbers(cell.key),
+        network=(str(cell.key["model"]), str(cell.key["method"])),
     )
 
 

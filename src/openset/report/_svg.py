@@ -7,12 +7,15 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset.report._chart import (
     Bar,
     Bars,
     Chart,
+    Drawing,
     Floats,
+    HeatMap,
     Line,
     Mark,
     limits,
@@ -93,17 +96,18 @@ def escaped(text: object, longest: int = 10_000) -> str:
     return html.escape(readable(text, longest))
 
 
-def draw_svg(
-    charts: Iterable[Chart | Bars], *, label: str = "", style: bool = True
-) -> str:
+def draw_svg(charts: Iterable[Drawing], *, label: str = "", style: bool = True) -> str:
     """Draw charts below each other; with `style`, as a stand-alone drawing."""
-    drawn = [
-        _bars(chart, label) if isinstance(chart, Bars) else _axes(chart, label)
-        for chart in charts
-    ]
+    drawn = [_drawn(chart, label) for chart in charts]
     if style and drawn:
         drawn[0] = drawn[0].replace(">", f"><style>{STYLE}</style>", 1)
     return "".join(drawn)
+
+
+def _drawn(chart: Drawing, label: str) -> str:
+    if isinstance(chart, Bars):
+        return _bars(chart, label)
+    return _heat(chart, label) if isinstance(chart, HeatMap) else _axes(chart, label)
 
 
 def _open(height: float, label: str) -> str:
@@ -283,6 +287,55 @@ def _bars(chart: Bars, label: str) -> str:
         for i, bar in enumerate(chart.bars)
     ]
     return "".join([*parts, key, "</svg>"])
+
+
+_SHADES = 9
+
+
+def _heat(chart: HeatMap, label: str) -> str:
+    """Draw blocks of rows; cells of one shade are one path, which keeps it small."""
+    row_height, top = 4.0, 24.0 if chart.title else 8.0
+    blocks = chart.shades(_SHADES)
+    longest = max(len(readable(name, _NAME)) for name, _ in blocks)
+    left = max(longest * _WIDE + 10, 40.0)
+    width = (_WIDTH - _RIGHT - left) / max(rows.shape[1] for _, rows in blocks)
+    parts, y = [], top
+    for name, rows in blocks:
+        height = max(row_height * len(rows), 14.0)
+        middle = y + height / 2 + 4
+        parts.append(
+            _text(left - 8, middle, readable(name, _NAME), anchor="end", kind="os-ink")
+        )
+        for shade in range(1, _SHADES + 1):
+            cells = "".join(
+                f"M{_n(left + start * width)} {_n(y + i * row_height)}"
+                f"h{_n((stop - start) * width)}v{_n(row_height)}"
+                f"h{_n((start - stop) * width)}z"
+                for i, row in enumerate(rows)
+                for start, stop in _stretches(row == shade)
+            )
+            if cells:
+                opacity = f"fill-opacity:{shade / _SHADES:.2f}"
+                parts.append(f'<path style="fill:{_colour(0)};{opacity}" d="{cells}"/>')
+        y += height + 6
+    parts.append(_text(_WIDTH - _RIGHT, y + 10, chart.x_label, anchor="end"))
+    head = [_open(y + 18, f"{label}: {chart.title}" if chart.title else label)]
+    if chart.title:
+        head.append(_text(0, 12, chart.title, kind="os-title"))
+    return "".join([*head, *parts, "</svg>"])
+
+
+def _stretches(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return (start, stop) of the stretches of True.
+
+    Examples
+    --------
+    >>> _stretches(np.array([True, True, False, True]))
+    [(0, 2), (3, 4)]
+    """
+    steps = np.diff(np.concatenate([[0], mask.astype(np.int8), [0]]))
+    starts, stops = np.flatnonzero(steps == 1), np.flatnonzero(steps == -1)
+    return list(zip(starts.tolist(), stops.tolist(), strict=True))
 
 
 def _bar(bar: Bar, across: partial[Floats], left: float, y: float) -> str:

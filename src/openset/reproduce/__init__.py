@@ -4,12 +4,14 @@
 paper has a module of its own with its items:
 
 * :mod:`openset.reproduce.openauc`: Wang et al., NeurIPS 2022;
-* :mod:`openset.reproduce.imbalance`: Komorniczak and Ksieniewicz, 2024.
+* :mod:`openset.reproduce.imbalance`: Komorniczak and Ksieniewicz, 2024;
+* :mod:`openset.reproduce.postmax`: Cruz et al., ECCV 2024.
 
 Needs the extras `bench` (studies) and `report` (figures); items that train networks
 need `torch`.
 """
 
+from openset.reproduce._imagenet import imagenet_parts
 from openset.reproduce._item import Content, Item, Settings
 from openset.reproduce._published import Published, published
 from openset.reproduce._registry import get, items
@@ -27,6 +29,7 @@ __all__ = [
     "StudyRun",
     "Table",
     "get",
+    "imagenet_parts",
     "items",
     "load",
     "published",

@@ -18,6 +18,8 @@ class Settings:
         Folder of the item: its study runs and files.
     root
         Folder of the data sets; None: the default one.
+    outputs
+        Folder of saved outputs of networks, for the items that read such a folder.
     backend, address, jobs
         As in :func:`openset.bench.run`.
     watch
@@ -26,6 +28,7 @@ class Settings:
 
     out: Path
     root: Path | None = None
+    outputs: Path | None = None
     backend: str = "loky"
     address: str | None = None
     jobs: int = -1

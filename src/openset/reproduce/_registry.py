@@ -1,10 +1,10 @@
 """The list of items; one module per paper holds its own."""
 
 from openset import _check
-from openset.reproduce import imbalance, openauc
+from openset.reproduce import imbalance, openauc, postmax
 from openset.reproduce._item import Item
 
-_PAPERS = (openauc, imbalance)
+_PAPERS = (openauc, imbalance, postmax)
 
 
 def items() -> tuple[Item, ...]:

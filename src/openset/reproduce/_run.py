@@ -99,12 +99,13 @@ def run(name: str | Item, settings: Settings) -> Reproduction:
     provenance = Provenance()
     settings.out.mkdir(parents=True, exist_ok=True)
     content = item.make(settings)
+    given = "" if settings.outputs is None else " --outputs outputs"
     made = Reproduction(
         name=item.name,
         paper=item.paper,
         number=item.number,
         what=item.what,
-        command=f"openset reproduce {item.name}",
+        command=f"openset reproduce {item.name}{given}",
         tables=content.tables,
         figures=_drawn(content, settings.out),
         notes=content.notes,

@@ -191,8 +191,8 @@ def leaderboard(
         )
         raise ValueError(msg)
     kept = [row for row in results if row.metric in set(wanted)]
-    who = _names(kept)
-    values = _values(kept, who, columns)
+    who = names_of(kept)
+    values = values_of(kept, who, columns)
     if columns == "metric":  # in the given order: rows are sorted by the first
         values = {name: values[name] for name in wanted}
     ways = {name: _direction(name, direction or {}) for name in wanted}
@@ -260,7 +260,7 @@ def _who(row: Result) -> _Who:
     return tuple(getattr(row, name) for name in _WHO)
 
 
-def _names(rows: Iterable[Result]) -> dict[_Who, str]:
+def names_of(rows: Iterable[Result]) -> dict[_Who, str]:
     """Name each method by those of model, training method and detector that vary."""
     found = list(dict.fromkeys(map(_who, rows)))
     vary = [i for i in range(len(_WHO)) if len({one[i] for one in found}) > 1]
@@ -268,7 +268,7 @@ def _names(rows: Iterable[Result]) -> dict[_Who, str]:
     return {one: _JOIN.join(one[i] for i in vary if one[i]) for one in found}
 
 
-def _values(
+def values_of(
     rows: Iterable[Result], who: Mapping[_Who, str], columns: Columns
 ) -> dict[str, dict[str, dict[_Run, float]]]:
     """Return column -> method -> run -> value."""

@@ -63,23 +63,22 @@ def test_thresholded_softmax_must_be_above_its_threshold():
     assert (margin >= 0).tolist() == [False, False, True]
 
 
-def test_openmax_rejects_where_unknown_is_the_most_probable(rng, tmp_path):
+def test_openmax_rejects_where_unknown_is_the_most_probable(rng):
     labels = np.tile([0, 1, 2], 40)
     logits = rng.normal(size=(120, 3)) + 4 * np.eye(3)[labels]
     train = Outputs(logits=logits, labels=labels)
     mixed = rng.choice([-1, 0, 1, 2], 60)
     test = Outputs(logits=2 * rng.normal(size=(60, 3)), labels=mixed)
-    test.save(tmp_path / "test.npz")
     fitted = detectors.make("openmax", tail=10).fit(train)
     shares = fitted.class_probabilities(test)
-    decided = decided_by_argmax(fitted, fitted.score(test), tmp_path, None)
+    decided = decided_by_argmax(fitted, fitted.score(test), test, None)
     assert ((decided.known >= 0) == (shares.argmax(axis=1) < 3)).all()
     assert 0 < (decided.known >= 0).sum() < 60
-    stricter = decided_by_argmax(fitted, fitted.score(test), tmp_path, {3: 0.7})
+    stricter = decided_by_argmax(fitted, fitted.score(test), test, {3: 0.7})
     both = (shares.argmax(axis=1) < 3) & (shares.max(axis=1) > 0.7)
     assert ((stricter.known >= 0) == both).all()
     with pytest.raises(ValueError, match="epsilon must be given for 3 classes, got 2"):
-        decided_by_argmax(fitted, fitted.score(test), tmp_path, {2: 0.5})
+        decided_by_argmax(fitted, fitted.score(test), test, {2: 0.5})
 
 
 def test_a_cell_is_decided_by_the_rule_and_ranked_by_the_score(alone):

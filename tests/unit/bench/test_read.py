@@ -2,7 +2,7 @@
 
 import pytest
 
-from openset import metrics
+from openset import detectors, metrics
 from openset.bench import parse, read
 
 HEAD = """
@@ -187,3 +187,10 @@ def test_a_study_may_name_every_metric_that_is_better_one_way(row):
         assert "headline must be a metric without a threshold" in said(text)
     else:
         assert parse(text.encode(), "study.yaml").rows()[0] is row
+
+
+def test_none_is_read_as_the_parameter_allows_it():
+    text = "detectors: [{name: postmax, norm: null}, {name: vim, dim: none}]"
+    study = parse((HEAD + text).encode(), "study.yaml")
+    postmax, vim = (detectors.make(d.name, **d.params) for d in study.detectors)
+    assert (postmax.norm, vim.dim) == ("none", None)

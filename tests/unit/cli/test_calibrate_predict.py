@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector, Scores, detectors
+from openset import Outputs, Rejector, Scores, detectors, magnitudes
 from openset.cli import app, main
 from tests.unit.rejector.test_rejector import drawn
 
@@ -51,6 +51,9 @@ def test_calibrate_then_predict(data, tmp_path):
     assert done.exit_code == 0
     for word in ("postmax, threshold", "further", "(worst)", "wrote"):
         assert word in done.stdout
+    known, far = (Outputs.load(data / f"{name}.npz") for name in ("val", "far"))
+    sentence = magnitudes.measure({"known": known, "far": far}).sentence()
+    assert sentence in " ".join(done.stdout.split())
     rejector = Rejector.load(out)
     assert rejector.threshold.n == (200, 100)
     expected = rejector.predict(Outputs.load(data / "new.npz"))
@@ -97,9 +100,9 @@ def test_without_unknowns_there_is_conformal_and_there_is_mixup(data, tmp_path):
     assert done.exit_code == 0
     assert Rejector.load(tmp_path / "a").threshold.target == 0.1
     done = run(data, *base, str(tmp_path / "b"), "--surrogate", "mixup")
-    assert "CAL005 the surrogate unknowns are synthetic (mixup)" in " ".join(
-        done.stdout.split()
-    )
+    text = " ".join(done.stdout.split())
+    assert "CAL005 the surrogate unknowns are synthetic (mixup)" in text
+    assert "Feature magnitude" not in text  # made-up features say nothing
 
 
 def test_unknowns_in_the_validation_file_are_the_surrogate(data, tmp_path):

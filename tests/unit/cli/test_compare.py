@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from openset import Scores, evaluate, stats
 from openset.cli import app
 from openset.cli._tables import OUT
+from openset.results import Result, Results
 
 NAMES = [
     *("msp", "maxlogit", "energy", "postmax", "knn-k=20", "vim"),
@@ -158,3 +159,60 @@ def test_of_one_unknown_there_is_a_table_and_no_test(tmp_path):
     said = " ".join(done.stdout.split())
     assert "OpenAUC" in said
     assert "No pairwise tests. compare: an interval is undefined for one sample" in said
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Write results of three detectors on two protocols, five test splits each."""
+    rng = np.random.default_rng(1)
+    rows = [
+        Result(protocol=p, repeat=i, detector=d, metric="oosa", value=v + e)
+        for p in ("near", "far")
+        for d, v in (("postmax", 0.8), ("msp", 0.7), ("scale", 0.6))
+        for i, e in enumerate(rng.normal(0, 0.01, 5))
+    ]
+    return Results(rows).save(tmp_path / "results.csv")
+
+
+def test_a_study_is_compared_by_paired_t_tests(study, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", 100)
+    options = ["--metric", "oosa", "--against", "postmax"]
+    text = printed(study, *options, "--correction", "bonferroni")
+    assert "4 tests with Bonferroni's correction" in " ".join(text.split())
+    tests = stats.compare_runs(
+        Results.load(study), "oosa", against="postmax", correction="bonferroni"
+    )
+    for test in tests:
+        (line,) = [
+            line
+            for line in text.splitlines()
+            if line.split()[:3] == [test.protocol, "postmax", test.b]
+        ]
+        assert f"{test.difference:+.4f}" in line
+        assert f"{test.p_corrected:.2g}" in line
+        assert line.split()[-1] == "postmax"
+    rows = printed(study, *options, "--csv").splitlines()
+    assert rows[0].startswith("protocol,metric,a,b,mean_a")
+    assert len(rows) == 5
+    assert printed(study, *options, "--pool", "--csv").count("all protocols") == 2
+    assert r"near & postmax & msp" in printed(study, *options, "--latex")
+
+
+def test_options_of_runs_and_wrong_names_are_refused(study, files):
+    assert run(*files[:2], "--pool").exit_code == 2
+    for words, message in {
+        (study, "--metric", "oosa", "--against", "knn"): "--against must be one of",
+        (study, "--metric", "auroc"): "--metric must be one of 'oosa'",
+        (study, "--correction", "luck"): "--correction must be one of 'holm'",
+        (*files[:2], "--against", "x"): "--against must be one of 'msp'",
+    }.items():
+        assert message in str(run(*words).exception)
+
+
+def test_one_method_is_compared_with_every_other(files, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", 80)
+    text = printed(*files[:4], "--against", "energy", "--correction", "bonferroni")
+    pairs = text.partition("Pairwise differences")[2]
+    assert "Bonferroni's" in pairs
+    found = sorted(line.split()[:2] for line in pairs.splitlines() if " … " in line)
+    assert found == [["energy", b] for b in ("maxlogit", "msp", "postmax")]

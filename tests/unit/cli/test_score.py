@@ -64,12 +64,16 @@ def test_options_are_read_from_the_name():
         norm="l1", only_correct=False
     )
     assert recipe("msp:temperature=2.5") == detectors.MSP(temperature=2.5)
+    # "none" is a word of one option and the value None of the other.
+    assert recipe("postmax:norm=none") == detectors.PostMax(norm="none")
+    assert recipe("knn:bank=none,k=3") == detectors.KNN(bank=None, k=3)
     for text, words in {
         "pstmax": "--detector must be one of 'ash'",
         "knn:k": "must be name:option=value",
         "knn:kk=3": "knn does not take these options: kk=3. It takes k, bank",
         "energy:x=3": "energy does not take these options: x=3. It takes ",
         "postmax:x=3": "x=3. It takes norm, fit, only_correct",
+        "knn:k=none": "must be an integer >= 1, got None",
         "knn:k=0": "openset: k of --detector knn:k=0 must be an integer >= 1, got 0",
     }.items():
         with pytest.raises(ValueError, match=words):

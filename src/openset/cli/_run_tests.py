@@ -1,0 +1,101 @@
+"""Paired t-tests over the runs of a study, for the terminal, CSV and LaTeX."""
+
+import csv as csv_module
+import io
+from collections.abc import Sequence
+
+import typer
+from rich.markup import escape
+
+from openset import stats
+from openset.cli._lists import plain_table
+from openset.cli._tables import OUT
+from openset.stats import RunComparison, latex_text
+
+CORRECTED = {
+    "holm": "with Holm's correction",
+    "bonferroni": "with Bonferroni's correction",
+    "none": "not corrected",
+}
+
+
+def show_run_tests(
+    tests: Sequence[RunComparison],
+    *,
+    correction: str,
+    level: float,
+    csv: bool,
+    latex: bool,
+) -> None:
+    """Print the tests as a table, as CSV or as LaTeX."""
+    if csv:
+        typer.echo(_as_csv(tests), nl=False)
+    elif latex:
+        typer.echo(_as_latex(tests), nl=False)
+    else:
+        _as_table(tests, correction, level)
+
+
+def _as_csv(tests: Sequence[RunComparison]) -> str:
+    text = io.StringIO()
+    writer = csv_module.writer(text, lineterminator="\n")
+    writer.writerow(tests[0].record())
+    for test in tests:
+        writer.writerow("" if v is None else v for v in test.record().values())
+    return text.getvalue()
+
+
+def _as_latex(tests: Sequence[RunComparison]) -> str:
+    lines = [
+        r"\begin{tabular}{lllrrrrr}",
+        r"\toprule",
+        r"Protocol & $a$ & $b$ & mean $a$ & mean $b$ & $a - b$ & $n$ & $p$ \\",
+        r"\midrule",
+    ]
+    for test in tests:
+        names = " & ".join(map(latex_text, (test.protocol, test.a, test.b)))
+        numbers = f"{test.mean_a:.3f} & {test.mean_b:.3f} & {test.difference:+.3f}"
+        lines.append(rf"{names} & {numbers} & {test.n} & {_p(test)} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _as_table(tests: Sequence[RunComparison], correction: str, level: float) -> None:
+    metric = tests[0].metric
+    table = plain_table(
+        f"Paired t-tests of {escape(metric)} over the same runs (two-sided; p-values "
+        f"of {len(tests)} test{'s' * (len(tests) != 1)} {CORRECTED[correction]})"
+    )
+    has_protocols = any(test.protocol for test in tests)
+    texts = [*(["protocol"] if has_protocols else []), "a", "b"]
+    numbers = ["mean a", "mean b", "a - b", "runs", "t", "p"]
+    for head in (*texts, *numbers, "better"):
+        if head in numbers:
+            table.add_column(head, justify="right", no_wrap=True)
+        else:
+            table.add_column(head, overflow="fold")
+    lower = stats.direction(metric) == "lower"
+    for test in tests:
+        better = test.a if (test.difference > 0) != lower else test.b
+        is_sure = test.p_corrected is not None and test.p_corrected < 1 - level
+        table.add_row(
+            *([escape(test.protocol)] if has_protocols else []),
+            escape(test.a),
+            escape(test.b),
+            f"{test.mean_a:.4f}",
+            f"{test.mean_b:.4f}",
+            f"{test.difference:+.4f}",
+            str(test.n),
+            "–" if test.statistic is None else f"{test.statistic:.2f}",
+            _p(test),
+            f"[bold green]{escape(better)}[/bold green]" if is_sure else "unclear",
+        )
+    OUT.print(table)
+    OUT.print(
+        "Runs (test splits) of one network differ in their test samples only: such "
+        "tests say nothing about other networks or classes.",
+        style="dim",
+    )
+
+
+def _p(test: RunComparison) -> str:
+    return "–" if test.p_corrected is None else f"{test.p_corrected:.2g}"

@@ -168,7 +168,7 @@ class Execution:
         "32-true" or "bf16-mixed". Left out: the latter on a GPU that supports it.
     compiled
         Whether to compile the training step. Left out: on a GPU, for runs longer than
-        a few minutes.
+        a few minutes without an auxiliary head.
     curves
         Record open-set metrics of the test part after each epoch, or after every n-th
         and the last. Nothing is chosen by them. Outer, Halfpoint and Overall scores are

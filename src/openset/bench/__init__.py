@@ -7,22 +7,29 @@ from openset import _io
 
 with _io.importing("openset.bench", "bench"):
     from openset.bench._estimate import Estimate, estimate, n_workers
+    from openset.bench._models import fit as fit_model
     from openset.bench._plan import Plan, plan
     from openset.bench._progress import live_progress
+    from openset.bench._provenance import Provenance
     from openset.bench._read import parse, read
     from openset.bench._run import Done, run
-    from openset.bench._study import Study
+    from openset.bench._study import MLPModel, Study
+    from openset.bench._test_splits import of_labels as test_splits
 
 __all__ = [
     "Done",
     "Estimate",
+    "MLPModel",
     "Plan",
+    "Provenance",
     "Study",
     "estimate",
+    "fit_model",
     "live_progress",
     "n_workers",
     "parse",
     "plan",
     "read",
     "run",
+    "test_splits",
 ]

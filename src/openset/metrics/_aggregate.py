@@ -55,7 +55,7 @@ register(
         bounds=UNIT,
         reference=_OPENAUC,
         kernel=times_kernel,
-        order=28,
+        order=30,
     ),
     Metric(
         acc_plus_auroc,
@@ -65,6 +65,6 @@ register(
         bounds=(0.0, 2.0),
         reference=_OPENAUC,
         kernel=plus_kernel,
-        order=29,
+        order=31,
     ),
 )

@@ -78,7 +78,7 @@ _PRECISION = Metric(
     bounds=UNIT,
     reference="Wang et al., NeurIPS 2022",
     kernel=kernel,
-    order=26,
+    order=28,
     counts_errors_of="both",
     moves_with_prevalence=True,
 )
@@ -91,6 +91,6 @@ register(
         label="Normalized accuracy, recall",
         short="normalized acc., recall",
         params={"aus": "recall"},
-        order=27,
+        order=29,
     ),
 )

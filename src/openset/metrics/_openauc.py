@@ -166,7 +166,7 @@ register(
             order=order,
             aliases=(),
         )
-        for ties, credit, order in (("strict", "lost", 30), ("optimistic", "won", 31))
+        for ties, credit, order in (("strict", "lost", 32), ("optimistic", "won", 33))
     ),
     Metric(
         partial_openauc,

@@ -68,7 +68,7 @@ _CLASSES = Metric(
     bounds=(-1.0, 1.0),
     reference="Wang et al., NeurIPS 2022",
     kernel=kernel,
-    order=24,
+    order=26,
     counts_errors_of="both",
     moves_with_prevalence=True,
 )
@@ -81,7 +81,7 @@ register(
         label="Youden, known/unknown",
         short="Youden, known/unknown",
         params={"kind": "binary"},
-        order=25,
+        order=27,
         counts_errors_of="detection",
         moves_with_prevalence=False,
     ),

@@ -19,12 +19,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset import _check, datasets, detectors, protocols
 from openset._types import UNKNOWN, ArtefactError
-from openset.bench._models import fit as fit_model
-from openset.bench._study import MLPModel
-from openset.bench._test_splits import Masks, of_labels
+from openset.bench import MLPModel, fit_model, test_splits
 from openset.detectors import Detector
 from openset.outputs import Outputs
 from openset.reproduce._item import Settings
@@ -98,9 +97,9 @@ class Network:
         is_there = kind in self.surrogates
         return f"surrogate/{kind}" if is_there else f"unknown/{kind}"
 
-    def splits(self) -> Masks:
+    def splits(self) -> NDArray[np.bool_]:
         """Divide the known test samples into five splits, equal in every class."""
-        return of_labels(self.part("test"), n=N_TESTS, unknowns="shared", rng=0)
+        return test_splits(self.part("test"), n=N_TESTS, unknowns="shared", rng=0)
 
     def methods(self, wanted: Mapping[str, Detector]) -> Iterator[tuple[str, Detector]]:
         """Yield the methods that can score this network's features."""

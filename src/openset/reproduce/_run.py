@@ -93,7 +93,7 @@ def run(name: str | Item, settings: Settings) -> Reproduction:
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['page.md', 'results.json']
     """
-    from openset.bench._provenance import Provenance  # noqa: PLC0415  # extra bench
+    from openset.bench import Provenance  # noqa: PLC0415  # extra bench
 
     item = name if isinstance(name, Item) else get(name)
     provenance = Provenance()

@@ -400,7 +400,8 @@ def test_who_asks_on_and_does_not_listen_is_not_kept_in_memory(live, words):
         with suppress(TimeoutError):
             for _ in range(100):
                 connection.sendall(many)
-        assert resident(live) - before < 30 << 20
+        # A million questions and their answers would take hundreds of MB.
+        assert resident(live) - before < 64 << 20
     assert live.get("/healthz").status_code == 200
 
 

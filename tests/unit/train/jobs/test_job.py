@@ -147,6 +147,9 @@ def test_one_image_of_another_size_in_any_part_asks_for_the_side(tmp_path):
         fit_tiny(files, network="osrci", epochs=1)
 
 
+RELEASED = {"method": "openauc", "options": {"preset": "released"}}
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -173,9 +176,9 @@ def test_one_image_of_another_size_in_any_part_asks_for_the_side(tmp_path):
             {"checkpoint_seconds": -1},
             r"checkpoint_seconds must be a number in \[0, inf",
         ),
-        ({"method": "openauc", "batch": 15}, "batch must be even, got 15. One half"),
+        (RELEASED | {"batch": 15}, "batch must be even, got 15. One half"),
         (
-            {"method": "openauc", "accumulate": 4, "batch": 12},
+            RELEASED | {"accumulate": 4, "batch": 12},
             "batch must be even, got 3",
         ),
         ({"data": "no such data"}, "no such data"),
@@ -206,7 +209,7 @@ def test_data_without_a_published_protocol_ask_for_one():
 
 def test_a_recipe_must_be_a_name_or_a_recipe():
     with pytest.raises(
-        TypeError, match="recipe must be 'arpl', 'ceplus', 'torchosr' or a Recipe, got "
+        TypeError, match="recipe must be 'arpl', 'ceplus', 'torchosr', 'openset' or a"
     ):
         fit_tiny(recipe=None)
     with pytest.raises(

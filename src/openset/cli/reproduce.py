@@ -1,14 +1,18 @@
 """`openset reproduce`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
+
+if TYPE_CHECKING:  # the extra may be missing
+    from openset.reproduce import Item
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -124,13 +128,18 @@ def command(
     )
 
 
-def _listing(items: tuple[object, ...]) -> object:
-    table = plain_table("Tables and figures of the papers")
-    fields = ("name", "paper", "number", "what", "needs", "time")
-    for field in fields:
-        is_name = field == "name"  # names are copied: they stay on one line
-        head = "item" if is_name else field
-        table.add_column(head, overflow="fold", no_wrap=is_name)
+def _listing(items: "tuple[Item, ...]") -> Table:
+    """Show the items under their papers: what each is, what it needs and takes."""
+    table = plain_table("Tables and figures of the papers: openset reproduce ITEM")
+    table.add_column("item", no_wrap=True)  # copied: it stays on one line
+    table.add_column("what it shows; what it needs and takes", overflow="fold")
+    paper = ""
     for item in items:
-        table.add_row(*(escape(getattr(item, field)) for field in fields))
+        if item.paper != paper:
+            paper = item.paper
+            table.add_section()
+            table.add_row(f"[bold]{escape(paper)}[/bold]")
+        cost = f"{item.needs}; {item.time}" if item.needs != "nothing" else item.time
+        what = f"{escape(item.number)}. {escape(item.what)}"
+        table.add_row(item.name, f"{what}\n[dim]{escape(cost)}[/dim]")
     return table

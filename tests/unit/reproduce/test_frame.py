@@ -83,8 +83,10 @@ def test_another_file_is_refused(tmp_path):
 
 def test_the_command_lists_and_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    listed = CliRunner().invoke(app, ["reproduce", "--list"], env={"COLUMNS": "200"})
-    assert all(one.name in listed.output for one in reproduce.items())
+    listed = CliRunner().invoke(app, ["reproduce", "--list"], env={"COLUMNS": "80"})
+    lines = listed.output.splitlines()
+    names = [line.split()[0] for line in lines if line.split()]
+    assert all(one.name in names for one in reproduce.items())  # each on one line
     done = CliRunner().invoke(app, ["reproduce", "openauc-table1"])
     assert done.exit_code == 0, done.output
     assert (tmp_path / "reproduced" / "openauc-table1" / "results.json").exists()

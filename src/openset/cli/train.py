@@ -37,6 +37,9 @@ openset train -m ceplus --data cifar10 --set budget=100 \\
     --tune weight_decay=1e-4,5e-4 --tune auxiliary=none,rotation \\
     --out runs/chosen
 
+openset train -m outlier_exposure --data cifar10 --negatives svhn \\
+    --out runs/outliers
+
 openset train -m mypackage.losses:MyMethod --data cifar10 --out runs/mine
 
 torchrun --nproc-per-node 4 -m openset train -m softmax --data cub \\
@@ -54,6 +57,7 @@ _OPTIONS = {
             "lr",
             "network",
             "validation",
+            "negatives",
             "root",
             "out",
             "devices",
@@ -147,6 +151,14 @@ def command(
         float,
         typer.Option(help="Share of training samples kept for validation; 0: none."),
     ] = 0.1,
+    negatives: Annotated[
+        str | None,
+        typer.Option(
+            help="Data set of samples that belong to no known class, for methods that "
+            "are trained with them: a name, a .npz file or an image folder (default: "
+            "the negative classes of the protocol)."
+        ),
+    ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the results.")
@@ -223,6 +235,7 @@ def command(
             "recipe": recipe,
             "network": network,
             "validation": validation,
+            "negatives": negatives,
             "root": root,
             "accumulate": accumulate,
             **changes,
@@ -244,6 +257,10 @@ def command(
         }
         machine = train.Execution(**execution)
         loaded = datasets.load(data, root)
+        if negatives is not None:
+            # Loaded once for all runs.
+            is_same = negatives == data
+            common["negatives"] = loaded if is_same else datasets.load(negatives, root)
         if grid:
             # Each split separately: a known class of one is unknown in another.
             chosen = {
@@ -261,7 +278,10 @@ def command(
                 for name, one in named.items()
             }
             runs = {key: chosen[key[0]].apply(job) for key, job in runs.items()}
-        jobs = [replace(job, data=loaded) for job in runs.values()]
+        jobs = [
+            replace(job, data=loaded, negatives=common["negatives"])
+            for job in runs.values()
+        ]
         try:
             done = train.fit_jobs(jobs, machine)
         except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from openset.datasets import Dataset, cut
 from openset.protocols import Protocol
 from openset.testing._run import require
 from openset.train import Trained, fit
-from openset.train.methods import Method, Phase, find, make
+from openset.train.methods import Method, Phase, WithNegatives, find, make
 from openset.train.networks import MLP, Network, TwoNorms
 
 N_CLASSES = 3
@@ -46,6 +46,20 @@ class _MethodCase:
         rows = torch.randn(n, 4, generator=generator) / 2
         rows[torch.arange(n), labels] += 3
         return rows, labels
+
+    def loss(
+        self,
+        method: Method,
+        network: Network,
+        inputs: Tensor,
+        labels: Tensor,
+        phase: str,
+    ) -> tuple[Tensor, Tensor]:
+        """Return loss and logits; a method that needs negatives gets some."""
+        if isinstance(method, WithNegatives) and method.needs_negatives:
+            turned = -inputs[: method.n_negatives(len(inputs))]
+            return method.loss(network, inputs, labels, phase, negatives=turned)
+        return method.loss(network, inputs, labels, phase)
 
     def network(self) -> Network:
         torch.manual_seed(0)
@@ -92,7 +106,7 @@ def _loss(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs()
     for phase in case.phases:
-        loss, logits = method.loss(network, inputs, labels, phase.name)
+        loss, logits = case.loss(method, network, inputs, labels, phase.name)
         _check_loss(loss, phase)
         shape = (len(labels), N_CLASSES)
         is_right = logits.shape[0] == shape[0] and logits.shape[1] >= shape[1]
@@ -110,7 +124,7 @@ def _unusual_batches(case: _MethodCase) -> None:
     one_class, two_classes = torch.zeros_like(labels), labels.clamp(max=1)
     for batch in (labels, one_class, two_classes):  # all of odd size
         for phase in case.phases:
-            _check_loss(method.loss(network, inputs, batch, phase.name)[0], phase)
+            _check_loss(case.loss(method, network, inputs, batch, phase.name)[0], phase)
 
 
 def _gradients(case: _MethodCase) -> None:
@@ -120,7 +134,7 @@ def _gradients(case: _MethodCase) -> None:
     reached: set[str] = set()
     for phase in case.phases:
         both.zero_grad()
-        method.loss(network, inputs, labels, phase.name)[0].backward()
+        case.loss(method, network, inputs, labels, phase.name)[0].backward()
         for name, parameter in both.named_parameters():
             if parameter.grad is not None and bool((parameter.grad != 0).any()):
                 reached.add(name)
@@ -159,7 +173,7 @@ def _half_precision(case: _MethodCase) -> None:
         for enabled in (False, True):
             torch.manual_seed(1)
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-                losses.append(method.loss(network, inputs, labels, phase.name)[0])
+                losses.append(case.loss(method, network, inputs, labels, phase.name)[0])
         full, half = losses
         rule = "the loss must be float32 in half precision: use full_precision(logits)"
         require(half.dtype == torch.float32, rule)
@@ -174,7 +188,7 @@ def _compiles(case: _MethodCase) -> None:
         torch._dynamo.reset()  # its public name
 
         def loss(inputs: Tensor, labels: Tensor, name: str = phase.name) -> Tensor:
-            return method.loss(network, inputs, labels, name)[0]
+            return case.loss(method, network, inputs, labels, name)[0]
 
         found = []
         for function in (loss, torch.compile(loss, backend="eager", fullgraph=True)):
@@ -196,6 +210,13 @@ def _training(case: _MethodCase) -> None:
         parts={"train": np.arange(48), "test": np.arange(48, 96)},
     )
     problem = cut(data, Protocol(known=data.classes[:-1], unknown=data.classes[-1:]))
+    if issubclass(case.kind, WithNegatives) and case.kind.needs_negatives:
+        # Unlike all classes: rows with the opposite sign, or inverted images.
+        others = replace(data, inputs=-data.inputs, name="others", label_set="others")
+        protocol = replace(
+            problem.protocol, negative=data.classes, negative_source="others"
+        )
+        problem = cut(data, protocol, negative=others)
     with tempfile.TemporaryDirectory() as folder:
         trained = fit(
             method=case.kind,

@@ -174,6 +174,7 @@ def _inner(job: Job, outer: Spec, cut: Cut) -> Job:
     return replace(
         job,
         data=cut,
+        negatives=None,
         protocol=None,
         split=None,
         recipe=recipe,
@@ -193,7 +194,8 @@ def inner_problems(
 ) -> list[Cut]:
     """Draw problems from the training part, in which some known classes are unknown.
 
-    The true test part, and with it every true unknown, is not used.
+    The true test part, and with it every true unknown, is not used. Negatives stay as
+    they are.
 
     Examples
     --------
@@ -230,4 +232,6 @@ def inner_problems(
     ).with_parts(test=0.2, rng=seed)
     drawn = protocols.holdout(inner, n - n_out, n_out, draws, rng=seed)
     listed = [drawn] if isinstance(drawn, protocols.Protocol) else list(drawn)
-    return [datasets.cut(inner, protocol) for protocol in listed]
+    cuts = [datasets.cut(inner, protocol) for protocol in listed]
+    # Negatives belong to no known class, held out or not.
+    return [replace(one, negative=cut.negative) for one in cuts]

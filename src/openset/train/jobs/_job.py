@@ -54,6 +54,11 @@ class Job:
         ``validation=0``.
     options
         Of the method, such as ``{"weight": 0.1}``.
+    negatives
+        A data set of samples that belong to no known class, for methods that are
+        trained with them: its name, a path, or a `Dataset`. Its training part is used
+        (all samples, if it has none), less any known, unknown and surrogate classes of
+        the protocol. Left out: the negative classes of the protocol, if it has any.
     root
         Folder of the data sets.
     out
@@ -80,6 +85,7 @@ class Job:
     seed: int = 0
     validation: float = 0.1
     options: Mapping[str, Any] | None = None
+    negatives: str | Path | Dataset | None = None
     root: str | Path | None = None
     out: str | Path | None = None
     accumulate: int = 1
@@ -100,6 +106,7 @@ class Job:
             raise TypeError(_check.must(rule, caller=_CALLER, name="options", got=got))
         self._check_recipe()
         self._check_data()
+        self._check_negatives(kind)
 
     def _check_recipe(self) -> None:
         if isinstance(self.recipe, str):
@@ -136,6 +143,24 @@ class Job:
         if isinstance(self.protocol, Protocol) and self.split is not None:
             got = repr(self.split)
             msg = f"{_CALLER}: split must be left out with a Protocol, got {got}"
+            raise ValueError(msg)
+
+    def _check_negatives(self, kind: type[Method]) -> None:
+        if self.negatives is None:
+            return
+        if not isinstance(self.negatives, str | Path | Dataset):
+            rule = "the name of a data set, a path or a Dataset"
+            got = type(self.negatives).__name__
+            raise TypeError(
+                _check.must(rule, caller=_CALLER, name="negatives", got=got)
+            )
+        reason = ""
+        if not issubclass(kind, methods.WithNegatives):
+            reason = f"the method {kind.name!r} does not use them"
+        elif isinstance(self.data, Cut):
+            reason = "a Cut has its own negative part"
+        if reason:
+            msg = f"{_CALLER}: negatives must be left out: {reason}"
             raise ValueError(msg)
 
     @classmethod

@@ -15,7 +15,10 @@ from openset.train import methods, recipes
 from openset.train.augment import CEPLUS
 from openset.train.jobs import _fingerprint
 from openset.train.jobs._job import Job
+from openset.train.jobs._negatives import with_negatives
 from openset.train.jobs._spec import Spec
+from openset.train.methods import WithNegatives
+from openset.train.methods._negatives import missing
 from openset.train.recipes import Recipe
 
 _CALLER = "train.fit"
@@ -40,7 +43,9 @@ def prepare_all(jobs: Iterable[Job], *, precision: str) -> list[PreparedJob]:
     for job in jobs:
         is_name = isinstance(job.data, str | Path)
         data = str(job.data) if is_name else id(job.data)
-        key = (data, job.protocol, job.split, job.validation, str(job.root))
+        is_name = not isinstance(job.negatives, Dataset)
+        others = str(job.negatives) if is_name else id(job.negatives)
+        key = (data, others, job.protocol, job.split, job.validation, str(job.root))
         if key not in cuts:
             cuts[key] = _cut(job)
         prepared.append(_prepared(job, *cuts[key], precision))
@@ -50,6 +55,9 @@ def prepare_all(jobs: Iterable[Job], *, precision: str) -> list[PreparedJob]:
 def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
     """Write down what determines the result of a job."""
     kind = methods.find(job.method)
+    needs = issubclass(kind, WithNegatives) and kind.needs_negatives
+    if needs and cut.negative is None:
+        raise ValueError(missing(kind.name, caller=_CALLER))
     network = job.network
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
@@ -92,10 +100,15 @@ def _cut(job: Job) -> tuple[Cut, str]:
     has_validation = protocol.validation or "validation" in loaded.parts
     if job.validation and not has_validation:
         protocol = replace(protocol, validation=job.validation)
-    others = {
+    others = {}
+    if job.negatives is not None:
+        protocol, negative = with_negatives(job, protocol, loaded)
+        others = {} if negative is None else {"negative": negative}
+    others |= {
         part: datasets.load(source, job.root, imports=False)
         for part in ("unknown", "negative", "surrogate")
         if getattr(protocol, part)
+        and part not in others
         and (source := protocol.source_of(part)) != protocol.source
     }
     return datasets.cut(loaded, protocol, **others), _constants_of(protocol, name)
@@ -139,11 +152,15 @@ def _with_side(recipe: Recipe, cut: Cut) -> Recipe:
     """Keep the size of images in files, where all are squares of one size.
 
     Decided here for all parts together: separately, they could get different sizes.
+    Negatives of another size are brought to that of the others.
     """
-    listed = (cut.train, cut.validation, cut.negative, cut.surrogate, *cut.tests)
+    if cut.train.kind != "image" or recipe.pipeline.side is not None:
+        return recipe
+    listed = (cut.train, cut.validation, cut.surrogate, *cut.tests)
     inputs = [part.inputs for part in listed if part is not None]
-    is_in_memory = all(isinstance(one, np.ndarray) for one in inputs)
-    if cut.train.kind != "image" or is_in_memory or recipe.pipeline.side is not None:
+    more = [] if cut.negative is None else [cut.negative.inputs]
+    is_in_memory = all(isinstance(one, np.ndarray) for one in (*inputs, *more))
+    if is_in_memory and len({one.shape[1:3] for one in (*inputs, *more)}) == 1:
         return recipe
     side = lazy_inputs.common_side(inputs)
     return replace(recipe, pipeline=replace(recipe.pipeline, side=side))

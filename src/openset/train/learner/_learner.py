@@ -41,18 +41,26 @@ class Learner(nn.Module):
         return self.normalize.scale.device
 
     def forward(
-        self, inputs: Tensor, labels: Tensor, phase: str
+        self,
+        inputs: Tensor,
+        labels: Tensor,
+        phase: str,
+        negatives: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of a batch and the number of correctly classified samples."""
         samples = self.prepared(inputs)
+        # Only methods that take negatives are given any.
+        more = {} if negatives is None else {"negatives": self.prepared(negatives)}
         if self.auxiliary is None or phase != "classify":
-            loss, logits = self.method.loss(self.network, samples, labels, phase)
+            loss, logits = self.method.loss(
+                self.network, samples, labels, phase, **more
+            )
         else:
             images, turns = quarter_turns(inputs)
             beside = Beside(self.network, self.prepared(images))
             # A method uses the network as it always does; the turned images go along.
             network = cast("Network", beside)
-            loss, logits = self.method.loss(network, samples, labels, phase)
+            loss, logits = self.method.loss(network, samples, labels, phase, **more)
             features = beside.features(labels.shape[0])
             loss = loss + self.auxiliary.loss(features, turns)
         known = logits[:, : self.method.n_classes]

@@ -27,10 +27,11 @@ from openset.train.jobs._prepare import PreparedJob
 from openset.train.learner import _checkpoint
 from openset.train.learner._learner import Learner, make_learner
 from openset.train.learner._tensors import as_tensor
-from openset.train.loop._batches import Batches
+from openset.train.loop._batches import Batches, Negatives
 from openset.train.loop._log import Log
 from openset.train.loop._seeds import derived, start_step
 from openset.train.loop._updates import Updates
+from openset.train.methods import WithNegatives
 
 _CALLER = "train.fit"
 _EXAMPLES = 512
@@ -123,6 +124,10 @@ class TrainingRun:
         optimisers["classifier"] = self._optimiser(left)
         wrapped, *ready = fabric.setup(learner, *optimisers.values())
         self.optimisers = dict(zip(optimisers, ready, strict=True))
+        negatives = None
+        if isinstance(self.method, WithNegatives) and self.cut.negative is not None:
+            count = self.method.n_negatives
+            negatives = Negatives(self.cut.negative, count, parts=spec.accumulate)
         self.batches = Batches(
             train,
             recipe.pipeline,
@@ -131,6 +136,7 @@ class TrainingRun:
             seed=derived(spec.seed, 1),
             rank=fabric.global_rank,
             world=fabric.world_size,
+            negatives=negatives,
         )
         self.update = Updates(
             fabric,
@@ -264,11 +270,11 @@ class TrainingRun:
         for number, phases in enumerate(self.method.passes):
             place = epoch * len(self.method.passes) + number
             batches = self.batches.epoch(place, pipeline)
-            for index, (inputs, labels) in enumerate(batches):
+            for index, batch in enumerate(batches):
                 step += 1
                 start_step(step, self.device)
                 whole = min(self.spec.recipe.batch, n - index * self.spec.recipe.batch)
-                self.update(phases, inputs, labels, labels.shape[0] * world / whole)
+                self.update(phases, batch, batch.labels.shape[0] * world / whole)
                 yield
 
     def _set_rate(self, epoch: int) -> None:

@@ -5,8 +5,8 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from openset.train.loop._batches import Batch
 from openset.train.methods import Phase
 
 _WARM = 3  # updates before a graph is recorded, in which libraries choose kernels
@@ -57,50 +57,43 @@ class Updates:
         self._seen: dict[Any, int] = {}
         self._graphs: dict[Any, _Recorded] = {}
 
-    def __call__(
-        self, phases: tuple[Phase, ...], inputs: Tensor, labels: Tensor, weight: float
-    ) -> None:
+    def __call__(self, phases: tuple[Phase, ...], batch: Batch, weight: float) -> None:
         """Make the updates of one batch; `weight` corrects for uneven shares of it."""
-        key = (phases, tuple(inputs.shape))
+        # The number of known samples decides that of the negatives.
+        key = (phases, tuple(batch.inputs.shape))
         if self.record:
             graph = self._graphs.get(key)
             seen = self._seen[key] = self._seen.get(key, 0) + 1
             if graph is None and seen > _WARM:
-                graph = _Recorded(
-                    lambda x, y: self._update(phases, x, y, weight), inputs, labels
-                )
+                graph = _Recorded(lambda b: self._update(phases, b, weight), batch)
                 self._graphs[key] = graph
             if graph is not None:
-                graph(inputs, labels)
+                graph(batch)
                 return
-        self._update(phases, inputs, labels, weight)
+        self._update(phases, batch, weight)
 
-    def _update(
-        self, phases: tuple[Phase, ...], inputs: Tensor, labels: Tensor, weight: float
-    ) -> None:
+    def _update(self, phases: tuple[Phase, ...], batch: Batch, weight: float) -> None:
         # The compiler would run again for the last, smaller batch of an epoch.
-        is_plain = not self.compiled or labels.shape[0] == self.batch
+        is_plain = not self.compiled or batch.labels.shape[0] == self.batch
         stance = nullcontext() if is_plain else torch.compiler.set_stance("force_eager")
         with stance:
             for phase in phases:
-                self._step(phase, inputs, labels, weight)
+                self._step(phase, batch, weight)
 
-    def _step(
-        self, phase: Phase, inputs: Tensor, labels: Tensor, weight: float
-    ) -> None:
+    def _step(self, phase: Phase, batch: Batch, weight: float) -> None:
         for optimiser in self.optimisers.values():
             optimiser.zero_grad(set_to_none=True)
-        n = labels.shape[0]
+        n = batch.labels.shape[0]
         # Batch norm needs two samples: a small last batch is cut into fewer parts,
         # unless the usual batches are cut as small.
         is_fine = self.batch < 2 * self.accumulate
         parts = self.accumulate if is_fine else min(self.accumulate, max(n // 2, 1))
-        cut = [t.tensor_split(parts) for t in (inputs, labels)]
-        pieces = [(x, y) for x, y in zip(*cut, strict=True) if y.shape[0]]
-        for i, (x, y) in enumerate(pieces):
+        cut = [t.tensor_split(parts) for t in batch if t is not None]
+        pieces = [(x, y, *u) for x, y, *u in zip(*cut, strict=True) if y.shape[0]]
+        for i, (x, y, *u) in enumerate(pieces):
             is_last = i == len(pieces) - 1
             with self.fabric.no_backward_sync(self.learner, enabled=not is_last):
-                loss, hits = self.learner(x, y, phase.name)
+                loss, hits = self.learner(x, y, phase.name, *u)
                 share = weight * y.shape[0] / n
                 self.fabric.backward(loss if share == 1 else loss * share)
             if phase.name == "classify":
@@ -112,18 +105,19 @@ class Updates:
 class _Recorded:
     """A function of a batch, recorded once and replayed with other batches."""
 
-    def __init__(
-        self, function: Callable[[Tensor, Tensor], None], inputs: Tensor, labels: Tensor
-    ) -> None:
-        self.inputs, self.labels = inputs.clone(), labels.clone()
+    def __init__(self, function: Callable[[Batch], None], batch: Batch) -> None:
+        inputs, labels, negatives = batch
+        others = None if negatives is None else negatives.clone()
+        self.batch = Batch(inputs.clone(), labels.clone(), others)
         self.graph = torch.cuda.CUDAGraph()
         stream = torch.cuda.current_stream()
         with torch.cuda.graph(
             self.graph, stream=stream, capture_error_mode="thread_local"
         ):
-            function(self.inputs, self.labels)
+            function(self.batch)
 
-    def __call__(self, inputs: Tensor, labels: Tensor) -> None:
-        self.inputs.copy_(inputs)
-        self.labels.copy_(labels)
+    def __call__(self, batch: Batch) -> None:
+        for ours, new in zip(self.batch, batch, strict=True):
+            if ours is not None and new is not None:
+                ours.copy_(new)
         self.graph.replay()

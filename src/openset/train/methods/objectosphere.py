@@ -4,15 +4,16 @@ import torch
 from torch import Tensor
 
 from openset import _check
-from openset.train.methods._base import Method, Response, full_precision, mean_of
+from openset.train.methods._base import Response, full_precision, mean_of
 from openset.train.methods._mixing import beta, mix, other_class
+from openset.train.methods._negatives import WithNegatives, mean_over_both, to_uniform
 from openset.train.methods.noise import noise_like
 from openset.train.networks import Network
 
-NEGATIVES = ("mixtures", "noise")
+SYNTHETIC = ("mixtures", "noise")
 
 
-class Objectosphere(Method):
+class Objectosphere(WithNegatives):
     r"""Entropic open-set loss, and long features for knowns, short ones for negatives.
 
     .. math:: L(x) = \begin{cases}
@@ -26,33 +27,47 @@ class Objectosphere(Method):
     Parameters
     ----------
     weight
-        λ; 0 gives the entropic open-set loss alone.
+        λ; 0 leaves the entropic open-set loss.
     length
         ξ: features of knowns should be at least this long.
-    negatives
-        Where negatives come from: "mixtures" of two inputs of different classes with a
-        weight from Beta(α, α), or uniform "noise" in the range of the batch.
+    synthetic
+        Where negatives come from in a run without real ones: "mixtures" of two inputs
+        of different classes with a weight from Beta(α, α), or uniform "noise" in the
+        range of the batch.
     ratio
-        Negatives per known sample.
+        Negatives per known sample. Left out: 1, or 0.5 (of at most 1) if they are
+        synthetic.
     alpha
-        Of the Beta distribution, an integer.
+        Of the Beta distribution of mixtures, an integer.
 
     Notes
     -----
-    The paper trains with negative samples of other data sets. Where only known classes
-    are at hand they have to be made up, and results will differ.
+    The paper trains with real negatives, and results with synthetic ones will differ.
 
     References
     ----------
     Dhamija et al. (2018), Reducing network agnostophobia. ξ = 50 is the default of the
     authors' library, λ = 1e-4 what a later study uses with it; both depend on how long
     the features of a network are.
+
+    Examples
+    --------
+    >>> from openset.train.methods import make
+    >>> from openset.train.networks import MLP
+    >>> rows = torch.eye(4)
+    >>> network = MLP(3, example=rows)
+    >>> method = make("objectosphere", n_classes=3, network=network, length=10.0)
+    >>> labels = torch.tensor([0, 1, 2])
+    >>> loss, logits = method.loss(network, rows[:3], labels, "classify", rows[3:])
+    >>> logits.shape
+    torch.Size([3, 3])
     """
 
     name = "objectosphere"
     title = "Objectosphere"
     paper = "Network agnostophobia (Dhamija et al. 2018)"
     score = "custom"
+    needs_negatives = False
 
     def __init__(
         self,
@@ -62,41 +77,59 @@ class Objectosphere(Method):
         smoothing: float = 0.0,
         weight: float = 1e-4,
         length: float = 50.0,
-        negatives: str = "mixtures",
-        ratio: float = 0.5,
+        synthetic: str = "mixtures",
+        ratio: float | None = None,
         alpha: int = 2,
     ) -> None:
-        super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
+        super().__init__(
+            n_classes=n_classes,
+            network=network,
+            smoothing=smoothing,
+            ratio=1.0 if ratio is None else ratio,
+        )
         caller = f"method {self.name}"
         self.weight = _check.number(caller, "weight", weight, low=0, open_high=True)
         self.length = _check.number(caller, "length", length, low=0, open_high=True)
-        self.negatives = _check.one_of(caller, "negatives", negatives, NEGATIVES)
-        exact = _check.rate(caller, "ratio", ratio, open_low=True)
-        self.part, self.whole = exact.as_integer_ratio()
+        self.synthetic = _check.one_of(caller, "synthetic", synthetic, SYNTHETIC)
+        made = _check.fraction(0.5 if ratio is None else ratio)
+        self.made, self.per = made.as_integer_ratio()
         self.alpha = _check.positive_int(caller, "alpha", alpha)
 
     def loss(
-        self, network: Network, inputs: Tensor, labels: Tensor, phase: str
+        self,
+        network: Network,
+        inputs: Tensor,
+        labels: Tensor,
+        phase: str,
+        negatives: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Both losses of known samples and negatives, one batch for the network."""
         n = labels.shape[0]
-        made, is_made = self.make(inputs, labels)
-        features = network.backbone(torch.cat([inputs, made]))
-        logits = full_precision(network.head(features))
+        if negatives is None:
+            negatives, counts = self.make(inputs, labels)
+        else:
+            counts = labels.new_ones(negatives.shape[0], dtype=torch.bool)
+        features, logits = self.together(network, inputs, negatives)
         lengths = lengths_of(features)
-        # The share of each kind in the mean over all samples that count.
-        n_made = is_made.sum()
         known = self.cross_entropy(logits[:n], labels)
         known = known + self.weight * ((self.length - lengths[:n]).relu() ** 2).mean()
-        flat = -logits[n:].log_softmax(dim=1).mean(dim=1)
-        negative = mean_of(flat + self.weight * lengths[n:] ** 2, is_made)
-        return (n * known + n_made * negative) / (n + n_made), logits[:n]
+        each = to_uniform(logits[n:]) + self.weight * lengths[n:] ** 2
+        negative = mean_of(each, counts)
+        return mean_over_both(known, negative, n, counts.sum()), logits[:n]
 
     def make(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Make negatives up; say which of them count."""
-        n_made = labels.shape[0] * self.part // self.whole
+        if self.made > self.per:
+            msg = _check.must(
+                "at most 1 for synthetic negatives",
+                caller=f"method {self.name}",
+                name="ratio",
+                got=f"{self.made / self.per:g}",
+            )
+            raise ValueError(msg)
+        n_made = labels.shape[0] * self.made // self.per
         own = inputs[:n_made]
-        if self.negatives == "noise":
+        if self.synthetic == "noise":
             made = noise_like(own, inputs, "min_max")
             return made, torch.ones_like(labels[:n_made], dtype=torch.bool)
         partner, exists = other_class(labels)

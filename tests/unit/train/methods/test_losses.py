@@ -768,7 +768,7 @@ def test_objectosphere_takes_noise_for_negatives(batch, monkeypatch):
     monkeypatch.setattr(
         objectosphere_module, "noise_like", lambda shape, inputs, kind: fixed[kind]
     )
-    options = {"weight": 0.3, "length": 1.0, "negatives": "noise"}
+    options = {"weight": 0.3, "length": 1.0, "synthetic": "noise"}
     loss, network, _ = loss_of("objectosphere", batch, **options)
     expected = obvious_objectosphere(network, batch, rows, xi=1.0)
     assert_allclose(loss, expected, rtol=1e-10)
@@ -778,7 +778,7 @@ def test_objectosphere_agrees_with_pytorch_ood(batch, monkeypatch, pytorch_ood):
     foreign = pytest.importorskip("pytorch_ood.loss", reason="a foreign oracle")
     rows = torch.randn(3, 4, dtype=torch.float64)
     monkeypatch.setattr(objectosphere_module, "noise_like", lambda *_: rows)
-    options = {"weight": 0.3, "length": 2.0, "negatives": "noise"}
+    options = {"weight": 0.3, "length": 2.0, "synthetic": "noise"}
     loss, network, _ = loss_of("objectosphere", batch, **options)
     labels = torch.cat([batch[1], torch.full((3,), -1)])
     features = network.backbone(torch.cat([batch[0], rows]))

@@ -233,5 +233,11 @@ def inner_problems(
     drawn = protocols.holdout(inner, n - n_out, n_out, draws, rng=seed)
     listed = [drawn] if isinstance(drawn, protocols.Protocol) else list(drawn)
     cuts = [datasets.cut(inner, protocol) for protocol in listed]
+    outside = cut.negative
+    if outside is None:
+        return cuts
     # Negatives belong to no known class, held out or not.
-    return [replace(one, negative=cut.negative) for one in cuts]
+    return [
+        replace(one, negative=replace(outside, classes=one.train.classes))
+        for one in cuts
+    ]

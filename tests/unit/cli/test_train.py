@@ -54,6 +54,29 @@ def test_a_run_leaves_what_all_other_commands_read(draws, tmp_path):
     assert len((out / "log.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.parametrize("given", ["digits", "others.npz"])
+def test_negatives_are_classes_left_over_or_another_data_set(
+    tmp_path, given, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    digits = datasets.load("digits")
+    protocols.holdout(digits, 5, 2, 2, rng=0).save("draws.json")
+    datasets.from_arrays(-digits.inputs[:40], ["far"] * 40).save("others.npz")
+    run(
+        "-m", "entropic", *QUICK, "--protocol", "draws.json", "--negatives", given,
+        "--all-splits", "--tune", "ratio=0.5,1", "--out", "run",
+    )  # fmt: skip
+    for number in range(2):
+        trained = Trained.load(f"run/split{number}-seed0")
+        groups = set(trained.outputs["negative"].groups)
+        if given == "others.npz":
+            assert groups == {"far"}
+        else:
+            used = {*trained.outputs["test"].groups, *trained.outputs["train"].groups}
+            assert groups == set(digits.classes) - used
+            assert len(groups) == 3
+
+
 def test_splits_and_seeds_have_folders_of_their_own(draws, tmp_path):
     text = run(
         "-m", "openauc", *QUICK, "--protocol", draws, "--all-splits", "--seeds", 2,
@@ -295,6 +318,15 @@ def test_errors_name_options_as_they_are_typed(message, typed):
         (["-m", "softmax", *QUICK, "--set", "xyz=3"], "--set must be .*got 'xyz'$"),
         (["-m", "openauc", *QUICK, "--tune", "depth=1,2"], "--tune must be one of"),
         (["-m", "softmax", *QUICK, "--seeds", 0], "--seeds must be an integer >= 1"),
+        (
+            ["-m", "entropic", *QUICK],
+            "openset train: --negatives must be given for the method 'entropic', got "
+            "none. Name a data set .*, such as --negatives svhn",
+        ),
+        (
+            ["-m", "softmax", *QUICK, "--negatives", "digits"],
+            "--negatives must be left out: the method 'softmax' does not use them",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(draws, arguments, message):

@@ -8,10 +8,12 @@ from torch import nn
 
 from openset.datasets import Dataset
 from openset.protocols import Protocol
-from openset.train import fit
+from openset.train import fit, methods
 from openset.train.networks import Network, TwoNorms
 
 N_CLASSES = 3
+# The published bounds are for the logits of a trained network.
+GENTLER = {"energy_bounded": {"m_in": -5.0, "m_out": -2.0}}
 
 
 def rows_network(n_outputs, *, n_in=4, width=5, n_features=3):
@@ -121,11 +123,28 @@ def last_unknown(data):
     return Protocol(known=known, unknown=[unknown], source=data.name)
 
 
+def others(data, n=20, *, name="others"):
+    """Return samples unlike those of all classes: rows or images, inverted."""
+    inputs = data.inputs[:n]
+    inverted = 255 - inputs if data.kind == "image" else -inputs
+    return Dataset(
+        inputs=inverted, labels=np.zeros(n, int), classes=["other"], kind=data.kind,
+        name=name,
+    )  # fmt: skip
+
+
+def needs_negatives(method):
+    """Whether a method, by its name, cannot be trained without negatives."""
+    return getattr(methods.find(method), "needs_negatives", False)
+
+
 def fit_tiny(data=None, **changes):
     """Train on a tiny problem, on one CPU, without pictures."""
     data = rows_data() if data is None else data
+    method = changes.get("method", "softmax")
     usual = {
         "method": "softmax",
+        "options": GENTLER.get(method),
         "protocol": last_unknown(data) if isinstance(data, Dataset) else None,
         "recipe": "torchosr",
         "epochs": 3,
@@ -134,4 +153,6 @@ def fit_tiny(data=None, **changes):
         "accelerator": "cpu",
         "progress": False,
     }
+    if needs_negatives(method) and isinstance(data, Dataset):
+        usual["negatives"] = others(data)
     return fit(data=data, **(usual | changes))

@@ -19,6 +19,7 @@ from tests.unit.train.tiny import (
     fit_tiny,
     image_data,
     last_unknown,
+    needs_negatives,
     rows_data,
     rows_network,
 )
@@ -65,11 +66,12 @@ def test_a_method_does_not_notice_the_samples_beside_its_own(name, options):
     method = make(name, n_classes=3, network=network, **options)
     rows, labels = torch.randn(8, 4), torch.arange(8) % 3
     more = torch.randn(5, 4)
+    own = {"negatives": torch.randn(4, 4)} if needs_negatives(name) else {}
     torch.manual_seed(1)
-    loss, logits = method.loss(network, rows, labels, "classify")
+    loss, logits = method.loss(network, rows, labels, "classify", **own)
     torch.manual_seed(1)
     beside = Beside(network, more)
-    other, others = method.loss(beside, rows, labels, "classify")
+    other, others = method.loss(beside, rows, labels, "classify", **own)
     torch.testing.assert_close(other, loss)
     torch.testing.assert_close(others, logits)
     expected = network.backbone(torch.cat([rows, more]))

@@ -440,7 +440,7 @@ def test_the_updates_are_those_of_a_plain_loop():
     for epoch in range(4):
         for group in moved.param_groups:
             group["lr"] = made.rate(epoch)
-        for inputs, labels in batches.epoch(epoch):
+        for inputs, labels, _ in batches.epoch(epoch):
             moved.zero_grad()
             nn.functional.cross_entropy(network(inputs), labels).backward()
             moved.step()
@@ -480,7 +480,7 @@ def test_every_sample_has_its_turn_once_per_epoch_in_a_new_order():
     data = rows_data()
     cut = datasets.cut(data, last_unknown(data))
     batches = Batches(cut.train, PLAIN, device=torch.device("cpu"), batch=16, seed=3)
-    seen = [torch.cat([x for x, _ in batches.epoch(epoch)]) for epoch in range(2)]
+    seen = [torch.cat([x.inputs for x in batches.epoch(epoch)]) for epoch in range(2)]
     expected = np.sort(np.asarray(cut.train.inputs)[:, 0])
     for one in seen:
         assert_array_equal(np.sort(one[:, 0].numpy()), expected)
@@ -502,10 +502,10 @@ def test_processes_share_every_batch_out_among_them(world):
 
     whole = batches(0, 1)
     shares = [batches(rank, world) for rank in range(world)]
-    for number, (inputs, labels) in enumerate(whole):
+    for number, (inputs, labels, _) in enumerate(whole):
         parts = [share[number] for share in shares]
-        assert torch.equal(torch.cat([x for x, _ in parts]), inputs)
-        assert torch.equal(torch.cat([y for _, y in parts]), labels)
+        assert torch.equal(torch.cat([one.inputs for one in parts]), inputs)
+        assert torch.equal(torch.cat([one.labels for one in parts]), labels)
 
 
 def test_a_single_sample_left_over_does_not_reach_a_batch_norm():

@@ -29,6 +29,7 @@ def cases():
         "uneven": usual | {"data": rows_data(64), "batch": 13},
         "odd": usual | {"data": rows_data(63), "batch": 13, "method": "gcpl"},
         "parts": usual | {"data": rows_data(60), "batch": 16, "accumulate": 2},
+        "negatives": usual | {"data": rows_data(60), "batch": 16, "method": "entropic"},
         "curves": usual | {"data": rows_data(61), "batch": 16, "curves": True},
     }
 

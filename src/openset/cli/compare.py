@@ -193,7 +193,7 @@ def command(
         typer.echo(as_csv(evaluations), nl=False)
         return
     if latex:
-        typer.echo(as_latex(evaluations), nl=False)
+        typer.echo(as_latex(evaluations, rivals=True), nl=False)
         return
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"

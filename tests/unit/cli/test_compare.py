@@ -322,3 +322,26 @@ def test_a_report_takes_seeds_as_repeats(seeds, tmp_path):
     assert f"{values.std(ddof=1):.4f}" in page
     assert "3 methods" in page
     assert "of 4 runs" in page
+
+
+def test_latex_marks_the_best_and_the_direction(files):
+    text = printed(*files[:2], "--latex", "--metric", "auroc", "--metric", "fpr_at_tpr")
+    both = [evaluate(Scores.load(file)) for file in files[:2]]
+    for key, label, best in (
+        ("auroc", r"AUROC $\uparrow$", max),
+        ("fpr_at_tpr", r"FPR95, known positive $\downarrow$", min),
+    ):
+        (line,) = [line for line in text.splitlines() if line.startswith(f"{label} &")]
+        values = [f"{one[key]:.3f}" for one in both]
+        assert len(set(values)) == 2
+        assert re.findall(r"textbf{([\d.]+)}", line) == [best(values)]
+    assert "OpenAUC" not in text
+    assert text.isascii()
+    every = printed(*files[:2], "--latex")
+    assert every.isascii()
+
+
+def test_latex_of_one_set_marks_nothing(files):
+    result = CliRunner().invoke(app, ["evaluate", str(files[0]), "--latex"])
+    assert "textbf" not in result.output
+    assert r"AUROC $\uparrow$ &" in result.output

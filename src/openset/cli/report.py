@@ -21,6 +21,8 @@ openset report runs/study
 
 openset report runs/study --out paper/report.html
 
+openset report runs/a
+
 openset report scores.npz --threshold 0.7
 
 openset report 'runs/{method}_seed{seed}.csv' --columns labels=y,known=score"""
@@ -38,9 +40,9 @@ def command(
         Path,
         typer.Argument(
             metavar="RUN_FOLDER|SCORES",
-            help="Run folder of openset bench, a folder with scores/NAME.npz, one "
-            "file of scores (.npz, .csv, .parquet), or a pattern in quotes, "
-            "'runs/{method}_seed{seed}.csv', as openset compare takes it.",
+            help="Run folder of openset bench or openset train, a folder with "
+            "scores/NAME.npz, one file of scores (.npz, .csv, .parquet), or a pattern "
+            "in quotes, 'runs/{method}_seed{seed}.csv', as openset compare takes it.",
         ),
     ],
     out: Annotated[

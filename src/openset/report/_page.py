@@ -46,7 +46,8 @@ def write(
     Parameters
     ----------
     source
-        A run folder of ``openset bench``; a folder with ``scores/NAME.npz`` (and what
+        A run folder of ``openset bench``; a folder of ``openset train``, or the one
+        above its splits and seeds; a folder with ``scores/NAME.npz`` (and what
         else :func:`openset.checks.run_folder` reads); one file of `Scores`; or several
         by a pattern, ``runs/{method}_seed{seed}.csv``: ``{seed}``, ``{run}``,
         ``{fold}`` and ``{split}`` are repeats, ``{protocol}`` is the problem, and

@@ -1,4 +1,4 @@
-"""Read the data of a report: a run folder, a study folder, or files of scores."""
+"""Read the data of a report: folders of studies or training, or files of scores."""
 
 import json
 import re
@@ -167,7 +167,7 @@ def read(
     unknown_label: str | None = None,
     higher_is_unknown: bool = False,
 ) -> ReportData:
-    """Read a run folder, a folder with ``scores/NAME.npz``, or files of scores."""
+    """Read a folder of a study, of training or of scores, or files of scores."""
     path = Path(path)
     load = partial(
         Scores.load,
@@ -195,6 +195,8 @@ def read(
         title = str(settings.get("name") or path.resolve().name)
         if (path / "cells").is_dir():
             found = _from_cells(path, headline)
+        elif trained := _trained_folders(path):
+            found = _from_training(path, trained, headline)
         else:
             found = _from_scores(path, settings, headline)
         return replace(found, title=title, headings=Headings(settings.get("metrics")))
@@ -453,6 +455,63 @@ def _from_scores(folder: Path, study: Mapping[str, Any], headline: str) -> Repor
     )
 
 
+_SPLIT_AND_SEED = re.compile(r"split(\d+)-seed(\d+)")
+
+
+def _trained_folders(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Return the finished runs of ``openset train`` with their split and seed."""
+    if (folder / "trained.json").exists():
+        return {folder: (0, 0)}
+    found = {}
+    for path in sorted(folder.glob("split*-seed*/trained.json")):
+        name = _SPLIT_AND_SEED.fullmatch(path.parent.name)
+        if name is not None:
+            found[path.parent] = (int(name[1]), int(name[2]))
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _from_training(
+    folder: Path, trained: Mapping[Path, tuple[int, int]], headline: str
+) -> ReportData:
+    """Read training runs: their scores, class names and learning curves."""
+    made: list[Run] = []
+    for path, repeat in trained.items():
+        record = _study_json(path / "trained.json")
+        spec = record.get("spec", {})
+        protocol = spec.get("protocol")
+        classes = protocol.get("known", ()) if isinstance(protocol, Mapping) else ()
+        for run in _from_scores(path, {}, headline).runs:
+            known = replace(
+                run,
+                repeat=repeat,
+                trained=str(spec.get("method", "network")),
+                classes=run.classes or tuple(map(str, classes)),
+                curve=_curve_of(record.get("log", [])),
+            )
+            made.append(known)
+    return ReportData(
+        title=folder.resolve().name,
+        runs=tuple(made),
+        headline=headline,
+        # The checks read one folder with scores/.
+        folder=folder if folder in trained else None,
+    )
+
+
+def _curve_of(log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return loss and accuracy over epochs; of the test part where it was recorded."""
+    recorded = [line for line in log if "test_accuracy" in line]
+    return [
+        {
+            "epoch": line["epoch"] + 1,
+            "loss": line["loss"],
+            "training_accuracy": line["accuracy"],
+        }
+        | {k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"}
+        for line in recorded or log
+    ]
+
+
 def _from_pattern(pattern: Path, load: Callable[[Path], Scores]) -> ReportData:
     """Read files of scores by a pattern; their repeats are runs of one method."""
     made = []
@@ -487,6 +546,7 @@ def _from_file(
         },
         n=len(scores),
         scores_path=path,
+        classes=scores.class_names or (),
         calibration_path=calibration if path.parent.name == "scores" else None,
         threshold=threshold,
         read=load,

@@ -208,6 +208,9 @@ def material(tmp_path_factory):
     negatives.save(folder / "negatives.npz")
     for name in ("msp", "postmax"):
         detectors.make(name).fit(train).score(test).save(folder / f"{name}.npz")
+        for seed in range(3):
+            scores = detectors.make(name).fit(train).score(made(200, seed, unknown=0.5))
+            scores.save(folder / "runs" / f"{name}_seed{seed}.csv")
     (folder / "study.yaml").write_text(STUDY)
     bench.run(folder / "study.yaml", folder / "runs" / "digits", backend="sequential")
     return folder

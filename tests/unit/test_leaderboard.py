@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from rich.console import Console
 from scipy.stats import ttest_rel
 
+from openset import metrics
 from openset.results import Result, Results
 from openset.stats import adjust, direction, leaderboard
 
@@ -257,43 +259,73 @@ def small(values=VALUES, metrics=("auroc", "fpr_at_tpr")):
 def test_a_table_looks_like_this_in_every_format():
     board = leaderboard(small(), "auroc")
     assert board.to_markdown().splitlines() == [
-        "| | auroc ↑ | mean rank |",
+        "| | AUROC ↑ | mean rank |",
         "|---|---|---|",
         "| knn | *0.910 ± 0.010* | 1.50 |",
         "| vim | **0.912 ± 0.013** | 1.50 |",
-        "| msp | 0.717 ± 0.021 ↓ | 3.00 |",
+        "| msp | 0.717 ± 0.021† | 3.00 |",
     ]
     assert board.to_latex().splitlines() == [
         r"\begin{tabular}{lrr}",
         r"\toprule",
-        r" & auroc $\uparrow$ & mean rank \\",
+        r" & AUROC $\uparrow$ & mean rank \\",
         r"\midrule",
         r"knn & \underline{0.910 $\pm$ 0.010} & 1.50 \\",
         r"vim & \textbf{0.912 $\pm$ 0.013} & 1.50 \\",
-        r"msp & 0.717 $\pm$ 0.021 $\downarrow$ & 3.00 \\",
+        r"msp & 0.717 $\pm$ 0.021$^\dagger$ & 3.00 \\",
         r"\bottomrule",
         r"\end{tabular}",
+        r"% Needs \usepackage{booktabs}.",
         *(f"% {note}" for note in board.notes),
     ]
     console = Console(record=True, width=110, file=io.StringIO())
     console.print(board)
     lines = [line.rstrip() for line in console.export_text().splitlines()]
     assert lines[:7] == [
-        "auroc",
+        "AUROC",
         "",
-        "              auroc ↑  mean rank",
-        " ───────────────────────────────",
-        " knn    0.910 ± 0.010       1.50",
-        " vim    0.912 ± 0.013       1.50",
-        " msp  0.717 ± 0.021 ↓       3.00",
+        "             AUROC ↑  mean rank",
+        " ──────────────────────────────",
+        " knn   0.910 ± 0.010       1.50",
+        " vim   0.912 ± 0.013       1.50",
+        " msp  0.717 ± 0.021†       3.00",
     ]
     assert board.notes == (
         "Mean ± standard deviation over 3 runs.",
-        "↓ worse than the best of its column (paired t-test over the same runs, holm "
+        "† worse than the best of its column (paired t-test over the same runs, holm "
         "correction, level 0.95).",
         "Mean ranks over 3 runs: Friedman p = 0.086; ranks differ significantly if at "
         "least 1.91 apart (Nemenyi, level 0.95).",
     )
+
+
+def test_a_protocol_with_the_name_of_a_metric_keeps_its_name():
+    rows = [replace(row, protocol="auroc") for row in small() if row.metric == "auroc"]
+    board = leaderboard(Results(rows), "auroc")
+    assert board.title == "AUROC"
+    assert board.to_markdown().startswith("| | auroc ↑ |")
+
+
+def test_latex_has_nothing_but_ascii_and_cells_that_fit():
+    keys = [row.key for row in metrics.table() if row.better != "neither"]
+    names = ["a_b & 5 %", "α → β{x}", "c\\d"]
+    rows = [
+        Result(detector=name, seed=seed, metric=key, value=seed + i / 9)
+        for i, name in enumerate(names)
+        for seed in (0, 1)
+        for key in keys
+    ]
+    text = leaderboard(Results(rows), keys, columns="metric").to_latex()
+    table = text.partition(r"\end{tabular}")[0]
+    assert table.isascii()
+    assert table.count("$") % 2 == 0
+    (spec,) = re.findall(r"begin{tabular}{(l+r+)}", table)
+    lines = [line for line in table.splitlines() if line.endswith(r"\\")]
+    assert len(lines) == 1 + len(names)
+    for line in lines:
+        assert len(re.findall(r"(?<!\\)&", line)) == len(spec) - 1
+        bare = line.replace(r"\{", "").replace(r"\}", "")
+        assert bare.count("{") == bare.count("}")
 
 
 def test_the_terminal_marks_best_and_runner_up():

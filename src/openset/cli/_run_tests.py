@@ -20,20 +20,26 @@ CORRECTED = {
 
 
 def show_run_tests(
-    tests: Sequence[RunComparison],
+    by_metric: Sequence[Sequence[RunComparison]],
     *,
     correction: str,
     level: float,
-    csv: bool,
-    latex: bool,
+    csv: bool = False,
+    latex: bool = False,
 ) -> None:
-    """Print the tests as a table, as CSV or as LaTeX."""
+    """Print the tests as a table per metric, as CSV or as LaTeX."""
     if csv:
-        typer.echo(_as_csv(tests), nl=False)
+        typer.echo(_as_csv([test for tests in by_metric for test in tests]), nl=False)
     elif latex:
-        typer.echo(_as_latex(tests), nl=False)
+        typer.echo("\n".join(map(_as_latex, by_metric)), nl=False)
     else:
-        _as_table(tests, correction, level)
+        for tests in by_metric:
+            _as_table(tests, correction, level)
+        OUT.print(
+            "Runs (test splits) of one network differ in their test samples only: "
+            "such tests say nothing about other networks or classes.",
+            style="dim",
+        )
 
 
 def _as_csv(tests: Sequence[RunComparison]) -> str:
@@ -90,11 +96,6 @@ def _as_table(tests: Sequence[RunComparison], correction: str, level: float) -> 
             f"[bold green]{escape(better)}[/bold green]" if is_sure else "unclear",
         )
     OUT.print(table)
-    OUT.print(
-        "Runs (test splits) of one network differ in their test samples only: such "
-        "tests say nothing about other networks or classes.",
-        style="dim",
-    )
 
 
 def _p(test: RunComparison) -> str:

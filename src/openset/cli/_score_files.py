@@ -1,12 +1,10 @@
 """Options for files of scores that other programs wrote."""
 
-from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from openset import _check
-from openset.scores import Scores
 
 Columns: TypeAlias = Annotated[
     str,
@@ -29,15 +27,10 @@ HigherIsUnknown: TypeAlias = Annotated[
 ]
 
 
-def load_scores(
-    path: Path,
-    *,
-    caller: str,
-    columns: str = "",
-    unknown_label: str | None = None,
-    higher_is_unknown: bool = False,
-) -> Scores:
-    """Read a file of scores by the options above."""
+def reading(
+    *, caller: str, columns: str, unknown_label: str | None, higher_is_unknown: bool
+) -> dict[str, Any]:
+    """Return the options above as arguments of `Scores.load`."""
     pairs = [part.partition("=") for part in columns.split(",") if part]
     if not all(name and own for name, _, own in pairs):
         msg = _check.must(
@@ -47,9 +40,8 @@ def load_scores(
             got=columns,
         )
         raise typer.BadParameter(msg)
-    return Scores.load(
-        path,
-        columns={name.strip(): own.strip() for name, _, own in pairs},
-        unknown_label=unknown_label,
-        higher_is_unknown=higher_is_unknown,
-    )
+    return {
+        "columns": {name.strip(): own.strip() for name, _, own in pairs},
+        "unknown_label": unknown_label,
+        "higher_is_unknown": higher_is_unknown,
+    }

@@ -20,6 +20,7 @@ ERRORS = Console(stderr=True)
 
 
 _ARROWS = {"higher": "↑", "lower": "↓", "neither": " "}
+NEEDS = "% Needs \\usepackage{booktabs}."
 _BETWEEN, _EDGES = 2, 2  # spaces between the columns of a plain table, and around it
 
 
@@ -164,8 +165,11 @@ def as_csv(evaluations: Mapping[str, Evaluation]) -> str:
     return text.getvalue()
 
 
-def as_latex(evaluations: Mapping[str, Evaluation]) -> str:
-    """Write a booktabs table, metrics by row, sets by column."""
+def as_latex(evaluations: Mapping[str, Evaluation], *, rivals: bool = False) -> str:
+    """Write a booktabs table, metrics by row, sets by column.
+
+    Of `rivals`, the best is bold; groups of unknown samples are no rivals.
+    """
     first = next(iter(evaluations.values()))
     names = " & ".join(latex_text(name) for name in evaluations)
     lines = [
@@ -176,15 +180,23 @@ def as_latex(evaluations: Mapping[str, Evaluation]) -> str:
     for shown in sections(first).values():
         lines.append(r"\midrule")
         for line in shown:
-            cells = " & ".join(
-                _latex_cell(evaluation, line.key) for evaluation in evaluations.values()
-            )
-            lines.append(rf"{latex_text(line.label)} & {cells} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+            cells = " & ".join(_latex_cells(evaluations, line, rivals=rivals))
+            head = latex_text(f"{line.label} {_ARROWS[line.better]}".rstrip())
+            lines.append(rf"{head} & {cells} \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", NEEDS, ""])
 
 
-def _latex_cell(evaluation: Evaluation, key: str) -> str:
-    value, interval = evaluation[key], evaluation.intervals.get(key)
-    if interval is None:
-        return f"{value:.3f}"
-    return rf"{value:.3f} {{\scriptsize [{interval.low:.3f}, {interval.high:.3f}]}}"
+def _latex_cells(
+    evaluations: Mapping[str, Evaluation], line: Metric, *, rivals: bool
+) -> Iterator[str]:
+    # Values that look the same are all the best.
+    shown = [f"{evaluation[line.key]:.3f}" for evaluation in evaluations.values()]
+    best = ""
+    if rivals and line.better != "neither":
+        best = (max if line.better == "higher" else min)(shown, key=float)
+    for text, evaluation in zip(shown, evaluations.values(), strict=True):
+        value = rf"\textbf{{{text}}}" if text == best else text
+        span = evaluation.intervals.get(line.key)
+        if span is not None:
+            value += rf" {{\scriptsize [{span.low:.3f}, {span.high:.3f}]}}"
+        yield value

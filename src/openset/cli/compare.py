@@ -1,9 +1,9 @@
 """`openset compare`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -11,21 +11,30 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from openset import _check, _io, metrics, runs, stats
+from openset import _check, _io, metrics, runs, score_files, stats
 from openset._types import UndefinedMetricError
 from openset.cli._lists import percent, plain_table
 from openset.cli._options import naming
 from openset.cli._run_tests import CORRECTED, show_run_tests
+from openset.cli._score_files import (
+    Columns,
+    HigherIsUnknown,
+    UnknownLabel,
+    reading,
+)
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.metrics import Metric
 from openset.results import Results
 from openset.scores import Scores
+from openset.stats import Leaderboard
 
 EPILOG = """[bold]Examples[/bold]
 
 openset compare scores/*.npz
 
 openset compare scores-msp.npz scores-postmax.npz --metric auroc --latex
+
+openset compare 'runs/{method}_seed{seed}.csv' --metric openauc --metric auroc
 
 openset compare runs/study --metric oosa --against postmax \\
     --correction bonferroni"""
@@ -35,10 +44,12 @@ _OPTIONS = {
     "level": "--level",
     "bootstrap": "--bootstrap",
     "metric": "--metric",
+    "metrics": "--metric",
     "correction": "--correction",
     "against": "--against",
     "test_share": "--test-share",
 }
+_DEFAULT = "openauc"
 
 
 @naming("openset compare", _OPTIONS)
@@ -47,17 +58,21 @@ def command(
         list[Path],
         typer.Argument(
             metavar="SCORES",
-            help="Scores of the same samples: two or more files. Or a run folder of "
-            "openset bench, or its results.csv.",
+            help="Scores of the same samples: two or more files. Or a pattern in "
+            "quotes, 'runs/{method}_seed{seed}.csv': seed, run, fold and split are "
+            "repeats, protocol is the problem, other fields name the method. Or a run "
+            "folder of openset bench, or its results.csv.",
         ),
     ],
     metric: Annotated[
-        str,
+        list[str] | None,
         typer.Option(
-            help="Metric for the pairwise tests; of scores, one that needs no "
-            "threshold. A metric of your own: package.module:Name."
+            help="Metric to show and test; may be repeated (default: all are shown "
+            "and openauc is tested; of repeats, the first four). Of scores, one that "
+            "needs no threshold. A metric of your own: package.module:Name.",
+            show_default=False,
         ),
-    ] = "openauc",
+    ] = None,
     against: Annotated[
         str | None,
         typer.Option(
@@ -75,14 +90,13 @@ def command(
         bool,
         typer.Option(
             "--pool",
-            help="Run folder: one test over the runs of all protocols, not one per "
-            "protocol.",
+            help="Runs: one test over the runs of all protocols, not one per protocol.",
         ),
     ] = False,
     test_share: Annotated[
         float | None,
         typer.Option(
-            help="Run folder: test samples per training sample, if the runs share "
+            help="Runs: test samples per training sample, if the runs share "
             "training samples; corrects the variance (Nadeau and Bengio)."
         ),
     ] = None,
@@ -96,6 +110,9 @@ def command(
             "no formula; 0: no such intervals."
         ),
     ] = 0,
+    columns: Columns = "",
+    unknown_label: UnknownLabel = None,
+    higher_is_unknown: HigherIsUnknown = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     latex: Annotated[
         bool, typer.Option("--latex", help="Print a LaTeX table.")
@@ -103,62 +120,123 @@ def command(
 ) -> None:
     """Compare detectors: all metrics with intervals, and pairwise tests.
 
-    Of a run folder: paired t-tests of its methods over the same runs (test splits,
-    draws and seeds).
+    Of repeats (a pattern with {seed}): means with standard deviations, and paired
+    t-tests over the repeats. Of a run folder: paired t-tests of its methods over the
+    same runs (test splits, draws and seeds).
     """
     _check.one_of("openset compare", "--correction", correction, stats.CORRECTIONS)
     if csv and latex:
         msg = "openset compare: at most one of --csv and --latex can be given"
         raise typer.BadParameter(msg)
+    options = reading(
+        caller="openset compare",
+        columns=columns,
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )
+    tested = metric or [_DEFAULT]
     of_runs = {"pool": pool, "test_share": test_share}
-    if len(paths) == 1 and (paths[0].is_dir() or paths[0].suffix == ".csv"):
-        tests = stats.compare_runs(
-            _results(paths[0]),
-            metric,
-            against=against,
-            correction=correction,  # type: ignore[arg-type]  # checked above
-            **of_runs,  # type: ignore[arg-type]
-        )
+
+    def run_tests(results: Results) -> list[list[stats.RunComparison]]:
+        return [
+            stats.compare_runs(
+                results,
+                one,
+                against=against,
+                correction=correction,  # type: ignore[arg-type]  # checked above
+                **of_runs,  # type: ignore[arg-type]
+            )
+            for one in tested
+        ]
+
+    if len(paths) == 1 and (paths[0].is_dir() or _is_results(paths[0])):
+        tests = run_tests(_results(paths[0]))
         show_run_tests(tests, correction=correction, level=level, csv=csv, latex=latex)
+        return
+    files = score_files.find(paths) if any(map(score_files.is_pattern, paths)) else []
+    if any(file.has_repeats for file in files):
+        results = stats.read_results(paths, metric or stats.METRICS, **options)
+        tested = list(dict.fromkeys(row.metric for row in results))[: len(tested)]
+        tests = run_tests(results)
+        boards = _boards(results, level, correction)
+        _show_boards(boards, csv=csv, latex=latex)
+        if not (csv or latex):
+            show_run_tests(tests, correction=correction, level=level)
         return
     for name, value in of_runs.items():
         if value:
             option = f"--{name.replace('_', '-')}"
-            msg = f"openset compare: {option} can be given with a run folder only"
+            msg = (
+                f"openset compare: {option} can be given with a run folder or a "
+                "pattern with repeats only"
+            )
             raise typer.BadParameter(msg)
-    row = metrics.get(metric, caller="openset compare", argument="--metric")
-    if row.kind not in {"closed", "ranking", "oracle"}:
-        options = [m.key for m in metrics.table() if m.kind in {"closed", "ranking"}]
-        _check.one_of("openset compare", "--metric", metric, options)
-    found = _load(paths)
+    rows = [
+        metrics.get(one, caller="openset compare", argument="--metric")
+        for one in tested
+    ]
+    for row in rows:
+        if row.kind not in {"closed", "ranking", "oracle"}:
+            keys = [m.key for m in metrics.table() if m.kind in {"closed", "ranking"}]
+            _check.one_of("openset compare", "--metric", row.key, keys)
+    names = [file.method for file in files] or _names(paths)
+    found = _load([file.path for file in files] or paths, names, options)
     if against is not None:
         _check.one_of("openset compare", "--against", against, list(found))
     evaluations = {
-        name: metrics.evaluate(scores, None, level, bootstrap=bootstrap)
+        name: metrics.evaluate(
+            scores, None, level, metrics=rows if metric else None, bootstrap=bootstrap
+        )
         for name, scores in found.items()
     }
     if csv:
         typer.echo(as_csv(evaluations), nl=False)
         return
     if latex:
-        typer.echo(as_latex(evaluations), nl=False)
+        typer.echo(as_latex(evaluations, rivals=True), nl=False)
         return
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"
-    # Compute both before printing, so that an error is printed alone.
+    # Compute all before printing, so that an error is printed alone.
     table = show(evaluations, title=title)
     pairs = [(a, b) for a, b in combinations(found, 2) if against in {None, a, b}]
     pairs = [(b, a) if b == against else (a, b) for a, b in pairs]
-    OUT.print(table, _tests(found, pairs, row, level, correction), sep="\n")
+    shown = [_tests(found, pairs, row, level, correction) for row in rows]
+    OUT.print(table, *shown, sep="\n")
+
+
+def _is_results(path: Path) -> bool:
+    return path.suffix == ".csv" and not score_files.is_pattern(path)
+
+
+def _boards(results: Results, level: float, correction: str) -> list[Leaderboard]:
+    """Return one table of all metrics; of several protocols, one per metric."""
+    settings: dict[str, Any] = {"level": level, "correction": correction}
+    keys = list(dict.fromkeys(row.metric for row in results))
+    if len({row.protocol for row in results}) == 1:
+        return [stats.leaderboard(results, keys, columns="metric", **settings)]
+    return [stats.leaderboard(results, key, **settings) for key in keys]
+
+
+def _show_boards(boards: Sequence[Leaderboard], *, csv: bool, latex: bool) -> None:
+    if csv:
+        first, *others = (board.to_csv() for board in boards)
+        rows = "".join(other.partition("\n")[2] for other in others)
+        typer.echo(first + rows, nl=False)
+    elif latex:
+        typer.echo("\n".join(board.to_latex() for board in boards), nl=False)
+    else:
+        OUT.print(*boards, sep="\n")
 
 
 def _results(path: Path) -> Results:
     return runs.results(path) if path.is_dir() else Results.load(path)
 
 
-def _load(paths: Sequence[Path]) -> dict[str, Scores]:
+def _load(
+    paths: Sequence[Path], names: Sequence[str], options: Mapping[str, Any]
+) -> dict[str, Scores]:
     """Read scores by name, and check that they are of the same samples."""
-    names = _names(paths)
     if len(set(names)) < max(2, len(names)):
         msg = _check.must(
             "two or more different files",
@@ -169,7 +247,7 @@ def _load(paths: Sequence[Path]) -> dict[str, Scores]:
             "without ending",
         )
         raise ValueError(msg)
-    found = [Scores.load(path) for path in paths]
+    found = [Scores.load(path, **options) for path in paths]
     with _io.naming(paths[0]):
         _check.both_sides("openset compare", found[0].n_known, found[0].n_unknown)
     for path, scores in zip(paths, found, strict=True):

@@ -13,7 +13,7 @@ from openset.cli._score_files import (
     Columns,
     HigherIsUnknown,
     UnknownLabel,
-    load_scores,
+    reading,
 )
 from openset.cli._tables import OUT, as_csv, as_latex, show
 from openset.metrics import Evaluation
@@ -119,13 +119,13 @@ def command(
     if out is not None and not (as_json or csv or latex):
         msg = "openset evaluate: --out needs one of --json, --csv and --latex"
         raise typer.BadParameter(msg)
-    scores = load_scores(
-        path,
+    options = reading(
         caller="openset evaluate",
         columns=columns,
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
+    scores = Scores.load(path, **options)
     _check_scores(path, scores, with_groups=groups or clusters)
     evaluations: dict[str, Evaluation] = {
         "all": evaluate_scores(

@@ -5,8 +5,14 @@ from typing import Annotated
 
 import typer
 
-from openset import report
+from openset import report, score_files
 from openset.cli._options import naming
+from openset.cli._score_files import (
+    Columns,
+    HigherIsUnknown,
+    UnknownLabel,
+    reading,
+)
 from openset.cli._tables import OUT
 
 EPILOG = """[bold]Examples[/bold]
@@ -15,7 +21,11 @@ openset report runs/study
 
 openset report runs/study --out paper/report.html
 
-openset report scores.npz --threshold 0.7"""
+openset report runs/a
+
+openset report scores.npz --threshold 0.7
+
+openset report 'runs/{method}_seed{seed}.csv' --columns labels=y,known=score"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
@@ -30,15 +40,17 @@ def command(
         Path,
         typer.Argument(
             metavar="RUN_FOLDER|SCORES",
-            help="Run folder of openset bench, a folder with scores/NAME.npz, or one "
-            "file of scores (.npz, .csv, .parquet).",
+            help="Run folder of openset bench or openset train, a folder with "
+            "scores/NAME.npz, one file of scores (.npz, .csv, .parquet), or a pattern "
+            "in quotes, 'runs/{method}_seed{seed}.csv', as openset compare takes it.",
         ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             help="File to write (default: report.html in the folder; for a file "
-            "of scores, its name with .html).",
+            "of scores, its name with .html; for a pattern, report.html in the "
+            "current folder).",
             show_default=False,
         ),
     ] = None,
@@ -49,15 +61,27 @@ def command(
             "other data."
         ),
     ] = None,
+    columns: Columns = "",
+    unknown_label: UnknownLabel = None,
+    higher_is_unknown: HigherIsUnknown = False,
 ) -> None:
     """Write a report as one HTML page: leaderboard, figures, threshold explorer.
 
     The page is self-contained: it opens offline and can be sent to others.
     """
+    options = reading(
+        caller="openset report",
+        columns=columns,
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )
     if out is None:
-        is_folder = source.is_dir()
-        out = source / "report.html" if is_folder else source.with_suffix(".html")
-    path = report.write(source, out, threshold=threshold)
+        out = source.with_suffix(".html")
+        if source.is_dir():
+            out = source / "report.html"
+        elif score_files.is_pattern(source):
+            out = Path("report.html")
+    path = report.write(source, out, threshold=threshold, **options)
     size = path.stat().st_size / 1e6
     OUT.print(
         f"wrote {path} ({size:.1f} MB). Open it in a browser.",

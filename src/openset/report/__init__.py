@@ -5,6 +5,7 @@ Every display has `to_frame()` (its numbers), `plot()` (matplotlib: PNG, SVG, PD
 one page.
 """
 
+from openset.report._critical_difference import critical_difference
 from openset.report._curves import oscr, roc
 from openset.report._display import Display
 from openset.report._feature_magnitudes import feature_magnitudes
@@ -24,6 +25,7 @@ __all__ = [
     "Display",
     "alpha_sweep",
     "confusion_regions",
+    "critical_difference",
     "draw",
     "feature_magnitudes",
     "gallery",

@@ -4,7 +4,7 @@ Drawn by `_svg` for the page and notebooks, and by `_matplotlib` for papers.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -56,6 +56,7 @@ class Chart:
     x_limits: tuple[float, float] | None = None
     y_limits: tuple[float, float] | None = None
     x_names: tuple[str, ...] = ()  # names of the positions 0, 1, 2, ...
+    x_scale: Literal["linear", "log"] = "linear"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +103,26 @@ class HeatMap:
         ]
 
 
-Drawing: TypeAlias = Chart | Bars | HeatMap
+@dataclass(frozen=True, kw_only=True)
+class RankAxis:
+    """Methods at their mean ranks, best first; bars join groups that do not differ."""
+
+    names: tuple[str, ...]
+    ranks: tuple[float, ...]
+    groups: tuple[tuple[float, float], ...]  # first and last rank of each
+    distance: float  # the critical difference
+    title: str = ""
+
+    def rows(self) -> list[tuple[str, float, int, bool]]:
+        """Return name, rank, row of its label, and whether that is on the left."""
+        n, half = len(self.names), (len(self.names) + 1) // 2
+        return [
+            (name, rank, i if i < half else n - 1 - i, i < half)
+            for i, (name, rank) in enumerate(zip(self.names, self.ranks, strict=True))
+        ]
+
+
+Drawing: TypeAlias = Chart | Bars | HeatMap | RankAxis
 """What a display can draw."""
 
 
@@ -116,6 +136,19 @@ def limits(chart: Chart) -> tuple[float, float, float, float]:
         if values is not None
     ] + [np.array([m.y for m in chart.marks])]
     return (*(chart.x_limits or _reach(xs)), *(chart.y_limits or _reach(ys)))
+
+
+def logarithmic(chart: Chart) -> Chart:
+    """Return a chart with a logarithmic x axis as one of the exponents of ten."""
+    low, high = chart.x_limits or (1e-3, 1.0)
+    lines = tuple(
+        replace(line, x=np.log10(np.maximum(line.x, low))) for line in chart.lines
+    )
+    marks = tuple(
+        replace(mark, x=float(np.log10(max(mark.x, low)))) for mark in chart.marks
+    )
+    ends = (float(np.log10(low)), float(np.log10(high)))
+    return replace(chart, lines=lines, marks=marks, x_limits=ends)
 
 
 def _reach(arrays: Sequence[Floats]) -> tuple[float, float]:

@@ -18,6 +18,8 @@ def pooled(
 ) -> tuple[Ints, list[str]]:
     """Keep the classes with most errors and pool the rest; the unknown row stays.
 
+    Classes without a test sample are pooled first.
+
     Examples
     --------
     >>> matrix = np.array([[5, 0, 0, 0], [1, 3, 0, 1], [0, 0, 4, 0], [0, 2, 0, 6]])
@@ -35,7 +37,8 @@ def pooled(
     off = matrix.copy()
     np.fill_diagonal(off, 0)
     errors = (off.sum(axis=0) + off.sum(axis=1))[:n]
-    kept = np.sort(np.argsort(-errors, kind="stable")[: most - 1])
+    is_absent = matrix.sum(axis=1)[:n] == 0
+    kept = np.sort(np.lexsort((-errors, is_absent))[: most - 1])
     place = np.full(n + 1, kept.size)  # index of the pooled classes
     place[kept] = np.arange(kept.size)
     place[n] = kept.size + 1
@@ -58,7 +61,7 @@ def draw_matrix(
     over = max(
         0.79 * 7.8 * len(n) - (i + 0.5) * cell for i, n in enumerate(shown[::-1])
     )
-    width, height = left + size * cell + max(over, 4), top + size * cell + 6
+    width, height = left + size * cell + max(over + 8, 4), top + size * cell + 6
     support = np.maximum(matrix.sum(axis=1, keepdims=True), 1)
     share = matrix / support
     parts = [

@@ -1,6 +1,6 @@
 """`Display`: the numbers of a figure, and three ways to show them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,12 +55,22 @@ class Display:
         pd = _io.optional("Display.to_frame", "pandas", name="tables")
         return pd.DataFrame(dict(self.columns))
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Draw with matplotlib; also write ``.pdf``, ``.svg`` or ``.png`` to `path`."""
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        width: float | None = None,
+        height: float | None = None,
+        dpi: float | None = None,
+    ) -> Any:
+        """Draw with matplotlib; also write ``.pdf``, ``.svg`` or ``.png`` to `path`.
+
+        `width` and `height` are in inches; `dpi` is the resolution of a ``.png``.
+        """
         # Imported here: `_matplotlib` imports this module.
         from openset.report._matplotlib import draw  # noqa: PLC0415
 
-        return draw(self, path)
+        return draw(self, path, width=width, height=height, dpi=dpi)
 
     def svg(self) -> str:
         """Return a small drawing for web pages; it adapts to a dark colour scheme."""
@@ -92,6 +102,21 @@ def several(caller: str, scores: Scores | Mapping[str, Scores]) -> dict[str, Sco
     for one in table.values():
         _check.both_sides(caller, one.n_known, one.n_unknown)
     return table
+
+
+def with_repeats(
+    caller: str, scores: Scores | Sequence[Scores] | Mapping[str, Any]
+) -> dict[str, list[Scores]]:
+    """Return the repeats of each name: one `Scores`, or several of different seeds."""
+    table = scores if isinstance(scores, Mapping) else {"": scores}
+    lists: dict[Any, list[Any]] = {
+        name: list(one) if isinstance(one, list | tuple) else [one]
+        for name, one in table.items()
+    }
+    for name, repeats in lists.items():
+        several(caller, {f"{name} {i}": one for i, one in enumerate(repeats)})
+    several(caller, {name: repeats[0] for name, repeats in lists.items()})
+    return {str(name): repeats for name, repeats in lists.items()}
 
 
 def one_set(caller: str, scores: Any) -> None:

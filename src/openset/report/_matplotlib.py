@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io
-from openset.report._chart import Bars, Chart, HeatMap, limits
+from openset.report._chart import Bars, Chart, Drawing, HeatMap, RankAxis, limits, ticks
 from openset.report._display import Display
 from openset.report._gallery import Gallery, Pictures
 from openset.report._regions import REGIONS, Regions
@@ -20,7 +20,14 @@ _LETTERS = 24  # that fit side by side under a matrix
 _COLOURS = {"f1": "C0", "accuracy": "C1", "balanced_accuracy": "C2"}
 
 
-def draw(data: Any, path: str | Path | None = None) -> Any:
+def draw(
+    data: Any,
+    path: str | Path | None = None,
+    *,
+    width: float | None = None,
+    height: float | None = None,
+    dpi: float | None = None,
+) -> Any:
     """Draw a result of this package; return the matplotlib figure.
 
     Parameters
@@ -31,7 +38,15 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
         :func:`gallery` (figure 5), or any `Display`.
     path
         Also write the figure there: ``.pdf``, ``.svg``, ``.png``.
+    width, height
+        Size in inches; by default from what is drawn. A column of a paper is often 3.3
+        inches wide.
+    dpi
+        Dots per inch of a ``.png``.
     """
+    for name, value in (("width", width), ("height", height), ("dpi", dpi)):
+        if value is not None:
+            _check.number("draw", name, value, low=0, open_low=True)
     drawers: dict[type, Callable[[Any, Any], Any]] = {
         SampleCounts: _dots,
         RandomScores: _histograms,
@@ -46,6 +61,8 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
     # Figure instead of pyplot: no global state, no window, no backend.
     module = _io.optional("draw", "matplotlib.figure", name="report")
     figure = drawers[type(data)](module, data)
+    own_width, own_height = figure.get_size_inches()
+    figure.set_size_inches(width or own_width, height or own_height)
     if path is not None:
         target = Path(path)
         ending = target.suffix.removeprefix(".")
@@ -56,7 +73,10 @@ def draw(data: Any, path: str | Path | None = None) -> Any:
             _io.write(
                 target,
                 lambda stream: figure.savefig(
-                    stream, format=ending, metadata=dates.get(ending)
+                    stream,
+                    format=ending,
+                    metadata=dates.get(ending),
+                    dpi=dpi or "figure",
                 ),
             )
     return figure
@@ -183,10 +203,7 @@ _SHAPES = {"star": ("*", 150), "diamond": ("D", 45), "dot": ("o", 35)}
 def _charts(module: Any, data: Display) -> Any:
     columns = min(len(data.charts), 2)
     rows = -(-len(data.charts) // columns)
-    heights = [
-        1.4 + 0.24 * len(chart.bars) if isinstance(chart, Bars) else 3.6
-        for chart in data.charts
-    ]
+    heights = [_height(chart) for chart in data.charts]
     figure = module.Figure(
         figsize=(5.2 * columns, max(heights) * rows), layout="constrained"
     )
@@ -196,6 +213,8 @@ def _charts(module: Any, data: Display) -> Any:
             _bars(axes, chart)
         elif isinstance(chart, HeatMap):
             _heat(axes, chart)
+        elif isinstance(chart, RankAxis):
+            _rank_axis(axes, chart)
         else:
             _axes(axes, chart)
         # A dollar sign in a name must not start mathematics.
@@ -203,6 +222,14 @@ def _charts(module: Any, data: Display) -> Any:
     for axes in grid[len(data.charts) :]:
         axes.set_axis_off()
     return figure
+
+
+def _height(chart: Drawing) -> float:
+    if isinstance(chart, Bars):
+        return 1.4 + 0.24 * len(chart.bars)
+    if isinstance(chart, RankAxis):
+        return 1.2 + 0.13 * len(chart.names) + 0.1 * len(chart.groups)
+    return 3.6
 
 
 def _axes(axes: Any, chart: Chart) -> None:
@@ -240,7 +267,7 @@ def _axes(axes: Any, chart: Chart) -> None:
             axes.scatter([], [], marker=marker, s=size, c="white",
                          edgecolors="black", label=mark.name)  # fmt: skip
     x0, x1, y0, y1 = limits(chart)
-    axes.set(xlim=(x0, x1), ylim=(y0, y1))
+    axes.set(xscale=chart.x_scale, xlim=(x0, x1), ylim=(y0, y1))
     axes.set_xlabel(chart.x_label, parse_math=False)
     axes.set_ylabel(chart.y_label, parse_math=False)
     if chart.x_names:
@@ -279,6 +306,32 @@ def _heat(axes: Any, chart: HeatMap) -> None:
     axes.set_yticks(places, names, parse_math=False)
     axes.set_xticks([])
     axes.set_xlabel(chart.x_label, parse_math=False)
+
+
+def _rank_axis(axes: Any, chart: RankAxis) -> None:
+    n, below = len(chart.names), 1.0 + 0.5 * len(chart.groups)
+    axes.plot([1, n], [0, 0], color="black", linewidth=1)
+    for rank in ticks(1, n) if n > _NAMED else range(1, n + 1):
+        axes.plot([rank, rank], [0, 0.25], color="black", linewidth=1)
+        axes.text(rank, 0.35, f"{rank:g}", ha="center", va="bottom", fontsize="small")
+    axes.plot([1, 1 + chart.distance], [2, 2], color="black", linewidth=1.5)
+    words = f"critical difference {chart.distance:.2f}"
+    axes.text(1, 2.15, words, ha="left", va="bottom", fontsize="small")
+    for i, (low, high) in enumerate(chart.groups):
+        y = -0.5 - 0.5 * i
+        axes.plot([low, high], [y, y], color=LIGHT[0], linewidth=3.5)
+    out = 0.06 * (n - 1)
+    deepest = 0
+    for name, rank, row, is_left in chart.rows():
+        y, end = -below - row, 1 - out if is_left else n + out
+        deepest = max(deepest, row)
+        axes.plot([rank, rank, end], [0, y, y], color="black", linewidth=0.7)
+        side = {"ha": "right" if is_left else "left", "va": "center"}
+        place = end - out / 3 if is_left else end + out / 3
+        text = readable(name, 30)
+        axes.text(place, y, text, parse_math=False, fontsize="small", **side)
+    axes.set_ylim(-below - deepest - 0.6, 3.2)
+    axes.set_axis_off()
 
 
 def _bars(axes: Any, chart: Bars) -> None:

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,13 @@ _HERE = Path(__file__).parent
 
 
 def write(
-    source: str | Path, path: str | Path, *, threshold: float | None = None
+    source: str | Path,
+    path: str | Path,
+    *,
+    threshold: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    unknown_label: str | None = None,
+    higher_is_unknown: bool = False,
 ) -> Path:
     """Write the report of a study as one HTML file.
 
@@ -40,12 +46,18 @@ def write(
     Parameters
     ----------
     source
-        A run folder of ``openset bench``; a folder with ``scores/NAME.npz`` (and what
-        else :func:`openset.checks.run_folder` reads); or one file of `Scores`.
+        A run folder of ``openset bench``; a folder of ``openset train``, or the one
+        above its splits and seeds; a folder with ``scores/NAME.npz`` (and what
+        else :func:`openset.checks.run_folder` reads); one file of `Scores`; or several
+        by a pattern, ``runs/{method}_seed{seed}.csv``: ``{seed}``, ``{run}``,
+        ``{fold}`` and ``{split}`` are repeats, ``{protocol}`` is the problem, and
+        other fields name the method.
     path
         File to write.
     threshold
         The threshold in use, for one file of scores; it must be chosen on other data.
+    columns, unknown_label, higher_is_unknown
+        How to read files of scores: see :meth:`openset.Scores.load`.
 
     Returns
     -------
@@ -57,17 +69,36 @@ def write(
         rule = "a name that ends in .html"
         got = repr(path.name)
         raise ValueError(_check.must(rule, caller="report.write", name="path", got=got))
-    text = render(source, threshold=threshold)
+    text = render(
+        source,
+        threshold=threshold,
+        columns=columns,
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )
     _io.write(path, lambda stream: stream.write(text.encode()))
     return path
 
 
-def render(source: str | Path, *, threshold: float | None = None) -> str:
+def render(
+    source: str | Path,
+    *,
+    threshold: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    unknown_label: str | None = None,
+    higher_is_unknown: bool = False,
+) -> str:
     """Return the page as text; see :func:`write`."""
     jinja2 = _io.optional("report", "jinja2", name="report")
     if threshold is not None:
         threshold = _check.threshold("report", threshold)
-    data = _report_data.read(source, threshold=threshold)
+    data = _report_data.read(
+        source,
+        threshold=threshold,
+        columns=columns,
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )
     content = _content(data)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),

@@ -1,19 +1,20 @@
-"""Read the data of a report: a run folder, a study folder, or one file of scores."""
+"""Read the data of a report: folders of studies or training, or files of scores."""
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openset import _check, checks, runs
+from openset import _check, checks, runs, score_files
 from openset._types import ArtefactError
 from openset.checks import Finding
 from openset.magnitudes import FeatureMagnitudes
 from openset.metrics import evaluate, table
-from openset.results import Results
+from openset.results import Result, Results
 from openset.scores import Scores
 from openset.thresholds import Threshold
 from openset.thresholds import report as report_on
@@ -53,6 +54,7 @@ class Run:
     curve: Sequence[Mapping[str, Any]] | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     network: tuple[str, str] = ("", "")  # model and training method
+    read: Callable[[Path], Scores] = runs.read_scores
 
     @property
     def has_scores(self) -> bool:
@@ -71,14 +73,14 @@ class Run:
         if self.scores_path is None:
             msg = f"report: {self.method} must have scores, got none"
             raise ArtefactError(msg)
-        return runs.read_scores(self.scores_path)
+        return self.read(self.scores_path)
 
     def calibration(self) -> Scores | None:
         """Read the scores its threshold was chosen on, if they were saved."""
         path = self.calibration_path
         if path is None or not path.exists():
             return None
-        return runs.read_scores(path)
+        return self.read(path)
 
 
 @dataclass(frozen=True)
@@ -157,9 +159,30 @@ class ReportData:
         return [] if folder is None else sorted(folder.glob("magnitudes/*.npz"))
 
 
-def read(path: str | Path, *, threshold: float | None = None) -> ReportData:
-    """Read a run folder, a folder with ``scores/NAME.npz``, or one file of scores."""
+def read(
+    path: str | Path,
+    *,
+    threshold: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    unknown_label: str | None = None,
+    higher_is_unknown: bool = False,
+) -> ReportData:
+    """Read a folder of a study, of training or of scores, or files of scores."""
     path = Path(path)
+    load = partial(
+        Scores.load,
+        columns=columns,
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )
+    if score_files.is_pattern(path):
+        if threshold is not None:
+            msg = (
+                "report: threshold must be given with one file of scores only, got a "
+                f"pattern, {path}"
+            )
+            raise ValueError(msg)
+        return _from_pattern(path, load)
     if path.is_dir():
         if threshold is not None:
             msg = (
@@ -172,13 +195,15 @@ def read(path: str | Path, *, threshold: float | None = None) -> ReportData:
         title = str(settings.get("name") or path.resolve().name)
         if (path / "cells").is_dir():
             found = _from_cells(path, headline)
+        elif trained := _trained_folders(path):
+            found = _from_training(path, trained, headline)
         else:
             found = _from_scores(path, settings, headline)
         return replace(found, title=title, headings=Headings(settings.get("metrics")))
     if not path.exists():
         msg = f"report: no such file or folder: {path}"
         raise FileNotFoundError(msg)
-    run = _from_file(path, path.stem, threshold)
+    run = _from_file(path, path.stem, threshold, load)
     return ReportData(title=path.name, runs=(run,))
 
 
@@ -186,9 +211,33 @@ def findings(data: ReportData) -> list[Finding]:
     """Run `openset.checks`; of many cells a sample is checked, which is reported."""
     if data.folder is not None:
         return checks.run_folder(data.folder)
-    run = data.runs[0]
+    first = data.runs[0]
+    if len(data.runs) == 1:
+        return checks.run(
+            scores=first.scores(), thresholds=first.threshold, headline=data.headline
+        )
+    # Scores of one run, which are compared sample by sample, and numbers of all.
+    run = (first.protocol, first.repeat)
     return checks.run(
-        scores=run.scores(), thresholds=run.threshold, headline=data.headline
+        scores={
+            one.method: one.scores()
+            for one in data.runs
+            if (one.protocol, one.repeat) == run
+        },
+        results=Results(
+            Result(
+                protocol=one.protocol,
+                repeat=one.repeat[0],
+                detector=one.method,
+                seed=one.repeat[1],
+                metric=key,
+                value=value.value,
+                n=one.n,
+            )
+            for one in data.runs
+            for key, value in one.values.items()
+        ),
+        headline=data.headline,
     )
 
 
@@ -406,8 +455,80 @@ def _from_scores(folder: Path, study: Mapping[str, Any], headline: str) -> Repor
     )
 
 
-def _from_file(path: Path, method: str, threshold: float | None) -> Run:
-    scores = Scores.load(path)
+_SPLIT_AND_SEED = re.compile(r"split(\d+)-seed(\d+)")
+
+
+def _trained_folders(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Return the finished runs of ``openset train`` with their split and seed."""
+    if (folder / "trained.json").exists():
+        return {folder: (0, 0)}
+    found = {}
+    for path in sorted(folder.glob("split*-seed*/trained.json")):
+        name = _SPLIT_AND_SEED.fullmatch(path.parent.name)
+        if name is not None:
+            found[path.parent] = (int(name[1]), int(name[2]))
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _from_training(
+    folder: Path, trained: Mapping[Path, tuple[int, int]], headline: str
+) -> ReportData:
+    """Read training runs: their scores, class names and learning curves."""
+    made: list[Run] = []
+    for path, repeat in trained.items():
+        record = _study_json(path / "trained.json")
+        spec = record.get("spec", {})
+        protocol = spec.get("protocol")
+        classes = protocol.get("known", ()) if isinstance(protocol, Mapping) else ()
+        for run in _from_scores(path, {}, headline).runs:
+            known = replace(
+                run,
+                repeat=repeat,
+                trained=str(spec.get("method", "network")),
+                classes=run.classes or tuple(map(str, classes)),
+                curve=_curve_of(record.get("log", [])),
+            )
+            made.append(known)
+    return ReportData(
+        title=folder.resolve().name,
+        runs=tuple(made),
+        headline=headline,
+        # The checks read one folder with scores/.
+        folder=folder if folder in trained else None,
+    )
+
+
+def _curve_of(log: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return loss and accuracy over epochs; of the test part where it was recorded."""
+    recorded = [line for line in log if "test_accuracy" in line]
+    return [
+        {
+            "epoch": line["epoch"] + 1,
+            "loss": line["loss"],
+            "training_accuracy": line["accuracy"],
+        }
+        | {k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"}
+        for line in recorded or log
+    ]
+
+
+def _from_pattern(pattern: Path, load: Callable[[Path], Scores]) -> ReportData:
+    """Read files of scores by a pattern; their repeats are runs of one method."""
+    made = []
+    for one in score_files.find(pattern):
+        run = _from_file(one.path, one.method, None, load)
+        where = {"protocol": one.protocol, "repeat": (one.repeat, one.seed)}
+        made.append(replace(run, **where))  # type: ignore[arg-type]
+    return ReportData(title=str(pattern), runs=tuple(made))
+
+
+def _from_file(
+    path: Path,
+    method: str,
+    threshold: float | None,
+    load: Callable[[Path], Scores] = Scores.load,
+) -> Run:
+    scores = load(path)
     found = evaluate(scores, threshold)
     calibration = path.parent.parent / "calibration" / path.name
     return Run(
@@ -425,6 +546,8 @@ def _from_file(path: Path, method: str, threshold: float | None) -> Run:
         },
         n=len(scores),
         scores_path=path,
+        classes=scores.class_names or (),
         calibration_path=calibration if path.parent.name == "scores" else None,
         threshold=threshold,
+        read=load,
     )

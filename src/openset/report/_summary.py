@@ -21,15 +21,15 @@ def counts(data: ReportData, boards: Mapping[str, Board]) -> list[str]:
     methods = {run.method for run in data.runs}
     of_each = Counter((run.method, run.protocol) for run in data.runs)
     texts = [_plural(len(methods), "method"), _plural(len(boards), "problem")]
-    if data.folder is None:
-        run = data.runs[0]
-        return [f"{run.n:,} samples"]
+    if len(data.runs) == 1 and data.folder is None:
+        return [f"{data.runs[0].n:,} samples"]
     if max(of_each.values()) > 1:
         # Repeats times seeds; their number may differ between protocols.
         most = _plural(max(of_each.values()), "run")
         texts.append(most if len(set(of_each.values())) == 1 else f"up to {most}")
         texts[-1] += " of each"
-    texts.append(_plural(len(data.runs), "finished cell"))
+    noun = "file" if data.folder is None else "finished cell"
+    texts.append(_plural(len(data.runs), noun))
     if data.n_failed:
         texts.append(f"{data.n_failed:,} failed")
     return texts

@@ -18,7 +18,9 @@ from openset.report._chart import (
     HeatMap,
     Line,
     Mark,
+    RankAxis,
     limits,
+    logarithmic,
     thin,
     tick_text,
     ticks,
@@ -107,6 +109,8 @@ def draw_svg(charts: Iterable[Drawing], *, label: str = "", style: bool = True) 
 def _drawn(chart: Drawing, label: str) -> str:
     if isinstance(chart, Bars):
         return _bars(chart, label)
+    if isinstance(chart, RankAxis):
+        return _rank_axis(chart, label)
     return _heat(chart, label) if isinstance(chart, HeatMap) else _axes(chart, label)
 
 
@@ -135,6 +139,9 @@ def _colour(i: int) -> str:
 
 
 def _axes(chart: Chart, label: str) -> str:
+    is_log = chart.x_scale == "log"
+    if is_log:
+        chart = logarithmic(chart)
     x0, x1, y0, y1 = limits(chart)
     right, bottom = _WIDTH - _RIGHT, _TOP + _HEIGHT - _BOTTOM - _TOP
     across = partial(_along, low=x0, high=x1, start=_LEFT, stop=right)
@@ -149,7 +156,8 @@ def _axes(chart: Chart, label: str) -> str:
         at = float(upward(value)) + 4
         parts.append(_text(_LEFT - 6, at, tick_text(value), anchor="end"))
     named = [(float(i), name) for i, name in enumerate(chart.x_names)] or [
-        (value, tick_text(value)) for value in ticks(x0, x1)
+        (value, tick_text(10.0**value if is_log else value))
+        for value in (range(math.ceil(x0), int(x1) + 1) if is_log else ticks(x0, x1))
     ]
     room = max(3, int((right - _LEFT) / max(len(named), 1) / _CHARACTER))
     for value, text in named:
@@ -290,6 +298,7 @@ def _bars(chart: Bars, label: str) -> str:
 
 
 _SHADES = 9
+_MOST_RANKS = 12  # that have a tick each
 
 
 def _heat(chart: HeatMap, label: str) -> str:
@@ -323,6 +332,42 @@ def _heat(chart: HeatMap, label: str) -> str:
     if chart.title:
         head.append(_text(0, 12, chart.title, kind="os-title"))
     return "".join([*head, *parts, "</svg>"])
+
+
+def _rank_axis(chart: RankAxis, label: str) -> str:
+    """Draw ranks on an axis, names at both sides, and bars of groups below the axis."""
+    longest = max(len(readable(name, _NAME)) for name in chart.names)
+    side = max(longest * _WIDE + 12, 40.0)
+    n, top, pitch = len(chart.names), 56.0, 20.0
+    across = partial(_along, low=1.0, high=float(n), start=side, stop=_WIDTH - side)
+    first = top + 14 + 9 * len(chart.groups)  # below the bars
+    rows = chart.rows()
+    height = first + pitch * (max(row for _, _, row, _ in rows) + 1)
+    parts = [_open(height, f"{label}: {chart.title}" if chart.title else label)]
+    unit = float(across(2.0) - across(1.0))
+    start, length = float(across(1.0)), min(chart.distance * unit, _WIDTH - side)
+    parts.append(f'<path class="os-span" d="M{_n(start)} 18h{_n(length)}"/>')
+    words = f"critical difference {chart.distance:.2f}"
+    parts.append(_text(start, 12, words, kind="os-ink"))
+    ends = f"M{_n(start)} {_n(top)}H{_n(float(across(float(n))))}"
+    parts.append(f'<path class="os-axis" d="{ends}"/>')
+    for rank in range(1, n + 1) if n <= _MOST_RANKS else ticks(1, n):
+        x = float(across(float(rank)))
+        parts.append(f'<path class="os-axis" d="M{_n(x)} {_n(top)}v-5"/>')
+        parts.append(_text(x, top - 9, tick_text(float(rank)), anchor="middle"))
+    for i, (low, high) in enumerate(chart.groups):
+        a, b = float(across(low)) - 3, float(across(high)) + 3
+        d = f"M{_n(a)} {_n(top + 8 + 9 * i)}H{_n(b)}"
+        parts.append(f'<path d="{d}" style="stroke:{_colour(0)};stroke-width:4"/>')
+    for name, rank, row, is_left in rows:
+        x, y = float(across(rank)), first + pitch * row
+        end = side - 6 if is_left else _WIDTH - side + 6
+        d = f"M{_n(x)} {_n(top)}V{_n(y)}H{_n(end)}"
+        parts.append(f'<path class="os-axis" style="fill:none" d="{d}"/>')
+        place, anchor = (end - 4, "end") if is_left else (end + 4, "start")
+        shown = readable(name, _NAME)
+        parts.append(_text(place, y + 4, shown, anchor=anchor, kind="os-ink"))
+    return "".join([*parts, "</svg>"])
 
 
 def _stretches(mask: NDArray[np.bool_]) -> list[tuple[int, int]]:

@@ -113,14 +113,16 @@ function prepare(cell) {
     right[i + 1] = right[i] + (t === predicted[j]);
     unknown[i + 1] = unknown[i] + (t === C);
   }
-  // A matrix of many classes shows those with most errors; the rest is one row.
+  // A matrix of many classes shows those with most errors, of those that occur; the
+  // rest is one row.
   const slot = new Int32Array(C + 1);
   let names;
   if (C <= SLOTS) {
     for (let c = 0; c <= C; c++) slot[c] = c;
     names = [...cell.classes, "unknown"];
   } else {
-    const kept = [...errors.keys()].sort((a, b) => errors[b] - errors[a] || a - b)
+    const kept = [...errors.keys()]
+      .sort((a, b) => !support[a] - !support[b] || errors[b] - errors[a] || a - b)
       .slice(0, FEW).sort((a, b) => a - b);
     slot.fill(kept.length);
     kept.forEach((c, i) => { slot[c] = i; });

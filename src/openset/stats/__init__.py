@@ -6,9 +6,11 @@ from openset.stats._formats import latex_text
 from openset.stats._leaderboard import Leaderboard, direction, leaderboard
 from openset.stats._paired_t import CORRECTIONS, PairedTest, adjust, paired_t
 from openset.stats._ranks import Ranks, ranks
+from openset.stats._read_results import METRICS, read_results
 
 __all__ = [
     "CORRECTIONS",
+    "METRICS",
     "Comparison",
     "Leaderboard",
     "PairedTest",
@@ -22,4 +24,5 @@ __all__ = [
     "leaderboard",
     "paired_t",
     "ranks",
+    "read_results",
 ]

@@ -108,6 +108,8 @@ def compare_runs(
     table = values_of(kept, who, "metric" if pool else "protocol")
     if pool:
         table = {ALL: table[metric]}
+    elif not any(row.protocol for row in kept):
+        table = {"": table[metric]}
     found = [
         _pair(protocol, metric, methods, pair, test_share)
         for protocol, methods in table.items()
@@ -144,7 +146,7 @@ def _pair(
         msg = _check.must(
             "of the same runs",
             caller="compare_runs",
-            name=f"results of {a!r} and {b!r} on {protocol!r}",
+            name=f"results of {a!r} and {b!r}" + (protocol and f" on {protocol!r}"),
             got=f"no run {run} of {missing!r}",
             remedy="Finish the study first",
         )

@@ -38,6 +38,20 @@ _LATEX = str.maketrans(
         "↑": r"$\uparrow$",
         "↓": r"$\downarrow$",
         "±": r"$\pm$",
+        "†": r"$^\dagger$",
+        "≥": r"$\geq$",
+        "×": r"$\times$",
+        "−": "$-$",
+        "–": "--",
+        "…": r"\ldots{}",
+        "“": "``",
+        "”": "''",
+        "’": "'",
+        "α": r"$\alpha$",
+        "β": r"$\beta$",
+        "γ": r"$\gamma$",
+        "λ": r"$\lambda$",
+        "τ": r"$\tau$",
     }
 )
 _MARKDOWN = str.maketrans(
@@ -121,7 +135,7 @@ def latex(board: "Leaderboard") -> str:
             cells.append(text + latex_text(_worse(board, entry)))
         shown = " & ".join([latex_text(row), *cells, *_rank(board, row)])
         lines.append(rf"{shown} \\")
-    notes = [f"% {note}" for note in board.notes]
+    notes = ["% Needs \\usepackage{booktabs}.", *(f"% {note}" for note in board.notes)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *notes, ""])
 
 
@@ -159,7 +173,10 @@ def save(board: "Leaderboard", path: Path) -> Path:
 
 
 def _heads(board: "Leaderboard") -> list[str]:
-    arrows = [f"{column} {_ARROWS[board.better[column]]}" for column in board.columns]
+    arrows = [
+        f"{board.labels.get(column, column)} {_ARROWS[board.better[column]]}"
+        for column in board.columns
+    ]
     return arrows if board.ranks is None else [*arrows, "mean rank"]
 
 
@@ -176,7 +193,7 @@ def _text(board: "Leaderboard", entry: "Entry | None") -> str:
 
 
 def _worse(board: "Leaderboard", entry: "Entry | None") -> str:
-    return " ↓" if entry is not None and board.is_worse(entry) else ""
+    return "†" if entry is not None and board.is_worse(entry) else ""
 
 
 def _number(entry: "Entry | None") -> str:

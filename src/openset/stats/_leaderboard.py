@@ -1,7 +1,7 @@
 """`leaderboard`: a table of results, with spread, tests and ranks."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -57,6 +57,8 @@ class Leaderboard:
     level: float
     correction: Correction
     blocks: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Names of the columns in tables, where they differ from the keys of metrics."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return one plain record per row and column, with full precision."""
@@ -161,10 +163,10 @@ def leaderboard(
     ...     for s in (0, 1, 2)
     ... ]
     >>> print(leaderboard(Results(rows), "auroc").to_markdown())
-    | | auroc ↑ | mean rank |
+    | | AUROC ↑ | mean rank |
     |---|---|---|
     | knn | **0.919 ± 0.019** | 1.00 |
-    | msp | *0.818 ± 0.018* ↓ | 2.00 |
+    | msp | *0.818 ± 0.018*† | 2.00 |
     """
     wanted = [metric] if isinstance(metric, str) else list(metric)
     _check.one_of("leaderboard", "columns", columns, ["protocol", "metric"])
@@ -205,9 +207,11 @@ def leaderboard(
         for row, entry in _entries(table, better[column], correction).items()
     }
     headline = [row for row in kept if row.metric == wanted[0]]
+    # A protocol may have the name of a metric: it keeps it.
+    are_metrics = columns == "metric" or not any(row.protocol for row in kept)
     found, over = _ranks(headline, who, ways[wanted[0]], blocks, level)
     return Leaderboard(
-        title=", ".join(wanted),
+        title=", ".join(_labels(wanted).values()),
         rows=_order(who.values(), entries, list(values), better, found),
         columns=tuple(values),
         better=better,
@@ -216,7 +220,13 @@ def leaderboard(
         level=level,
         correction=correction,
         blocks=over,
+        labels=_labels(wanted) if are_metrics else {},
     )
+
+
+def _labels(keys: Iterable[str]) -> dict[str, str]:
+    short = {row.key: row.short for row in metrics.table()}
+    return {key: short.get(key, key) for key in keys}
 
 
 def direction(metric: str) -> Direction:
@@ -382,7 +392,7 @@ def _notes(board: Leaderboard) -> Iterable[str]:
         yield f"Mean ± standard deviation over {runs} runs."
     if any(entry.p_value is not None for entry in board.entries.values()):
         yield (
-            f"↓ worse than the best of its column (paired t-test over the same runs, "
+            f"† worse than the best of its column (paired t-test over the same runs, "
             f"{board.correction} correction, level {board.level:g})."
         )
     if board.ranks is not None:

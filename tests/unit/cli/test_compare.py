@@ -216,3 +216,132 @@ def test_one_method_is_compared_with_every_other(files, monkeypatch):
     assert "Bonferroni's" in pairs
     found = sorted(line.split()[:2] for line in pairs.splitlines() if " … " in line)
     assert found == [["energy", b] for b in ("maxlogit", "msp", "postmax")]
+
+
+@pytest.fixture
+def seeds(tmp_path):
+    """Write scores of three methods and four seeds, as other programs do."""
+    rng = np.random.default_rng(0)
+    for seed in range(4):
+        labels = rng.permutation(np.repeat([0, 1, 2, -1], 60))
+        names = np.array(["cat", "dog", "cow", "oos"])
+        base = rng.normal(size=240) + 1.3 * (labels < 0)
+        for method, noise in (("msp", 0.9), ("knn", 0.3), ("my_net", 1.6)):
+            predicted = np.where(rng.random(240) < 0.9, np.maximum(labels, 0), 1)
+            energy = base + rng.normal(size=240) * noise
+            rows = zip(names[labels], names[predicted], energy, strict=True)
+            lines = [f"{y},{p},{e}" for y, p, e in rows]
+            path = tmp_path / f"{method}_seed{seed}.csv"
+            path.write_text("\n".join(["y,predicted,energy", *lines, ""]))
+    return str(tmp_path / "{method}_seed{seed}.csv")
+
+
+FOREIGN = ["--columns", "labels=y,known=energy", "--unknown-label", "oos"]
+FOREIGN += ["--higher-is-unknown"]
+READ = {
+    "columns": {"labels": "y", "known": "energy"},
+    "unknown_label": "oos",
+    "higher_is_unknown": True,
+}
+
+
+def test_seeds_are_repeats_not_rivals(seeds, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", 100)
+    text = printed(seeds, *FOREIGN)
+    results = stats.read_results(seeds, **READ)
+    board = stats.leaderboard(results, list(stats.METRICS), columns="metric")
+    for row in ("knn", "msp", "my_net"):
+        (line,) = [x for x in text.splitlines() if x.split()[:1] == [row] and "±" in x]
+        for key in stats.METRICS:
+            entry = board.entries[row, key]
+            assert f"{entry.mean:.3f} ± {entry.spread:.3f}" in line
+    tests = text.partition("Paired t-tests")[2]
+    for test in stats.compare_runs(results):
+        assert test.n == 4
+        (line,) = [x for x in tests.splitlines() if x.split()[:2] == [test.a, test.b]]
+        assert f"{test.difference:+.4f}" in line
+        assert f"{test.p_corrected:.2g}" in line
+
+
+def test_repeats_as_csv_and_latex_of_chosen_metrics(seeds):
+    rows = printed(seeds, *FOREIGN, "--csv", "--metric", "auroc").splitlines()
+    assert rows[0].startswith("method,column,mean,spread,n")
+    assert [row.split(",")[:2] for row in rows[1:]] == [
+        [name, "auroc"] for name in ("knn", "msp", "my_net")
+    ]
+    chosen = ["--metric", "fpr_at_tpr", "--metric", "auroc"]
+    text = printed(seeds, *FOREIGN, "--latex", *chosen)
+    assert text.count("\\begin{tabular}{lrrr}") == 1
+    assert r"$\pm$" in text
+    both = printed(seeds, *FOREIGN, *chosen)
+    assert both.count("Paired t-tests") == 2
+
+
+def test_repeats_of_several_protocols_have_one_table_per_metric(seeds, tmp_path):
+    for protocol in ("near", "far"):
+        (tmp_path / protocol).mkdir()
+        for path in tmp_path.glob("*_seed*.csv"):
+            (tmp_path / protocol / path.name).write_bytes(path.read_bytes())
+    pattern = str(tmp_path / "{protocol}" / "{method}_seed{seed}.csv")
+    text = printed(pattern, *FOREIGN, "--metric", "auroc", "--latex")
+    assert "far" in text
+    assert "near" in text
+    rows = printed(pattern, *FOREIGN, "--metric", "auroc", "--csv").splitlines()
+    assert len(rows) == 1 + 3 * 2
+
+
+def test_a_pattern_without_repeats_names_files(seeds):
+    pattern = seeds.replace("{seed}", "1")
+    rows = printed(pattern, *FOREIGN, "--csv", "--metric", "auroc").splitlines()[1:]
+    assert [row.split(",")[:2] for row in rows] == [
+        [name, "auroc"] for name in ("knn", "msp", "my_net")
+    ]
+    assert "Pairwise differences in auroc" in printed(
+        pattern, *FOREIGN, "--metric", "auroc"
+    )
+
+
+def test_a_missing_seed_and_a_pattern_of_nothing_are_named(seeds, tmp_path):
+    (tmp_path / "knn_seed2.csv").unlink()
+    for words in (["compare"], ["report"]):
+        result = CliRunner().invoke(app, [*words, seeds, *FOREIGN])
+        assert "no file of knn, seed 2" in str(result.exception)
+    result = run(seeds.replace("_seed", "-seed"), *FOREIGN)
+    assert "a pattern that matches files" in str(result.exception)
+
+
+def test_a_report_takes_seeds_as_repeats(seeds, tmp_path):
+    out = tmp_path / "page.html"
+    words = ["report", seeds, *FOREIGN, "--out", str(out)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    page = out.read_text("utf-8")
+    results = stats.read_results(seeds, "openauc", **READ)
+    values = results.where(detector="knn").column("value")
+    assert f"{values.mean():.4f}" in page
+    assert f"{values.std(ddof=1):.4f}" in page
+    assert "3 methods" in page
+    assert "of 4 runs" in page
+
+
+def test_latex_marks_the_best_and_the_direction(files):
+    text = printed(*files[:2], "--latex", "--metric", "auroc", "--metric", "fpr_at_tpr")
+    both = [evaluate(Scores.load(file)) for file in files[:2]]
+    for key, label, best in (
+        ("auroc", r"AUROC $\uparrow$", max),
+        ("fpr_at_tpr", r"FPR95, known positive $\downarrow$", min),
+    ):
+        (line,) = [line for line in text.splitlines() if line.startswith(f"{label} &")]
+        values = [f"{one[key]:.3f}" for one in both]
+        assert len(set(values)) == 2
+        assert re.findall(r"textbf{([\d.]+)}", line) == [best(values)]
+    assert "OpenAUC" not in text
+    assert text.isascii()
+    every = printed(*files[:2], "--latex")
+    assert every.isascii()
+
+
+def test_latex_of_one_set_marks_nothing(files):
+    result = CliRunner().invoke(app, ["evaluate", str(files[0]), "--latex"])
+    assert "textbf" not in result.output
+    assert r"AUROC $\uparrow$ &" in result.output

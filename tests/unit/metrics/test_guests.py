@@ -210,7 +210,7 @@ def test_an_installed_metric_is_found_by_name(tmp_path, site):
     printed(tmp_path, "-c", USE, path=[site])
     run = ["-m", "openset"]
     text = printed(tmp_path, *run, "evaluate", "a.npz", "--latex", path=[site])
-    assert "Gap between the means & " in text
+    assert r"Gap between the means $\uparrow$ & " in text
     compared = ["compare", "a.npz", "b.npz", "--metric", "gap"]
     assert "differences in gap" in printed(tmp_path, *run, *compared, path=[site])
     failed = shell(tmp_path, *run, *compared)

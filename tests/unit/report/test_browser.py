@@ -387,3 +387,39 @@ def test_ten_to_the_fifth_samples_are_moved_through_at_once(browser, tmp_path):
     for at in (900, 100, 555):
         page.slide("x-slider", at)
         assert page.numbers() == expected(one, page.threshold())
+
+
+_CLIPPED = """
+    return [...document.querySelectorAll('section *, header *')]
+      .filter(e => e.clientWidth && !e.closest('svg')
+                   && !e.classList.contains('visually-hidden')
+                   && !['visible', 'auto'].includes(getComputedStyle(e).overflowX)
+                   && e.scrollWidth > e.clientWidth + 1)
+      .map(e => e.outerHTML.slice(0, 80))"""
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_long_names_and_exact_thresholds_are_not_clipped(browser, tmp_path, width):
+    rng = np.random.default_rng(0)
+    labels = np.where(rng.random(600) < 0.3, -1, rng.integers(0, 30, 600) * 5)
+    predicted = np.where(rng.random(600) < 0.7, np.maximum(labels, 0), 7)
+    names = [f"a rather long name of class {c}" for c in range(150)]
+    known = rng.normal(size=600) + (labels >= 0)
+    one = Scores(labels=labels, predicted=predicted, known=known, class_names=names)
+    one.save(tmp_path / "many.npz")
+    path = report.write(tmp_path / "many.npz", tmp_path / "page.html")
+    screen = {"width": width, "height": 900, "deviceScaleFactor": 1}
+    screen["mobile"] = width < 500
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    try:
+        page = Page(browser, path)
+        page.settle()
+        assert browser.execute_script(_CLIPPED) == []
+        heads = browser.execute_script(
+            "return [...document.querySelectorAll('#x-matrix tbody th')]"
+            ".map(e => e.textContent)"
+        )
+        assert names[7] not in heads  # predicted often, but no sample is of it
+        assert len(heads) > 2
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -1,6 +1,7 @@
 """Files: written to a temporary name and renamed, locked, read without unpickling."""
 
 import errno
+import io
 import os
 import shutil
 import struct
@@ -156,11 +157,23 @@ def rename_folder(folder: Path, path: Path) -> None:
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write named arrays; object arrays, which would be pickled, raise an error."""
+    _need_plain(path, arrays)
+    write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
+
+
+def npz_bytes(path: Path, arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return what :func:`write_npz` would write; `path` is for errors."""
+    _need_plain(path, arrays)
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def _need_plain(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         if array.dtype.hasobject:
             msg = f"{path}: {name} must be numbers or strings, got dtype {array.dtype}"
             raise TypeError(msg)
-    write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
 
 
 def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:

@@ -1,19 +1,26 @@
-"""A rejector as a folder: ``manifest.json`` and ``state.npz``, hashed, no pickle.
+"""A rejector as a folder: ``manifest.json`` and a ``.npz``, hashed, no pickle.
 
 Schema 1::
 
-    manifest.json   kind, schema, detector {name, params, widths, classes [{name,
-                    class, distribution}]}, threshold, classes, report,
-                    files {state.npz: {bytes, sha256}}, versions,
-                    sha256 (of the manifest without this entry)
-    state.npz       state.<name> (what the detector learnt), reference.<side>
-                    (quantiles of the calibration scores)
+    manifest.json     kind, schema, detector {name, params, widths, classes [{name,
+                      class, distribution}]}, threshold, classes, report,
+                      files {state-HASH.npz: {bytes, sha256}}, versions,
+                      sha256 (of the manifest without this entry)
+    state-HASH.npz    state.<name> (what the detector learnt), reference.<side>
+                      (quantiles of the calibration scores)
+    .lock             held while a rejector is saved
+
+The name of the arrays' file has the start of its own hash (earlier files are called
+``state.npz``). So a new rejector is written beside the old one, and the rename of its
+manifest replaces the old one in a single step.
 """
 
 import hashlib
 import json
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,8 +36,12 @@ from openset.thresholds import Report, Threshold
 
 KIND = "openset.Rejector"
 SCHEMA = 1
-MANIFEST, STATE = "manifest.json", "state.npz"
+MANIFEST = "manifest.json"
+_LOCK = ".lock"
 _CALLER = "Rejector.load"
+_STATE = re.compile(r"state(-[0-9a-f]{16})?\.npz")
+# Files we write, under their own or a temporary name (see _io.replacing).
+_OURS = re.compile(rf"{re.escape(_LOCK)}|\.?({_STATE.pattern}|manifest\.json)(\..+)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,49 +64,69 @@ def write(
     reference: Mapping[str, NDArray[Any]],
     report: Report,
 ) -> Path:
-    """Write the folder at once: it is complete, or it is what it was before."""
+    """Write the rejector; until the last step, the folder holds what it held before."""
     check_destination(folder, caller="Rejector.save", name="folder")
     origins = fitted.detector.origins(caller="Rejector.save")
     arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in fitted.state.items()}
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
-    with _io.replacing_folder(folder) as temporary:
-        _io.write_npz(temporary / STATE, arrays)
-        content = (temporary / STATE).read_bytes()
-        manifest: dict[str, Any] = {
-            "kind": KIND,
-            "schema": SCHEMA,
-            "detector": {
-                "name": fitted.detector.name,
-                "params": fitted.detector.params(),
-                "widths": dict(fitted.widths),
-                "classes": origins,
-            },
-            "threshold": threshold.to_dict(),
-            "classes": list(classes),
-            "report": report.to_dict(),
-            "files": {
-                STATE: {
-                    "bytes": len(content),
-                    "sha256": hashlib.sha256(content).hexdigest(),
-                }
-            },
-            "versions": {
-                "openset": __version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-            },
-        }
-        manifest["sha256"] = _digest(manifest)
-        text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-        (temporary / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    content = _io.npz_bytes(folder, arrays)
+    digest = hashlib.sha256(content).hexdigest()
+    state = f"state-{digest[:16]}.npz"
+    manifest: dict[str, Any] = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "detector": {
+            "name": fitted.detector.name,
+            "params": fitted.detector.params(),
+            "widths": dict(fitted.widths),
+            "classes": origins,
+        },
+        "threshold": threshold.to_dict(),
+        "classes": list(classes),
+        "report": report.to_dict(),
+        "files": {state: {"bytes": len(content), "sha256": digest}},
+        "versions": {
+            "openset": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    manifest["sha256"] = _digest(manifest)
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    with _io.locked(folder / _LOCK) as is_alone:
+        try:
+            # Whoever has opened this very rejector may still have to read its arrays.
+            if not _holds(folder / state, content):
+                _io.write(folder / state, lambda stream: stream.write(content))
+            _io.write(folder / MANIFEST, lambda stream: stream.write(text.encode()))
+        finally:
+            if is_alone:
+                _tidy(folder)
     return folder
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the arrays of earlier rejectors, and what a killed save left behind."""
+    used = {_LOCK, MANIFEST}
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        used |= json.loads((folder / MANIFEST).read_bytes())["files"].keys()
+    for path in folder.iterdir():
+        if _OURS.fullmatch(path.name) and path.name not in used:
+            path.unlink()
 
 
 def check_destination(folder: Path, *, caller: str, name: str) -> None:
     """Refuse a place that holds something else than a rejector."""
     if not folder.exists() or (folder / MANIFEST).exists():
         return
-    if not folder.is_dir() or any(folder.iterdir()):
+    if not folder.is_dir() or not all(
+        _OURS.fullmatch(p.name) for p in folder.iterdir()
+    ):
         msg = _check.must(
             f"new, or a folder with {MANIFEST}",
             caller=caller,
@@ -107,11 +138,23 @@ def check_destination(folder: Path, *, caller: str, name: str) -> None:
 
 def read(folder: Path, *, plugins: Sequence[str] = ()) -> Opened:
     """Check an artefact and open it; arrays are read when they are asked for."""
-    manifest = _manifest(folder)
-    state = folder / STATE
-    checked = _stamp(state)
+    text = _text(folder)
+    while True:
+        try:
+            return _opened(folder, text, plugins=plugins)
+        except ArtefactError:
+            # A rejector that is saved meanwhile takes the arrays of this one away.
+            before, text = text, _text(folder)
+            if text == before:
+                raise
+
+
+def _opened(folder: Path, text: bytes, *, plugins: Sequence[str]) -> Opened:
+    manifest = _manifest(folder / MANIFEST, text)
     try:
-        _check_file(state, manifest["files"][STATE])
+        state = folder / _state_name(manifest["files"])
+        checked = _stamp(state)
+        _check_file(state, manifest["files"][state.name])
         written = manifest["detector"]
         recipe = remade(
             written["name"],
@@ -132,9 +175,14 @@ def read(folder: Path, *, plugins: Sequence[str] = ()) -> Opened:
         raise ArtefactError(msg) from error
 
     def arrays(prefix: str) -> dict[str, NDArray[Any]]:
-        found = _io.read_npz(_CALLER, state)
-        if _stamp(state) != checked:  # the threshold is not for these arrays
-            msg = (
+        found = None
+        with suppress(FileNotFoundError):
+            found = _io.read_npz(_CALLER, state)
+        if found is None and _text(folder) == text:
+            msg = f"{_CALLER}: {state} was removed after the rejector was opened"
+            raise FileNotFoundError(msg)
+        if found is None or _stamp(state) != checked:
+            msg = (  # the threshold is not for other arrays
                 f"{_CALLER}: {state} was replaced after the rejector was opened, and "
                 f"before its arrays were read. Load it again"
             )
@@ -157,7 +205,8 @@ def read(folder: Path, *, plugins: Sequence[str] = ()) -> Opened:
     )
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _text(folder: Path) -> bytes:
+    """Return the bytes of the manifest."""
     path = folder / MANIFEST
     if not folder.exists():
         msg = f"{_CALLER}: no such folder: {folder}"
@@ -165,8 +214,22 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         msg = f"{_CALLER}: {folder} is not a rejector: it has no {MANIFEST}"
         raise ArtefactError(msg)
+    return path.read_bytes()
+
+
+def _state_name(files: Mapping[str, Any]) -> str:
+    """Return the name of the arrays' file; a name that leads elsewhere is refused."""
+    (name,) = files
+    if not _STATE.fullmatch(name):
+        msg = f"files must name state-HASH.npz, got {name!r}"
+        raise ValueError(msg)
+    return name
+
+
+def _manifest(path: Path, text: bytes) -> dict[str, Any]:
+    """Return the manifest, checked."""
     try:
-        manifest = json.loads(path.read_text("utf-8"))
+        manifest = json.loads(text)
     except (ValueError, RecursionError) as error:
         msg = f"{_CALLER}: {path} is damaged or truncated: not JSON ({error})"
         raise ArtefactError(msg) from error

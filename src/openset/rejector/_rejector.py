@@ -366,9 +366,10 @@ class Rejector:
         )
 
     def save(self, folder: str | Path) -> Path:
-        """Write a folder with ``manifest.json`` and ``state.npz``. No pickle.
+        """Write a folder with ``manifest.json`` and one ``.npz``. No pickle.
 
-        It appears complete or not at all, and replaces a rejector of that name.
+        A rejector that is there already is replaced in one step: whoever loads it
+        meanwhile, or after a crash, gets the old one or the new one.
         """
         return _artefact.write(
             Path(folder),

@@ -30,6 +30,12 @@ def folder(saved, tmp_path):
     return shutil.copytree(saved[1], tmp_path / "rejector")
 
 
+def state_of(folder):
+    """Return the path of the arrays."""
+    (path,) = folder.glob("state*.npz")
+    return path
+
+
 def rewritten(folder, change):
     """Change the manifest and hash it anew, as a newer version or a forger would."""
     path = folder / "manifest.json"
@@ -99,22 +105,24 @@ def test_infinite_thresholds_survive(tmp_path):
 
 def test_the_folder_says_what_it_is(saved):
     _, folder = saved
-    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "state.npz"]
+    names = sorted(p.name for p in folder.iterdir())
+    assert names == [".lock", "manifest.json", state_of(folder).name]
     manifest = json.loads((folder / "manifest.json").read_text())
     assert (manifest["kind"], manifest["schema"]) == ("openset.Rejector", 1)
     assert manifest["detector"]["name"] == "postmax"
     assert manifest["threshold"]["n"] == {"known": 200, "unknown": 400}
     assert set(manifest["versions"]) == {"openset", "numpy", "python"}
-    state = (folder / "state.npz").read_bytes()
-    digest = manifest["files"]["state.npz"]["sha256"]
-    assert digest == hashlib.sha256(state).hexdigest()
+    state = state_of(folder)
+    digest = manifest["files"][state.name]["sha256"]
+    assert digest == hashlib.sha256(state.read_bytes()).hexdigest()
+    assert state.name == f"state-{digest[:16]}.npz"
 
 
 def test_arrays_are_read_when_they_are_needed(folder):
     rejector = Rejector.load(folder)
-    (folder / "state.npz").unlink()
+    state_of(folder).unlink()
     assert rejector.threshold.method == "osa"
-    with pytest.raises(FileNotFoundError, match=r"state\.npz"):
+    with pytest.raises(FileNotFoundError, match=r"state-\w+\.npz"):
         rejector.predict(drawn(3))
 
 
@@ -152,7 +160,7 @@ def test_a_failed_save_leaves_the_old_one(saved, folder, monkeypatch):
         raise OSError(msg)
 
     before = (folder / "manifest.json").read_text()
-    monkeypatch.setattr(_artefact._io, "write_npz", fail)
+    monkeypatch.setattr(_artefact._io, "npz_bytes", fail)
     with pytest.raises(OSError, match="disk full"):
         saved[0].save(folder)
     assert (folder / "manifest.json").read_text() == before
@@ -271,33 +279,33 @@ def test_a_detector_nobody_knows_is_said(folder):
 
 
 def test_truncated_arrays_are_said(folder):
-    path = folder / "state.npz"
+    path = state_of(folder)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ArtefactError, match=r"state\.npz is truncated"):
+    with pytest.raises(ArtefactError, match=r"state-\w+\.npz is truncated"):
         Rejector.load(folder)
 
 
 def test_a_flipped_bit_in_the_arrays_is_noticed(folder):
-    path = folder / "state.npz"
+    path = state_of(folder)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
-    with pytest.raises(ArtefactError, match=r"state\.npz was changed after"):
+    with pytest.raises(ArtefactError, match=r"state-\w+\.npz was changed after"):
         Rejector.load(folder)
 
 
 def test_missing_arrays_are_said(folder):
-    (folder / "state.npz").unlink()
-    with pytest.raises(ArtefactError, match=r"state\.npz is missing"):
+    state_of(folder).unlink()
+    with pytest.raises(ArtefactError, match=r"state-\w+\.npz is missing"):
         Rejector.load(folder)
 
 
 def test_pickled_arrays_are_never_loaded(folder):
-    path = folder / "state.npz"
+    path = state_of(folder)
     np.savez(path, **{"state.shape": np.array([{"evil": 1}], dtype=object)})
     content = path.read_bytes()
     entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    rewritten(folder, lambda m: m["files"].update({"state.npz": entry}))
+    rewritten(folder, lambda m: m["files"].update({path.name: entry}))
     with pytest.raises(ArtefactError, match="pickled objects, which are never loaded"):
         Rejector.load(folder).predict(drawn(3))
 

@@ -176,17 +176,23 @@ def _need_plain(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
             raise TypeError(msg)
 
 
-def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:
-    """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError."""
-    if not path.exists():
+def read_npz(
+    caller: str, path: Path, *, content: bytes | None = None
+) -> dict[str, NDArray[Any]]:
+    """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError.
+
+    With `content`, its bytes were read already, and `path` is for errors.
+    """
+    source = path if content is None else io.BytesIO(content)
+    if content is None and not path.exists():
         msg = f"{caller}: no such file: {path}"
         raise FileNotFoundError(msg)
     # np.load takes any file that is not a zip for a pickle: check first.
-    if not zipfile.is_zipfile(path):
+    if not zipfile.is_zipfile(source):
         msg = f"{caller}: {path} {_why_no_archive(path)}"
         raise ArtefactError(msg)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             return _npz.arrays(archive)
     # A damaged or forged archive can make zipfile and zlib raise any of these.
     except (

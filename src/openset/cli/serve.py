@@ -10,6 +10,7 @@ import typer
 from openset import _check, serve
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
+from openset.cli._keys import Verify, read_key
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS
 from openset.rejector import Rejector
@@ -82,6 +83,7 @@ def command(
         ),
     ] = 1,
     plugin: Plugins = None,
+    verify: Verify = None,
 ) -> None:
     """Serve a rejector over HTTP, with a page to try it at /.
 
@@ -91,12 +93,15 @@ def command(
     stops.
     """
     # Errors and cautions are reported once, not by each worker.
-    print_cautions(Rejector.load(folder, plugins=plugin or ()), ERRORS)
+    print_cautions(
+        Rejector.load(folder, plugins=plugin or (), key=read_key(verify)), ERRORS
+    )
     make = partial(
         _application,
         folder,
         _digest(folder) if workers > 1 else None,
         plugins=tuple(plugin or ()),
+        key=read_key(verify),
         model=model,
         max_bytes=_bytes("--max-megabytes", max_megabytes),
         max_in_flight=_bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
@@ -114,9 +119,14 @@ def _bytes(name: str, megabytes: float) -> int:
 
 
 def _application(
-    folder: Path, digest: str | None, *, plugins: tuple[str, ...], **options: Any
+    folder: Path,
+    digest: str | None,
+    *,
+    plugins: tuple[str, ...],
+    key: bytes | None,
+    **options: Any,
 ) -> "FastAPI":
-    rejector = Rejector.load(folder, plugins=plugins)
+    rejector = Rejector.load(folder, plugins=plugins, key=key)
     if digest is not None and _digest(folder) != digest:
         # This process replaces one that died.
         msg = (

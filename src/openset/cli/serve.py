@@ -59,6 +59,14 @@ def command(
     max_megabytes: Annotated[
         float, typer.Option(min=0.001, help="Largest request body, in MiB.")
     ] = serve.MAX_BYTES / 2**20,
+    max_json_megabytes: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            help="Largest request body of JSON, in MiB; larger batches must be sent as "
+            ".npz or .npy.",
+        ),
+    ] = serve.MAX_JSON_BYTES / 2**20,
     max_megabytes_in_flight: Annotated[
         float,
         typer.Option(
@@ -104,6 +112,7 @@ def command(
         key=read_key(verify),
         model=model,
         max_bytes=_bytes("--max-megabytes", max_megabytes),
+        max_json_bytes=_bytes("--max-json-megabytes", max_json_megabytes),
         max_in_flight=_bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
     )
     options = ("model", "host", "port", "workers")

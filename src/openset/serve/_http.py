@@ -117,7 +117,8 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
         size = int(length)
         # A shorter body may have arrived whole with the headers.
         least = len(self._limits.scratch)
-        return size if least < size <= self._limits.max_bytes else None
+        kind = headers.get(b"content-type", b"").decode("latin-1")
+        return size if least < size <= self._limits.largest(kind) else None
 
     def _finish(self) -> None:
         self._upload = None

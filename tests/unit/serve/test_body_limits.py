@@ -1,6 +1,7 @@
 """Large bodies: the short way into memory, its limits, and its neighbours."""
 
 import http.client
+import json
 import socket
 
 import numpy as np
@@ -163,3 +164,22 @@ def test_what_is_held_is_released_whatever_happens(by_logits, logits):
         client.post("/predict", content=body, headers=NPY)
         client.post("/predict", content=iter([body]), headers=NPY)
     assert application.state.limits.held == 0
+
+
+def test_json_has_a_small_limit_of_its_own(by_logits, logits_folder):
+    rows = np.zeros((100_000, 3)).tolist()
+    answers = [TestClient(serve.app(by_logits)).post("/predict", json={"logits": rows})]
+    with serving(logits_folder) as live:
+        answers.append(live.post(json={"logits": rows}))
+        chunks = iter([json.dumps({"logits": rows}).encode()])
+        answers.append(live.post(content=chunks, headers=JSON))
+        octets = {"Content-Type": "application/octet-stream"}
+        large = npz(logits=np.array(rows))
+        assert live.post(content=large, headers=octets).status_code == 200
+    for answer in answers:
+        assert answer.status_code == 413
+        found = answer.json()["detail"]
+        assert "a body of JSON must be at most 1048576 bytes" in found
+        assert "Send the arrays as .npz" in found
+    larger = TestClient(serve.app(by_logits, max_json_bytes=4 << 20))
+    assert larger.post("/predict", json={"logits": rows}).status_code == 200

@@ -114,7 +114,8 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
     header = ["row", "decision", "name", "predicted", "known", "margin"]
     named = _names(scores, ids)
     writer.writerow([*header, *named])
-    names = {int(c): rejector.name_of(int(c)) for c in np.unique(decisions.labels)}
+    labels = np.unique(decisions.labels).tolist()
+    names = {one: _io.csv_cell(rejector.name_of(one)) for one in labels}
     columns = zip(
         decisions.labels.tolist(),
         scores.predicted.tolist(),
@@ -124,7 +125,7 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
         strict=True,
     )
     writer.writerows(
-        [row, decision, names[decision], *rest]
+        [row, decision, names[decision], *map(_io.csv_cell, rest)]
         for row, (decision, *rest) in enumerate(columns)
     )
     return text.getvalue()

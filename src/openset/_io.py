@@ -1,7 +1,9 @@
 """Files: written to a temporary name and renamed, locked, read without unpickling."""
 
 import errno
+import io
 import os
+import re
 import shutil
 import struct
 import sys
@@ -156,24 +158,42 @@ def rename_folder(folder: Path, path: Path) -> None:
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write named arrays; object arrays, which would be pickled, raise an error."""
+    _need_plain(path, arrays)
+    write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
+
+
+def npz_bytes(path: Path, arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Return what :func:`write_npz` would write; `path` is for errors."""
+    _need_plain(path, arrays)
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # type: ignore[arg-type]
+    return stream.getvalue()
+
+
+def _need_plain(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         if array.dtype.hasobject:
             msg = f"{path}: {name} must be numbers or strings, got dtype {array.dtype}"
             raise TypeError(msg)
-    write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
 
 
-def read_npz(caller: str, path: Path) -> dict[str, NDArray[Any]]:
-    """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError."""
-    if not path.exists():
+def read_npz(
+    caller: str, path: Path, *, content: bytes | None = None
+) -> dict[str, NDArray[Any]]:
+    """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError.
+
+    With `content`, its bytes were read already, and `path` is for errors.
+    """
+    source = path if content is None else io.BytesIO(content)
+    if content is None and not path.exists():
         msg = f"{caller}: no such file: {path}"
         raise FileNotFoundError(msg)
     # np.load takes any file that is not a zip for a pickle: check first.
-    if not zipfile.is_zipfile(path):
+    if not zipfile.is_zipfile(source):
         msg = f"{caller}: {path} {_why_no_archive(path)}"
         raise ArtefactError(msg)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(source) as archive:
             return _npz.arrays(archive)
     # A damaged or forged archive can make zipfile and zlib raise any of these.
     except (
@@ -209,6 +229,49 @@ def _why_no_archive(path: Path) -> str:
     if not start:
         return "must be a .npz archive, got an empty file. Write it again"
     return "is damaged or not a .npz archive. Write it again"
+
+
+# Terminals act on control characters (C0 and C1, but for tab and newline), and text
+# is shown in another order after a bidirectional override.
+_CONTROL = re.compile(r"[^\n\t -~\xa0-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def visible(text: str) -> str:
+    r"""Replace characters that a terminal would act on instead of showing them.
+
+    Examples
+    --------
+    >>> visible("\x1b[2Jcat")
+    '�[2Jcat'
+    """
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def csv_cell(value: Any) -> Any:
+    """Return a cell of a CSV file, safe to open in a spreadsheet.
+
+    Text that would be taken for a formula gets a "'" in front. Numbers, and text that
+    is one, stay as they are.
+
+    Examples
+    --------
+    >>> csv_cell("=HYPERLINK(1)"), csv_cell("-1.5"), csv_cell(-1.5), csv_cell("cat")
+    ("'=HYPERLINK(1)", '-1.5', -1.5, 'cat')
+    """
+    if not isinstance(value, str):
+        return value
+    if value.startswith(_FORMULA) and not _is_number(value):
+        value = f"'{value}"
+    return visible(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 from rich.markup import escape
 
-from openset import stats
+from openset import _io, stats
 from openset.cli._lists import plain_table
 from openset.cli._tables import OUT
 from openset.stats import RunComparison, latex_text
@@ -47,7 +47,8 @@ def _as_csv(tests: Sequence[RunComparison]) -> str:
     writer = csv_module.writer(text, lineterminator="\n")
     writer.writerow(tests[0].record())
     for test in tests:
-        writer.writerow("" if v is None else v for v in test.record().values())
+        cells = test.record().values()
+        writer.writerow("" if v is None else _io.csv_cell(v) for v in cells)
     return text.getvalue()
 
 
@@ -62,7 +63,8 @@ def _as_latex(tests: Sequence[RunComparison]) -> str:
         names = " & ".join(map(latex_text, (test.protocol, test.a, test.b)))
         numbers = f"{test.mean_a:.3f} & {test.mean_b:.3f} & {test.difference:+.3f}"
         lines.append(rf"{names} & {numbers} & {test.n} & {_p(test)} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    text = "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+    return _io.visible(text)
 
 
 def _as_table(tests: Sequence[RunComparison], correction: str, level: float) -> None:

@@ -2,21 +2,39 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from openset._io import csv_cell, visible
 from openset.cli._lists import percent, plain_table
 from openset.metrics import Evaluation, Interval, Metric, sections
 from openset.stats import latex_text
 
-OUT = Console()
-ERRORS = Console(stderr=True)
+
+class PlainConsole(Console):
+    """A console that shows control characters of texts instead of sending them on.
+
+    Names of classes, groups, samples and files may come from anywhere, and an escape
+    sequence in one could move the cursor, or change the title of the window.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render everything as text, but for what rich itself sends."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
+OUT = PlainConsole()
+ERRORS = PlainConsole(stderr=True)
 
 
 _ARROWS = {"higher": "↑", "lower": "↓", "neither": " "}
@@ -161,7 +179,9 @@ def as_csv(evaluations: Mapping[str, Evaluation]) -> str:
     writer.writerow(["set", "metric", "value", "low", "high", "method"])
     for name, evaluation in evaluations.items():
         for row in evaluation.rows():
-            writer.writerow([name, *("" if v is None else v for v in row.values())])
+            writer.writerow(
+                [csv_cell(name), *("" if v is None else v for v in row.values())]
+            )
     return text.getvalue()
 
 
@@ -183,7 +203,7 @@ def as_latex(evaluations: Mapping[str, Evaluation], *, rivals: bool = False) -> 
             cells = " & ".join(_latex_cells(evaluations, line, rivals=rivals))
             head = latex_text(f"{line.label} {_ARROWS[line.better]}".rstrip())
             lines.append(rf"{head} & {cells} \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", NEEDS, ""])
+    return visible("\n".join([*lines, r"\bottomrule", r"\end{tabular}", NEEDS, ""]))
 
 
 def _latex_cells(

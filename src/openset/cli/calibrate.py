@@ -17,6 +17,7 @@ from openset._progress import bar
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import need_training, recipe
+from openset.cli._keys import Sign, read_key
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Detector, Fitted
@@ -59,6 +60,7 @@ _OPTIONS = {
     "cost_matrix": "--cost-matrix",
     "known": "--known",
     "surrogate": "--surrogate",
+    "key": "--sign",
 }
 
 
@@ -165,6 +167,7 @@ def command(
         Path | None,
         typer.Option(help="Labelled test outputs: also print the results on them."),
     ] = None,
+    sign: Sign = None,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
     # Check all options before the work starts.
@@ -177,6 +180,7 @@ def command(
         )
         raise typer.BadParameter(msg)
     check_destination(out, caller="openset calibrate", name="--out")
+    key = read_key(sign)
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
     thresholds.check_options("openset calibrate", objective or "osa", options)
@@ -219,7 +223,7 @@ def command(
     _print_magnitudes(validation, sets)
     _print_report(rejector)
     _need_no_collapse(rejector, accept_risk=accept_risk)
-    rejector.save(out)
+    rejector.save(out, key=key)
     OUT.print(f"wrote {out}", highlight=False)
     if tested is not None:
         _print_test(rejector, tested, weight)

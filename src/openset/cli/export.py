@@ -8,6 +8,7 @@ import typer
 from openset import _check
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
+from openset.cli._keys import Verify, read_key
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
 from openset.rejector import Rejector
@@ -25,6 +26,7 @@ _OPTIONS = {
     "model": "--model",
     "logits": "--logits",
     "features": "--features",
+    "key": "--verify",
     "plugins": "--plugin",
 }
 
@@ -56,6 +58,7 @@ def command(
         ),
     ] = None,
     plugin: Plugins = None,
+    verify: Verify = None,
 ) -> None:
     """Write a rejector as an ONNX graph, to run it without this package.
 
@@ -74,7 +77,7 @@ def command(
     # Imported here: the extra may be missing.
     from openset.integrations.onnx import export  # noqa: PLC0415
 
-    rejector = Rejector.load(folder, plugins=plugin or ())
+    rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
     print_cautions(rejector, ERRORS)
     network, example = _network(model)
     export(rejector, out, network, example=example, logits=logits, features=features)

@@ -14,6 +14,7 @@ from openset import _check, _io
 from openset._types import UNKNOWN
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
+from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
@@ -35,6 +36,7 @@ _SHOWN = 10
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
+    "key": "--verify",
     "plugins": "--plugin",
 }
 
@@ -57,13 +59,17 @@ def command(
         Path | None, typer.Option(help="Write to this .csv or .npz file.")
     ] = None,
     plugin: Plugins = None,
+    verify: Verify = None,
 ) -> None:
     """Classify samples, or reject them as unknown (-1)."""
     if out is not None:
         _check.one_of(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
         )
-    opened, outputs = Rejector.load(rejector, plugins=plugin or ()), Outputs.load(new)
+    opened, outputs = (
+        Rejector.load(rejector, plugins=plugin or (), key=read_key(verify)),
+        Outputs.load(new),
+    )
     with _io.naming(new):
         decisions = opened.decide(outputs)
     print_cautions(opened, ERRORS)
@@ -108,7 +114,8 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
     header = ["row", "decision", "name", "predicted", "known", "margin"]
     named = _names(scores, ids)
     writer.writerow([*header, *named])
-    names = {int(c): rejector.name_of(int(c)) for c in np.unique(decisions.labels)}
+    labels = np.unique(decisions.labels).tolist()
+    names = {one: _io.csv_cell(rejector.name_of(one)) for one in labels}
     columns = zip(
         decisions.labels.tolist(),
         scores.predicted.tolist(),
@@ -118,7 +125,7 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
         strict=True,
     )
     writer.writerows(
-        [row, decision, names[decision], *rest]
+        [row, decision, names[decision], *map(_io.csv_cell, rest)]
         for row, (decision, *rest) in enumerate(columns)
     )
     return text.getvalue()

@@ -10,6 +10,7 @@ import typer
 from openset import _check, serve
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
+from openset.cli._keys import Verify, read_key
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS
 from openset.rejector import Rejector
@@ -58,6 +59,14 @@ def command(
     max_megabytes: Annotated[
         float, typer.Option(min=0.001, help="Largest request body, in MiB.")
     ] = serve.MAX_BYTES / 2**20,
+    max_json_megabytes: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            help="Largest request body of JSON, in MiB; larger batches must be sent as "
+            ".npz or .npy.",
+        ),
+    ] = serve.MAX_JSON_BYTES / 2**20,
     max_megabytes_in_flight: Annotated[
         float,
         typer.Option(
@@ -82,6 +91,7 @@ def command(
         ),
     ] = 1,
     plugin: Plugins = None,
+    verify: Verify = None,
 ) -> None:
     """Serve a rejector over HTTP, with a page to try it at /.
 
@@ -91,14 +101,18 @@ def command(
     stops.
     """
     # Errors and cautions are reported once, not by each worker.
-    print_cautions(Rejector.load(folder, plugins=plugin or ()), ERRORS)
+    print_cautions(
+        Rejector.load(folder, plugins=plugin or (), key=read_key(verify)), ERRORS
+    )
     make = partial(
         _application,
         folder,
         _digest(folder) if workers > 1 else None,
         plugins=tuple(plugin or ()),
+        key=read_key(verify),
         model=model,
         max_bytes=_bytes("--max-megabytes", max_megabytes),
+        max_json_bytes=_bytes("--max-json-megabytes", max_json_megabytes),
         max_in_flight=_bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
     )
     options = ("model", "host", "port", "workers")
@@ -114,9 +128,14 @@ def _bytes(name: str, megabytes: float) -> int:
 
 
 def _application(
-    folder: Path, digest: str | None, *, plugins: tuple[str, ...], **options: Any
+    folder: Path,
+    digest: str | None,
+    *,
+    plugins: tuple[str, ...],
+    key: bytes | None,
+    **options: Any,
 ) -> "FastAPI":
-    rejector = Rejector.load(folder, plugins=plugins)
+    rejector = Rejector.load(folder, plugins=plugins, key=key)
     if digest is not None and _digest(folder) != digest:
         # This process replaces one that died.
         msg = (

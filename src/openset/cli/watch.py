@@ -12,6 +12,7 @@ from rich.table import Table
 
 from openset import _check, _io
 from openset.cli._detector_options import Plugins
+from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
 from openset.cli._tables import OUT
@@ -34,6 +35,7 @@ openset watch rejector/ --reference lastweek.npz --all \\
 _OPTIONS = {
     "false_alarms": "--false-alarms",
     "window": "--window",
+    "key": "--verify",
     "plugins": "--plugin",
 }
 
@@ -81,6 +83,7 @@ def command(
         bool, typer.Option("--json", help="Print one JSON object per line.")
     ] = False,
     plugin: Plugins = None,
+    verify: Verify = None,
 ) -> None:
     """Compare new samples with calibration samples; exit code 1 if they differ.
 
@@ -88,7 +91,7 @@ def command(
     the distribution of knownness (Kolmogorov-Smirnov). The probability of a false alarm
     holds for both together.
     """
-    rejector = Rejector.load(folder, plugins=plugin or ())
+    rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
     watch = _watch(rejector, reference, whole=whole, false_alarms=false_alarms)
     parts = (_scores(rejector, path) for path in new)
     if window is None:

@@ -1,19 +1,29 @@
-"""A rejector as a folder: ``manifest.json`` and ``state.npz``, hashed, no pickle.
+"""A rejector as a folder: ``manifest.json`` and a ``.npz``, hashed, no pickle.
 
 Schema 1::
 
-    manifest.json   kind, schema, detector {name, params, widths, classes [{name,
-                    class, distribution}]}, threshold, classes, report,
-                    files {state.npz: {bytes, sha256}}, versions,
-                    sha256 (of the manifest without this entry)
-    state.npz       state.<name> (what the detector learnt), reference.<side>
-                    (quantiles of the calibration scores)
+    manifest.json     kind, schema, detector {name, params, widths, classes [{name,
+                      class, distribution}]}, threshold, classes, report,
+                      files {state-HASH.npz: {bytes, sha256}}, versions,
+                      hmac (if saved with a key: HMAC-SHA256 of the entries above),
+                      sha256 (of the manifest without this entry)
+    state-HASH.npz    state.<name> (what the detector learnt), reference.<side>
+                      (quantiles of the calibration scores)
+    .lock             held while a rejector is saved
+
+The name of the arrays' file has the start of its own hash (earlier files are called
+``state.npz``). So a new rejector is written beside the old one, and the rename of its
+manifest replaces the old one in a single step.
 """
 
 import hashlib
+import hmac
 import json
 import platform
+import re
+import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,12 +35,18 @@ from openset import _check, _io, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted, remade
+from openset.outputs import Outputs
 from openset.thresholds import Report, Threshold
 
 KIND = "openset.Rejector"
 SCHEMA = 1
-MANIFEST, STATE = "manifest.json", "state.npz"
+MANIFEST = "manifest.json"
+_LOCK = ".lock"
+_SHORTEST_KEY = 16  # bytes: shorter ones can be guessed
 _CALLER = "Rejector.load"
+_STATE = re.compile(r"state(-[0-9a-f]{16})?\.npz")
+# Files we write, under their own or a temporary name (see _io.replacing).
+_OURS = re.compile(rf"{re.escape(_LOCK)}|\.?({_STATE.pattern}|manifest\.json)(\..+)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,50 +68,74 @@ def write(
     classes: tuple[str, ...],
     reference: Mapping[str, NDArray[Any]],
     report: Report,
+    key: bytes | None = None,
 ) -> Path:
-    """Write the folder at once: it is complete, or it is what it was before."""
+    """Write the rejector; until the last step, the folder holds what it held before."""
+    _check_key("Rejector.save", key)
     check_destination(folder, caller="Rejector.save", name="folder")
     origins = fitted.detector.origins(caller="Rejector.save")
     arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in fitted.state.items()}
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
-    with _io.replacing_folder(folder) as temporary:
-        _io.write_npz(temporary / STATE, arrays)
-        content = (temporary / STATE).read_bytes()
-        manifest: dict[str, Any] = {
-            "kind": KIND,
-            "schema": SCHEMA,
-            "detector": {
-                "name": fitted.detector.name,
-                "params": fitted.detector.params(),
-                "widths": dict(fitted.widths),
-                "classes": origins,
-            },
-            "threshold": threshold.to_dict(),
-            "classes": list(classes),
-            "report": report.to_dict(),
-            "files": {
-                STATE: {
-                    "bytes": len(content),
-                    "sha256": hashlib.sha256(content).hexdigest(),
-                }
-            },
-            "versions": {
-                "openset": __version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-            },
-        }
-        manifest["sha256"] = _digest(manifest)
-        text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
-        (temporary / MANIFEST).write_text(text + "\n", encoding="utf-8")
+    content = _io.npz_bytes(folder, arrays)
+    digest = hashlib.sha256(content).hexdigest()
+    state = f"state-{digest[:16]}.npz"
+    manifest: dict[str, Any] = {
+        "kind": KIND,
+        "schema": SCHEMA,
+        "detector": {
+            "name": fitted.detector.name,
+            "params": fitted.detector.params(),
+            "widths": dict(fitted.widths),
+            "classes": origins,
+        },
+        "threshold": threshold.to_dict(),
+        "classes": list(classes),
+        "report": report.to_dict(),
+        "files": {state: {"bytes": len(content), "sha256": digest}},
+        "versions": {
+            "openset": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    if key is not None:
+        manifest["hmac"] = _signature(manifest, key)
+    manifest["sha256"] = _digest(manifest)
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    with _io.locked(folder / _LOCK) as is_alone:
+        try:
+            # Whoever has opened this very rejector may still have to read its arrays.
+            if not _holds(folder / state, content):
+                _io.write(folder / state, lambda stream: stream.write(content))
+            _io.write(folder / MANIFEST, lambda stream: stream.write(text.encode()))
+        finally:
+            if is_alone:
+                _tidy(folder)
     return folder
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the arrays of earlier rejectors, and what a killed save left behind."""
+    used = {_LOCK, MANIFEST}
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        used |= json.loads((folder / MANIFEST).read_bytes())["files"].keys()
+    for path in folder.iterdir():
+        if _OURS.fullmatch(path.name) and path.name not in used:
+            path.unlink()
 
 
 def check_destination(folder: Path, *, caller: str, name: str) -> None:
     """Refuse a place that holds something else than a rejector."""
     if not folder.exists() or (folder / MANIFEST).exists():
         return
-    if not folder.is_dir() or any(folder.iterdir()):
+    if not folder.is_dir() or not all(
+        _OURS.fullmatch(p.name) for p in folder.iterdir()
+    ):
         msg = _check.must(
             f"new, or a folder with {MANIFEST}",
             caller=caller,
@@ -105,13 +145,33 @@ def check_destination(folder: Path, *, caller: str, name: str) -> None:
         raise ValueError(msg)
 
 
-def read(folder: Path, *, plugins: Sequence[str] = ()) -> Opened:
-    """Check an artefact and open it; arrays are read when they are asked for."""
-    manifest = _manifest(folder)
-    state = folder / STATE
-    checked = _stamp(state)
+def read(
+    folder: Path, *, plugins: Sequence[str] = (), key: bytes | None = None
+) -> Opened:
+    """Check an artefact and open it; arrays are read when they are asked for.
+
+    With a key they are read at once, from the bytes that were verified.
+    """
+    _check_key(_CALLER, key)
+    text = _text(folder)
+    while True:
+        try:
+            return _opened(folder, text, plugins=plugins, key=key)
+        except ArtefactError:
+            # A rejector that is saved meanwhile takes the arrays of this one away.
+            before, text = text, _text(folder)
+            if text == before:
+                raise
+
+
+def _opened(
+    folder: Path, text: bytes, *, plugins: Sequence[str], key: bytes | None
+) -> Opened:
+    manifest = _manifest(folder / MANIFEST, text, key)
     try:
-        _check_file(state, manifest["files"][STATE])
+        state = folder / _state_name(manifest["files"])
+        checked = _stamp(state)
+        content = _checked(state, manifest["files"][state.name])
         written = manifest["detector"]
         recipe = remade(
             written["name"],
@@ -131,14 +191,13 @@ def read(folder: Path, *, plugins: Sequence[str] = ()) -> Opened:
         msg = f"{_CALLER}: {folder / MANIFEST} is damaged: {error!r}"
         raise ArtefactError(msg) from error
 
+    verified = None if key is None else _io.read_npz(_CALLER, state, content=content)
+    del content  # the arrays are read from disk later
+
     def arrays(prefix: str) -> dict[str, NDArray[Any]]:
-        found = _io.read_npz(_CALLER, state)
-        if _stamp(state) != checked:  # the threshold is not for these arrays
-            msg = (
-                f"{_CALLER}: {state} was replaced after the rejector was opened, and "
-                f"before its arrays were read. Load it again"
-            )
-            raise ArtefactError(msg)
+        found = verified
+        if found is None:
+            found = _read_later(folder, text, state, checked)
         return {
             name.removeprefix(prefix): array
             for name, array in found.items()
@@ -146,18 +205,91 @@ def read(folder: Path, *, plugins: Sequence[str] = ()) -> Opened:
         }
 
     def fitted() -> Fitted:
-        return Fitted(detector=recipe, state=arrays("state."), widths=widths)
+        found = Fitted(detector=recipe, state=arrays("state."), widths=widths)
+        _check_state(found, state)
+        return found
+
+    def reference() -> dict[str, NDArray[Any]]:
+        found = arrays("reference.")
+        _check_reference(found, state)
+        return found
 
     return Opened(
         fitted=fitted,
-        reference=lambda: arrays("reference."),
+        reference=reference,
         threshold=threshold,
         classes=classes,
         report=opened,
     )
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def _read_later(
+    folder: Path, text: bytes, state: Path, checked: tuple[int, ...] | None
+) -> dict[str, NDArray[Any]]:
+    """Read the arrays, if they are still those that were checked."""
+    found = None
+    with suppress(FileNotFoundError):
+        found = _io.read_npz(_CALLER, state)
+    if found is None and _text(folder) == text:
+        msg = f"{_CALLER}: {state} was removed after the rejector was opened"
+        raise FileNotFoundError(msg)
+    if found is None or _stamp(state) != checked:
+        msg = (  # the threshold is not for other arrays
+            f"{_CALLER}: {state} was replaced after the rejector was opened, and "
+            f"before its arrays were read. Load it again"
+        )
+        raise ArtefactError(msg)
+    return found
+
+
+def _check_state(fitted: Fitted, path: Path) -> None:
+    """Score one made-up sample: raise unless the arrays are those of the detector."""
+    sizes = {"logits": "n_classes", "features": "n_features"}
+    rows = {
+        name: np.ones((1, width))
+        for name, size in sizes.items()
+        if (width := fitted.widths.get(size))
+    }
+    if not rows:
+        return  # fitted without data: there are no arrays
+    try:
+        with np.errstate(all="ignore"):
+            (_known,) = fitted.known(Outputs(**rows)).tolist()  # one number
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        MemoryError,  # widths that no detector has
+    ) as error:
+        msg = (
+            f"{_CALLER}: {path} must hold the arrays of {fitted.detector!r} for "
+            f"{_text_of(fitted.widths)}, got others ({type(error).__name__}: {error}). "
+            "Calibrate again"
+        )
+        raise ArtefactError(msg) from error
+
+
+def _text_of(widths: Mapping[str, int | None]) -> str:
+    return " and ".join(f"{name} {width}" for name, width in widths.items())
+
+
+def _check_reference(reference: Mapping[str, NDArray[Any]], path: Path) -> None:
+    is_right = "known" in reference and all(
+        grid.ndim == 1 and grid.size and grid.dtype == np.float64
+        for grid in reference.values()
+    )
+    if not is_right:
+        got = ", ".join(f"{n} {a.dtype}{a.shape}" for n, a in reference.items())
+        msg = (
+            f"{_CALLER}: {path} must hold quantiles of the calibration scores "
+            f"(reference.known), got {got or 'none'}. Calibrate again"
+        )
+        raise ArtefactError(msg)
+
+
+def _text(folder: Path) -> bytes:
+    """Return the bytes of the manifest."""
     path = folder / MANIFEST
     if not folder.exists():
         msg = f"{_CALLER}: no such folder: {folder}"
@@ -165,8 +297,22 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         msg = f"{_CALLER}: {folder} is not a rejector: it has no {MANIFEST}"
         raise ArtefactError(msg)
+    return path.read_bytes()
+
+
+def _state_name(files: Mapping[str, Any]) -> str:
+    """Return the name of the arrays' file; a name that leads elsewhere is refused."""
+    (name,) = files
+    if not _STATE.fullmatch(name):
+        msg = f"files must name state-HASH.npz, got {name!r}"
+        raise ValueError(msg)
+    return name
+
+
+def _manifest(path: Path, text: bytes, key: bytes | None) -> dict[str, Any]:
+    """Return the manifest, checked."""
     try:
-        manifest = json.loads(path.read_text("utf-8"))
+        manifest = json.loads(text)
     except (ValueError, RecursionError) as error:
         msg = f"{_CALLER}: {path} is damaged or truncated: not JSON ({error})"
         raise ArtefactError(msg) from error
@@ -192,6 +338,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
             f"match its content. Calibrate again, or restore the file"
         )
         raise ArtefactError(msg)
+    signature = manifest.pop("hmac", None)
+    if key is not None:
+        _verify(path, manifest, signature, key)
     wanted = {"detector", "threshold", "classes", "report", "files", "versions"}
     missing = sorted(wanted - manifest.keys())
     if missing:
@@ -209,29 +358,75 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _check_file(path: Path, written: Mapping[str, Any]) -> None:
-    if not path.exists():
+def _checked(path: Path, written: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a file, if they are those the manifest was written for."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError as error:
         msg = f"{_CALLER}: {path} is missing. Restore it, or calibrate again"
+        raise ArtefactError(msg) from error
+    if not stat.S_ISREG(found.st_mode):
+        what = "a symbolic link" if path.is_symlink() else "a device or a folder"
+        msg = f"{_CALLER}: {path} must be a file, got {what}. Copy the file there"
         raise ArtefactError(msg)
-    size = path.stat().st_size
-    if size != written["bytes"]:
-        what = "truncated" if size < written["bytes"] else "changed"
+    if found.st_size != written["bytes"]:
+        what = "truncated" if found.st_size < written["bytes"] else "changed"
         msg = (
-            f"{_CALLER}: {path} is {what}: {size} bytes where the manifest says "
-            f"{written['bytes']}. Restore it, or calibrate again"
+            f"{_CALLER}: {path} is {what}: {found.st_size} bytes where the manifest "
+            f"says {written['bytes']}. Restore it, or calibrate again"
         )
         raise ArtefactError(msg)
-    with path.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
-    if found != written["sha256"]:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        msg = f"{_CALLER}: {path} was removed while it was loaded"
+        raise ArtefactError(msg) from error
+    if hashlib.sha256(content).hexdigest() != written["sha256"]:
         msg = (
             f"{_CALLER}: {path} was changed after it was written: its sha256 is not "
             f"that of the manifest. Restore it, or calibrate again"
         )
         raise ArtefactError(msg)
+    return content
+
+
+def _check_key(caller: str, key: object) -> None:
+    if key is None or (isinstance(key, bytes) and len(key) >= _SHORTEST_KEY):
+        return
+    got = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+    msg = _check.must(
+        f"at least {_SHORTEST_KEY} bytes",
+        caller=caller,
+        name="key",
+        got=got,
+        remedy="Make one with secrets.token_bytes(32)",
+    )
+    raise ValueError(msg) if isinstance(key, bytes) else TypeError(msg)
+
+
+def _verify(path: Path, manifest: Mapping[str, Any], found: object, key: bytes) -> None:
+    if found is None:
+        msg = (
+            f"{_CALLER}: {path} must be signed to be verified with a key, got one "
+            "without a signature. Save it with the key, or load it without"
+        )
+        raise ArtefactError(msg)
+    if not hmac.compare_digest(str(found).encode(), _signature(manifest, key).encode()):
+        msg = (
+            f"{_CALLER}: {path} was signed with another key, or changed by somebody "
+            "who does not have the key. Do not use it"
+        )
+        raise ArtefactError(msg)
+
+
+def _signature(manifest: Mapping[str, Any], key: bytes) -> str:
+    return hmac.new(key, _canonical(manifest), "sha256").hexdigest()
 
 
 def _digest(manifest: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_canonical(manifest)).hexdigest()
+
+
+def _canonical(manifest: Mapping[str, Any]) -> bytes:
     # NaN, which we never write, has a hash as well: that of a changed file.
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()

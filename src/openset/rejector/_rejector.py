@@ -365,10 +365,15 @@ class Rejector:
             report=self.report,
         )
 
-    def save(self, folder: str | Path) -> Path:
-        """Write a folder with ``manifest.json`` and ``state.npz``. No pickle.
+    def save(self, folder: str | Path, *, key: bytes | None = None) -> Path:
+        """Write a folder with ``manifest.json`` and one ``.npz``. No pickle.
 
-        It appears complete or not at all, and replaces a rejector of that name.
+        A rejector that is there already is replaced in one step: whoever loads it
+        meanwhile, or after a crash, gets the old one or the new one.
+
+        The hashes in the manifest detect accidents; whoever changes a file on purpose
+        can write new hashes. With a secret `key` of at least 16 bytes the manifest is
+        also signed (HMAC-SHA256), and :meth:`load` with that key accepts nothing else.
         """
         return _artefact.write(
             Path(folder),
@@ -377,10 +382,17 @@ class Rejector:
             classes=self.classes,
             reference=self.reference,
             report=self.report,
+            key=key,
         )
 
     @classmethod
-    def load(cls, folder: str | Path, *, plugins: Sequence[str] = ()) -> Self:
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        plugins: Sequence[str] = (),
+        key: bytes | None = None,
+    ) -> Self:
         """Open what :meth:`save` wrote; the arrays are read on first use.
 
         A folder that is damaged, truncated, changed since, or of a newer version
@@ -395,8 +407,11 @@ class Rejector:
             ``"package.module:Class"``. The file does not decide what is imported: only
             detectors that come with openset, that are registered already, that an
             installed package offers, or that are named here are used.
+        key
+            The key it was saved with: what was not signed with it is refused, and the
+            arrays are read at once. Without a key, signatures are not looked at.
         """
-        opened = _artefact.read(Path(folder), plugins=plugins)
+        opened = _artefact.read(Path(folder), plugins=plugins, key=key)
         return cls(
             opened.fitted,
             opened.threshold,

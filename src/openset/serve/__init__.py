@@ -19,6 +19,9 @@ __all__ = ["app", "run"]
 MAX_BYTES = 32 << 20
 """Default limit of a request body, and of the unpacked content of an archive."""
 
+MAX_JSON_BYTES = 1 << 20
+"""Default limit of a request body of JSON."""
+
 MAX_IN_FLIGHT = 256 << 20
 """Default limit of the total size of the request bodies held at once."""
 
@@ -31,6 +34,7 @@ def app(
     *,
     model: str | Path | None = None,
     max_bytes: int = MAX_BYTES,
+    max_json_bytes: int = MAX_JSON_BYTES,
     max_in_flight: int = MAX_IN_FLIGHT,
     body_seconds: float = 60.0,
 ) -> "FastAPI":
@@ -46,6 +50,9 @@ def app(
         come in that order), or the folder of a training run.
     max_bytes
         Largest request body in bytes; a larger one is answered with 413.
+    max_json_bytes
+        Largest request body of JSON in bytes. Parsing JSON takes many times its size in
+        memory, so large batches should be sent as ``.npz`` or ``.npy``.
     max_in_flight
         Largest total size in bytes of the bodies held at once, over all clients;
         beyond it requests are answered with 503 and a ``Retry-After`` header.
@@ -72,6 +79,7 @@ def app(
         rejector,
         model=model,
         max_bytes=max_bytes,
+        max_json_bytes=max_json_bytes,
         max_in_flight=max_in_flight,
         body_seconds=body_seconds,
     )

@@ -35,18 +35,23 @@ def make(
     *,
     model: str | Path | None,
     max_bytes: int,
+    max_json_bytes: int,
     max_in_flight: int,
     body_seconds: float,
 ) -> FastAPI:
     """Make the application; see :func:`openset.serve.app`."""
     caller = "openset.serve.app"
     _check.positive_int(caller, "max_bytes", max_bytes)
+    _check.positive_int(caller, "max_json_bytes", max_json_bytes)
     _check.positive_int(caller, "max_in_flight", max_in_flight)
     _check.number(caller, "body_seconds", body_seconds, low=0, open_low=True)
     decider = Decider(rejector, None if model is None else _model.load(model))
     metrics = Metrics(rejector)
     limits = BodyLimits(
-        max_bytes=max_bytes, max_in_flight=max_in_flight, seconds=body_seconds
+        max_bytes=max_bytes,
+        max_json_bytes=max_json_bytes,
+        max_in_flight=max_in_flight,
+        seconds=body_seconds,
     )
     predict = Predict(decider, metrics, limits)
     application = FastAPI(
@@ -80,9 +85,16 @@ def _add_reports(
 ) -> None:
     """Add the routes for health, metrics, the rejector and the page."""
 
-    @application.get("/healthz", summary="Whether the server is up or stopping")
-    async def health() -> dict[str, str]:
-        return {"status": "stopping" if application.state.stopping else "ok"}
+    @application.get(
+        "/healthz",
+        summary="Whether the server is up or stopping",
+        responses={503: {"description": "The server is stopping."}},
+    )
+    async def health(response: Response) -> dict[str, str]:
+        if not application.state.stopping:
+            return {"status": "ok"}
+        response.status_code = 503  # load balancers look at the status alone
+        return {"status": "stopping"}
 
     @application.get(
         "/metrics", summary="Counts for Prometheus", response_class=Response

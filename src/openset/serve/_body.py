@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.serve._errors import RequestError, refuse
+from openset.serve._media import BINARY, JSON, NPY, NPZ, plain_type
 from openset.serve._npy import NPY_MAGIC, ZIP_MAGIC, Buffer, from_npy, from_npz
 
-JSON = "application/json"
-NPY, NPZ = "application/x-npy", "application/x-npz"
-BINARY = ("application/octet-stream", NPY, NPZ)
 _QUERY = ("threshold", "name")
 _BARE = "left out unless the body is a .npy file"
 
@@ -29,7 +27,7 @@ class BatchRequest:
 
 def accepted(header: str) -> str:
     """Return the first media type in an Accept header that we write; JSON if none."""
-    kinds = [part.partition(";")[0].strip().lower() for part in header.split(",")]
+    kinds = [plain_type(part) for part in header.split(",")]
     return next((kind for kind in kinds if kind in (JSON, NPY, NPZ)), JSON)
 
 
@@ -55,7 +53,7 @@ def parse(
         if key not in _QUERY:
             known = " or ".join(_QUERY)
             refuse(known, name="a query parameter", got=repr(key[:80]))
-    kind = content_type.partition(";")[0].strip().lower()
+    kind = plain_type(content_type)
     override = _number(query["threshold"]) if "threshold" in query else None
     if kind == JSON:
         return _from_json(body, names, override, query)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from starlette.requests import ClientDisconnect, Request
 
 from openset.serve._errors import RequestError, too_large
+from openset.serve._media import is_json
 from openset.serve._npy import Buffer
 
 UPLOAD = "openset.upload"
@@ -22,13 +23,26 @@ class BodyLimits:
     the last free bytes, so the limit can be exceeded by one body per process.
     """
 
-    def __init__(self, *, max_bytes: int, max_in_flight: int, seconds: float) -> None:
+    def __init__(
+        self, *, max_bytes: int, max_json_bytes: int, max_in_flight: int, seconds: float
+    ) -> None:
         self.max_bytes = max_bytes
+        self._max_json_bytes = max_json_bytes
         self.max_in_flight = max_in_flight
         self.seconds = seconds
         self.join(np.zeros(1, np.int64), 0)
         # All connections read into it: each takes its bytes out before the next reads.
         self.scratch = memoryview(bytearray(64 << 10))
+
+    def largest(self, content_type: str) -> int:
+        """Return the largest size of a body of this type.
+
+        JSON has a limit of its own: it takes up to fifty times its size in memory, and
+        the interpreter does nothing else while it is parsed.
+        """
+        if is_json(content_type):
+            return min(self.max_bytes, self._max_json_bytes)
+        return self.max_bytes
 
     def join(self, held: NDArray[np.int64], place: int) -> None:
         """Count in `held[place]` from now on; the limit is on the sum of `held`."""
@@ -47,17 +61,17 @@ class BodyLimits:
         """Read a body; raise as soon as it exceeds a limit of size or time."""
         upload: Upload | None = request.scope.get(UPLOAD)
         declared = request.headers.get("content-length")
+        kind = request.headers.get("content-type", "")
         if upload is None and declared is not None and declared.isdecimal():
             size = int(declared[:20])  # more digits are too large anyway
-            if size > self.max_bytes:
-                too_large("the body", got=size, max_bytes=self.max_bytes)
+            self._check_size(size, kind, got=size)
             hold.grow_to(size)
         body = bytearray()
         try:
             async with asyncio.timeout(self.seconds):
                 if upload is not None:
                     return await upload.complete()
-                await self._collect(request.stream(), body, hold)
+                await self._collect(request.stream(), body, hold, kind)
         except TimeoutError as error:
             n_bytes = len(body) if upload is None else upload.n_bytes
             msg = (
@@ -68,14 +82,29 @@ class BodyLimits:
         return body
 
     async def _collect(
-        self, chunks: AsyncIterator[bytes], body: bytearray, hold: "Reservation"
+        self,
+        chunks: AsyncIterator[bytes],
+        body: bytearray,
+        hold: "Reservation",
+        kind: str,
     ) -> None:
         async for chunk in chunks:
             size = len(body) + len(chunk)
-            if size > self.max_bytes:
-                too_large("the body", got="more", max_bytes=self.max_bytes)
+            self._check_size(size, kind, got="more")
             hold.grow_to(size)
             body += chunk
+
+    def _check_size(self, size: int, kind: str, *, got: object) -> None:
+        largest = self.largest(kind)
+        if size > self.max_bytes:
+            too_large("the body", got=got, max_bytes=self.max_bytes)
+        if size > largest:
+            too_large(
+                "a body of JSON",
+                got=got,
+                max_bytes=largest,
+                remedy="Send the arrays as .npz or .npy, or smaller batches",
+            )
 
 
 class Reservation:

@@ -21,10 +21,14 @@ def refuse(
     raise RequestError(status, msg)
 
 
-def too_large(what: str, *, got: object, max_bytes: int) -> NoReturn:
+def too_large(
+    what: str,
+    *,
+    got: object,
+    max_bytes: int,
+    remedy: str = "Send smaller batches",
+) -> NoReturn:
     """Raise a `RequestError` with status 413."""
     rule = f"at most {max_bytes} bytes"
-    msg = _check.must(
-        rule, caller="predict", name=what, got=got, remedy="Send smaller batches"
-    )
+    msg = _check.must(rule, caller="predict", name=what, got=got, remedy=remedy)
     raise RequestError(413, msg)

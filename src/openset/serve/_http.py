@@ -20,6 +20,7 @@ from openset.serve._body_limits import UPLOAD, BodyLimits, Reservation, Upload
 from openset.serve._errors import RequestError
 
 _LONGEST_HEAD = 128 << 10  # bytes; one read more may arrive before it is noticed
+_OFFER = (b"upgrade", b"http2-settings")  # headers of an offer to change the protocol
 _MOST_IGNORED = 16 << 20  # bytes of a body read and dropped after an early answer
 
 
@@ -30,6 +31,7 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
         super().__init__(*args, **options)
         self._limits: BodyLimits = self.config.app.state.limits  # type: ignore[union-attr]
         self._upload: Upload | None = None
+        self._is_offer = False
         self._ignored = 0
         self._of_head = 0  # bytes of headers (or trailers) that have not ended
 
@@ -57,8 +59,53 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
         if self._upload.is_complete:
             self._finish()
 
+    def data_received(self, data: bytes) -> None:
+        """Process bytes; an offer to change the protocol is not taken up.
+
+        Java's client and ``curl --http2`` offer HTTP/2 (``Upgrade: h2c``) with their
+        first request. The parser then takes the body for the other protocol, so the
+        request is parsed again without the offer.
+        """
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            if not self._is_offer:  # CONNECT, which is answered already
+                return
+            (start,) = offer.args
+            head = self._without_offer()
+            self._is_offer = False
+            self._renew_parser()
+            self.data_received(head + data[start:])
+        except httptools.HttpParserError:
+            msg = "Invalid HTTP request received."
+            self.logger.warning(msg)
+            self.send_400_response(msg)
+
+    def _without_offer(self) -> bytes:
+        """Write the head of the request again, without the offer."""
+        version = b"HTTP/" + self.parser.get_http_version().encode()
+        lines = [b" ".join([self.parser.get_method(), self.url, version])]
+        for name, value in self.headers:
+            if name == b"connection":
+                words = [word.strip() for word in value.split(b",")]
+                kept = [word for word in words if word.lower() not in _OFFER]
+                lines.append(b"connection: " + b", ".join(kept))
+            elif name not in _OFFER:
+                lines.append(name + b": " + value)
+        return b"\r\n".join([*lines, b"", b""])
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        if not self._is_offer:
+            super().on_message_complete()
+
     def on_headers_complete(self) -> None:
         """Start a request; a large body takes the fast path."""
+        is_connect = self.parser.get_method() == b"CONNECT"
+        self._is_offer = self.parser.should_upgrade() and not is_connect
+        if self._is_offer:
+            return  # see data_received
         self._ignored = self._of_head = 0
         self._upload = self._begun()
         if self._upload is not None:
@@ -117,13 +164,17 @@ class HttpConnection(asyncio.BufferedProtocol, HttpToolsProtocol):  # type: igno
         size = int(length)
         # A shorter body may have arrived whole with the headers.
         least = len(self._limits.scratch)
-        return size if least < size <= self._limits.max_bytes else None
+        kind = headers.get(b"content-type", b"").decode("latin-1")
+        return size if least < size <= self._limits.largest(kind) else None
 
     def _finish(self) -> None:
         self._upload = None
         self.cycle.more_body = False
         self.cycle.message_event.set()
         # The parser never saw this body and still waits for it: make a new one.
+        self._renew_parser()
+
+    def _renew_parser(self) -> None:
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 

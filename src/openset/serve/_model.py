@@ -23,6 +23,11 @@ _KINDS = {
 }
 
 
+# What openset.integrations.onnx.export writes into its files.
+_DETECTOR = "openset.detector"
+_DECISION = ("class", "knownness")
+
+
 class ServedModel(ABC):
     """A network with one input.
 
@@ -44,6 +49,16 @@ class ServedModel(ABC):
     def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Return logits, features or both, of a batch of the right shape and dtype."""
 
+    def example(self, n: int) -> NDArray[Any]:
+        """Return `n` samples (or as many as it takes) between 0 and 1.
+
+        Sizes that may vary are 2.
+        """
+        sizes = [n if self.shape[0] is None else self.shape[0]]
+        sizes += [2 if size is None else size for size in self.shape[1:]]
+        values = np.random.default_rng(0).random(sizes).round(3)
+        return values.astype(self.dtype)
+
     def __call__(self, inputs: NDArray[Any]) -> Outputs:
         """Run the model on a batch."""
         fits = len(inputs.shape) == len(self.shape) and all(
@@ -57,6 +72,12 @@ class ServedModel(ABC):
         if inputs.dtype.kind == "f" and self.dtype.kind != "f":
             rule = f"integers ({self.dtype})"
             refuse(rule, name="inputs", got=f"dtype {inputs.dtype}")
+        if self.dtype.kind in "iu" and inputs.dtype != self.dtype:
+            limits = np.iinfo(self.dtype)
+            low, high = int(inputs.min()), int(inputs.max())
+            if low < limits.min or high > limits.max:  # they would wrap: 256 to 0
+                rule = f"from {limits.min} to {limits.max} ({self.dtype})"
+                refuse(rule, name="inputs", got=f"values from {low} to {high}")
         # Values beyond the range of the type become ±inf; the rejector handles those.
         with np.errstate(over="ignore"):
             batch = np.ascontiguousarray(inputs, dtype=self.dtype)
@@ -124,6 +145,17 @@ class OnnxModel(ServedModel):
             )
             raise ArtefactError(msg) from error
         inputs = self._session.get_inputs()
+        facts = self._session.get_modelmeta().custom_metadata_map
+        if _DETECTOR in facts and inputs and inputs[0].name in ("logits", "features"):
+            msg = _check.must(
+                "a network",
+                caller="openset.serve.app",
+                name="model",
+                got=f"{path}, a rejector that was exported without a network",
+                remedy="Serve the rejector's folder without a model, or export it with "
+                "the network",
+            )
+            raise ArtefactError(msg)
         if len(inputs) != 1 or inputs[0].type not in _KINDS:
             msg = _check.must(
                 f"an ONNX model with one input of {', '.join(_KINDS)}",
@@ -136,7 +168,10 @@ class OnnxModel(ServedModel):
         self.dtype = np.dtype(_KINDS[inputs[0].type])
         sizes = inputs[0].shape
         self.shape = tuple(n if isinstance(n, int) else None for n in sizes)
-        self._outputs = _outputs([one.name for one in self._session.get_outputs()])
+        names = [one.name for one in self._session.get_outputs()]
+        if _DETECTOR in facts:  # its own decision is not an output of the network
+            names = [name for name in names if name not in _DECISION]
+        self._outputs = _outputs(names)
         self.gives = tuple(self._outputs)
 
     def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:

@@ -12,8 +12,9 @@ from openset import _check
 from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Rejector
-from openset.serve._body import JSON, NPY, BatchRequest
+from openset.serve._body import BatchRequest
 from openset.serve._errors import RequestError
+from openset.serve._media import JSON, NPY
 from openset.serve._model import ServedModel
 
 
@@ -39,7 +40,7 @@ class Decider:
         self._names = _names(rejector, rejector.fitted.widths.get("n_classes") or 0)
         if model is not None:
             _check_outputs(rejector, model)
-            _check_widths(rejector, model)
+            _check_run(rejector, model)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -154,14 +155,20 @@ def _check_outputs(rejector: Rejector, model: ServedModel) -> None:
         raise ValueError(msg)
 
 
-def _check_widths(rejector: Rejector, model: ServedModel) -> None:
-    """Run the model once: its outputs must have the widths of the fitted ones."""
-    if None in model.shape[1:]:
-        return  # the size of the input is open: nothing to try it with
+def _check_run(rejector: Rejector, model: ServedModel) -> None:
+    """Decide on a made-up batch: a network that cannot work is refused here."""
     try:
-        found = model(np.zeros((1, *model.shape[1:]), model.dtype))  # type: ignore[arg-type]
-    except RequestError:
-        return  # it cannot run zeros; requests will show
+        found = model(model.example(1))
+    except RequestError as error:
+        if None in model.shape[1:]:
+            return  # the sizes were guessed: requests will show
+        msg = (
+            "openset.serve.app: model must run a batch of the shape it declares, got "
+            f"an error for {model.example(1).shape} of {model.dtype} ({error})"
+        )
+        raise ValueError(msg) from error
     widths = {"n_classes": found.logits, "n_features": found.features}
     got = {key: None if a is None else a.shape[1] for key, a in widths.items()}
     rejector.check_network("openset.serve.app", "model", **got)
+    with np.errstate(all="ignore"):
+        rejector.decide(found)

@@ -1,10 +1,14 @@
 """The OpenAPI description of ``/predict``, with examples of the right width."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from openset.serve._body import BINARY, JSON, NPY, NPZ
+from openset.serve._body import BatchRequest
+from openset.serve._errors import RequestError
+from openset.serve._media import BINARY, JSON, NPY, NPZ
 from openset.serve._responses import Decider
 
 _THRESHOLD = {
@@ -13,6 +17,7 @@ _THRESHOLD = {
     "anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}],
 }
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}]}
+_LARGEST_EXAMPLE = 10_000  # numbers
 _BINARY = {"type": "string", "format": "binary"}
 
 ERRORS = {
@@ -33,12 +38,17 @@ def request(decider: Decider) -> dict[str, Any]:
         "additionalProperties": False,
         "minProperties": 1,
         "properties": {
-            **{n: _rows(example) for n, example in examples.items()},
+            **{n: _rows(_depth(decider)) for n in decider.names},
             "threshold": _THRESHOLD,
         },
     }
     binary = {"schema": _BINARY}
-    value = {n: rows for n, rows in examples.items() if n in decider.needs}
+    value = {n: rows.tolist() for n, rows in examples.items() if n in decider.needs}
+    shown = {
+        "two samples": {"value": value},
+        "with a threshold": {"value": {**value, "threshold": 0.5}},
+    }
+    is_right = _is_answered(decider, examples)
     return {
         "requestBody": {
             "required": True,
@@ -47,10 +57,7 @@ def request(decider: Decider) -> dict[str, Any]:
             "content": {
                 JSON: {
                     "schema": document,
-                    "examples": {
-                        "two samples": {"value": value},
-                        "with a threshold": {"value": {**value, "threshold": 0.5}},
-                    },
+                    **({"examples": shown} if is_right else {}),
                 },
                 **dict.fromkeys(BINARY, binary),
             },
@@ -139,20 +146,34 @@ def _cut(decider: Decider) -> dict[str, Any]:
     }
 
 
-def _example(decider: Decider, name: str) -> Any:
+def _example(decider: Decider, name: str) -> NDArray[Any]:
     if decider.model is not None:
-        sizes = [2 if n is None else n for n in decider.model.shape]
-        is_small = np.prod(sizes, dtype=float) <= 10_000
-        return np.zeros(sizes).tolist() if is_small else [[0.0]]
+        return decider.model.example(2)
     widths = decider.rejector.fitted.widths
     width = widths.get("n_classes" if name == "logits" else "n_features") or 3
     rows = np.zeros((2, width))
     rows[0, 0], rows[1] = 8.0, 0.25  # a clear case, and an undecided one
-    return rows.tolist()
+    return rows
 
 
-def _rows(example: Any) -> dict[str, Any]:
-    """Describe nested lists of numbers as deep as the example."""
-    if not isinstance(example, list):
+def _is_answered(decider: Decider, examples: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether the examples are small, and the server takes them."""
+    if sum(array.size for array in examples.values()) > _LARGEST_EXAMPLE:
+        return False
+    arrays = {n: array for n, array in examples.items() if n in decider.needs}
+    try:
+        decider(BatchRequest(arrays, None))
+    except RequestError:  # a network whose input sizes are not known
+        return False
+    return True
+
+
+def _depth(decider: Decider) -> int:
+    return 2 if decider.model is None else len(decider.model.shape)
+
+
+def _rows(depth: int) -> dict[str, Any]:
+    """Describe numbers in nested lists."""
+    if not depth:
         return {"type": "number"}
-    return {"type": "array", "minItems": 1, "items": _rows(example[0])}
+    return {"type": "array", "minItems": 1, "items": _rows(depth - 1)}

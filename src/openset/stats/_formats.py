@@ -144,7 +144,8 @@ def csv_text(records: Sequence[dict[str, Any]]) -> str:
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    for record in records:
+        writer.writerow({name: _io.csv_cell(value) for name, value in record.items()})
     return text.getvalue()
 
 

@@ -204,11 +204,17 @@ def _gain(
 def _pairs(scores: Scores) -> tuple[int, NDArray[np.intp]]:
     """Count the distinct pairs (label, predicted); index the pair of each sample."""
     width = int(scores.predicted.max()) + 1
-    pair = (scores.labels + 1) * width + scores.predicted
     size = (int(scores.labels.max()) + 2) * width
     if size > 8 * len(scores) + 1024:
+        # Numbered anew: the product of two large class numbers would overflow.
+        labels, predicted = (
+            np.unique(one, return_inverse=True)[1]
+            for one in (scores.labels, scores.predicted)
+        )
+        pair = labels * (int(predicted.max()) + 1) + predicted
         pairs, which = np.unique(pair, return_inverse=True)
         return pairs.size, which
+    pair = (scores.labels + 1) * width + scores.predicted
     # A table of flags: no sort for what two passes can tell.
     occurs = np.zeros(size, dtype=bool)
     occurs[pair] = True

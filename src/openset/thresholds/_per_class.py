@@ -67,14 +67,13 @@ def per_class(
         whole = strength / len(scores) * (hit * counts.correct - miss * counts.unknown)
         steps = np.where(scores.is_correct, hit, 0.0) - miss * scores.is_unknown
         order = np.lexsort((-scores.known, scores.predicted))
-        bounds = np.searchsorted(scores.predicted[order], np.arange(n_classes + 1))
-        for c in range(n_classes):
-            rows = order[bounds[c] : bounds[c + 1]]
-            if rows.size:
-                own = _gain(counts.values, scores.known[rows], steps[rows])
-                gain = np.round(own + whole, 12)
-                level = best_level(counts.values, gain)[0]
-                thresholds[c] = counts.values[level]
+        # Only classes that occur: numbers of classes may be far apart.
+        classes, starts = np.unique(scores.predicted[order], return_index=True)
+        for c, rows in zip(classes, np.split(order, starts[1:]), strict=True):
+            own = _gain(counts.values, scores.known[rows], steps[rows])
+            gain = np.round(own + whole, 12)
+            level = best_level(counts.values, gain)[0]
+            thresholds[c] = counts.values[level]
     chosen = replace(
         overall,
         method="per_class",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector, Scores, detectors, magnitudes
+from openset import ArtefactError, Outputs, Rejector, Scores, detectors, magnitudes
 from openset.cli import app, main
 from tests.unit.rejector.test_rejector import drawn
 
@@ -367,3 +367,19 @@ def test_a_training_folder_has_all_that_is_needed(data, tmp_path):
     nothing = run(data, "calibrate", "--out", str(tmp_path / "q"))
     assert nothing.exit_code == 2
     assert "--known must be given" in " ".join(nothing.output.split())
+
+
+def test_a_signed_rejector_is_verified(data, tmp_path):
+    (tmp_path / "key").write_bytes(bytes(range(32)))
+    (tmp_path / "other").write_bytes(bytes(32))
+    (tmp_path / "short").write_bytes(b"abc")
+    words = ("--known", "val.npz", "-d", "msp", "--objective", "at_tpr")
+    out = str(tmp_path / "rejector")
+    run(data, "calibrate", *words, "--out", out, "--sign", str(tmp_path / "key"))
+    new = ("predict", out, "new.npz", "--csv")
+    signed = run(data, *new, "--verify", str(tmp_path / "key"))
+    assert signed.exit_code == 0, signed.output
+    with pytest.raises(ArtefactError, match="signed with another key"):
+        run(data, *new, "--verify", str(tmp_path / "other"))
+    with pytest.raises(ValueError, match="--sign must be at least 16 bytes, got 3"):
+        run(data, "calibrate", *words, "--out", out, "--sign", str(tmp_path / "short"))

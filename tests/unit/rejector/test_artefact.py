@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import pickle
 import shutil
 
@@ -28,6 +29,12 @@ def saved(tmp_path_factory):
 def folder(saved, tmp_path):
     """Give a copy to spoil."""
     return shutil.copytree(saved[1], tmp_path / "rejector")
+
+
+def state_of(folder):
+    """Return the path of the arrays."""
+    (path,) = folder.glob("state*.npz")
+    return path
 
 
 def rewritten(folder, change):
@@ -99,22 +106,24 @@ def test_infinite_thresholds_survive(tmp_path):
 
 def test_the_folder_says_what_it_is(saved):
     _, folder = saved
-    assert sorted(p.name for p in folder.iterdir()) == ["manifest.json", "state.npz"]
+    names = sorted(p.name for p in folder.iterdir())
+    assert names == [".lock", "manifest.json", state_of(folder).name]
     manifest = json.loads((folder / "manifest.json").read_text())
     assert (manifest["kind"], manifest["schema"]) == ("openset.Rejector", 1)
     assert manifest["detector"]["name"] == "postmax"
     assert manifest["threshold"]["n"] == {"known": 200, "unknown": 400}
     assert set(manifest["versions"]) == {"openset", "numpy", "python"}
-    state = (folder / "state.npz").read_bytes()
-    digest = manifest["files"]["state.npz"]["sha256"]
-    assert digest == hashlib.sha256(state).hexdigest()
+    state = state_of(folder)
+    digest = manifest["files"][state.name]["sha256"]
+    assert digest == hashlib.sha256(state.read_bytes()).hexdigest()
+    assert state.name == f"state-{digest[:16]}.npz"
 
 
 def test_arrays_are_read_when_they_are_needed(folder):
     rejector = Rejector.load(folder)
-    (folder / "state.npz").unlink()
+    state_of(folder).unlink()
     assert rejector.threshold.method == "osa"
-    with pytest.raises(FileNotFoundError, match=r"state\.npz"):
+    with pytest.raises(FileNotFoundError, match=r"state-\w+\.npz"):
         rejector.predict(drawn(3))
 
 
@@ -152,7 +161,7 @@ def test_a_failed_save_leaves_the_old_one(saved, folder, monkeypatch):
         raise OSError(msg)
 
     before = (folder / "manifest.json").read_text()
-    monkeypatch.setattr(_artefact._io, "write_npz", fail)
+    monkeypatch.setattr(_artefact._io, "npz_bytes", fail)
     with pytest.raises(OSError, match="disk full"):
         saved[0].save(folder)
     assert (folder / "manifest.json").read_text() == before
@@ -271,35 +280,132 @@ def test_a_detector_nobody_knows_is_said(folder):
 
 
 def test_truncated_arrays_are_said(folder):
-    path = folder / "state.npz"
+    path = state_of(folder)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ArtefactError, match=r"state\.npz is truncated"):
+    with pytest.raises(ArtefactError, match=r"state-\w+\.npz is truncated"):
         Rejector.load(folder)
 
 
 def test_a_flipped_bit_in_the_arrays_is_noticed(folder):
-    path = folder / "state.npz"
+    path = state_of(folder)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(bytes(content))
-    with pytest.raises(ArtefactError, match=r"state\.npz was changed after"):
+    with pytest.raises(ArtefactError, match=r"state-\w+\.npz was changed after"):
         Rejector.load(folder)
 
 
 def test_missing_arrays_are_said(folder):
-    (folder / "state.npz").unlink()
-    with pytest.raises(ArtefactError, match=r"state\.npz is missing"):
+    state_of(folder).unlink()
+    with pytest.raises(ArtefactError, match=r"state-\w+\.npz is missing"):
         Rejector.load(folder)
 
 
 def test_pickled_arrays_are_never_loaded(folder):
-    path = folder / "state.npz"
+    path = state_of(folder)
     np.savez(path, **{"state.shape": np.array([{"evil": 1}], dtype=object)})
     content = path.read_bytes()
     entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    rewritten(folder, lambda m: m["files"].update({"state.npz": entry}))
+    rewritten(folder, lambda m: m["files"].update({path.name: entry}))
     with pytest.raises(ArtefactError, match="pickled objects, which are never loaded"):
         Rejector.load(folder).predict(drawn(3))
+
+
+def with_arrays(folder, change):
+    """Change the arrays and hash everything anew, as a forger would."""
+    path = state_of(folder)
+    with np.load(path, allow_pickle=False) as found:
+        arrays = dict(found)
+    change(arrays)
+    np.savez(path, **arrays)
+    content = path.read_bytes()
+    entry = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    rewritten(folder, lambda m: m["files"].update({path.name: entry}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: arrays.clear(),
+        lambda arrays: arrays.update({"state.bank": np.ones((5, 3))}),
+        lambda arrays: arrays.update({"state.bank": np.array(["a", "b"])}),
+        lambda arrays: arrays.update({"state.bank": np.array(1.0)}),
+    ],
+    ids=["none", "other width", "text", "a number"],
+)
+def test_arrays_that_do_not_fit_the_detector_are_said(tmp_path, change):
+    fitted = detectors.KNN(k=3).fit(drawn(60, seed=1))
+    rejector = Rejector.calibrate(fitted, known=drawn(80, seed=2), objective="at_tpr")
+    folder = rejector.save(tmp_path / "rejector")
+    with_arrays(folder, change)
+    with pytest.raises(ArtefactError, match=r"npz must hold the arrays of KNN"):
+        Rejector.load(folder).predict(drawn(3))
+
+
+def test_a_rejector_without_calibration_quantiles_is_said(folder):
+    with_arrays(folder, lambda arrays: arrays.pop("reference.known"))
+    with pytest.raises(ArtefactError, match=r"must hold quantiles of the calibration"):
+        Rejector.load(folder).typical(drawn(3))
+
+
+def test_arrays_behind_a_link_are_refused(folder, tmp_path):
+    path = state_of(folder)
+    path.rename(tmp_path / "elsewhere.npz")
+    path.symlink_to(tmp_path / "elsewhere.npz")
+    with pytest.raises(ArtefactError, match="must be a file, got a symbolic link"):
+        Rejector.load(folder)
+
+
+def test_a_pipe_instead_of_arrays_is_refused_and_not_waited_for(folder):
+    path = state_of(folder)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ArtefactError, match="must be a file, got a device"):
+        Rejector.load(folder)
+
+
+KEY = b"0123456789abcdef"
+
+
+def test_a_signed_rejector_is_loaded_with_its_key(saved, tmp_path):
+    folder = saved[0].save(tmp_path / "signed", key=KEY)
+    new = drawn(50, seed=4, labelled=False)
+    for key in (KEY, None):  # without a key, nobody looks at the signature
+        again = Rejector.load(folder, key=key)
+        np.testing.assert_array_equal(again.predict(new), saved[0].predict(new))
+    opened = Rejector.load(folder, key=KEY)
+    shutil.rmtree(folder)  # the arrays are those that were verified
+    np.testing.assert_array_equal(opened.typical(new), saved[0].typical(new))
+
+
+def test_a_forged_rejector_is_refused_with_a_key(saved, tmp_path):
+    folder = saved[0].save(tmp_path / "signed", key=KEY)
+    rewritten(folder, lambda manifest: manifest["threshold"].update(value=-1e9))
+    assert Rejector.load(folder).threshold.value == -1e9  # hashes stop no forger
+    with pytest.raises(ArtefactError, match="another key, or changed by somebody"):
+        Rejector.load(folder, key=KEY)
+
+
+def test_forged_arrays_are_refused_with_a_key(saved, tmp_path):
+    folder = saved[0].save(tmp_path / "signed", key=KEY)
+    with_arrays(folder, lambda arrays: arrays["reference.known"].fill(0.0))
+    with pytest.raises(ArtefactError, match="another key, or changed by somebody"):
+        Rejector.load(folder, key=KEY)
+
+
+def test_a_wrong_key_or_no_signature_is_refused(saved, folder, tmp_path):
+    with pytest.raises(ArtefactError, match="must be signed to be verified"):
+        Rejector.load(folder, key=KEY)
+    signed = saved[0].save(tmp_path / "signed", key=KEY)
+    with pytest.raises(ArtefactError, match="signed with another key"):
+        Rejector.load(signed, key=KEY[::-1])
+
+
+def test_a_key_is_bytes_and_not_short(saved, tmp_path):
+    with pytest.raises(ValueError, match="key must be at least 16 bytes, got 3 bytes"):
+        saved[0].save(tmp_path / "r", key=b"abc")
+    with pytest.raises(TypeError, match="key must be at least 16 bytes, got str"):
+        Rejector.load(saved[1], key="a secret of 16 letters")
 
 
 def test_outputs_of_another_network_are_refused(saved):

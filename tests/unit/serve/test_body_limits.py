@@ -1,7 +1,9 @@
 """Large bodies: the short way into memory, its limits, and its neighbours."""
 
 import http.client
+import json
 import socket
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -163,3 +165,70 @@ def test_what_is_held_is_released_whatever_happens(by_logits, logits):
         client.post("/predict", content=body, headers=NPY)
         client.post("/predict", content=iter([body]), headers=NPY)
     assert application.state.limits.held == 0
+
+
+OFFERS = [
+    ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABk"),
+    ("Connection: keep-alive, Upgrade", "Upgrade: websocket"),
+]
+
+
+@pytest.mark.parametrize("offer", OFFERS, ids=["h2c", "websocket"])
+@pytest.mark.parametrize("n", [2, N], ids=["small", "large"])
+def test_an_offer_to_change_the_protocol_is_ignored(
+    by_msp, by_logits, logits, n, offer
+):
+    """Java's client and curl --http2 make one with every first request."""
+    some = logits[:n]
+    expected = by_logits.predict(Outputs(logits=some)).tolist()
+    sent = request(npy(some), "Content-Type: application/x-npy", *offer)
+    plain = request(npy(some), "Content-Type: application/x-npy")
+    for cuts in ([], [20], [len(sent) - 30]):  # in one piece, or in two
+        with socket.create_connection(("127.0.0.1", by_msp.port)) as connection:
+            connection.settimeout(PATIENCE)
+            for start, end in pairwise([0, *cuts, len(sent)]):
+                connection.sendall(sent[start:end])
+            connection.sendall(plain)  # the connection is as good as before
+            for status, body in answers(connection, 2):
+                assert status == b"HTTP/1.1 200 OK\r\n"
+                assert json.loads(body)["decisions"] == expected
+
+
+def test_an_offer_with_a_body_in_chunks_is_ignored(by_msp):
+    head = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head += "\r\n".join([*OFFERS[0], "Transfer-Encoding: chunked", "", ""]).encode()
+    body = b'{"logits": [[1.0, 2.0, 3.0]]}'
+    sent = head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    with socket.create_connection(("127.0.0.1", by_msp.port)) as connection:
+        connection.settimeout(PATIENCE)
+        connection.sendall(sent)
+        ((status, _),) = answers(connection, 1)
+        assert status == b"HTTP/1.1 200 OK\r\n"
+
+
+def test_an_offer_without_a_body_is_ignored(by_msp):
+    sent = ["GET /healthz HTTP/1.1", "Host: x", *OFFERS[0], "", ""]
+    with socket.create_connection(("127.0.0.1", by_msp.port)) as connection:
+        connection.settimeout(PATIENCE)
+        connection.sendall("\r\n".join(sent).encode())
+        ((status, _),) = answers(connection, 1)
+        assert status == b"HTTP/1.1 200 OK\r\n"
+
+
+def test_json_has_a_small_limit_of_its_own(by_logits, logits_folder):
+    rows = np.zeros((100_000, 3)).tolist()
+    answers = [TestClient(serve.app(by_logits)).post("/predict", json={"logits": rows})]
+    with serving(logits_folder) as live:
+        answers.append(live.post(json={"logits": rows}))
+        chunks = iter([json.dumps({"logits": rows}).encode()])
+        answers.append(live.post(content=chunks, headers=JSON))
+        octets = {"Content-Type": "application/octet-stream"}
+        large = npz(logits=np.array(rows))
+        assert live.post(content=large, headers=octets).status_code == 200
+    for answer in answers:
+        assert answer.status_code == 413
+        found = answer.json()["detail"]
+        assert "a body of JSON must be at most 1048576 bytes" in found
+        assert "Send the arrays as .npz" in found
+    larger = TestClient(serve.app(by_logits, max_json_bytes=4 << 20))
+    assert larger.post("/predict", json={"logits": rows}).status_code == 200

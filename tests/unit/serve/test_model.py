@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 
 from openset import ArtefactError, Outputs, Rejector, detectors, serve
 from openset.datasets import cut
+from openset.integrations.onnx import export
 from openset.serve._model import _outputs
 from openset.serve._responses import Decider
 from openset.train import Trained
@@ -127,6 +128,87 @@ def test_a_model_of_integers_wants_integers(rejector, tmp_path):
     answer = client.post("/predict", json={"inputs": [[1, 2, 3, 4.5]]})
     assert answer.status_code == 422
     assert "inputs must be integers (int64)" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("value", [256, -1, 2**40])
+def test_values_the_networks_type_does_not_have_are_refused(rejector, tmp_path, value):
+    """They would wrap: 256 to 0, and -1 to 255."""
+    path = network(tmp_path / "model.onnx", kind=onnx.TensorProto.UINT8)
+    client = TestClient(serve.app(rejector, model=path))
+    assert client.post("/predict", json={"inputs": [[0, 9, 9, 255]]}).is_success
+    answers = (
+        client.post("/predict", json={"inputs": [[1, 2, 3, value]]}),
+        client.post(
+            "/predict",
+            content=npy(np.array([[1, 2, 3, value]])),
+            headers={"Content-Type": "application/x-npy"},
+        ),
+    )
+    for answer in answers:
+        assert answer.status_code == 422
+        found = answer.json()["detail"]
+        assert "inputs must be from 0 to 255 (uint8), got values from" in found
+        assert str(value) in found
+
+
+def in_json(client):
+    schema = client.get("/openapi.json").json()["paths"]["/predict"]["post"]
+    return schema["requestBody"]["content"]["application/json"]
+
+
+@pytest.mark.parametrize("kind", ["UINT8", "INT64", "FLOAT"])
+def test_the_example_of_the_schema_is_answered(rejector, tmp_path, kind):
+    kind = getattr(onnx.TensorProto, kind)
+    path = network(tmp_path / "model.onnx", kind=kind)
+    client = TestClient(serve.app(rejector, model=path))
+    for example in in_json(client)["examples"].values():
+        assert client.post("/predict", json=example["value"]).status_code == 200
+
+
+def test_without_a_known_size_there_is_no_example(rejector, tmp_path):
+    path = network(tmp_path / "model.onnx", width="any")  # takes four, says any
+    found = in_json(TestClient(serve.app(rejector, model=path)))
+    assert "examples" not in found
+    assert found["schema"]["properties"]["inputs"]["items"]["type"] == "array"
+
+
+def test_a_network_that_cannot_run_is_refused_at_once(by_logits, tmp_path):
+    """It makes seven samples of any number: only a run finds out."""
+    helper, real = onnx.helper, onnx.TensorProto.FLOAT
+    shape = onnx.numpy_helper.from_array(np.array([7, 3]), "shape")
+    graph = helper.make_graph(
+        [helper.make_node("Reshape", ["x", "shape"], ["logits"])],
+        "network",
+        [helper.make_tensor_value_info("x", real, ["n", 4])],
+        [helper.make_tensor_value_info("logits", real, [7, 3])],
+        [shape],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opset, ir_version=9)
+    onnx.save(model, tmp_path / "model.onnx")
+    with pytest.raises(ValueError, match=r"must run a batch of the shape it declares"):
+        serve.app(by_logits, model=tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("names", [("logits", "features"), ("y", "z")])
+def test_what_export_wrote_is_served(by_logits, tmp_path, names):
+    plain = network(tmp_path / "model.onnx", names=names, gives=names[:1])
+    both = export(by_logits, tmp_path / "both.onnx", plain)
+    x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
+    client = TestClient(serve.app(by_logits, model=both))
+    answer = client.post("/predict", json={"inputs": x.tolist()})
+    assert answer.status_code == 200, answer.text
+    expected = by_logits.predict(Outputs(logits=x @ WEIGHT @ HEAD))
+    assert answer.json()["decisions"] == expected.tolist()
+
+
+def test_an_exported_rejector_without_a_network_is_refused(
+    by_logits, rejector, tmp_path
+):
+    for one in (by_logits, rejector):  # one takes logits, one features as well
+        alone = export(one, tmp_path / "alone.onnx")
+        with pytest.raises(ArtefactError, match=r"exported without a network\. Serve"):
+            serve.app(one, model=alone)
 
 
 def test_what_the_model_cannot_run_is_the_clients_error(rejector, tmp_path):

@@ -128,6 +128,7 @@ def test_while_stopping_the_server_says_so(by_logits):
     application.state.stopping = True
     answer = client.get("/healthz")
     assert answer.json() == {"status": "stopping"}
+    assert answer.status_code == 503
     assert answer.headers["Connection"] == "close"
 
 

@@ -29,6 +29,8 @@ openset extract timm:resnet50 photos/ --classes names.txt --out photos.npz
 
 openset extract hf:my-classifier/ mails.txt --unknown --out mails.npz
 
+openset extract hf:clip-folder/ photos/ --classes names.txt --prompts prompts.txt
+
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
 
@@ -82,7 +84,14 @@ def command(
         Path | None,
         typer.Option(
             help="A file with the name of an output of the network per line, if it "
-            "does not bring them."
+            "does not bring them. For a model like CLIP: the classes to look for."
+        ),
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a model like CLIP: a file with a text per line, with {} in place "
+            "of the class. Their embeddings are averaged (default: a photo of a {}.)."
         ),
     ] = None,
     side: Annotated[
@@ -126,6 +135,7 @@ def command(
             network,
             weights=weights,
             classes=_lines(classes) if classes else (),
+            prompts=_lines(prompts) if prompts else (),
             side=side,
             mean=_numbers("--mean", mean),
             std=_numbers("--std", std),

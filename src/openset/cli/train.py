@@ -62,7 +62,7 @@ _OPTIONS = {
         ),
         *("accelerator", "precision", "accumulate", "tensorboard"),
     )
-} | {"compiled": "--compile"}
+} | {"compiled": "--compile", "pretrained": "--pretrained or --weights"}
 
 
 def command(
@@ -141,6 +141,21 @@ def command(
         typer.Option(
             help="classifier32, osrci, mlp, torchvision:NAME or timm:NAME (default: "
             "classifier32 for images, mlp for tables)."
+        ),
+    ] = None,
+    pretrained: Annotated[
+        bool,
+        typer.Option(
+            "--pretrained",
+            help="For torchvision and timm: start from the published weights, "
+            "downloaded if need be, with a new last layer (default: random weights).",
+        ),
+    ] = False,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            help="For torchvision and timm: start from this file of weights "
+            "(.safetensors, .pth), with a new last layer."
         ),
     ] = None,
     validation: Annotated[
@@ -222,6 +237,7 @@ def command(
             "method": method,
             "recipe": recipe,
             "network": network,
+            "pretrained": pretrained if weights is None else weights,
             "validation": validation,
             "root": root,
             "accumulate": accumulate,
@@ -243,6 +259,13 @@ def command(
             for number in numbers
         }
         machine = train.Execution(**execution)
+        if ":" in (network or "") and not common["pretrained"] and _is_main_process():
+            ERRORS.print(
+                f"{escape(str(network))} starts from random weights. To fine-tune: "
+                "--pretrained, or --weights FILE",
+                highlight=False,
+                soft_wrap=True,
+            )
         loaded = datasets.load(data, root)
         if grid:
             # Each split separately: a known class of one is unknown in another.

@@ -20,6 +20,7 @@ from openset._types import ArtefactError, MissingExtraError
 from openset.detectors import MCM
 from openset.integrations import _zero_shot
 from openset.outputs import Outputs
+from openset.train.networks.weight_files import read_weights
 
 with _io.importing("openset.integrations.networks", "torch"):
     import torch
@@ -238,7 +239,11 @@ def _by_name(
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
     timm = _library("timm")
-    state = None if weights in (None, _RANDOM) else _weights(Path(str(weights)))
+    state = (
+        None
+        if weights in (None, _RANDOM)
+        else read_weights(Path(str(weights)), caller=_CALLER)
+    )
     options = {} if state is None else {"num_classes": _n_classes(state)}
     with _naming_model("timm", name):
         model = timm.create_model(name, pretrained=weights is None, **options)
@@ -251,7 +256,11 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
     models = _library("torchvision").models
-    state = None if weights in (None, _RANDOM) else _weights(Path(str(weights)))
+    state = (
+        None
+        if weights in (None, _RANDOM)
+        else read_weights(Path(str(weights)), caller=_CALLER)
+    )
     with _naming_model("torchvision", name):
         published = models.get_model_weights(name).DEFAULT
         options = {} if state is None else {"num_classes": _n_classes(state)}
@@ -370,39 +379,6 @@ def _image(one: Any) -> Any:
     if isinstance(one, np.ndarray):
         one = images.fromarray(one.squeeze())
     return one.convert("RGB")
-
-
-def _weights(path: Path) -> dict[str, Any]:
-    """Read weights by name from a file; nothing in it is executed."""
-    if not path.exists():
-        msg = f"{_CALLER}: weights must be a file, got {path}, which does not exist"
-        raise FileNotFoundError(msg)
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file  # noqa: PLC0415
-
-            return dict(load_file(path))
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # several libraries, each with classes of its own
-        msg = (
-            f"{_CALLER}: weights must be a .safetensors or .pth file of tensors, got "
-            f"{path} ({_io.first_line(error)})"
-        )
-        raise ArtefactError(msg) from error
-    while isinstance(state, Mapping) and not _are_tensors(state):
-        inner = [state[n] for n in ("state_dict", "model", "net") if n in state]
-        if not inner:
-            msg = (
-                f"{_CALLER}: weights must be tensors by name, or hold them as "
-                f"state_dict or model, got {', '.join(map(str, list(state)[:6]))}"
-            )
-            raise ArtefactError(msg)
-        state = inner[0]
-    return {str(name).removeprefix("module."): one for name, one in state.items()}
-
-
-def _are_tensors(state: Mapping[Any, Any]) -> bool:
-    return all(isinstance(one, torch.Tensor) for one in state.values())
 
 
 def _n_classes(state: Mapping[str, Any]) -> int:

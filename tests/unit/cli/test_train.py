@@ -3,13 +3,16 @@
 import json
 import shlex
 
+import numpy as np
 import pytest
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from openset import Outputs, Scores, datasets, evaluate, protocols, train
 from openset.cli import app, main
 from openset.cli.train import _as_typed, _settings
 from openset.train import Trained, methods
+from tests.unit.train.tiny import image_data
 
 
 @pytest.fixture
@@ -173,6 +176,34 @@ def test_one_split_of_a_file_is_trained_unless_all_are_asked_for(draws, tmp_path
     assert "split 0" not in text
     first, second = (Trained.load(tmp_path / name) for name in "ab")
     assert first.outputs["test"].classes != second.outputs["test"].classes
+
+
+@pytest.mark.usefixtures("import_torchvision")
+@pytest.mark.filterwarnings("ignore::UserWarning:timm")
+def test_random_weights_of_a_published_network_are_said(tmp_path):
+    timm = pytest.importorskip("timm", exc_type=ImportError)
+    weights = tmp_path / "w.safetensors"
+    save_file(timm.create_model("resnet18").state_dict(), weights)
+    data = image_data(n=8, side=32)
+    np.savez(
+        tmp_path / "d.npz", inputs=data.inputs, labels=data.labels,
+        classes=np.array(data.classes),
+    )  # fmt: skip
+    stored = datasets.load(str(tmp_path / "d.npz"))
+    protocols.holdout(stored, 3, 1, rng=0).save(tmp_path / "p.json")
+    words = [
+        "train", "-m", "softmax", "--data", tmp_path / "d.npz", "--protocol",
+        tmp_path / "p.json", "--network", "timm:resnet18", "--epochs", 1, "--batch", 2,
+        "--recipe", "arpl", "--validation", 0,
+    ]  # fmt: skip
+    for name, more in (("random", []), ("tuned", ["--weights", weights])):
+        out = ["--out", tmp_path / name]
+        done = CliRunner().invoke(app, [*map(str, words + more + out)])
+        assert done.exit_code == 0, done.output
+        said = "timm:resnet18 starts from random weights" in done.output
+        assert said == (name == "random")
+        spec = Trained.load(tmp_path / name).spec
+        assert spec["pretrained"].partition(" ")[0] == "w.safetensors" * bool(more)
 
 
 def test_yes_and_no_are_understood():

@@ -41,6 +41,10 @@ class Job:
     network
         See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
         ``mlp`` for tables. A model of your own is copied and not changed.
+    pretrained
+        For a network of timm or torchvision: True to start from its published weights
+        (from the cache, or downloaded), or a file of weights (``.safetensors``,
+        ``.pth``); its last layer is replaced. Left out: random weights.
     recipe
         "arpl", "ceplus", "torchosr", "openset", or a `Recipe`.
     changes
@@ -75,6 +79,7 @@ class Job:
     protocol: str | Protocol | None = None
     split: int | str | None = None
     network: str | nn.Module | None = None
+    pretrained: bool | str | Path = False
     recipe: str | Recipe = "ceplus"
     changes: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
@@ -100,6 +105,27 @@ class Job:
             raise TypeError(_check.must(rule, caller=_CALLER, name="options", got=got))
         self._check_recipe()
         self._check_data()
+        self._check_pretrained()
+
+    def _check_pretrained(self) -> None:
+        if not self.pretrained:
+            return
+        is_foreign = str(self.network).startswith(("timm:", "torchvision:"))
+        if not is_foreign or isinstance(self.network, nn.Module):
+            shown = self.network if isinstance(self.network, str | None) else "a model"
+            msg = _check.must(
+                "left out, but for timm:NAME and torchvision:NAME",
+                caller=_CALLER,
+                name="pretrained",
+                got=f"{self.pretrained!r} with network {shown}",
+                remedy="A model of your own brings its weights",
+            )
+            raise ValueError(msg)
+        if self.pretrained is not True and not Path(self.pretrained).is_file():
+            got = f"{self.pretrained}, which does not exist"
+            rule = "True or a file of weights"
+            msg = _check.must(rule, caller=_CALLER, name="pretrained", got=got)
+            raise FileNotFoundError(msg)
 
     def _check_recipe(self) -> None:
         if isinstance(self.recipe, str):

@@ -11,7 +11,7 @@ from torch import nn
 from openset import _check, _plugins, datasets, protocols
 from openset.datasets import Cut, Dataset, lazy_inputs
 from openset.protocols import Protocol
-from openset.train import methods, recipes
+from openset.train import methods, networks, recipes
 from openset.train.augment import CEPLUS
 from openset.train.jobs import _fingerprint
 from openset.train.jobs._job import Job
@@ -29,6 +29,7 @@ class PreparedJob:
     spec: Spec
     cut: Cut
     network: str | nn.Module
+    pretrained: bool | Path
     out: Path | None
     title: str
 
@@ -53,15 +54,21 @@ def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
     network = job.network
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
+    given = job.pretrained
+    pretrained = given if isinstance(given, bool) else Path(given)
     recipe = job.recipe
     if isinstance(recipe, str):
         recipe = recipes.recipe(recipe, name, method=kind.name, **job.changes)
+        if pretrained:  # images as the weights know them
+            pixels: Any = networks.normalisation(str(network))
+            recipe = replace(recipe, pipeline=replace(recipe.pipeline, **pixels))
     spec = Spec(
         method=kind.name,
         plugin="" if _plugins.is_built_in(kind) else _plugins.reference(kind),
         data=name,
         protocol=cut.protocol,
         network=_fingerprint.of_network(network),
+        pretrained=_fingerprint.of_pretrained(pretrained),
         recipe=_with_side(recipe, cut),
         seed=int(job.seed),
         options=dict(job.options or {}),
@@ -73,6 +80,7 @@ def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
         spec=spec,
         cut=cut,
         network=network,
+        pretrained=pretrained,
         out=None if job.out is None else Path(job.out),
         title=job.title or spec.title,
     )

@@ -34,10 +34,11 @@ class Job:
     data
         Name of a data set (see :func:`openset.datasets.load`), a `Dataset`, or a `Cut`.
     protocol
-        A `Protocol`, or the name of a published one. Left out: the published protocol
-        of the data set's name. A `Cut` has its own.
+        A `Protocol`, the name of a published one, or a JSON file of one or several
+        draws. Left out: the published protocol of the data set's name. A `Cut` has its
+        own.
     split
-        Which published split. Left out: the first.
+        Which published split, or which draw of a file. Left out: the first.
     network
         See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
         ``mlp`` for tables. A model of your own is copied and not changed.
@@ -56,6 +57,8 @@ class Job:
         Share of the known training samples kept for validation, where neither protocol
         nor data have a validation part. The published recipes train on all samples:
         ``validation=0``.
+    max_train
+        Train on this many samples at most, drawn at random. Left out: all.
     options
         Of the method, such as ``{"weight": 0.1}``.
     root
@@ -76,7 +79,7 @@ class Job:
 
     method: str | type[Method]
     data: str | Path | Dataset | Cut
-    protocol: str | Protocol | None = None
+    protocol: str | Path | Protocol | None = None
     split: int | str | None = None
     network: str | nn.Module | None = None
     pretrained: bool | str | Path = False
@@ -84,6 +87,7 @@ class Job:
     changes: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     validation: float = 0.1
+    max_train: int | None = None
     options: Mapping[str, Any] | None = None
     root: str | Path | None = None
     out: str | Path | None = None
@@ -98,6 +102,8 @@ class Job:
                 _plugins.need_importable(kind, caller=_CALLER)
         _check.integer(_CALLER, "seed", self.seed, low=0)
         _check.positive_int(_CALLER, "accumulate", self.accumulate)
+        if self.max_train is not None:
+            _check.positive_int(_CALLER, "max_train", self.max_train)
         share = self.validation
         _check.number(_CALLER, "validation", share, low=0, high=1, open_high=True)
         if self.options is not None and not isinstance(self.options, Mapping):

@@ -41,9 +41,11 @@ def prepare_all(jobs: Iterable[Job], *, precision: str) -> list[PreparedJob]:
     for job in jobs:
         is_name = isinstance(job.data, str | Path)
         data = str(job.data) if is_name else id(job.data)
-        key = (data, job.protocol, job.split, job.validation, str(job.root))
+        size = (job.validation, job.max_train)
+        key = (data, job.protocol, job.split, *size, str(job.root))
         if key not in cuts:
-            cuts[key] = _cut(job)
+            cut, name = _cut(job)
+            cuts[key] = _limited(cut, job.max_train), name
         prepared.append(_prepared(job, *cuts[key], precision))
     return prepared
 
@@ -93,7 +95,9 @@ def _cut(job: Job) -> tuple[Cut, str]:
     loaded = _load(job.data, job.root)
     name = loaded.label_set or loaded.name
     protocol = _published(name) if job.protocol is None else job.protocol
-    if isinstance(protocol, str):
+    if isinstance(protocol, Path) or str(protocol).endswith(".json"):
+        protocol = _from_file(Path(str(protocol)), job.split)
+    elif isinstance(protocol, str):
         first = protocols.splits(protocol)[0]
         split = first if job.split is None else job.split
         protocol = protocols.published(protocol, split)
@@ -120,6 +124,31 @@ def _constants_of(protocol: Protocol, data: str) -> str:
             if all(getattr(published, k) == getattr(protocol, k) for k in _SAME):
                 return name
     return data
+
+
+def _from_file(path: Path, split: int | str | None) -> Protocol:
+    """Return a protocol of a file: the only one, or the draw with that number."""
+    found = protocols.load(path)
+    listed = [found] if isinstance(found, Protocol) else list(found)
+    numbered = {str(i): one for i, one in enumerate(listed)}
+    wanted = "0" if split is None else str(split)
+    _check.one_of(_CALLER, "split", wanted, list(numbered))
+    return numbered[wanted]
+
+
+def _limited(cut: Cut, n: int | None) -> Cut:
+    """Train on `n` samples at most; every class must keep one."""
+    train = cut.train.at_most(n, seed=cut.protocol.seed)
+    missing = set(range(len(train.classes))) - set(train.labels.tolist())
+    if train is not cut.train and missing:
+        msg = _check.must(
+            "enough for a sample of each known class",
+            caller=_CALLER,
+            name="max_train",
+            got=f"{n}, which leaves none of {len(missing)} of {len(train.classes)}",
+        )
+        raise ValueError(msg)
+    return replace(cut, train=train)
 
 
 def _published(name: str) -> str:

@@ -38,6 +38,7 @@ SOLVER = {"exact": 1e-2, "float32": 1e-2}
 
 TRAITS = {
     "msp": traits("shift", "stretch", "rotate"),
+    "mcm": traits("shift", "stretch", "rotate"),
     "maxlogit": traits("stretch", "rotate", "order"),
     "energy": traits("stretch", "rotate"),
     "gen": traits("shift", "stretch", "rotate"),

@@ -170,9 +170,9 @@ def cut(
         whole = datasets.folds(known, protocol, n, unknowns=unknowns, **sets)[fold]
     return replace(
         whole,
-        train=_at_most(whole.train, entry.max_train, protocol.seed),
+        train=whole.train.at_most(entry.max_train, seed=protocol.seed),
         tests=tuple(
-            _at_most(test, entry.max_test, protocol.seed) for test in whole.tests
+            test.at_most(entry.max_test, seed=protocol.seed) for test in whole.tests
         ),
     )
 
@@ -195,26 +195,6 @@ def _sets(
         part: _load(name, base, root, imports=name in given)
         for part, name in names.items()
     }
-
-
-def _at_most(samples: Samples, n: int | None, seed: int) -> Samples:
-    """Draw `n` samples, in order; all if there are no more."""
-    if n is None or n >= len(samples):
-        return samples
-    rows = np.sort(np.random.default_rng(seed).choice(len(samples), n, replace=False))
-    # Map rows of the joined samples to rows of their data sets.
-    taken, first = [], 0
-    for name, of_set in samples.sources:
-        mine = rows[(rows >= first) & (rows < first + of_set.size)] - first
-        taken.append((name, of_set[mine]))
-        first += of_set.size
-    return replace(
-        samples,
-        inputs=samples.inputs[rows],
-        labels=samples.labels[rows],
-        groups=samples.groups[rows],
-        sources=tuple(taken),
-    )
 
 
 def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset:

@@ -3,10 +3,26 @@
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+
+from openset import _check
 
 _ERRORS = (ValueError, TypeError, FileNotFoundError, ConnectionError, ImportError)
 _CALLER = re.compile(r"[A-Za-z_]\w*(\.\w+)?: ")
 _FILE = re.compile(r"\S+\.(npz|npy|csv|parquet|json|yaml|yml|toml|onnx|html): ")
+
+
+def need_root(command: str, root: Path | None) -> None:
+    """Raise unless the folder of data sets is there: a mistyped one is not created."""
+    if root is not None and not root.is_dir():
+        msg = _check.must(
+            "a folder",
+            caller=command,
+            name="--root",
+            got=f"{root}, which does not exist" if not root.exists() else f"{root}",
+            remedy="Make it first, if data sets are to be downloaded to it",
+        )
+        raise FileNotFoundError(msg)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rich.markup import escape
 from openset import _check, datasets
 from openset._types import UNKNOWN, ArtefactError
 from openset.cli._detector_options import Plugins
-from openset.cli._options import naming
+from openset.cli._options import naming, need_root
 from openset.cli._tables import ERRORS, OUT
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
@@ -28,6 +28,9 @@ openset extract runs/openauc svhn --part test --out svhn-outputs.npz
 openset extract timm:resnet50 photos/ --classes names.txt --out photos.npz
 
 openset extract hf:my-classifier/ mails.txt --unknown --out mails.npz
+
+openset extract hf:clip-folder/ photos/ --classes names.txt \\
+    --prompts prompts.txt --out photos.npz
 
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
@@ -82,7 +85,14 @@ def command(
         Path | None,
         typer.Option(
             help="A file with the name of an output of the network per line, if it "
-            "does not bring them."
+            "does not bring them. For a model like CLIP: the classes to look for."
+        ),
+    ] = None,
+    prompts: Annotated[
+        Path | None,
+        typer.Option(
+            help="For a model like CLIP: a file with a text per line, with {} in place "
+            "of the class. Their embeddings are averaged (default: a photo of a {}.)."
         ),
     ] = None,
     side: Annotated[
@@ -112,6 +122,7 @@ def command(
     file, have no labels; such images form one group, named after the folder. The
     outputs hold the names of image files, which openset predict shows.
     """
+    need_root(_CALLER, root)
     is_run = (Path(network) / "trained.json").exists() or not _is_named(network)
     if is_run:
         # Imported here: the extra may be missing.
@@ -126,6 +137,7 @@ def command(
             network,
             weights=weights,
             classes=_lines(classes) if classes else (),
+            prompts=_lines(prompts) if prompts else (),
             side=side,
             mean=_numbers("--mean", mean),
             std=_numbers("--std", std),

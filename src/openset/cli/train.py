@@ -4,9 +4,10 @@ import json
 import re
 import shlex
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,9 @@ from rich.table import Table
 from openset import _check, datasets, protocols
 from openset._types import MissingExtraError
 from openset.cli._lists import plain_table
+from openset.cli._options import need_root
 from openset.cli._tables import ERRORS, OUT
+from openset.datasets import Dataset
 from openset.protocols import Protocol
 
 EPILOG = """[bold]Examples[/bold]
@@ -47,6 +50,10 @@ torchrun --nproc-per-node 4 -m openset train -m softmax --data cub \\
 
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _CALLER = "openset train"
+# A protocol that is drawn: five splits and six classes of ten, as the published ones of
+# CIFAR-10, SVHN and MNIST have.
+_DRAWS, _KNOWN_SHARE = 5, 0.6
+_SHOWN = 8
 # Parameters of `train.fit` that are options here, by the name of the option.
 _OPTIONS = {
     name: f"--{name}"
@@ -66,7 +73,11 @@ _OPTIONS = {
         ),
         *("accelerator", "precision", "accumulate", "tensorboard"),
     )
-} | {"compiled": "--compile"}
+} | {
+    "compiled": "--compile",
+    "pretrained": "--pretrained or --weights",
+    "max_train": "--max-train",
+}
 
 
 def command(
@@ -86,7 +97,7 @@ def command(
         str,
         typer.Option(
             help="Name of a published protocol, or a JSON file (default: the published "
-            "protocol of the data set)."
+            "protocol of the data set; else known and unknown classes are drawn)."
         ),
     ] = "",
     split: Annotated[
@@ -147,6 +158,21 @@ def command(
             "classifier32 for images, mlp for tables)."
         ),
     ] = None,
+    pretrained: Annotated[
+        bool,
+        typer.Option(
+            "--pretrained",
+            help="For torchvision and timm: start from the published weights, "
+            "downloaded if need be, with a new last layer (default: random weights).",
+        ),
+    ] = False,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            help="For torchvision and timm: start from this file of weights "
+            "(.safetensors, .pth), with a new last layer."
+        ),
+    ] = None,
     validation: Annotated[
         float,
         typer.Option(help="Share of training samples kept for validation; 0: none."),
@@ -158,6 +184,10 @@ def command(
             "are trained with them: a name, a .npz file or an image folder (default: "
             "the negative classes of the protocol)."
         ),
+    ] = None,
+    max_train: Annotated[
+        int | None,
+        typer.Option(help="Train on this many samples at most (default: all)."),
     ] = None,
     root: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
     out: Annotated[
@@ -213,13 +243,15 @@ def command(
         if not value:
             msg = f"{_CALLER}: {name} must be given, got none. See openset train --help"
             raise ValueError(msg)
+    need_root(_CALLER, root)
+    read = cache(lambda: datasets.load(data, root))
     with _naming_options():
         kind = train.methods.find(method)
         taken = list(kind.options())
         options, changes = _settings(settings or [], taken, train.recipes.changeable())
         given = {"epochs": epochs, "batch": batch, "lr": lr, "auxiliary": auxiliary}
         changes |= {name: value for name, value in given.items() if value is not None}
-        named = _protocols(protocol, data, split, all_splits=all_splits)
+        named = _protocols(protocol, data, split, read, all_splits=all_splits)
         grid = _grid(tune or [], train.tuning.tunable(kind))
         execution: dict[str, Any] = {
             "accelerator": accelerator,
@@ -234,8 +266,10 @@ def command(
             "method": method,
             "recipe": recipe,
             "network": network,
+            "pretrained": pretrained if weights is None else weights,
             "validation": validation,
             "negatives": negatives,
+            "max_train": max_train,
             "root": root,
             "accumulate": accumulate,
             **changes,
@@ -256,7 +290,14 @@ def command(
             for number in numbers
         }
         machine = train.Execution(**execution)
-        loaded = datasets.load(data, root)
+        if ":" in (network or "") and not common["pretrained"] and _is_main_process():
+            ERRORS.print(
+                f"{escape(str(network))} starts from random weights. To fine-tune: "
+                "--pretrained, or --weights FILE",
+                highlight=False,
+                soft_wrap=True,
+            )
+        loaded = read()
         if negatives is not None:
             # Loaded once for all runs.
             is_same = negatives == data
@@ -445,19 +486,28 @@ def _value(text: str) -> Any:
 
 
 def _protocols(
-    name: str, data: str, split: str, *, all_splits: bool
+    name: str,
+    data: str,
+    split: str,
+    read: Callable[[], Dataset],
+    *,
+    all_splits: bool,
 ) -> dict[str, Protocol]:
     """Return the protocols to train, by the name of their split."""
     if split and all_splits:
         rule, got = "left out with --all-splits", repr(split)
         raise ValueError(_check.must(rule, caller=_CALLER, name="--split", got=got))
-    name = name or data
+    given, name = name, name or data
+    if not given and data not in protocols.names():
+        name = read().label_set or data  # classes of a published data set
     if name.endswith(".json"):
         found = protocols.load(name)
         listed = [found] if isinstance(found, Protocol) else list(found)
         every = {str(i): one for i, one in enumerate(listed)}
     elif name in protocols.names():
         every = {str(i): protocols.published(name, i) for i in protocols.splits(name)}
+    elif not given:
+        every = _drawn(read())
     else:
         msg = _check.must(
             f"one of {', '.join(protocols.names())}, or a .json file",
@@ -467,7 +517,11 @@ def _protocols(
             remedy="Draw one: openset protocols holdout --help",
         )
         raise ValueError(msg)
+    is_drawn = not given and name not in protocols.names()
     if all_splits:
+        if is_drawn:
+            for key, one in every.items():
+                _say_drawn(one, key)
         return every
     by_case = {key.lower(): key for key in every}
     chosen = by_case.get(split.lower(), split) if split else next(iter(every))
@@ -475,7 +529,41 @@ def _protocols(
         rule = f"one of {', '.join(every)}, the splits of {name}"
         msg = _check.must(rule, caller=_CALLER, name="--split", got=repr(split))
         raise ValueError(msg)
+    if is_drawn:
+        _say_drawn(every[chosen], chosen)
     return {chosen: every[chosen]}
+
+
+def _drawn(data: Dataset) -> dict[str, Protocol]:
+    """Draw problems from a data set without a published one, the same every time."""
+    n = len(data.classes)
+    if n < 3:
+        msg = _check.must(
+            "of three classes or more, to draw known and unknown ones",
+            caller=_CALLER,
+            name="--data",
+            got=f"{n}",
+            remedy="Give a protocol: openset protocols --help",
+        )
+        raise ValueError(msg)
+    n_known = max(2, min(round(_KNOWN_SHARE * n), n - 1))
+    drawn = protocols.holdout(data, n_known, n - n_known, _DRAWS, rng=0)
+    return {str(i): one for i, one in enumerate(drawn)}
+
+
+def _say_drawn(protocol: Protocol, split: str) -> None:
+    if not _is_main_process():
+        return
+    names = ", ".join(map(str, protocol.unknown[:_SHOWN]))
+    more = f" and {len(protocol.unknown) - _SHOWN} more"
+    OUT.print(
+        f"No published protocol for these data. Drawn with seed 0 (draw {split} of "
+        f"{_DRAWS}): {protocol.n_known} known classes; unknown, and left out of the "
+        f"training: {escape(names)}{more * (len(protocol.unknown) > _SHOWN)}. It is "
+        "kept as protocol.json with the results.",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _results(method: str, done: dict[str, Any]) -> Table:

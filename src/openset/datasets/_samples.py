@@ -1,12 +1,13 @@
 """`Samples` of one part, and `Cut`: all parts of a data set under a protocol."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import UNKNOWN
+from openset.datasets import lazy_inputs
 from openset.protocols import Protocol
 
 Rows = NDArray[np.int64]
@@ -34,6 +35,25 @@ class Samples:
         n_unknown = int((self.labels == UNKNOWN).sum())
         known = f"known={len(self) - n_unknown}, unknown={n_unknown}"
         return f"Samples({self.kind}, {known}, classes={len(self.classes)})"
+
+    def at_most(self, n: int | None, *, seed: int) -> Self:
+        """Return `n` random samples in their order; all if there are no more."""
+        if n is None or n >= len(self):
+            return self
+        rows = np.sort(np.random.default_rng(seed).choice(len(self), n, replace=False))
+        # Map rows of the joined samples to rows of their data sets.
+        taken, first = [], 0
+        for name, of_set in self.sources:
+            mine = rows[(rows >= first) & (rows < first + of_set.size)] - first
+            taken.append((name, of_set[mine]))
+            first += of_set.size
+        return replace(
+            self,
+            inputs=lazy_inputs.take(self.inputs, rows),
+            labels=self.labels[rows],
+            groups=self.groups[rows],
+            sources=tuple(taken),
+        )
 
     @property
     def ids(self) -> NDArray[np.str_]:

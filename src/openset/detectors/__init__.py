@@ -13,6 +13,7 @@ from openset.detectors.gen import GEN
 from openset.detectors.knn import KNN
 from openset.detectors.mahalanobis import Mahalanobis
 from openset.detectors.maxlogit import MaxLogit
+from openset.detectors.mcm import MCM
 from openset.detectors.msp import MSP
 from openset.detectors.nci import NCI
 from openset.detectors.nnguide import NNGuide
@@ -33,6 +34,7 @@ __all__ = [
     "FDBD",
     "GEN",
     "KNN",
+    "MCM",
     "MSP",
     "NCI",
     "NNO",

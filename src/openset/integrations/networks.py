@@ -17,7 +17,10 @@ from numpy.typing import ArrayLike
 
 from openset import _check, _io, _plugins
 from openset._types import ArtefactError, MissingExtraError
+from openset.detectors import MCM
+from openset.integrations import _zero_shot
 from openset.outputs import Outputs
+from openset.train.networks.weight_files import read_weights
 
 with _io.importing("openset.integrations.networks", "torch"):
     import torch
@@ -143,6 +146,7 @@ def load(
     *,
     weights: str | Path | None = None,
     classes: Sequence[str] = (),
+    prompts: Sequence[str] = (),
     side: int | None = None,
     mean: Sequence[float] = (0.0, 0.0, 0.0),
     std: Sequence[float] = (1.0, 1.0, 1.0),
@@ -153,14 +157,18 @@ def load(
     ----------
     source
         ``"timm:NAME"``, ``"torchvision:NAME"``, ``"hf:NAME"`` (an image or text
-        classifier of Hugging Face, or a folder that `save_pretrained` wrote), an ONNX
-        file, ``"package.module:name"`` (a module, or a function that makes one), or in
-        Python a module itself.
+        classifier of Hugging Face, a model like CLIP or SigLIP, or a folder that
+        `save_pretrained` wrote), an ONNX file, ``"package.module:name"`` (a module, or
+        a function that makes one), or in Python a module itself.
     weights
         Of timm and torchvision: a file (``.safetensors``, ``.pth``) of weights by name.
         Left out: the published ones, from the cache or downloaded. ``"random"``: none.
     classes
-        Names of the outputs, if the network does not bring them.
+        Names of the outputs, if the network does not bring them. A model like CLIP
+        needs them: it compares images with their texts.
+    prompts
+        For a model like CLIP: texts with ``{}`` in place of the class, whose embeddings
+        are averaged. Default: "a photo of a {}."
     side, mean, std
         Of an ONNX file or a module: images are brought to this size, scaled to [0, 1],
         and normalised per channel. Others bring their own preprocessing.
@@ -184,12 +192,22 @@ def load(
         pixels = replace(pixels, side=side or model.side, dtype=model.dtype)
         found = Classifier(str(source), "image", model, pixels)
     else:
-        found = _by_name(str(source), weights, pixels)
+        found = _by_name(str(source), weights, pixels, classes, prompts)
+    if prompts and not isinstance(found.model, _zero_shot.ZeroShot):
+        rule = "left out for a network that is no model of images and texts"
+        got = f"{len(prompts)} of them"
+        raise ValueError(_check.must(rule, caller=_CALLER, name="prompts", got=got))
     names = tuple(classes) or found.classes
     return replace(found, classes=names)
 
 
-def _by_name(source: str, weights: str | Path | None, pixels: "_Pixels") -> Classifier:
+def _by_name(
+    source: str,
+    weights: str | Path | None,
+    pixels: "_Pixels",
+    classes: Sequence[str],
+    prompts: Sequence[str],
+) -> Classifier:
     kind, _, name = source.partition(":")
     if not name:
         msg = _check.must(
@@ -201,7 +219,7 @@ def _by_name(source: str, weights: str | Path | None, pixels: "_Pixels") -> Clas
         )
         raise ValueError(msg)
     if kind == "hf":
-        return _of_hugging_face(name)
+        return _of_hugging_face(name, classes, prompts)
     if kind == "timm":
         return _of_timm(name, weights)
     if kind == "torchvision":
@@ -221,7 +239,11 @@ def _by_name(source: str, weights: str | Path | None, pixels: "_Pixels") -> Clas
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
     timm = _library("timm")
-    state = None if weights in (None, _RANDOM) else _weights(Path(str(weights)))
+    state = (
+        None
+        if weights in (None, _RANDOM)
+        else read_weights(Path(str(weights)), caller=_CALLER)
+    )
     options = {} if state is None else {"num_classes": _n_classes(state)}
     with _naming_model("timm", name):
         model = timm.create_model(name, pretrained=weights is None, **options)
@@ -234,7 +256,11 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
     models = _library("torchvision").models
-    state = None if weights in (None, _RANDOM) else _weights(Path(str(weights)))
+    state = (
+        None
+        if weights in (None, _RANDOM)
+        else read_weights(Path(str(weights)), caller=_CALLER)
+    )
     with _naming_model("torchvision", name):
         published = models.get_model_weights(name).DEFAULT
         options = {} if state is None else {"num_classes": _n_classes(state)}
@@ -247,7 +273,9 @@ def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
     return Classifier(f"torchvision:{name}", "image", model, each, names, note)
 
 
-def _of_hugging_face(name: str) -> Classifier:
+def _of_hugging_face(
+    name: str, classes: Sequence[str], prompts: Sequence[str]
+) -> Classifier:
     transformers = _library("transformers")
     try:
         config = transformers.AutoConfig.from_pretrained(name)
@@ -258,28 +286,50 @@ def _of_hugging_face(name: str) -> Classifier:
         )
         raise ValueError(msg) from error
     made = next(iter(config.architectures or ()), "")
+    if _zero_shot.is_zero_shot(getattr(transformers, made, None)):
+        return _of_texts(transformers, name, classes, prompts or _zero_shot.PROMPTS)
     names = config.id2label or {}
-    classes = tuple(str(names[i]) for i in sorted(names))
+    own = tuple(str(names[i]) for i in sorted(names))
     if made.endswith("ForImageClassification"):
         model = transformers.AutoModelForImageClassification.from_pretrained(name)
-        images = transformers.AutoImageProcessor.from_pretrained(name)
-        prepare: Any = lambda samples: images(samples, return_tensors="pt")  # noqa: E731
-        return Classifier(f"hf:{name}", "image", model, prepare, classes)
+        prepare: Any = _image_processor(transformers, name)
+        return Classifier(f"hf:{name}", "image", model, prepare, own)
     if made.endswith("ForSequenceClassification"):
         model = transformers.AutoModelForSequenceClassification.from_pretrained(name)
         words = transformers.AutoTokenizer.from_pretrained(name)
         prepare = lambda samples: words(  # noqa: E731
             samples, return_tensors="pt", padding=True, truncation=True
         )
-        return Classifier(f"hf:{name}", "text", model, prepare, classes)
+        return Classifier(f"hf:{name}", "text", model, prepare, own)
     msg = _check.must(
-        "a classifier of images or of sequences",
+        "a classifier of images or of sequences, or a model like CLIP",
         caller=_CALLER,
         name="network",
         got=f"{name!r}, a {made or config.model_type}",
         remedy="A model without a classifier has no logits; give it a head first",
     )
     raise ValueError(msg)
+
+
+def _of_texts(
+    transformers: Any, name: str, classes: Sequence[str], prompts: Sequence[str]
+) -> Classifier:
+    _zero_shot.check_texts(classes, prompts)
+    model = transformers.AutoModel.from_pretrained(name)
+    scale = _zero_shot.scale_of(model)
+    words = transformers.AutoTokenizer.from_pretrained(name)
+    texts = _zero_shot.class_texts(model, words, classes, prompts)
+    found = _zero_shot.ZeroShot(model, texts, scale).eval()
+    note = f"zero-shot: its logits are {scale:.6g} times the cosines of image and text"
+    if f"{scale:.6g}" != f"{MCM().scale:.6g}":
+        note += f". For MCM say so: --detector mcm:scale={scale:.6g}"
+    prepare = _image_processor(transformers, name)
+    return Classifier(f"hf:{name}", "image", found, prepare, tuple(classes), note)
+
+
+def _image_processor(transformers: Any, name: str) -> Callable[[list[Any]], Any]:
+    images = transformers.AutoImageProcessor.from_pretrained(name)
+    return lambda samples: images(samples, return_tensors="pt")
 
 
 @dataclass(frozen=True)
@@ -329,39 +379,6 @@ def _image(one: Any) -> Any:
     if isinstance(one, np.ndarray):
         one = images.fromarray(one.squeeze())
     return one.convert("RGB")
-
-
-def _weights(path: Path) -> dict[str, Any]:
-    """Read weights by name from a file; nothing in it is executed."""
-    if not path.exists():
-        msg = f"{_CALLER}: weights must be a file, got {path}, which does not exist"
-        raise FileNotFoundError(msg)
-    try:
-        if path.suffix == ".safetensors":
-            from safetensors.torch import load_file  # noqa: PLC0415
-
-            return dict(load_file(path))
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # several libraries, each with classes of its own
-        msg = (
-            f"{_CALLER}: weights must be a .safetensors or .pth file of tensors, got "
-            f"{path} ({_io.first_line(error)})"
-        )
-        raise ArtefactError(msg) from error
-    while isinstance(state, Mapping) and not _are_tensors(state):
-        inner = [state[n] for n in ("state_dict", "model", "net") if n in state]
-        if not inner:
-            msg = (
-                f"{_CALLER}: weights must be tensors by name, or hold them as "
-                f"state_dict or model, got {', '.join(map(str, list(state)[:6]))}"
-            )
-            raise ArtefactError(msg)
-        state = inner[0]
-    return {str(name).removeprefix("module."): one for name, one in state.items()}
-
-
-def _are_tensors(state: Mapping[Any, Any]) -> bool:
-    return all(isinstance(one, torch.Tensor) for one in state.values())
 
 
 def _n_classes(state: Mapping[str, Any]) -> int:

@@ -170,7 +170,11 @@ def _inner(job: Job, outer: Spec, cut: Cut) -> Job:
         kind = outer.method_class
         made = recipes.recipe(recipe, outer.data, method=kind.name, **job.changes)
         side = made.pipeline.side or outer.recipe.pipeline.side
-        recipe = replace(made, pipeline=replace(made.pipeline, side=side))
+        pipeline = replace(made.pipeline, side=side)
+        if job.pretrained:  # images as the weights know them
+            pixels = outer.recipe.pipeline
+            pipeline = replace(pipeline, mean=pixels.mean, std=pixels.std)
+        recipe = replace(made, pipeline=pipeline)
     return replace(
         job,
         data=cut,

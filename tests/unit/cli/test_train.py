@@ -2,14 +2,18 @@
 
 import json
 import shlex
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 from openset import Outputs, Scores, datasets, evaluate, protocols, train
 from openset.cli import app, main
 from openset.cli.train import _as_typed, _settings
 from openset.train import Trained, methods
+from tests.unit.train.tiny import image_data
 
 
 @pytest.fixture
@@ -198,6 +202,92 @@ def test_one_split_of_a_file_is_trained_unless_all_are_asked_for(draws, tmp_path
     assert first.outputs["test"].classes != second.outputs["test"].classes
 
 
+def test_a_protocol_is_drawn_where_none_is_published(tmp_path):
+    first, again = tmp_path / "first", tmp_path / "again"
+    text = " ".join(run("-m", "softmax", *QUICK, "--out", first).split())
+    expected = protocols.holdout(datasets.load("digits"), 6, 4, 5, rng=0)
+    unknown = ", ".join(expected[0].unknown)
+    assert f"6 known classes; unknown, and left out of the training: {unknown}" in text
+    kept = protocols.load(first / "protocol.json")
+    assert (kept.known, kept.unknown) == (expected[0].known, expected[0].unknown)
+    run(
+        "-m", "softmax", *QUICK, "--protocol", first / "protocol.json", "--out", again
+    )  # fmt: skip
+    ours, theirs = (Trained.load(one).outputs["test"].logits for one in (first, again))
+    np.testing.assert_array_equal(ours, theirs)
+    run("-m", "softmax", *QUICK, "--split", 3, "--out", tmp_path / "third")
+    third = protocols.load(tmp_path / "third" / "protocol.json")
+    assert third.unknown == expected[3].unknown != expected[0].unknown
+
+
+def test_data_of_two_classes_ask_for_a_protocol(tmp_path):
+    path = tmp_path / "two.npz"
+    np.savez(path, inputs=np.eye(4), labels=np.array([0, 1, 0, 1]))
+    with pytest.raises(ValueError, match="--data must be of three classes or more"):
+        run("-m", "softmax", "--data", path, "--out", tmp_path / "run")
+
+
+def test_training_samples_are_limited(draws, tmp_path):
+    out = tmp_path / "run"
+    run(
+        "-m", "softmax", *QUICK, "--protocol", draws, "--max-train", 90, "--out", out
+    )  # fmt: skip
+    found = Trained.load(out).outputs
+    assert len(found["train"]) == 90
+    assert set(found["train"].labels) == set(range(6))
+    assert len(found["test"]) == 539
+
+
+def test_a_root_that_is_not_there_is_not_created(tmp_path):
+    root = tmp_path / "data"
+    with pytest.raises(FileNotFoundError, match="--root must be a folder, got "):
+        run("-m", "softmax", "--data", "mnist", "--root", root, "--out", tmp_path / "a")
+    assert not root.exists()
+
+
+def test_fit_takes_the_path_of_a_protocol(draws):
+    job = train.Job(method="softmax", data="digits", protocol=str(draws), split=1)
+    quick = {"recipe": "arpl", "epochs": 1, "lr": 0.02, "progress": False}
+    given = protocols.load(draws)
+    for path, split, wanted in (
+        (draws, None, given[0]), (str(draws), 1, given[1]),
+    ):  # fmt: skip
+        trained = train.fit(
+            method="softmax", data="digits", protocol=path, split=split, **quick
+        )
+        assert trained.spec["protocol"]["unknown"] == [*wanted.unknown]
+    with pytest.raises(ValueError, match="split must be one of '0', '1', got '2'"):
+        train.fit_jobs([replace(job, split=2)])
+
+
+@pytest.mark.usefixtures("import_torchvision")
+@pytest.mark.filterwarnings("ignore::UserWarning:timm")
+def test_random_weights_of_a_published_network_are_said(tmp_path):
+    timm = pytest.importorskip("timm", exc_type=ImportError)
+    weights = tmp_path / "w.safetensors"
+    save_file(timm.create_model("resnet18").state_dict(), weights)
+    data = image_data(n=8, side=32)
+    np.savez(
+        tmp_path / "d.npz", inputs=data.inputs, labels=data.labels,
+        classes=np.array(data.classes),
+    )  # fmt: skip
+    stored = datasets.load(str(tmp_path / "d.npz"))
+    protocols.holdout(stored, 3, 1, rng=0).save(tmp_path / "p.json")
+    words = [
+        "train", "-m", "softmax", "--data", tmp_path / "d.npz", "--protocol",
+        tmp_path / "p.json", "--network", "timm:resnet18", "--epochs", 1, "--batch", 2,
+        "--recipe", "arpl", "--validation", 0,
+    ]  # fmt: skip
+    for name, more in (("random", []), ("tuned", ["--weights", weights])):
+        out = ["--out", tmp_path / name]
+        done = CliRunner().invoke(app, [*map(str, words + more + out)])
+        assert done.exit_code == 0, done.output
+        said = "timm:resnet18 starts from random weights" in done.output
+        assert said == (name == "random")
+        spec = Trained.load(tmp_path / name).spec
+        assert spec["pretrained"].partition(" ")[0] == "w.safetensors" * bool(more)
+
+
 def test_yes_and_no_are_understood():
     taken, changeable = ["drop_same_class", "side", "weight"], ["side", "flip", "lr"]
     texts = ["drop_same_class=no", "side=32", "flip=False", "weight=0.5", "lr=1e-2"]
@@ -304,7 +394,8 @@ def test_errors_name_options_as_they_are_typed(message, typed):
         ),
         (["-m", "softmax"], "--data must be given"),
         (["-m", "best", *QUICK], "--method must be one of 'softmax'"),
-        (["-m", "softmax", *QUICK], r"--protocol must be one of .*got 'digits'"),
+        (["-m", "softmax", *QUICK, "--max-train", 0], "--max-train must be an integer"),
+        (["-m", "softmax", *QUICK, "--max-train", 2], "--max-train must be enough for"),
         (["-m", "softmax", *QUICK, "--set", "weight"], "--set must be NAME=VALUE"),
         (
             ["-m", "openauc", *QUICK, "--set", "wieght=1"],
@@ -330,8 +421,5 @@ def test_errors_name_options_as_they_are_typed(message, typed):
     ],
 )
 def test_what_is_wrong_is_said(draws, arguments, message):
-    given = list(arguments)
-    if "got 'digits'" not in message:
-        given += ["--protocol", draws]
     with pytest.raises(ValueError, match=message):
-        run(*given)
+        run(*arguments, "--protocol", draws)

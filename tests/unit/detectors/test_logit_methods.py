@@ -1,4 +1,4 @@
-"""MSP, MaxLogit, Energy and GEN against slow formulas and pytorch-ood."""
+"""MSP, MCM, MaxLogit, Energy and GEN against slow formulas and pytorch-ood."""
 
 import math
 from decimal import Decimal, getcontext
@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from openset import Outputs
-from openset.detectors import GEN, MSP, Energy, MaxLogit, names
+from openset.detectors import GEN, MCM, MSP, Energy, MaxLogit, names
 
 
 def outputs_of(logits):
@@ -56,6 +56,24 @@ def test_msp_with_one_class_is_certain():
     fitted = MSP().fit(outputs)
     assert fitted.score(outputs).known == [np.inf]
     assert fitted.probability(outputs) == [1.0]
+
+
+@pytest.mark.parametrize(("scale", "temperature"), [(100.0, 1.0), (14.3, 0.07)])
+def test_mcm_is_the_softmax_of_cosines(rng, scale, temperature):
+    images, texts = rng.normal(size=(20, 6)), rng.normal(size=(5, 6))
+    cosines = np.array([
+        [a @ b / math.sqrt(a @ a) / math.sqrt(b @ b) for b in texts] for a in images
+    ])  # fmt: skip
+    terms = np.exp(cosines / temperature)
+    p = terms.max(axis=1) / terms.sum(axis=1)
+    detector, outputs = (
+        MCM(scale=scale, temperature=temperature),
+        outputs_of(scale * cosines),
+    )
+    assert_allclose(detector.fit().probability(outputs), p, rtol=1e-9)
+    assert_allclose(known(detector, scale * cosines), np.log(p / (1 - p)), rtol=1e-9)
+    same = MSP(temperature=scale * temperature)
+    assert_allclose(known(detector, outputs.logits), known(same, outputs.logits))
 
 
 def test_maxlogit_is_the_largest_logit(logits, pytorch_ood):
@@ -122,6 +140,7 @@ def test_gen_agrees_with_pytorch_ood_times_the_number_of_classes(logits, pytorch
     ("build", "message"),
     [
         (lambda: MSP(temperature=0), "MSP: temperature must be a number in (0, inf)"),
+        (lambda: MCM(scale=0), "MCM: scale must be a number in (0, inf)"),
         (lambda: Energy(temperature=-1), "Energy: temperature must be"),
         (lambda: GEN(gamma=0), "GEN: gamma must be a number in (0, inf)"),
         (lambda: GEN(top=0), "GEN: top must be an integer >= 1, got 0"),
@@ -134,4 +153,4 @@ def test_bad_parameters_are_refused_by_name(build, message):
 
 
 def test_the_methods_are_registered():
-    assert {"msp", "maxlogit", "energy", "gen"} <= set(names())
+    assert {"msp", "mcm", "maxlogit", "energy", "gen"} <= set(names())

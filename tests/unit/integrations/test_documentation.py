@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.clip import save_small
+
 PAGE = Path(__file__).parents[3] / "docs" / "integrations.md"
 
 
@@ -15,11 +17,14 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     if not PAGE.exists():
         pytest.skip("the documentation is not part of this installation")
     monkeypatch.chdir(tmp_path)
+    save_small("clip", tmp_path / "clip-folder")
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     names = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102  # our own page
+    assert names["zero_shot"].classes == ("cat", "dog", "red bird")
+    assert np.isfinite(names["mcm"].known(names["zero_shot"])).all()
     result = names["result"]
     np.testing.assert_array_equal(names["classes"], result.classes)
     np.testing.assert_allclose(names["known"], result.known, atol=1e-4)

@@ -127,10 +127,18 @@ def _energy(logits: Var) -> Var:
     return largest + others.log1p()
 
 
-def _msp(detector: detectors.MSP, x: Sample) -> Var:
+def _log_odds(x: Sample, temperature: float) -> Var:
     if x.n_classes == 1:  # there is no other class
         return 0.0 * x.top_logit + math.inf
-    return -_log_other_mass(x.tempered(detector.temperature))
+    return -_log_other_mass(x.tempered(temperature))
+
+
+def _msp(detector: detectors.MSP, x: Sample) -> Var:
+    return _log_odds(x, detector.temperature)
+
+
+def _mcm(detector: detectors.MCM, x: Sample) -> Var:
+    return _log_odds(x, detector.scale * detector.temperature)
 
 
 def _maxlogit(_: detectors.MaxLogit, x: Sample) -> Var:
@@ -420,6 +428,7 @@ def _wsvm(detector: detectors.WSVM, x: Sample) -> Var:
 
 WRITERS: dict[str, Writer] = {
     "msp": _msp,
+    "mcm": _mcm,
     "maxlogit": _maxlogit,
     "energy": _energy_score,
     "gen": _gen,

@@ -128,9 +128,10 @@ class Trained:
         """Write outputs, scores and, last, a summary: with it the run is complete.
 
         The folder holds ``outputs/<part>.npz``, ``published/<part>.npz``,
-        ``scores/<score>.npz`` and ``trained.json``.
+        ``scores/<score>.npz``, ``protocol.json`` and ``trained.json``.
         """
         folder = Path(folder)
+        Spec.from_json(self.spec).protocol.save(folder / "protocol.json")
         for part, outputs in self.outputs.items():
             outputs.save(folder / "outputs" / f"{part}.npz")
         for kind, table in (("published", self.published), ("scores", self.scores)):

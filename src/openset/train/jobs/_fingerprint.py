@@ -5,6 +5,7 @@ with the same name.
 """
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,21 @@ def of_network(network: str | nn.Module) -> str:
         return str(network)
     found = hashlib.sha256(repr(network).encode() + of_weights(network).encode())
     return f"{type(network).__name__} {found.hexdigest()[:16]}"
+
+
+def of_pretrained(pretrained: bool | Path) -> str:  # noqa: FBT001  # a value
+    """Return which weights a network starts from; empty for random ones.
+
+    Examples
+    --------
+    >>> of_pretrained(True)
+    'published'
+    """
+    if not isinstance(pretrained, Path):
+        return "published" if pretrained else ""
+    with pretrained.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    return f"{pretrained.name} {digest[:16]}"
 
 
 def of_weights(model: nn.Module) -> str:

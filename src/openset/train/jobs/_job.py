@@ -34,13 +34,18 @@ class Job:
     data
         Name of a data set (see :func:`openset.datasets.load`), a `Dataset`, or a `Cut`.
     protocol
-        A `Protocol`, or the name of a published one. Left out: the published protocol
-        of the data set's name. A `Cut` has its own.
+        A `Protocol`, the name of a published one, or a JSON file of one or several
+        draws. Left out: the published protocol of the data set's name. A `Cut` has its
+        own.
     split
-        Which published split. Left out: the first.
+        Which published split, or which draw of a file. Left out: the first.
     network
         See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
         ``mlp`` for tables. A model of your own is copied and not changed.
+    pretrained
+        For a network of timm or torchvision: True to start from its published weights
+        (from the cache, or downloaded), or a file of weights (``.safetensors``,
+        ``.pth``); its last layer is replaced. Left out: random weights.
     recipe
         "arpl", "ceplus", "torchosr", "openset", or a `Recipe`.
     changes
@@ -52,6 +57,8 @@ class Job:
         Share of the known training samples kept for validation, where neither protocol
         nor data have a validation part. The published recipes train on all samples:
         ``validation=0``.
+    max_train
+        Train on this many samples at most, drawn at random. Left out: all.
     options
         Of the method, such as ``{"weight": 0.1}``.
     negatives
@@ -77,13 +84,15 @@ class Job:
 
     method: str | type[Method]
     data: str | Path | Dataset | Cut
-    protocol: str | Protocol | None = None
+    protocol: str | Path | Protocol | None = None
     split: int | str | None = None
     network: str | nn.Module | None = None
+    pretrained: bool | str | Path = False
     recipe: str | Recipe = "ceplus"
     changes: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     validation: float = 0.1
+    max_train: int | None = None
     options: Mapping[str, Any] | None = None
     negatives: str | Path | Dataset | None = None
     root: str | Path | None = None
@@ -99,6 +108,8 @@ class Job:
                 _plugins.need_importable(kind, caller=_CALLER)
         _check.integer(_CALLER, "seed", self.seed, low=0)
         _check.positive_int(_CALLER, "accumulate", self.accumulate)
+        if self.max_train is not None:
+            _check.positive_int(_CALLER, "max_train", self.max_train)
         share = self.validation
         _check.number(_CALLER, "validation", share, low=0, high=1, open_high=True)
         if self.options is not None and not isinstance(self.options, Mapping):
@@ -107,6 +118,27 @@ class Job:
         self._check_recipe()
         self._check_data()
         self._check_negatives(kind)
+        self._check_pretrained()
+
+    def _check_pretrained(self) -> None:
+        if not self.pretrained:
+            return
+        is_foreign = str(self.network).startswith(("timm:", "torchvision:"))
+        if not is_foreign or isinstance(self.network, nn.Module):
+            shown = self.network if isinstance(self.network, str | None) else "a model"
+            msg = _check.must(
+                "left out, but for timm:NAME and torchvision:NAME",
+                caller=_CALLER,
+                name="pretrained",
+                got=f"{self.pretrained!r} with network {shown}",
+                remedy="A model of your own brings its weights",
+            )
+            raise ValueError(msg)
+        if self.pretrained is not True and not Path(self.pretrained).is_file():
+            got = f"{self.pretrained}, which does not exist"
+            rule = "True or a file of weights"
+            msg = _check.must(rule, caller=_CALLER, name="pretrained", got=got)
+            raise FileNotFoundError(msg)
 
     def _check_recipe(self) -> None:
         if isinstance(self.recipe, str):

@@ -11,7 +11,7 @@ from torch import nn
 from openset import _check, _plugins, datasets, protocols
 from openset.datasets import Cut, Dataset, lazy_inputs
 from openset.protocols import Protocol
-from openset.train import methods, recipes
+from openset.train import methods, networks, recipes
 from openset.train.augment import CEPLUS
 from openset.train.jobs import _fingerprint
 from openset.train.jobs._job import Job
@@ -32,6 +32,7 @@ class PreparedJob:
     spec: Spec
     cut: Cut
     network: str | nn.Module
+    pretrained: bool | Path
     out: Path | None
     title: str
 
@@ -45,9 +46,11 @@ def prepare_all(jobs: Iterable[Job], *, precision: str) -> list[PreparedJob]:
         data = str(job.data) if is_name else id(job.data)
         is_name = not isinstance(job.negatives, Dataset)
         others = str(job.negatives) if is_name else id(job.negatives)
-        key = (data, others, job.protocol, job.split, job.validation, str(job.root))
+        size = (job.validation, job.max_train)
+        key = (data, others, job.protocol, job.split, *size, str(job.root))
         if key not in cuts:
-            cuts[key] = _cut(job)
+            cut, name = _cut(job)
+            cuts[key] = _limited(cut, job.max_train), name
         prepared.append(_prepared(job, *cuts[key], precision))
     return prepared
 
@@ -61,15 +64,21 @@ def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
     network = job.network
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
+    given = job.pretrained
+    pretrained = given if isinstance(given, bool) else Path(given)
     recipe = job.recipe
     if isinstance(recipe, str):
         recipe = recipes.recipe(recipe, name, method=kind.name, **job.changes)
+        if pretrained:  # images as the weights know them
+            pixels: Any = networks.normalisation(str(network))
+            recipe = replace(recipe, pipeline=replace(recipe.pipeline, **pixels))
     spec = Spec(
         method=kind.name,
         plugin="" if _plugins.is_built_in(kind) else _plugins.reference(kind),
         data=name,
         protocol=cut.protocol,
         network=_fingerprint.of_network(network),
+        pretrained=_fingerprint.of_pretrained(pretrained),
         recipe=_with_side(recipe, cut),
         seed=int(job.seed),
         options=dict(job.options or {}),
@@ -81,6 +90,7 @@ def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
         spec=spec,
         cut=cut,
         network=network,
+        pretrained=pretrained,
         out=None if job.out is None else Path(job.out),
         title=job.title or spec.title,
     )
@@ -93,7 +103,9 @@ def _cut(job: Job) -> tuple[Cut, str]:
     loaded = _load(job.data, job.root)
     name = loaded.label_set or loaded.name
     protocol = _published(name) if job.protocol is None else job.protocol
-    if isinstance(protocol, str):
+    if isinstance(protocol, Path) or str(protocol).endswith(".json"):
+        protocol = _from_file(Path(str(protocol)), job.split)
+    elif isinstance(protocol, str):
         first = protocols.splits(protocol)[0]
         split = first if job.split is None else job.split
         protocol = protocols.published(protocol, split)
@@ -125,6 +137,31 @@ def _constants_of(protocol: Protocol, data: str) -> str:
             if all(getattr(published, k) == getattr(protocol, k) for k in _SAME):
                 return name
     return data
+
+
+def _from_file(path: Path, split: int | str | None) -> Protocol:
+    """Return a protocol of a file: the only one, or the draw with that number."""
+    found = protocols.load(path)
+    listed = [found] if isinstance(found, Protocol) else list(found)
+    numbered = {str(i): one for i, one in enumerate(listed)}
+    wanted = "0" if split is None else str(split)
+    _check.one_of(_CALLER, "split", wanted, list(numbered))
+    return numbered[wanted]
+
+
+def _limited(cut: Cut, n: int | None) -> Cut:
+    """Train on `n` samples at most; every class must keep one."""
+    train = cut.train.at_most(n, seed=cut.protocol.seed)
+    missing = set(range(len(train.classes))) - set(train.labels.tolist())
+    if train is not cut.train and missing:
+        msg = _check.must(
+            "enough for a sample of each known class",
+            caller=_CALLER,
+            name="max_train",
+            got=f"{n}, which leaves none of {len(missing)} of {len(train.classes)}",
+        )
+        raise ValueError(msg)
+    return replace(cut, train=train)
 
 
 def _published(name: str) -> str:

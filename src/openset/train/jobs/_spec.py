@@ -31,6 +31,8 @@ class Spec:
     data: str
     protocol: Protocol
     network: str
+    pretrained: str = ""
+    """"published", or name and hash of a file of weights; empty: random weights."""
     recipe: Recipe
     seed: int = 0
     options: dict[str, Any] = field(default_factory=dict)

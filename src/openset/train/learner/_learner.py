@@ -1,5 +1,6 @@
 """`Learner`: network and method as one module, from raw inputs to the loss."""
 
+from pathlib import Path
 from typing import cast
 
 import torch
@@ -76,8 +77,17 @@ class Learner(nn.Module):
         return features, self.method.respond(self.network, features)
 
 
-def make_learner(spec: Spec, network: str | nn.Module, example: Tensor) -> Learner:
-    """Make the learner a spec describes, for inputs like `example`, on the CPU."""
+def make_learner(
+    spec: Spec,
+    network: str | nn.Module,
+    example: Tensor,
+    *,
+    pretrained: bool | Path = False,
+) -> Learner:
+    """Make the learner a spec describes, for inputs like `example`, on the CPU.
+
+    `pretrained` weights are read only if they are given: a finished run has its own.
+    """
     kind, pipeline = spec.method_class, spec.recipe.pipeline
     normalize = pipeline.normalizer()
     if example.dtype == torch.uint8:
@@ -89,6 +99,7 @@ def make_learner(spec: Spec, network: str | nn.Module, example: Tensor) -> Learn
         example,
         two_norms=kind.two_norms,
         dropout=spec.recipe.dropout,
+        pretrained=pretrained,
     )
     # Settings of the recipe that the method takes as options.
     offered = {

@@ -81,19 +81,21 @@ class TrainingRun:
         # Each run has a stream of its own: runs do not wait for each other.
         self.stream = torch.cuda.Stream(device) if is_cuda else None
         with self.turn():
-            self._build(job.network, compiled=compiled)
+            self._build(job.network, pretrained=job.pretrained, compiled=compiled)
         self.rate = self.spec.recipe.rate(0)
         self.done = 0  # epochs
         self.is_chief = fabric.global_rank == 0
         folder = self.folder if self.is_chief else None
         self.log = Log(folder, tensorboard=execution.tensorboard)
 
-    def _build(self, network: str | nn.Module, *, compiled: bool) -> None:
+    def _build(
+        self, network: str | nn.Module, *, pretrained: bool | Path, compiled: bool
+    ) -> None:
         spec, fabric = self.spec, self.fabric
         recipe, train = spec.recipe, self.cut.train
         start_step(derived(spec.seed), self.device)
         example = as_tensor(_example(train), train.kind, recipe.pipeline.side)
-        made = make_learner(spec, network, example)
+        made = make_learner(spec, network, example, pretrained=pretrained)
         self.method = made.method
         self._check_batch()
         learner = fabric.to_device(made)

@@ -1,18 +1,21 @@
 """Networks by name: our own, torchvision's, timm's, or a module of the caller's."""
 
 import copy
+from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from openset import _check, _io
-from openset._types import MissingExtraError
+from openset._types import ArtefactError, MissingExtraError
 from openset.train.networks import last_layer
 from openset.train.networks._network import Network
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
 from openset.train.networks.mlp import MLP
 from openset.train.networks.osrci import OSRCI
+from openset.train.networks.weight_files import read_weights
 
 _CALLER = "train.fit"
 _DROPOUTS = (
@@ -23,6 +26,7 @@ _DROPOUTS = (
     nn.AlphaDropout,
     nn.FeatureAlphaDropout,
 )
+_IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
@@ -44,15 +48,16 @@ def make(
     *,
     two_norms: bool = False,
     dropout: float | None = None,
+    pretrained: bool | Path = False,
 ) -> Network:
     """Make a network for a batch of inputs like `example`.
 
     Parameters
     ----------
     network
-        One of :func:`names`; ``"torchvision:resnet18"``, ``"timm:convnext_tiny"``
-        (random weights); or a model of your own, whose last linear layer must have
-        `n_outputs` outputs (a copy of it is taken).
+        One of :func:`names`; ``"torchvision:resnet18"``, ``"timm:convnext_tiny"``; or
+        a model of your own, whose last linear layer must have `n_outputs` outputs (a
+        copy of it is taken).
     n_outputs
         Outputs of the last layer.
     example
@@ -62,6 +67,10 @@ def make(
         must have `TwoNorms` for its batch norms.
     dropout
         Probability of all its dropout layers. Left out: as the network has them.
+    pretrained
+        Of torchvision and timm: True for the published weights, from the cache or
+        downloaded, or a file of weights by name. The last layer is new in any case.
+        Left out: random weights.
 
     Examples
     --------
@@ -69,7 +78,9 @@ def make(
     >>> make("classifier32", 6, torch.zeros(1, 3, 32, 32)).n_features
     128
     """
-    made = _make(network, n_outputs, example, two_norms=two_norms)
+    made = _make(
+        network, n_outputs, example, two_norms=two_norms, pretrained=pretrained
+    )
     if dropout is not None:
         for module in made.modules():
             if isinstance(module, _DROPOUTS):
@@ -78,7 +89,12 @@ def make(
 
 
 def _make(
-    network: str | nn.Module, n_outputs: int, example: Tensor, *, two_norms: bool
+    network: str | nn.Module,
+    n_outputs: int,
+    example: Tensor,
+    *,
+    two_norms: bool,
+    pretrained: bool | Path,
 ) -> Network:
     if isinstance(network, nn.Module):
         network = copy.deepcopy(network)  # the caller's own stays as it is
@@ -109,7 +125,15 @@ def _make(
         return OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
     source, _, name = str(network).partition(":")
     if is_image and source in ("torchvision", "timm") and name:
-        return _split(_foreign(source, name, n_outputs), example)
+        model = _foreign(source, name, n_outputs)
+        if pretrained:
+            state = (
+                read_weights(pretrained, caller=_CALLER)
+                if isinstance(pretrained, Path)
+                else _published(source, name)
+            )
+            _fill(model, state, example)
+        return _split(model, example)
     ours = f"one of {', '.join(names())}, torchvision:NAME, timm:NAME, or an nn.Module"
     rule = ours if is_image else "'mlp' or an nn.Module for rows of numbers"
     kind = network.__name__ if isinstance(network, type) else ""
@@ -132,6 +156,58 @@ def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:
     except (ValueError, RuntimeError) as error:
         msg = f"{_CALLER}: network must be a model of {source}, got {name!r} ({error})"
         raise ValueError(msg) from error
+
+
+def _published(source: str, name: str) -> Mapping[str, Tensor]:
+    """Return the published weights, from the cache or downloaded."""
+    library = _library(source)
+    try:
+        if source == "timm":
+            return library.create_model(name, pretrained=True).state_dict()
+        return library.models.get_model(name, weights="DEFAULT").state_dict()
+    except Exception as error:  # several libraries, each with classes of its own
+        msg = (
+            f"{_CALLER}: pretrained must be weights that are here or can be "
+            f"downloaded, got none for {source}:{name} ({_io.first_line(error)}). Give "
+            "a file of weights instead"
+        )
+        raise ValueError(msg) from error
+
+
+def _fill(model: nn.Module, state: Mapping[str, Tensor], example: Tensor) -> None:
+    """Put weights into a network, but for its last layer, which has other classes."""
+    first = example[:2].float()
+    with last_layer.evaluating(model):
+        head = last_layer.by_running(_CALLER, model, lambda: model(first))
+    own = f"{head.name}."
+    kept = {name: one for name, one in state.items() if not name.startswith(own)}
+    try:
+        found = model.load_state_dict(kept, strict=False)
+    except RuntimeError as error:  # of other shapes
+        reason = " ".join(str(error).split()[:40])
+        msg = f"{_CALLER}: pretrained must be weights of the network ({reason})"
+        raise ArtefactError(msg) from error
+    missing = [name for name in found.missing_keys if not name.startswith(own)]
+    if missing or found.unexpected_keys:
+        which = ", ".join([*missing, *found.unexpected_keys][:3])
+        msg = _check.must(
+            "weights of the network",
+            caller=_CALLER,
+            name="pretrained",
+            got=f"{len(missing)} missing and {len(found.unexpected_keys)} of other "
+            f"names (such as {which})",
+        )
+        raise ArtefactError(msg)
+
+
+def normalisation(network: str) -> dict[str, tuple[float, ...]]:
+    """Return mean and deviation of the pixels a published network was trained with."""
+    source, _, name = network.partition(":")
+    if source == "timm":
+        found = _library("timm").get_pretrained_cfg(name)  # None without weights
+        if found is not None:
+            return {"mean": tuple(found.mean), "std": tuple(found.std)}
+    return {"mean": _IMAGENET_MEAN, "std": _IMAGENET_STD}
 
 
 def _library(source: str) -> Any:

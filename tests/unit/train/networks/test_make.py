@@ -5,10 +5,11 @@ import sys
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
-from openset._types import MissingExtraError
-from openset.train import networks
+from openset._types import ArtefactError, MissingExtraError
+from openset.train import Job, Trained, networks
 from openset.train.methods.proser import two_thirds
 from openset.train.networks import MLP, OSRCI, Classifier32, Network, TwoNorms, make
 from openset.train.networks._norm import NormLeaky
@@ -210,6 +211,96 @@ def test_models_of_others_are_split_and_trained(name):
     assert size(network) == size(whole)
     assert network.places == ("input", "penultimate")
     assert trained.outputs["train"].features.shape == (6, 512)
+
+
+def same_but_for_the_head(network, state, own):
+    """Whether a network has these weights, and a last layer that is its own."""
+    found = network.backbone.state_dict()
+    kept = {name for name in state if not name.startswith(own)}
+    assert found.keys() == kept
+    return all(torch.equal(found[name], state[name]) for name in kept)
+
+
+@pytest.mark.usefixtures("import_torchvision")
+@pytest.mark.filterwarnings("ignore::UserWarning:timm")
+@pytest.mark.parametrize("ending", ["safetensors", "pth"])
+def test_a_network_starts_from_a_file_of_weights(ending, tmp_path):
+    timm = pytest.importorskip("timm", exc_type=ImportError)
+    state = timm.create_model("resnet18", num_classes=7).state_dict()
+    path = tmp_path / f"weights.{ending}"
+    if ending == "pth":
+        torch.save({"state_dict": state}, path)
+    else:
+        save_file(state, path)
+    made = make("timm:resnet18", 3, IMAGES, pretrained=path)
+    assert same_but_for_the_head(made, state, "fc.")
+    assert made.head.weight.shape == (3, 512)
+    assert not same_but_for_the_head(make("timm:resnet18", 3, IMAGES), state, "fc.")
+    other = timm.create_model("resnet10t").state_dict()
+    save_file(other, tmp_path / "other.safetensors")
+    with pytest.raises(ArtefactError, match=r"^train\.fit: pretrained must be weights"):
+        make("timm:resnet18", 3, IMAGES, pretrained=tmp_path / "other.safetensors")
+
+
+@pytest.mark.usefixtures("import_torchvision")
+def test_a_network_starts_from_published_weights_of_the_cache(tmp_path, monkeypatch):
+    torchvision = pytest.importorskip("torchvision", exc_type=ImportError)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    url = torchvision.models.get_model_weights("resnet18").DEFAULT.url
+    cached = tmp_path / "hub" / "checkpoints" / url.rpartition("/")[2]
+    cached.parent.mkdir(parents=True)
+    state = torchvision.models.resnet18().state_dict()
+    torch.save(state, cached)
+    made = make("torchvision:resnet18", 3, IMAGES, pretrained=True)
+    assert same_but_for_the_head(made, state, "fc.")
+    cached.write_bytes(b"damaged")
+    with pytest.raises(ValueError, match="got none for torchvision:resnet18"):
+        make("torchvision:resnet18", 3, IMAGES, pretrained=True)
+
+
+@pytest.mark.usefixtures("import_torchvision")
+@pytest.mark.filterwarnings("ignore::UserWarning:timm")
+def test_a_run_from_weights_records_them_and_does_not_need_them_again(tmp_path):
+    timm = pytest.importorskip("timm", exc_type=ImportError)
+    path = tmp_path / "w.safetensors"
+    save_file(timm.create_model("resnet18").state_dict(), path)
+    data = image_data(n=8, side=32)
+    settings = {
+        "network": "timm:resnet18", "epochs": 1, "batch": 6, "lr": 0.01,
+        "validation": 0, "out": tmp_path / "run", "pretrained": path,
+    }  # fmt: skip
+    trained = fit_tiny(data, **settings)
+    assert trained.spec["pretrained"].startswith("w.safetensors ")
+    pipeline = trained.spec["recipe"]["pipeline"]
+    config = timm.get_pretrained_cfg("resnet18")
+    assert [pipeline["mean"], pipeline["std"]] == [[*config.mean], [*config.std]]
+    with pytest.raises(ValueError, match="with another pretrained"):
+        fit_tiny(data, **settings | {"pretrained": False})
+    path.unlink()
+    again = Trained.load(tmp_path / "run").model()
+    ours, theirs = again.state_dict(), trained.model().state_dict()
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+
+
+@pytest.mark.parametrize(
+    ("network", "pretrained", "message"),
+    [
+        ("classifier32", True, "left out, but for timm:NAME"),
+        (nn.Linear(2, 2), True, "A model of your own brings its weights"),
+        (None, "w.pth", "left out, but for timm:NAME"),
+    ],
+)
+def test_weights_are_for_networks_of_others(network, pretrained, message):
+    with pytest.raises(ValueError, match=message):
+        Job(method="softmax", data="digits", network=network, pretrained=pretrained)
+
+
+def test_a_file_of_weights_that_is_not_there_is_named():
+    with pytest.raises(FileNotFoundError, match=r"no\.pth, which does not exist"):
+        Job(
+            method="softmax", data="digits", network="timm:resnet18",
+            pretrained="no.pth",
+        )  # fmt: skip
 
 
 @pytest.mark.usefixtures("import_torchvision")

@@ -1,0 +1,126 @@
+"""Tiny CLIP and SigLIP, built offline: text heads against a computation by hand."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+from typer.testing import CliRunner
+
+from openset import Outputs, detectors
+from openset.cli import app
+from openset.integrations import networks
+from tests.clip import save_small, tokenizer
+from tests.vision import declare_operators
+
+declare_operators()  # transformers imports torchvision
+pytest.importorskip("transformers")
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (5, 40, 48, 3), dtype=np.uint8)
+CLASSES = ("cat", "dog", "red bird")
+PROMPTS = ("a photo of a {}.", "a drawing of the {}")
+
+
+@pytest.fixture(scope="module", params=["clip", "siglip"])
+def saved(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    return request.param, folder, *save_small(request.param, folder)
+
+
+def by_hand(kind, model, images):
+    """Loop over classes and prompts, one text at a time; the model's own products."""
+    pixels = images([Image.fromarray(one) for one in IMAGES], return_tensors="pt")
+    words, found = tokenizer(), []
+    for name in CLASSES:
+        units = []
+        for prompt in PROMPTS:
+            padding = {"padding": "max_length", "max_length": 12}
+            one = words(
+                [prompt.format(name)], return_tensors="pt",
+                **(padding if kind == "siglip" else {}),
+            )  # fmt: skip
+            with torch.no_grad():
+                both = model(**one, pixel_values=pixels["pixel_values"])
+            units.append(both.text_embeds[0])  # of unit length
+            image = both.image_embeds
+        mean = sum(units) / len(units)
+        found.append(mean / mean.norm())
+    scale = float(model.logit_scale.detach().exp())
+    return image.numpy(), torch.stack(found).numpy(), scale
+
+
+def test_classes_and_prompts_make_a_head(saved):
+    kind, folder, model, images = saved
+    image, texts, scale = by_hand(kind, model, images)
+    network = networks.load(f"hf:{folder}", classes=CLASSES, prompts=PROMPTS)
+    assert (network.kind, network.classes) == ("image", CLASSES)
+    found = network.apply(
+        IMAGES, labels=[0, 1, 2, -1, 0], batch_size=2, device="cpu", progress=False
+    )
+    assert_allclose(found.features, image, atol=1e-5)
+    assert_allclose(found.weight, scale * texts, rtol=1e-4, atol=1e-4)
+    assert_array_equal(found.bias, np.zeros(3))
+    assert_allclose(found.logits, scale * image @ texts.T, rtol=1e-4, atol=1e-3)
+    again = found.features @ found.weight.T + found.bias
+    assert_allclose(again, found.logits, rtol=1e-5, atol=1e-4)
+    assert_allclose(np.linalg.norm(found.features, axis=1), 1, rtol=1e-5)
+    assert found.classes == CLASSES
+    assert_array_equal(found.labels, [0, 1, 2, -1, 0])
+
+
+def test_one_prompt_gives_the_model_s_own_logits(saved):
+    kind, folder, model, images = saved
+    network = networks.load(f"hf:{folder}", classes=CLASSES)
+    found = network.apply(IMAGES, device="cpu", progress=False)
+    texts = [f"a photo of a {name}." for name in CLASSES]
+    tokens = tokenizer()(
+        texts, return_tensors="pt", max_length=12, truncation=True,
+        padding="max_length" if kind == "siglip" else True,
+    )  # fmt: skip
+    pixels = images([Image.fromarray(one) for one in IMAGES], return_tensors="pt")
+    with torch.no_grad():
+        theirs = model(**tokens, **pixels).logits_per_image.numpy()
+    if kind == "siglip":  # its bias is left out
+        theirs = theirs - float(model.logit_bias.detach())
+    assert_allclose(found.logits, theirs, rtol=1e-4, atol=1e-3)
+
+
+def test_mcm_from_the_shell(saved, tmp_path):
+    kind, folder, model, images = saved
+    image, texts, scale = by_hand(kind, model, images)
+    for name, lines in (("names", CLASSES), ("prompts", PROMPTS)):
+        text = "\n".join(lines)
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    photos = tmp_path / "photos"
+    for row, pixels in enumerate(IMAGES):
+        of = photos / ["cat", "dog", "red bird", "fish"][row % 4]
+        of.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(of / f"{row}.png")
+    out = tmp_path / "o.npz"
+    words = [
+        "extract", f"hf:{folder}", photos, "--classes", tmp_path / "names.txt",
+        "--prompts", tmp_path / "prompts.txt", "--out", out, "--device", "cpu",
+    ]  # fmt: skip
+    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+    assert done.exit_code == 0
+    said = " ".join(done.output.split())
+    assert f"logits are {scale:.6g} times the cosines" in said
+    # Only a scale other than MCM's default must be given.
+    assert ("mcm:scale=" in said) == (kind == "siglip")
+    found = Outputs.load(out)
+    assert sorted(found.labels.tolist()) == [-1, 0, 0, 1, 2]
+    fitted = detectors.make("mcm", scale=scale).fit()
+    rows = [int(str(one).rpartition("/")[2][0]) for one in found.ids]
+    terms = np.exp((image @ texts.T)[rows].astype(np.float64))
+    expected = terms.max(axis=1) / terms.sum(axis=1)
+    assert_allclose(fitted.probability(found), expected, rtol=1e-4)
+
+
+def test_what_is_missing_is_named(saved):
+    folder = saved[1]
+    with pytest.raises(ValueError, match="classes must be the names of the classes"):
+        networks.load(f"hf:{folder}")
+    with pytest.raises(ValueError, match=r"prompts must be texts with \{\} in place"):
+        networks.load(f"hf:{folder}", classes=CLASSES, prompts=["a photo"])
+    with pytest.raises(ValueError, match="prompts must be left out for a network that"):
+        networks.load(torch.nn.Linear(2, 2), prompts=PROMPTS)

@@ -20,7 +20,7 @@ from openset.cli._detector_options import need_training, recipe
 from openset.cli._keys import Sign, read_key
 from openset.cli._options import naming
 from openset.cli._tables import ERRORS, OUT
-from openset.detectors import Detector, Fitted
+from openset.detectors import Detector, Fitted, NegLabel
 from openset.outputs import Outputs, replaced
 from openset.rejector import Rejector, check_destination
 from openset.selection import Choice
@@ -208,6 +208,8 @@ def command(
         _print_choice(source, aims=objective not in _COMPARED)
     elif (objective or "osa") in thresholds.objectives(needs_unknowns=True):
         _need_surrogate(sets, f"for --objective {objective or 'osa'}")
+    # The words that NegLabel is fitted on are no samples of classes to leave out.
+    is_of_words = all(isinstance(one, NegLabel) for one in recipes.values())
     with warnings.catch_warnings():  # they are printed below
         warnings.simplefilter("ignore", CalibrationWarning)
         rejector = Rejector.calibrate(
@@ -216,7 +218,7 @@ def command(
             surrogate=sets,
             objective=objective,
             alpha=weight,
-            train=training,
+            train=None if is_of_words else training,
             accept_risk=True,
             **options,
         )

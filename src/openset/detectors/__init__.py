@@ -16,6 +16,7 @@ from openset.detectors.maxlogit import MaxLogit
 from openset.detectors.mcm import MCM
 from openset.detectors.msp import MSP
 from openset.detectors.nci import NCI
+from openset.detectors.neglabel import NegLabel
 from openset.detectors.nnguide import NNGuide
 from openset.detectors.nno import NNO
 from openset.detectors.openmax import OpenMax
@@ -51,6 +52,7 @@ __all__ = [
     "Mahalanobis",
     "MaxLogit",
     "NNGuide",
+    "NegLabel",
     "OpenMax",
     "PostMax",
     "ReAct",

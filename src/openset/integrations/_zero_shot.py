@@ -23,16 +23,30 @@ class ZeroShot(nn.Module):
     the cosines. SigLIP's bias is left out: it is the same for all classes.
     """
 
-    def __init__(self, model: nn.Module, texts: Tensor, scale: float) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        classes: Sequence[str],
+        prompts: Sequence[str],
+    ) -> None:
         super().__init__()
-        self.model = model
+        self.model, self.tokenizer, self.prompts = model, tokenizer, tuple(prompts)
+        self.scale = scale_of(model)
+        texts = self.embedded(classes)
         self.head = nn.Linear(texts.shape[1], texts.shape[0])
         with torch.no_grad():
-            self.head.weight.copy_(texts * scale)
+            self.head.weight.copy_(texts * self.scale)
             self.head.bias.zero_()
 
-    def forward(self, **images: Any) -> Tensor:
-        """Return the logits, from what the image processor makes."""
+    def embedded(self, names: Sequence[str]) -> Tensor:
+        """Return a unit embedding of each name, the mean over the prompts."""
+        return class_texts(self.model, self.tokenizer, names, self.prompts)
+
+    def forward(self, texts: Tensor | None = None, **images: Any) -> Tensor:
+        """Return the logits, from what the image processor makes, or of texts."""
+        if texts is not None:
+            return self.head(texts)
         embedded = _embedding(self.model.get_image_features(**images))  # type: ignore[operator]
         return self.head(normalize(embedded, dim=-1))
 
@@ -71,6 +85,7 @@ def class_texts(
     model.eval()
     for start in range(0, len(texts), _TEXTS_AT_ONCE):
         tokens = _tokens(model, tokenizer, texts[start : start + _TEXTS_AT_ONCE])
+        tokens = tokens.to(next(model.parameters()).device)
         with torch.no_grad():
             found = _embedding(model.get_text_features(**tokens))  # type: ignore[operator]
         parts.append(normalize(found.float(), dim=-1))

@@ -131,7 +131,8 @@ class _Batches:
         for start in range(0, len(self.inputs), self.size):
             rows = range(start, min(start + self.size, len(self.inputs)))
             samples = [self.inputs[row] for row in rows]
-            if self.network.kind == "image":
+            # A model of images and texts takes both.
+            if self.network.kind == "image" and not isinstance(samples[0], str):
                 samples = [_image(one) for one in samples]
             batch = self.network.prepare(samples)
             mine = None if labels is None else labels[rows.start : rows.stop]
@@ -316,14 +317,18 @@ def _of_texts(
 ) -> Classifier:
     _zero_shot.check_texts(classes, prompts)
     model = transformers.AutoModel.from_pretrained(name)
-    scale = _zero_shot.scale_of(model)
     words = transformers.AutoTokenizer.from_pretrained(name)
-    texts = _zero_shot.class_texts(model, words, classes, prompts)
-    found = _zero_shot.ZeroShot(model, texts, scale).eval()
+    found = _zero_shot.ZeroShot(model, words, classes, prompts).eval()
+    scale = found.scale
     note = f"zero-shot: its logits are {scale:.6g} times the cosines of image and text"
     if f"{scale:.6g}" != f"{MCM().scale:.6g}":
         note += f". For MCM say so: --detector mcm:scale={scale:.6g}"
-    prepare = _image_processor(transformers, name)
+    images = _image_processor(transformers, name)
+
+    def prepare(samples: list[Any]) -> Any:
+        is_text = isinstance(samples[0], str)
+        return {"texts": found.embedded(samples)} if is_text else images(samples)
+
     return Classifier(f"hf:{name}", "image", found, prepare, tuple(classes), note)
 
 

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from typer.testing import CliRunner
 
-from openset import Outputs, detectors
+from openset import Outputs, Rejector, detectors
 from openset.cli import app
 from openset.integrations import networks
 from tests.clip import save_small, tokenizer
@@ -114,6 +114,48 @@ def test_mcm_from_the_shell(saved, tmp_path):
     terms = np.exp((image @ texts.T)[rows].astype(np.float64))
     expected = terms.max(axis=1) / terms.sum(axis=1)
     assert_allclose(fitted.probability(found), expected, rtol=1e-4)
+
+
+def test_negative_words_take_probability_from_the_known_classes(saved, tmp_path):
+    folder = saved[1]
+    network = networks.load(f"hf:{folder}", classes=CLASSES, prompts=PROMPTS)
+    found = network.apply(IMAGES, labels=[0, 1, 2, -1, 0], device="cpu", progress=False)
+    scale = float(np.linalg.norm(found.weight[0]))
+    words = ("bird", "red dog", "photo")
+    (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
+    (tmp_path / "names.txt").write_text("\n".join(CLASSES), encoding="utf-8")
+    (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS), encoding="utf-8")
+    line = [
+        "extract", f"hf:{folder}", tmp_path / "words.txt", "--classes",
+        tmp_path / "names.txt", "--prompts", tmp_path / "prompts.txt", "--out",
+        tmp_path / "w.npz", "--device", "cpu",
+    ]  # fmt: skip
+    CliRunner().invoke(app, [*map(str, line)], catch_exceptions=False)
+    negatives = Outputs.load(tmp_path / "w.npz")
+    # As classes, the words would have these rows in the last layer.
+    both = networks.load(f"hf:{folder}", classes=CLASSES + words, prompts=PROMPTS)
+    all_logits = both.apply(IMAGES, device="cpu", progress=False).logits
+    assert_allclose(
+        scale * found.features @ negatives.features.T, all_logits[:, 3:], rtol=1e-3,
+        atol=1e-3,
+    )  # fmt: skip
+    detector = detectors.make("neglabel", scale=scale, temperature=1 / scale)
+    terms = np.exp(all_logits.astype(np.float64) - all_logits.max())
+    p = terms[:, :3].sum(axis=1) / terms.sum(axis=1)
+    known = detector.fit(negatives).score(found).known
+    assert_allclose(known, np.log(p / (1 - p)), rtol=1e-3, atol=1e-2)
+    found.take(found.labels >= 0).save(tmp_path / "known.npz")
+    line = [
+        "calibrate", "-d", f"neglabel:scale={scale}", "--train", tmp_path / "w.npz",
+        "--known", tmp_path / "known.npz", "--out", tmp_path / "rejector",
+        "--objective", "at_tpr", "--accept-risk",
+    ]  # fmt: skip
+    CliRunner().invoke(app, [*map(str, line)], catch_exceptions=False)
+    saved_one = Rejector.load(tmp_path / "rejector")
+    again = detectors.make("neglabel", scale=scale).fit(negatives)
+    assert_allclose(saved_one.score(found).known, again.score(found).known, rtol=1e-5)
+    with pytest.raises(ValueError, match="outputs must be those of negative words"):
+        detector.fit(found.take(found.labels >= 0))
 
 
 def test_what_is_missing_is_named(saved):

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import dataclass
+from math import isnan
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -113,8 +114,10 @@ class Threshold:
         object.__setattr__(self, "interval", Span(*self.interval))
         if isinstance(self.rate, tuple):
             object.__setattr__(self, "rate", Rate(*self.rate))
+        # There may be millions, nearly all of them floats: look at the others only.
         for value in self.per_class:
-            _check.threshold("Threshold", value)
+            if type(value) is not float or isnan(value):
+                _check.threshold("Threshold", value)
 
     def __str__(self) -> str:
         facts = [] if self.alpha is None else [f"alpha {self.alpha:g}"]

@@ -419,9 +419,11 @@ def _table(title: str, *columns: str) -> Table:
 
 def _print_choice(choice: Choice, *, aims: bool) -> None:
     measure = {"oosa": "Open-set accuracy", "cost": "Cost of a decision"}
+    where = f"held-out {choice.left_out}"
+    if choice.left_out == "nothing":
+        where = "the unknowns given (one kind, so none is held out)"
     table = _table(
-        f"{measure[choice.measure]} on held-out {choice.left_out}, alpha "
-        f"{choice.alpha:g}",
+        f"{measure[choice.measure]} on {where}, alpha {choice.alpha:g}",
         "detector",
         "objective",
         "mean",

@@ -151,7 +151,7 @@ def said(*words):
 
 assert " toy " in said("detectors")
 assert "Toy of all toys" in said("evaluate", "a.npz")
-assert "Toy of all toys & 0." in said("evaluate", "a.npz", "--latex")
+assert "Toy of all toys $" in said("evaluate", "a.npz", "--latex")
 assert "toy_score,0." in said("evaluate", "a.npz", "--csv")
 compared = said("compare", "a.npz", "b.npz", "--metric", "toy_score")
 assert "differences in toy_score" in compared
@@ -165,7 +165,7 @@ headline: toy_score
 metrics: [toy_score, auroc]'''
 Path("study.yaml").write_bytes(study)
 done = said("bench", "study.yaml", "--out", "run", "--backend", "sequential")
-assert "toy_score" in done
+assert "toy ↑" in done
 report.write("run", "run.html")
 assert "toy" in Path("run.html").read_text()
 """

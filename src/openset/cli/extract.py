@@ -125,6 +125,19 @@ def command(
     need_root(_CALLER, root)
     is_run = (Path(network) / "trained.json").exists() or not _is_named(network)
     if is_run:
+        others = {
+            "--weights": weights,
+            "--classes": classes,
+            "--prompts": prompts,
+            "--side": side,
+        }
+        unused = [option for option, given in others.items() if given is not None]
+        if unused:
+            msg = (
+                f"{_CALLER}: {', '.join(unused)} cannot be used with a folder of "
+                "openset train, which has its own"
+            )
+            raise typer.BadParameter(msg)
         # Imported here: the extra may be missing.
         from openset.train import Trained  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from openset._types import ArtefactError, MissingExtraError
 from openset.detectors import MCM
 from openset.integrations import _zero_shot
 from openset.outputs import Outputs
+from openset.train.networks import last_layer
 from openset.train.networks.weight_files import read_weights
 
 with _io.importing("openset.integrations.networks", "torch"):
@@ -240,15 +242,9 @@ def _by_name(
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
     timm = _library("timm")
-    state = (
-        None
-        if weights in (None, _RANDOM)
-        else read_weights(Path(str(weights)), caller=_CALLER)
-    )
-    options = {} if state is None else {"num_classes": _n_classes(state)}
     with _naming_model("timm", name):
-        model = timm.create_model(name, pretrained=weights is None, **options)
-    note = _filled(model, state, weights)
+        model = timm.create_model(name, pretrained=weights is None)
+    model, note = _filled(model, weights, partial(timm.create_model, name))
     data = _library("timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
@@ -257,18 +253,10 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
     models = _library("torchvision").models
-    state = (
-        None
-        if weights in (None, _RANDOM)
-        else read_weights(Path(str(weights)), caller=_CALLER)
-    )
     with _naming_model("torchvision", name):
         published = models.get_model_weights(name).DEFAULT
-        options = {} if state is None else {"num_classes": _n_classes(state)}
-        model = models.get_model(
-            name, weights=published if weights is None else None, **options
-        )
-    note = _filled(model, state, weights)
+        model = models.get_model(name, weights=published if weights is None else None)
+    model, note = _filled(model, weights, partial(models.get_model, name, weights=None))
     names = tuple(published.meta["categories"]) if weights is None else ()
     each = _Each(published.transforms())
     return Classifier(f"torchvision:{name}", "image", model, each, names, note)
@@ -293,15 +281,11 @@ def _of_hugging_face(
     own = tuple(str(names[i]) for i in sorted(names))
     if made.endswith("ForImageClassification"):
         model = transformers.AutoModelForImageClassification.from_pretrained(name)
-        prepare: Any = _image_processor(transformers, name)
-        return Classifier(f"hf:{name}", "image", model, prepare, own)
+        images = _image_processor(transformers, name)
+        return Classifier(f"hf:{name}", "image", model, images, own)
     if made.endswith("ForSequenceClassification"):
         model = transformers.AutoModelForSequenceClassification.from_pretrained(name)
-        words = transformers.AutoTokenizer.from_pretrained(name)
-        prepare = lambda samples: words(  # noqa: E731
-            samples, return_tensors="pt", padding=True, truncation=True
-        )
-        return Classifier(f"hf:{name}", "text", model, prepare, own)
+        return Classifier(f"hf:{name}", "text", model, _words(transformers, name), own)
     msg = _check.must(
         "a classifier of images or of sequences, or a model like CLIP",
         caller=_CALLER,
@@ -335,6 +319,11 @@ def _of_texts(
 def _image_processor(transformers: Any, name: str) -> Callable[[list[Any]], Any]:
     images = transformers.AutoImageProcessor.from_pretrained(name)
     return lambda samples: images(samples, return_tensors="pt")
+
+
+def _words(transformers: Any, name: str) -> Callable[[list[Any]], Any]:
+    words = transformers.AutoTokenizer.from_pretrained(name)
+    return partial(words, return_tensors="pt", padding=True, truncation=True)
 
 
 @dataclass(frozen=True)
@@ -386,29 +375,29 @@ def _image(one: Any) -> Any:
     return one.convert("RGB")
 
 
-def _n_classes(state: Mapping[str, Any]) -> int:
-    """Return the number of outputs of the last matrix of weights."""
-    matrices = [
-        one for name, one in state.items() if name.endswith("weight") and one.ndim == 2
-    ]
-    sizes = [one.shape[0] for one in matrices]
-    if not sizes:
-        msg = f"{_CALLER}: weights must end in a linear layer, got no matrix"
-        raise ArtefactError(msg)
-    return int(sizes[-1])
+def _filled(
+    model: nn.Module, weights: str | Path | None, make: Callable[..., nn.Module]
+) -> tuple[nn.Module, str]:
+    """Return the network with weights from a file, and a note if it has none.
 
-
-def _filled(model: nn.Module, state: Any, weights: object) -> str:
-    """Put the weights into the network; return a note for one without any."""
+    `make(num_classes=...)` makes it anew where the weights have other classes.
+    """
+    if weights is None:
+        return model, ""
     if weights == _RANDOM:
-        return "its weights are random: it has learnt nothing"
-    if state is not None:
-        try:
-            model.load_state_dict(state)
-        except RuntimeError as error:
-            msg = f"{_CALLER}: weights must fit the network ({_io.first_line(error)})"
-            raise ArtefactError(msg) from error
-    return ""
+        return model, "its weights are random: it has learnt nothing"
+    state = read_weights(Path(str(weights)), caller=_CALLER)
+    # By name: files need not keep the order of the layers.
+    name, head = last_layer.linears(model)[-1]
+    found = state.get(f"{name}.weight")
+    if found is not None and len(found) != head.out_features:
+        model = make(num_classes=len(found))
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        msg = f"{_CALLER}: weights must fit the network ({_io.first_line(error)})"
+        raise ArtefactError(msg) from error
+    return model, ""
 
 
 @contextmanager

@@ -172,3 +172,11 @@ def test_a_part_of_data_without_parts_is_refused(trained, tmp_path):
     np.save(tmp_path / "new.npy", np.zeros((2, 64)))
     with pytest.raises(ValueError, match="--part must be left out for data without"):
         run("extract", trained / "run", tmp_path / "new.npy", "--part", "test")
+
+
+def test_options_a_training_folder_does_not_need_are_refused(tmp_path):
+    words = ["extract", str(tmp_path / "run"), "images/", "--side", "32"]
+    refused = CliRunner().invoke(app, words)
+    assert refused.exit_code == 2
+    said = " ".join(refused.output.replace("│", " ").split())
+    assert "--side cannot be used with a folder of openset train" in said

@@ -69,6 +69,17 @@ def test_timm_with_a_file_of_weights(tmp_path):
     assert found.classes == ("ant", "bee", "cat", "dog", "eel")
 
 
+def test_weights_in_any_order_have_the_classes_of_their_last_layer(tmp_path):
+    timm = pytest.importorskip("timm")
+    state = timm.create_model("vit_tiny_patch16_224", num_classes=5).state_dict()
+    torch.save(dict(reversed(state.items())), tmp_path / "reversed.pth")
+    network = networks.load(
+        "timm:vit_tiny_patch16_224", weights=tmp_path / "reversed.pth"
+    )
+    assert network.model.head.out_features == 5
+    assert torch.equal(network.model.head.weight, state["head.weight"])
+
+
 def test_torchvision_with_random_weights_says_so(tmp_path):
     pytest.importorskip("torchvision")
     network = networks.load("torchvision:resnet18", weights="random")

@@ -87,7 +87,10 @@ def command(
         int, typer.Option(help="Number of workers; -1 for one per core.")
     ] = -1,
 ) -> None:
-    """Compute a table or figure of a paper again, beside its published numbers."""
+    """Compute a table or figure of a paper again, beside its published numbers.
+
+    Needs the extra bench; openset doctor says whether it is installed.
+    """
     # Imported here: extras may be missing, and --help should be fast.
     from openset import bench, reproduce  # noqa: PLC0415
 

@@ -176,7 +176,9 @@ def _rows(
             cells.append("" if variant == name else difference(own, base, metric))
         first = own[0]
         seconds = first.get("train_seconds", first["group_seconds"])
-        cells.append(f"{seconds:.0f}, {first['group_size']}")
+        alone = "beside" not in first  # no other program on the GPU
+        text = f"{seconds:.0f}, {first['group_size']}"
+        cells.append(text if alone else "shared GPU")
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

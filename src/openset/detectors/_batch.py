@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._progress import bar
 from openset._types import Array
+from openset.detectors import _fused
 from openset.outputs import Outputs, replaced
 
 State: TypeAlias = Mapping[str, Array]
@@ -83,13 +84,22 @@ class Batch:
         return self.once(("tempered", temperature), make)
 
     @cached_property
+    def _fused(self) -> Any:
+        """All reductions of the logits from one GPU kernel; None elsewhere."""
+        return _fused.reduce_rows(self.logits)
+
+    @cached_property
     def top_class(self) -> Array:
         """Argmax of the logits, lowest index on ties, shape (n,)."""
+        if self._fused is not None:
+            return self._fused.top_class
         return _xp.array_namespace(self.logits).argmax(self.logits, axis=1)
 
     @cached_property
     def top_logit(self) -> Array:
         """Largest logit of each sample, shape (n,)."""
+        if self._fused is not None:
+            return self._fused.top_logit
         return _xp.pick(self.logits, self.top_class)
 
     @cached_property
@@ -100,6 +110,8 @@ class Batch:
         left out of the sum, not subtracted from it, so confident samples keep their
         precision.
         """
+        if self._fused is not None:
+            return self._fused.other_mass
         return _xp.by_rows(
             _xp.exp_sum_without, self.logits, self.top_logit, self.top_class
         )
@@ -107,6 +119,8 @@ class Batch:
     @cached_property
     def log_other_mass(self) -> Array:
         """Logarithm of `other_mass`; -inf with one class only, never by underflow."""
+        if self._fused is not None:
+            return self._fused.log_other_mass
         xp = _xp.array_namespace(self.logits)
         is_lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
         direct = _xp.log(self.other_mass)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from openset import _xp
 from openset._types import Array
+from openset.detectors import _fused
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
 from openset.detectors.constraints import POSITIVE, Integer
@@ -59,6 +60,11 @@ class GEN(Detector):
         kept = min(self.top, batch.logits.shape[1])
         if kept == 1:
             return -first
+        fused = _fused.entropy_of_others(
+            batch.logits, batch.top_class, batch.energy, kept=kept - 1, gamma=self.gamma
+        )
+        if fused is not None:
+            return -(first + fused)
 
         def rest(logits: Array, energy: Array) -> Array:
             largest = _xp.top_values(logits, kept)

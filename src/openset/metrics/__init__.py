@@ -8,7 +8,7 @@ data raises `UndefinedMetricError`; it never returns 0 or NaN instead.
 parameters. :func:`register` adds a metric of your own.
 """
 
-from openset.metrics import consistency, counts, intervals
+from openset.metrics import bins, consistency, counts, intervals
 from openset.metrics._accumulator import Accumulator
 from openset.metrics._accuracy import accuracy
 from openset.metrics._aggregate import acc_plus_auroc, acc_times_auroc
@@ -31,24 +31,28 @@ from openset.metrics._osa import OSACurve, ccr, oosa, osa, osa_curve, osa_optimu
 from openset.metrics._oscr import OSCRCurve, ccr_at_fpr, oscr_curve
 from openset.metrics._rates import Rates
 from openset.metrics._registry import Metric, get, names, register, sections, table
+from openset.metrics._sketch import Bracket, Sketch
 from openset.metrics._sweep import Sweep, sweep
 from openset.metrics._youden import youden
 from openset.metrics.intervals import Interval, bootstrap
 
 __all__ = [
     "Accumulator",
+    "Bracket",
     "Evaluation",
     "Interval",
     "Metric",
     "OSACurve",
     "OSCRCurve",
     "Rates",
+    "Sketch",
     "Sweep",
     "acc_plus_auroc",
     "acc_times_auroc",
     "accuracy",
     "aupr",
     "auroc",
+    "bins",
     "bootstrap",
     "by_group",
     "ccr",

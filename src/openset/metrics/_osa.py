@@ -81,8 +81,12 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
     """
     threshold = _check.threshold("osa", threshold)
     need_both_sides("osa", scores)
-    weight = _alpha("osa", alpha, scores.n_known, scores.n_unknown)
-    rates = Rates.at(scores, threshold)
+    return osa_of(Rates.at(scores, threshold), alpha)
+
+
+def osa_of(rates: Rates, alpha: float | None) -> float:
+    """Compute it from counts of decisions."""
+    weight = _alpha("osa", alpha, rates.n_known, rates.n_unknown)
     return float(weight * rates.ccr + (1 - weight) * rates.urr)
 
 

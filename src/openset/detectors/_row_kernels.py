@@ -1,0 +1,190 @@
+"""Reductions over the rows of logits as GPU kernels: each reads its rows once.
+
+A program holds one row in registers, so that maxima, sums of exponentials and the
+selection of the largest entries need no further pass over memory and no temporaries.
+Everything is computed in float32, whatever the logits are stored as.
+"""
+
+from typing import Any, NamedTuple
+
+import triton
+import triton.language as tl
+
+from openset import _xp
+
+MAX_COLUMNS = 16384
+"""Longer rows do not fit in the registers of one program."""
+
+_WARPS_PER_COLUMNS = 1024  # up to here one warp holds a row: no barriers between warps
+
+
+@triton.jit
+def _reduce(
+    logits,
+    top_class,
+    top_logit,
+    other_mass,
+    log_other_mass,
+    n_columns,
+    stride,
+    block: tl.constexpr,
+):
+    """Largest logit, its column, and the sum of exponentials over the other columns."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, block)
+    there = column < n_columns
+    start = logits + row * stride
+    values = tl.load(start + column, mask=there, other=float("-inf")).to(tl.float32)
+    # Maxima ignore NaN here, but a row with NaN must give NaN.
+    is_nan = values != values  # noqa: PLR0124
+    has_nan = tl.max(is_nan.to(tl.int32), 0) > 0
+    values = tl.where(is_nan, float("inf"), values)
+    top, at = tl.max(values, 0, return_indices=True)  # the first one on ties
+    top = tl.where(has_nan, float("nan"), top)
+    others = tl.where(column == at, float("-inf"), values)
+    second = tl.max(others, 0)
+    # Relative to the second largest logit the sum is at least 1: its logarithm does not
+    # underflow. If all others are -inf, the sum must be 0.
+    shift = tl.where(second > float("-inf"), second, top)
+    mass = tl.sum(tl.where(column == at, 0.0, tl.exp(others - shift)), 0)
+    gap = shift - top
+    tl.store(top_class + row, at.to(tl.int64))
+    tl.store(top_logit + row, top)
+    tl.store(other_mass + row, tl.exp(gap) * mass)
+    tl.store(log_other_mass + row, gap + tl.log(mass))
+
+
+@triton.jit
+def _term(value, energy, gamma):
+    """Return p^gamma (1 - p)^gamma of a class that is not the predicted one."""
+    # Powers of two are one instruction; p <= 1/2, so log(1 - p) is precise enough.
+    log_p = (value - energy) * 1.4426950408889634
+    return tl.exp2(gamma * (log_p + tl.log2(1.0 - tl.exp2(log_p))))
+
+
+@triton.jit
+def _key(value):
+    """Return an integer that is in the order of float32 numbers."""
+    bits = value.to(tl.int32, bitcast=True)
+    return bits ^ ((bits >> 31) & 0x7FFFFFFF)
+
+
+@triton.jit
+def _value(key):
+    """Return the number of a key: the inverse of `_key`."""
+    bits = key ^ ((key >> 31) & 0x7FFFFFFF)
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def _add_entropy(
+    logits,
+    top_class,
+    energy,
+    result,
+    n_columns,
+    stride,
+    kept,
+    gamma,
+    block: tl.constexpr,
+):
+    """Add up the terms of the `kept` largest logits but for the predicted class."""
+    row = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, block)
+    at = tl.load(top_class + row)
+    is_other = (column < n_columns) & (column != at)
+    start = logits + row * stride
+    values = tl.load(start + column, mask=is_other, other=float("-inf")).to(tl.float32)
+    # The smallest integer is below the key of -inf: it marks columns that do not count.
+    keys = tl.where(is_other, _key(values), -2147483648)
+    # `low` always has at least `kept` keys from it on, `high` has fewer.
+    low = tl.min(tl.where(is_other, keys, 2147483647), 0)
+    high = tl.max(keys, 0) + 1
+    n_found = tl.sum(is_other.to(tl.int32), 0)
+    step = 0
+    while (high.to(tl.int64) - low > 1) & (n_found != kept):
+        # Halving the interval of numbers is quick where they are evenly spread, halving
+        # that of keys always ends.
+        middle = _key((_value(low) + _value(high)) / 2)
+        if (middle <= low) | (middle >= high) | (step >= 16):
+            middle = (low >> 1) + (high >> 1) + (low & high & 1)
+        n_above = tl.sum((keys >= middle).to(tl.int32), 0)
+        if n_above >= kept:
+            low = middle
+            n_found = n_above
+        else:
+            high = middle
+        step += 1
+    # Either exactly `kept` keys are from `low` on, or `low` is the last one's key and
+    # several share it: then they have equal terms, and some of them count.
+    is_above = keys >= low
+    is_tied = (keys == low) & (n_found != kept)
+    of_row = tl.load(energy + row)
+    terms = tl.where(is_above, _term(values, of_row, gamma), 0.0)
+    total = tl.sum(tl.where(is_tied, 0.0, terms), 0)
+    n_strict = tl.sum((is_above & (is_tied == 0)).to(tl.int32), 0)
+    tied = tl.max(tl.where(is_tied, terms, 0.0), 0)
+    tl.store(result + row, total + (kept - n_strict) * tied)
+
+
+class RowReductions(NamedTuple):
+    """What :class:`~openset.detectors.Batch` shares between detectors."""
+
+    top_class: Any
+    top_logit: Any
+    other_mass: Any
+    log_other_mass: Any
+
+
+def reduce_rows(logits: Any) -> RowReductions:
+    """Return all reductions of a matrix of logits, each of shape (n,)."""
+    n, n_columns = logits.shape
+    xp = _xp.array_namespace(logits)
+    top_class = xp.empty(n, dtype=xp.int64, device=logits.device)
+    floats = xp.empty((3, n), dtype=xp.float32, device=logits.device)
+    block = _block(n_columns)
+    _reduce[(n,)](
+        logits,
+        top_class,
+        *floats,
+        n_columns,
+        logits.stride(0),
+        block=block,
+        num_warps=_warps(block),
+    )
+    return RowReductions(top_class, *floats)
+
+
+def entropy_of_others(
+    logits: Any, top_class: Any, energy: Any, *, kept: int, gamma: float
+) -> Any:
+    """Return the GEN terms of the `kept` largest logits but for the predicted class."""
+    n, n_columns = logits.shape
+    result = _xp.array_namespace(energy).empty_like(energy)
+    block = _block(n_columns)
+    _add_entropy[(n,)](
+        logits,
+        top_class,
+        energy,
+        result,
+        n_columns,
+        logits.stride(0),
+        kept,
+        gamma,
+        block=block,
+        num_warps=_warps(block),
+    )
+    return result
+
+
+def is_current(array: Any) -> bool:
+    """Whether kernels would run on the device of the array."""
+    return array.device.index == triton.runtime.driver.active.get_current_device()
+
+
+def _block(n_columns: int) -> int:
+    return max(int(triton.next_power_of_2(n_columns)), 32)
+
+
+def _warps(block: int) -> int:
+    return max(1, block // _WARPS_PER_COLUMNS)

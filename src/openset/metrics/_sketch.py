@@ -1,0 +1,538 @@
+"""Metrics from counts in constant memory, each with a guaranteed bracket."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import inf, nextafter
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openset import _check, _io
+from openset._types import UNKNOWN, ArtefactError
+from openset.metrics import bins
+from openset.metrics._class_counts import ratio
+from openset.metrics._osa import optimum, osa_of
+from openset.metrics._ranking_counts import RankingCounts
+from openset.metrics._rates import Rates
+from openset.metrics._registry import Metric, get
+from openset.scores import Scores, need_scores
+
+Ints = NDArray[np.int64]
+
+KINDS = ("correct", "wrong", "unknown")
+"""Rows of the counts: known samples classified correctly, the others, unknowns."""
+
+_CHUNK = 1 << 15  # samples counted at a time: their temporaries stay in the cache
+_SHAPES = {name: (len(KINDS), length) for name, length in bins.SHAPES.items()}
+# Sums that are not of integers below 2**53 depend on their order in the last digits.
+_ROUNDING = 1e-12
+_EXACT_PAIRS = 1 << 53
+
+_RANKING = (
+    "auroc",
+    "openauc",
+    "partial_openauc",
+    "fpr_at_tpr",
+    "ccr_at_fpr",
+    "acc_times_auroc",
+    "acc_plus_auroc",
+)
+_THRESHOLD = ("osa", "ccr", "urr", "f_score", "youden")
+# Other variants need counts per class.
+_VARIANT = {"f_score": ("average", "micro"), "youden": ("kind", "binary")}
+_ALWAYS = (
+    "accuracy",
+    "openauc",
+    "auroc",
+    "fpr_at_tpr",
+    "fpr_at_tpr_unknown",
+    "ccr_at_fpr_0.1",
+    "ccr_at_fpr_0.01",
+    "ccr_at_fpr_0.001",
+    "partial_openauc",
+    "osa_best",
+    "f_score_micro_best",
+)
+_AT_THRESHOLD = ("osa", "ccr", "urr", "f_score_micro", "youden_binary")
+
+
+@dataclass(frozen=True)
+class Bracket:
+    """Two numbers with the exact value between them, both ends included.
+
+    Examples
+    --------
+    >>> Bracket(0.25, 0.5).width, 0.3 in Bracket(0.25, 0.5)
+    (0.25, True)
+    """
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        """Distance of the two ends; 0 if the value is known exactly."""
+        return self.high - self.low
+
+    @property
+    def middle(self) -> float:
+        """The number half way: at most half a width from the exact value."""
+        return (self.low + self.high) / 2
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+class Sketch:
+    """Counts of scores by universal bins: metrics in constant memory, with brackets.
+
+    Scores are not kept, so memory does not grow with them (82 MB at most), and nothing
+    is sorted. Samples in different bins are in a known order, samples in one bin are
+    not; so each metric is a :class:`Bracket` that contains the value
+    :mod:`openset.metrics` would compute from all scores. The bins are the same for all
+    data (:mod:`openset.metrics.bins`): sketches of any shards can be added, in any
+    order, and equal one pass over everything.
+
+    Examples
+    --------
+    >>> first, second = Sketch(), Sketch()
+    >>> first.update(Scores(labels=[0, -1], predicted=[0, 0], known=[0.9, 0.3]))
+    >>> second.update(labels=[0, -1], predicted=[0, 0], known=[0.2, 0.1])
+    >>> both = first + second
+    >>> len(both), both.bracket("auroc")
+    (4, Bracket(low=0.75, high=0.75))
+    >>> both.bracket("osa", threshold=0.25, alpha=0.5)
+    Bracket(low=0.5, high=0.5)
+    """
+
+    def __init__(self) -> None:
+        # Zeros take no memory before they are written to.
+        self._tables = {n: np.zeros(shape, np.int64) for n, shape in _SHAPES.items()}
+        self._n = np.zeros(len(KINDS), np.int64)
+        self._cells: bins.Intervals | None = None
+
+    def __len__(self) -> int:
+        return int(self._n.sum())
+
+    def __repr__(self) -> str:
+        return f"Sketch(n={len(self)}, known={self.n_known}, unknown={self.n_unknown})"
+
+    @property
+    def n_correct(self) -> int:
+        """Known samples that are classified correctly, without rejection."""
+        return int(self._n[0])
+
+    @property
+    def n_known(self) -> int:
+        """Samples of known classes."""
+        return int(self._n[:2].sum())
+
+    @property
+    def n_unknown(self) -> int:
+        """Samples of no known class."""
+        return int(self._n[2])
+
+    def update(
+        self,
+        scores: Scores | None = None,
+        *,
+        labels: ArrayLike | None = None,
+        predicted: ArrayLike | None = None,
+        known: ArrayLike | None = None,
+    ) -> None:
+        """Count samples: :class:`~openset.Scores`, or three arrays of one length.
+
+        Arrays may be memory-mapped; they are read in chunks and never copied as a
+        whole. Scores may be float32 or float64, and infinite, but not NaN.
+        """
+        arrays = (labels, predicted, known)
+        if (scores is None) == any(array is None for array in arrays):
+            got = "both" if scores is not None else "neither"
+            rule = "Scores, or labels, predicted and known"
+            remedy = "Give one of the two"
+            msg = _check.must(
+                rule, caller="Sketch.update", name="samples", got=got, remedy=remedy
+            )
+            raise TypeError(msg)
+        if scores is not None:
+            need_scores("Sketch.update", scores)
+            columns = [scores.labels, scores.predicted, scores.known]
+        else:
+            columns = [np.asanyarray(array) for array in arrays]
+        names = ("labels", "predicted", "known")
+        n = _check.same_length(
+            "Sketch.update",
+            {name: len(c) for name, c in zip(names, columns, strict=True)},
+        )
+        # All chunks are checked before the first is counted: an error changes nothing.
+        if scores is None:
+            for start in range(0, n, _CHUNK):
+                _check_chunk(*(c[start : start + _CHUNK] for c in columns))
+        self._cells = None
+        for start in range(0, n, _CHUNK):
+            self._count(*(c[start : start + _CHUNK] for c in columns))
+
+    def _count(
+        self, labels: NDArray[Any], predicted: NDArray[Any], known: NDArray[Any]
+    ) -> None:
+        # 0 correct, 1 wrong, 2 unknown: an unknown differs from what was predicted.
+        kind = (labels != predicted).astype(np.int64) + (labels == UNKNOWN)
+        self._n += np.bincount(kind, minlength=len(KINDS))
+        found = bins.locate_numpy(known.astype(np.float64, copy=False))
+        for (name, table), at in zip(self._tables.items(), found, strict=True):
+            np.add.at(table.reshape(-1), kind * bins.SHAPES[name] + at, 1)
+
+    def merge(self, *others: "Sketch") -> None:
+        """Add the counts of other sketches."""
+        for other in others:
+            _need_sketch("Sketch.merge", other)
+            self._cells = None
+            self._n += other._n
+            for name, table in self._tables.items():
+                mine, theirs = table.reshape(-1), other._tables[name].reshape(-1)
+                # Only where there is something: zeros still take no memory.
+                there = np.flatnonzero(theirs)
+                mine[there] += theirs[there]
+
+    def __add__(self, other: Self) -> "Sketch":
+        if not isinstance(other, Sketch):
+            return NotImplemented
+        result = Sketch()
+        result.merge(self, other)
+        return result
+
+    def state(self) -> dict[str, Ints]:
+        """Return copies of the three tables of counts, one row per kind of sample.
+
+        Other libraries can count into arrays of these shapes and add them up; see
+        :meth:`from_state`.
+        """
+        return {name: table.copy() for name, table in self._tables.items()}
+
+    @classmethod
+    def from_state(
+        cls, *, bins: ArrayLike, coarse: ArrayLike, fine: ArrayLike
+    ) -> "Sketch":
+        """Make a sketch from its tables of counts."""
+        result = cls()
+        given = {"bins": bins, "coarse": coarse, "fine": fine}
+        for name, values in given.items():
+            array = np.asarray(values)
+            rule = f"integers of shape {_SHAPES[name]}, none negative"
+            is_good = array.shape == _SHAPES[name] and array.dtype.kind in "iu"
+            if not is_good or array.min() < 0:
+                got = f"shape {array.shape} of {array.dtype}"
+                raise ValueError(
+                    _check.must(rule, caller="Sketch.from_state", name=name, got=got)
+                )
+            result._tables[name] = array.astype(np.int64)
+        sums = [table.sum(axis=1).tolist() for table in result._tables.values()]
+        if any(one != sums[0] for one in sums):
+            msg = _check.must(
+                "of the same samples",
+                caller="Sketch.from_state",
+                name="tables",
+                got=f"sums {sums}",
+            )
+            raise ValueError(msg)
+        result._n[:] = sums[0]
+        return result
+
+    def save(self, path: str | Path) -> Path:
+        """Write the occupied counts to a ``.npz`` file; it is replaced as a whole."""
+        path = Path(path)
+        _check.one_of(
+            "Sketch.save", f"the ending of {path.name}", path.suffix, [".npz"]
+        )
+        arrays: dict[str, NDArray[Any]] = {"layout": np.array(bins.LAYOUT)}
+        for name, table in self._tables.items():
+            there = np.flatnonzero(table)
+            arrays |= {f"{name}_at": there, name: table.reshape(-1)[there]}
+        _io.write_npz(path, arrays)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Sketch":
+        """Read what :meth:`save` wrote."""
+        path = Path(path)
+        names = ("layout", *(n for s in _SHAPES for n in (f"{s}_at", s)))
+        found = _io.pick(
+            "Sketch.load",
+            path,
+            _io.read_npz("Sketch.load", path),
+            required=names,
+            optional=(),
+        )
+        if found["layout"].size != 1 or int(found["layout"]) != bins.LAYOUT:
+            msg = (
+                f"Sketch.load: {path} must have bins of layout {bins.LAYOUT}, got "
+                f"{found['layout']}. Upgrade openset to read newer files"
+            )
+            raise ArtefactError(msg)
+        state = {}
+        try:
+            for name, shape in _SHAPES.items():
+                full = np.zeros(shape[0] * shape[1], np.int64)
+                full[found[f"{name}_at"]] = found[name]
+                state[name] = full.reshape(shape)
+            return cls.from_state(**state)
+        except (IndexError, ValueError) as error:
+            msg = f"Sketch.load: {path} is damaged ({error}). Write it again"
+            raise ArtefactError(msg) from error
+
+    def bracket(
+        self,
+        metric: str | Metric,
+        *,
+        threshold: float | Literal["best"] | None = None,
+        **params: Any,
+    ) -> Bracket:
+        """Return two numbers with the exact value of a metric between them.
+
+        Parameters
+        ----------
+        metric
+            ``"auroc"``, ``"openauc"``, ``"partial_openauc"``, ``"fpr_at_tpr"``,
+            ``"ccr_at_fpr"``, ``"acc_times_auroc"``, ``"acc_plus_auroc"``,
+            ``"accuracy"``, and with a threshold ``"osa"``, ``"ccr"``, ``"urr"``,
+            ``"f_score"`` with ``average="micro"`` and ``"youden"`` with
+            ``kind="binary"``; or a key of :func:`openset.metrics.table` that stands for
+            one of them. Averages over classes need counts per class, which a sketch
+            does not have.
+        threshold
+            A sample is accepted iff its knownness is at least this. ``"best"``: the
+            largest value over all thresholds (not for CCR and URR).
+        **params
+            Parameters of the metric, such as ``fpr=0.01``.
+        """
+        row = get(metric, caller="Sketch.bracket", argument="metric")
+        if row.kind == "oracle":
+            threshold = "best"
+        options = {**row.params, **params}
+        name = row.name
+        variant = _VARIANT.get(name)
+        is_counted = name in (*_RANKING, *_THRESHOLD, "accuracy")
+        if not is_counted or (variant and options.get(variant[0]) != variant[1]):
+            rule = f"one of {', '.join((*_RANKING, *_THRESHOLD, 'accuracy'))}"
+            got = f"{row.key!r} {params or ''}".strip()
+            remedy = (
+                "F needs average='micro', Youden's index kind='binary'; for averages "
+                "over classes use Accumulator, which keeps all scores"
+            )
+            msg = _check.must(
+                rule, caller="Sketch.bracket", name="metric", got=got, remedy=remedy
+            )
+            raise ValueError(msg)
+        _check.both_sides(f"Sketch.bracket({row.key!r})", self.n_known, self.n_unknown)
+        if name not in _THRESHOLD:
+            return self._ranking(row, name, options, threshold)
+        if threshold is None:
+            rule, got = "a number or 'best'", "none"
+            raise ValueError(
+                _check.must(rule, caller=f"Sketch.bracket({row.key!r})",
+                            name="threshold", got=got)
+            )  # fmt: skip
+        row.function(_PROBE, 0.0, **options)  # checks the parameters
+        if threshold == "best":
+            return self._best(name, options)
+        return self._at(name, _check.threshold("Sketch.bracket", threshold), options)
+
+    def brackets(self, threshold: float | None = None) -> dict[str, Bracket]:
+        """Return the brackets of the usual metrics, by key.
+
+        With a threshold, also those at the threshold.
+
+        Examples
+        --------
+        >>> sketch = Sketch()
+        >>> sketch.update(labels=[0, 1, -1], predicted=[0, 0, 0], known=[3.0, 2.0, 1.0])
+        >>> sketch.brackets(1.5)["urr"]
+        Bracket(low=1.0, high=1.0)
+        """
+        found = {key: self.bracket(key) for key in _ALWAYS}
+        if threshold is not None:
+            found |= {k: self.bracket(k, threshold=threshold) for k in _AT_THRESHOLD}
+        return found
+
+    @staticmethod
+    def edge(threshold: float) -> float:
+        """Return the largest number up to this one where a bin begins.
+
+        Metrics at such a threshold are exact: their brackets have width 0.
+
+        Examples
+        --------
+        >>> Sketch.edge(3.00001), Sketch.edge(0.0)
+        (3.0, 0.0)
+        """
+        number = _check.threshold("Sketch.edge", threshold)
+        if number == -inf:
+            return number
+        at = bins.locate_numpy(np.array([number])).bins
+        low, high = _ordered(-inf), _ordered(number)
+        while high - low > 1:  # low is in an earlier bin, high is in this one
+            middle = (low + high) // 2
+            found = bins.locate_numpy(np.array([_number(middle)])).bins
+            low, high = (low, middle) if found == at else (middle, high)
+        return _number(high)
+
+    def _ranking(
+        self, row: Metric, name: str, options: dict[str, Any], threshold: object
+    ) -> Bracket:
+        if threshold is not None:
+            rule, got = "left out: the metric takes none", repr(threshold)
+            raise ValueError(
+                _check.must(rule, caller=f"Sketch.bracket({row.key!r})",
+                            name="threshold", got=got)
+            )  # fmt: skip
+        row.function(_PROBE, **options)  # checks the parameters
+        if name == "accuracy":
+            value = self.n_correct / self.n_known
+            return Bracket(value, value)
+        kernel: Callable[..., Any] = row.kernel  # type: ignore[assignment]
+        ends = [float(kernel(table, **options)) for table in self._orders()]
+        is_exact = name in ("auroc", "openauc", "fpr_at_tpr", "ccr_at_fpr")
+        if self.n_known * self.n_unknown >= _EXACT_PAIRS:
+            is_exact = is_exact and name in ("fpr_at_tpr", "ccr_at_fpr")
+        margin = 0.0 if is_exact else _ROUNDING
+        return Bracket(min(ends) - margin, max(ends) + margin)
+
+    def _best(self, name: str, options: dict[str, Any]) -> Bracket:
+        low, high = (_best_of(name, table, options) for table in self._orders())
+        # Sweeps take values this close for equal, and return the smallest threshold.
+        margin = 0.0 if name == "osa" else _ROUNDING
+        return Bracket(low - margin, high + margin)
+
+    def _at(self, name: str, threshold: float, options: dict[str, Any]) -> Bracket:
+        cells = self._intervals()
+        numbers = np.array([threshold, nextafter(threshold, -inf)])
+        at, before = bins.positions_numpy(numbers)
+        # A threshold that is the first number of its interval accepts all of it.
+        is_open = (cells.first <= at) & (at <= cells.last) & (before >= cells.first)
+        is_open &= ~cells.is_single
+        accepted = cells.counts[:, (cells.last >= at) & ~is_open].sum(axis=1)
+        unsure = cells.counts[:, is_open].sum(axis=1)
+        low = accepted + unsure * [0, 1, 1]
+        high = accepted + unsure * [1, 0, 0]
+        if name in ("youden", "ccr", "urr"):  # any accepted known sample helps TPR
+            low, high = accepted + unsure * [0, 0, 1], accepted + unsure * [1, 1, 0]
+        values = [_of_accepted(name, self, side, options) for side in (low, high)]
+        return Bracket(*values)
+
+    def _intervals(self) -> bins.Intervals:
+        if self._cells is None:  # until the next update
+            self._cells = bins.intervals(**self._tables)
+        return self._cells
+
+    def _orders(self) -> tuple[RankingCounts, RankingCounts]:
+        """Return the worst and the best order that the counts allow.
+
+        Worst: in each interval unknown samples score highest, then wrong ones, then
+        correct ones. Best: the other way round. Any other order, with ties or without,
+        gives every metric here a value between the two.
+        """
+        cells = self._intervals()
+        worst, best = (_levels(cells, order) for order in ((2, 1, 0), (0, 1, 2)))
+        return worst, best
+
+
+def _levels(cells: bins.Intervals, order: tuple[int, int, int]) -> RankingCounts:
+    m = cells.is_single.size
+    added = np.zeros((len(KINDS), m, len(KINDS)), np.int64)  # kind, interval, level
+    for level, kind in enumerate(order):
+        added[kind, :, level] = np.where(cells.is_single, 0, cells.counts[kind])
+    added[:, :, 0] += np.where(cells.is_single, cells.counts, 0)  # tied
+    steps = added.reshape(len(KINDS), -1)
+    correct, wrong, unknown = np.concatenate(
+        [np.zeros((len(KINDS), 1), np.int64), np.cumsum(steps, axis=1)], axis=1
+    )
+    values = -np.arange(correct.size, dtype=np.float64)
+    values[: 2 if cells.first[0] == _INFINITY else 1] = inf
+    return RankingCounts(
+        values=values, known=correct + wrong, correct=correct, unknown=unknown
+    )
+
+
+def _best_of(name: str, table: RankingCounts, options: dict[str, Any]) -> float:
+    """Return the largest value over all thresholds."""
+    if name == "osa":
+        return optimum(table, alpha=options.get("alpha")).value
+    if name == "f_score":
+        taken = table.known + table.unknown
+        values = ratio(2 * table.correct, taken + table.n_known)
+    elif name == "youden":
+        values = table.known / table.n_known - table.unknown / table.n_unknown
+    else:
+        rule = "osa, f_score or youden for threshold='best'"
+        remedy = "CCR and URR are largest where all or none are accepted"
+        raise ValueError(
+            _check.must(
+                rule, caller="Sketch.bracket", name="metric", got=name, remedy=remedy
+            )
+        )
+    return float(values[1 if table.values[1] == inf else 0 :].max())
+
+
+def _of_accepted(
+    name: str, sketch: Sketch, accepted: Ints, options: dict[str, Any]
+) -> float:
+    """Compute a metric from the accepted samples of each kind."""
+    correct, wrong, unknown = (int(n) for n in accepted)
+    rates = Rates(
+        n_known=sketch.n_known,
+        n_unknown=sketch.n_unknown,
+        n_correct=sketch.n_correct,
+        n_accepted_known=correct + wrong,
+        n_accepted_correct=correct,
+        n_rejected_unknown=sketch.n_unknown - unknown,
+    )
+    if name == "osa":
+        return osa_of(rates, options.get("alpha"))
+    if name == "f_score":
+        return float(ratio(2 * correct, correct + wrong + unknown + rates.n_known))
+    if name == "youden":
+        return rates.tpr - unknown / rates.n_unknown
+    return rates.ccr if name == "ccr" else rates.urr
+
+
+def _check_chunk(
+    labels: NDArray[Any], predicted: NDArray[Any], known: NDArray[Any]
+) -> None:
+    _check.labels("Sketch.update", "labels", labels, lowest=UNKNOWN)
+    _check.labels("Sketch.update", "predicted", predicted, lowest=0)
+    _check.vector("Sketch.update", "known", known)
+    if known.dtype.kind not in "fiu":
+        rule, got = "real numbers", f"dtype {known.dtype}"
+        raise TypeError(
+            _check.must(rule, caller="Sketch.update", name="known", got=got)
+        )
+    n_bad = int(np.count_nonzero(np.isnan(known)))
+    if n_bad:
+        got = f"{n_bad} NaN"
+        raise ValueError(
+            _check.must("free of NaN", caller="Sketch.update", name="known", got=got)
+        )
+
+
+def _need_sketch(caller: str, value: object) -> None:
+    _check.instance(
+        caller, "other", value, Sketch, rule="a Sketch", remedy="Use Sketch.load"
+    )
+
+
+def _ordered(number: float) -> int:
+    """Return an integer in the order of float64 numbers."""
+    bits = int(np.float64(number).view(np.int64))
+    return bits if bits >= 0 else -(bits & 0x7FFFFFFFFFFFFFFF)
+
+
+def _number(ordered: int) -> float:
+    """Return the number of :func:`_ordered`."""
+    size = float(np.int64(abs(ordered)).view(np.float64))
+    return size if ordered >= 0 else -size
+
+
+_INFINITY = bins.positions_numpy(np.array([inf]))[0]
+_PROBE = Scores(labels=[0, -1], predicted=[0, 0], known=[1.0, 0.0])

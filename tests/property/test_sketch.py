@@ -1,0 +1,157 @@
+"""A sketch brackets what the metrics compute from all scores, whatever they are."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from openset import Scores, metrics
+from openset.metrics import Sketch, bins
+
+# Numbers that are close to each other, to 0, to 1 and to where the layout changes;
+# denormal, huge and infinite ones; and any others.
+SPECIAL = [0.0, -0.0, 0.5, 1.0, -0.5, -1.0, math.inf, -math.inf, 5e-324, -5e-324, 1e308]
+NUMBERS = st.one_of(
+    st.sampled_from(SPECIAL),
+    st.sampled_from(
+        [np.nextafter(x, s) for x in (0.5, 1.0, -1.0, 2.0) for s in (0, 9)]
+    ),
+    st.integers(-3, 3).map(float),
+    st.floats(allow_nan=False),
+    st.floats(-2, 2),
+    st.floats(1000, 1000.1),
+    st.floats(0.9375, 1, width=32),
+)
+SAMPLE = st.tuples(st.integers(-1, 2), st.integers(0, 2), NUMBERS)
+SAMPLES = st.lists(SAMPLE, min_size=1, max_size=40)
+
+RANKING = {
+    "auroc": {},
+    "openauc": {"ties": "strict"},
+    "openauc_optimistic": {},
+    "partial_openauc": {"max_fpr": 0.3},
+    "partial_openauc ": {"max_fpr": 0.5, "ties": "strict", "scale": "area"},
+    "fpr_at_tpr": {"tpr": 0.7},
+    "fpr_at_tpr_unknown": {},
+    "ccr_at_fpr": {"fpr": 0.2},
+    "acc_times_auroc": {},
+    "accuracy": {},
+}
+
+
+def made(samples):
+    """Return scores with both sides, whatever was drawn."""
+    labels, predicted, known = zip(*samples, (0, 0, 1.5), (-1, 0, 0.25), strict=True)
+    return Scores(labels=labels, predicted=predicted, known=known)
+
+
+def of(*parts):
+    sketch = Sketch()
+    for part in parts:
+        sketch.update(part)
+    return sketch
+
+
+def same(a, b):
+    mine, theirs = a._tables, b._tables
+    return all(np.array_equal(mine[name], theirs[name]) for name in bins.SHAPES)
+
+
+@settings(max_examples=20)
+@given(SAMPLES)
+def test_brackets_of_ranking_metrics_contain_the_exact_value(samples):
+    scores = made(samples)
+    sketch = of(scores)
+    for name, params in RANKING.items():
+        row = metrics.get(name.strip())
+        exact = row.function(scores, **{**row.params, **params})
+        bracket = sketch.bracket(name.strip(), **params)
+        assert exact in bracket, (name, exact, bracket)
+    assert sketch.n_correct == np.count_nonzero(scores.is_correct)
+
+
+@settings(max_examples=20)
+@given(SAMPLES, NUMBERS, st.floats(0, 1))
+def test_brackets_at_a_threshold_and_at_the_best_contain_it(samples, threshold, alpha):
+    scores = made(samples)
+    sketch = of(scores)
+    best = metrics.osa_optimum(scores, alpha=alpha).value
+    assert best in sketch.bracket("osa", threshold="best", alpha=alpha)
+    for name, params in (
+        ("osa", {"alpha": alpha}),
+        ("osa", {}),
+        ("ccr", {}),
+        ("urr", {}),
+        ("f_score", {"average": "micro"}),
+        ("youden", {"kind": "binary"}),
+    ):
+        function = getattr(metrics, name)
+        exact = function(scores, threshold, **params)
+        bracket = sketch.bracket(name, threshold=threshold, **params)
+        assert exact in bracket, (name, exact, bracket)
+        edge = Sketch.edge(threshold)
+        assert edge <= threshold
+        exact = function(scores, edge, **params)
+        assert sketch.bracket(name, threshold=edge, **params).width == 0
+        assert sketch.bracket(name, threshold=edge, **params).low == exact
+        if name in ("f_score", "youden"):
+            exact = function(scores, "best", **params)
+            assert exact in sketch.bracket(name, threshold="best", **params)
+
+
+@settings(max_examples=3)
+@given(SAMPLES, SAMPLES, SAMPLES)
+def test_merges_in_any_order_equal_one_pass(first, second, third):
+    a, b, c = made(first), made(second), made(third)
+    once = of(Scores.concat([a, b, c]))
+    assert same(once, of(c, a, b))
+    assert same(once, of(c) + (of(b) + of(a)))
+
+
+@given(st.lists(NUMBERS, min_size=2, max_size=30))
+def test_larger_scores_never_fall_into_an_earlier_bin(numbers):
+    known = np.sort(np.array(numbers))
+    at = bins.positions_numpy(known)
+    assert (np.diff(at) >= 0).all()
+    found = bins.locate_numpy(known)
+    assert (np.diff(found.bins) >= 0).all()
+    for name, entries in found._asdict().items():
+        assert entries.min() >= 0
+        assert entries.max() < bins.SHAPES[name]
+    # Positions of one number hold nothing else; the zeros are equal.
+    for number in {*known[bins.single(at)]}:
+        assert abs(number) in (0, 0.5, 1, math.inf)
+    for number in SPECIAL[:8]:
+        if number in known:
+            assert bins.single(at[known == number]).all()
+
+
+@settings(max_examples=5)
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=20))
+def test_float32_scores_are_counted_as_the_same_numbers_in_float64(numbers):
+    narrow, wide = Sketch(), Sketch()
+    n = len(numbers)
+    for sketch, dtype in ((narrow, np.float32), (wide, np.float64)):
+        sketch.update(
+            labels=np.zeros(n, int),
+            predicted=np.zeros(n, int),
+            known=np.array(numbers, dtype),
+        )
+    assert same(narrow, wide)
+
+
+@pytest.mark.parametrize(
+    ("offset", "spread"),
+    [(0, 1), (5, 1), (1000, 1), (-1e5, 10), (1e-3, 1e-6), (0.99, 1e-4), (1e30, 1e29)],
+)
+def test_brackets_are_narrow_for_scores_far_from_zero(offset, spread):
+    rng = np.random.default_rng(0)
+    n = 20_000
+    labels = np.where(rng.random(n) < 0.5, -1, 0)
+    known = offset + spread * (rng.normal(size=n) + (labels == 0))
+    scores = Scores(labels=labels, predicted=np.zeros(n, int), known=known)
+    bracket = of(scores).bracket("auroc")
+    assert metrics.auroc(scores) in bracket
+    assert bracket.width < 1e-4

@@ -1,0 +1,125 @@
+"""Sketch: what it refuses, saves and says. Brackets are in tests/property."""
+
+import numpy as np
+import pytest
+
+from openset import Scores, metrics
+from openset._types import ArtefactError, UndefinedMetricError
+from openset.metrics import Bracket, Sketch
+
+LABELS, PREDICTED = [0, 1, 1, -1, -1], [0, 1, 0, 0, 1]
+KNOWN = [0.9, 0.4, 0.8, 0.4, -np.inf]
+SCORES = Scores(labels=LABELS, predicted=PREDICTED, known=KNOWN)
+
+
+@pytest.fixture(scope="module")
+def sketch():
+    made = Sketch()
+    made.update(SCORES)
+    return made
+
+
+def test_brackets_are_exact_where_scores_differ_or_are_single_numbers(sketch):
+    # The known and the unknown sample at 0.4 share an interval: one pair of 6 is open.
+    assert sketch.bracket("auroc") == Bracket(5 / 6, 1.0)
+    assert sketch.bracket("auroc").width == pytest.approx(1 / 6)
+    tied = Sketch()
+    tied.update(labels=[0, -1], predicted=[0, 0], known=[1.0, 1.0])
+    assert tied.bracket("auroc") == Bracket(0.5, 0.5)
+    assert tied.bracket("openauc", ties="strict") == Bracket(0.0, 0.0)
+
+
+def test_table_of_brackets_contains_the_evaluation(sketch):
+    found = sketch.brackets(0.5)
+    assert {"osa", "f_score_micro", "osa_best"} < set(found)
+    for key, bracket in found.items():
+        assert metrics.get(key).value(SCORES, 0.5) in bracket, key
+
+
+def test_counts_are_known_exactly(sketch):
+    assert (len(sketch), sketch.n_known, sketch.n_unknown, sketch.n_correct) == (
+        5,
+        3,
+        2,
+        2,
+    )
+    assert repr(sketch) == "Sketch(n=5, known=3, unknown=2)"
+
+
+def test_saved_sketch_is_read_back(sketch, tmp_path):
+    path = sketch.save(tmp_path / "sketch.npz")
+    assert path.stat().st_size < 10_000
+    again = Sketch.load(path)
+    assert again.brackets(0.5) == sketch.brackets(0.5)
+    again.merge(sketch)
+    assert len(again) == 10
+    assert len(sketch) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"layout": np.array(99)}, "must have bins of layout 1, got 99"),
+        ({"bins": np.array([1, 1, 1, 1, 2])}, "is damaged"),
+        ({"fine_at": np.array([0, 1, 2, 3, 10**9])}, "is damaged"),
+        ({"bins": np.array([1, 1, 1, 3, -1])}, "is damaged"),
+    ],
+)
+def test_file_that_does_not_hold_a_sketch_is_refused(sketch, tmp_path, change, message):
+    path = sketch.save(tmp_path / "sketch.npz")
+    with np.load(path) as arrays:
+        np.savez(path, **{**arrays, **change})
+    with pytest.raises(ArtefactError, match=message):
+        Sketch.load(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda s: s.bracket("f_score", threshold=1), "needs average='micro'"),
+        (lambda s: s.bracket("youden_best"), "Accumulator"),
+        (lambda s: s.bracket("aupr"), "must be one of auroc"),
+        (lambda s: s.bracket("osa"), "threshold must be a number or 'best'"),
+        (lambda s: s.bracket("ccr", threshold="best"), "osa, f_score or youden"),
+        (lambda s: s.bracket("auroc", threshold=1.0), "must be left out"),
+        (lambda s: s.bracket("ccr_at_fpr", fpr=2), "fpr must be a number in"),
+        (lambda s: s.bracket("osa", threshold=1, alpha=2), "alpha must be a number"),
+        (lambda s: s.update(labels=[0], predicted=[0], known=[np.nan]), "free of NaN"),
+        (lambda s: s.update(labels=[-2], predicted=[0], known=[1.0]), "labels must"),
+        (lambda s: s.update(labels=[0], predicted=[0, 1], known=[1.0]), "length"),
+    ],
+)
+def test_wrong_calls_are_refused_and_change_nothing(sketch, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(sketch)
+    assert len(sketch) == 5
+
+
+def test_wrong_types_are_refused(sketch):
+    with pytest.raises(TypeError, match="Scores, or labels, predicted and known"):
+        sketch.update(labels=[0])
+    with pytest.raises(TypeError, match="real numbers"):
+        sketch.update(labels=[0], predicted=[0], known=np.array(["a"]))
+    with pytest.raises(TypeError, match="other must be a Sketch"):
+        sketch.merge(SCORES)
+    with pytest.raises(TypeError):
+        sketch + SCORES
+    with pytest.raises(ValueError, match="of the same samples"):
+        Sketch.from_state(**(Sketch().state() | {"fine": sketch.state()["fine"]}))
+    with pytest.raises(ValueError, match="bins must be integers of shape"):
+        Sketch.from_state(bins=[1], coarse=[1], fine=[1])
+
+
+def test_metric_without_unknowns_is_undefined():
+    one = Sketch()
+    one.update(labels=[0], predicted=[0], known=[1.0])
+    with pytest.raises(UndefinedMetricError):
+        one.bracket("auroc")
+
+
+def test_first_number_of_a_bin_is_found():
+    for number in (3.3, -3.3, 1e-300, 0.0, -0.75, np.inf, -np.inf, -5e-324):
+        edge = Sketch.edge(number)
+        assert edge <= number
+        assert Sketch.edge(edge) == edge
+    assert Sketch.edge(-np.inf) == -np.inf

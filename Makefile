@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check lint types layers tests docs coverage lowest mutation bench clean
+.PHONY: demo test check lint types layers tests docs site coverage lowest mutation bench clean
 
 demo: .venv/.installed
 	$(BIN)/openset demo
@@ -12,7 +12,7 @@ demo: .venv/.installed
 test: check
 
 # `make check` is exactly what continuous integration runs.
-check: lint types layers tests
+check: lint types layers tests site
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -31,6 +31,11 @@ tests: .venv/.installed-dev
 docs: .venv/.installed-dev
 	$(BIN)/python docs/metrics_table.py
 	$(BIN)/python docs/paper_pages.py
+
+# The documentation site, into build/site: open build/site/index.html. Strict: a link, a
+# name, a formula or an example that does not work is an error.
+site: .venv/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 # Lines and branches of the core that its own tests reach.
 CORE := scores outputs metrics thresholds rejector

@@ -34,7 +34,7 @@ from operating import data_module
 from openset.selection._robust import MEMBERS, kinds_by
 
 ROOT = Path(__file__).resolve().parents[1]
-GUIDE = ROOT / "docs" / "operating.md"
+GUIDE = ROOT / "docs" / "results" / "operating.md"
 FIGURE = ROOT / "docs" / "figures" / "missing-kinds.png"
 MOST_CASES = 60  # of one network
 LEAST_ACCURACY = 0.6  # of a network worth operating

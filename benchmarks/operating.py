@@ -9,7 +9,7 @@ and the gap.
 
     OPENSET_DATA=... python benchmarks/operating.py --networks FOLDER
 
-prints two tables and writes them to docs/operating-results.md: networks trained to the
+prints two tables and writes them to docs/results/choosing.md: networks trained to the
 end, and
 small ones that are not. The data folder needs ``load.py``
 with ``outputs(name)``; it is looked for in OPENSET_DATA, then in ``../shared/data``.
@@ -32,7 +32,7 @@ from openset import Outputs, Rejector, detectors, selection
 from openset.detectors import Fitted
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "operating-results.md"
+PAGE = ROOT / "docs" / "results" / "choosing.md"
 
 # Every detector of the package that fits in seconds here; absent ones are skipped.
 # Picked by price, not by outcome: EVM and the two SVMs need minutes.
@@ -262,7 +262,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
 
 
 def put(text: str) -> None:
-    """Replace the section of docs/operating-results.md between its two marks."""
+    """Replace the section of docs/results/choosing.md between its two marks."""
     first, last = "<!-- operating: start -->", "<!-- operating: end -->"
     page = PAGE.read_text()
     head, rest = page.split(first, 1)

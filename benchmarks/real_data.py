@@ -1,4 +1,4 @@
-"""Every detector on four real problems, per group of unknowns: docs/comparison.md.
+"""Every detector on four real problems, per group: docs/results/detectors.md.
 
     OPENSET_DATA=folder python benchmarks/real_data.py
 
@@ -25,7 +25,7 @@ from openset.metrics import Evaluation
 
 ROOT = Path(__file__).parents[1]
 DATA = Path(os.environ.get("OPENSET_DATA", ROOT.parent / "shared" / "data"))
-PAGE = ROOT / "docs" / "comparison.md"
+PAGE = ROOT / "docs" / "results" / "detectors.md"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _training_runs import Variant, add_options, difference, mean, read, train_all
 
 RESULTS = Path(__file__).parent / "results"
-DOCS = Path(__file__).parents[1] / "docs" / "training.md"
+DOCS = Path(__file__).parents[1] / "docs" / "results" / "training.md"
 _LOGISTIC = {"ranking": "logit", "surrogate": "logistic", "pairing": "all_pairs"}
 # Forms of OpenAUC on top of the recipe, λ = 0.1; mixtures are made after conv 6 unless
 # the name says otherwise.
@@ -92,7 +92,7 @@ def table(runs: list[dict[str, Any]]) -> str:
 
 
 def summary(runs: list[dict[str, Any]]) -> str:
-    """Return the short table of docs/training.md: our recipe against CE+."""
+    """Return the short table of docs/results/training.md: our recipe against CE+."""
     lines = [
         "| data, image passes | runs | CE+ | `openset` | difference | "
         "by max probability | CE+ with | |",
@@ -130,7 +130,7 @@ def summary(runs: list[dict[str, Any]]) -> str:
         f"splits {', '.join(map(str, splits))}, seeds {', '.join(map(str, seeds))}; "
         f"difference paired by split and seed, with a 95 % t interval. "
         f"{ours[0]['gpu']}, torch {ours[0]['torch']}. Accuracy, partial "
-        f"OpenAUC and seconds: the [benchmarks](../benchmarks/README.md). "
+        f"OpenAUC and seconds: the [benchmarks](../../benchmarks/README.md). "
         f"Two seeds of one split are not independent: the intervals are somewhat "
         f"too narrow.",
     ]

@@ -111,7 +111,7 @@ def choose(
     :func:`openset.thresholds.anchored`; that of :func:`openset.thresholds.osa` if only
     one of the four is offered, and there is no consensus. If none of the four is
     offered, the first detector takes the place of the consensus. How well this holds is
-    in ``docs/operating.md``.
+    in ``docs/results/operating.md``.
 
     With `objectives`, detectors are ranked as follows. Each group of the surrogate is
     left out in turn: thresholds are chosen without it, and the open-set accuracy is

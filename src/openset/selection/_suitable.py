@@ -21,7 +21,7 @@ def suitable(train: Outputs | None) -> Suitable:
 
     They are MSP, RMDS, ViM and OSNN, as far as the training outputs have what each
     needs: four that look at different things, and whose consensus held on networks
-    that were not used to pick them (``docs/operating.md``).
+    that were not used to pick them (``docs/results/operating.md``).
 
     Parameters
     ----------

@@ -1,0 +1,1 @@
+"""Pages, figures and notebooks of the documentation site that come from the code."""

@@ -1,0 +1,43 @@
+"""Docstrings of the package, written for Sphinx, as Markdown: a Griffe extension."""
+
+import re
+import textwrap
+from typing import Any
+
+import griffe
+
+_MATH = re.compile(
+    r"^( *)\.\. math::[ ]*(.*\n(?:\1 +.*\n|[ ]*\n(?=\1 ))*)", re.MULTILINE
+)
+_INLINE = re.compile(r":math:`([^`]+)`")
+_ROLE = re.compile(r":(?:func|class|meth|mod|attr):`~?([^`<]+)`")
+_DOCTEST = re.compile(r"^(?:>>> .*\n(?:(?!>>> ).+\n)*)+", re.MULTILINE)
+
+
+def markdown(text: str) -> str:
+    r"""Return a docstring with formulas and names as Markdown has them.
+
+    Examples
+    --------
+    >>> markdown("The :func:`ccr` of :math:`x`.")
+    'The `ccr` of $x$.'
+    """
+
+    def block(found: re.Match[str]) -> str:
+        tex = " ".join(textwrap.dedent(found[2]).split())
+        return f"{found[1]}$$\n{found[1]}{tex}\n{found[1]}$$\n\n"
+
+    text = _MATH.sub(block, text + "\n")
+    if "Examples\n---" not in text:  # a module's example stands in its text
+        text = _DOCTEST.sub(lambda found: f"```pycon\n{found[0]}```\n", text)
+    text = _INLINE.sub(lambda found: f"${' '.join(found[1].split())}$", text)
+    return _ROLE.sub(lambda found: f"`{found[1]}`", text).rstrip()
+
+
+class Docstrings(griffe.Extension):
+    """Change every docstring as it is read."""
+
+    def on_object(self, *, obj: Any, **_: Any) -> None:
+        """Change the docstring of a module, class, function or attribute."""
+        if not obj.is_alias and obj.docstring:
+            obj.docstring.value = markdown(obj.docstring.value)

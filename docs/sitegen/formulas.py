@@ -1,0 +1,36 @@
+"""Formulas as MathML: drawn by the browser, without scripts or fonts from elsewhere."""
+
+import html
+import logging
+import re
+
+from latex2mathml.converter import convert
+
+LOG = logging.getLogger("mkdocs.plugins.openset")
+_FORMULA = re.compile(
+    r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>',
+    re.DOTALL,
+)
+# What latex2mathml does not know, in words it does.
+_SPELLED = {r"\tfrac": r"\frac", r"\dfrac": r"\frac"}
+
+
+def mathml(tex: str, *, block: bool = False) -> str:
+    """Return a formula as MathML."""
+    for word, known in _SPELLED.items():
+        tex = tex.replace(word, known)
+    return convert(tex.strip(), display="block" if block else "inline")
+
+
+def drawn(page: str, name: str) -> str:
+    """Replace the formulas of a page of HTML."""
+
+    def formula(found: re.Match[str]) -> str:
+        tex = html.unescape(found["tex"])
+        try:
+            return mathml(tex, block=found["tag"] == "div")
+        except Exception as error:  # of the converter: any kind
+            LOG.warning("%s: formula %s: %r", name, tex, error)
+            return found[0]
+
+    return _FORMULA.sub(formula, page)

@@ -1,0 +1,73 @@
+"""What MkDocs calls while it builds the site: see `mkdocs.yml`."""
+
+import logging
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parents[1]
+ROOT = DOCS.parent
+for folder in (ROOT / "src", DOCS):  # the package of this checkout, and this one
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+from mkdocs.structure.files import File, Files  # noqa: E402
+
+from sitegen import api, figures, formulas, gallery, methods, outside  # noqa: E402
+
+LOG = logging.getLogger("mkdocs.plugins.openset")
+MAKERS = {
+    "gallery": gallery.pages,
+    "detectors": methods.detector_pages,
+    "training": methods.training_pages,
+    "api": api.pages,
+}
+_FIGURE = re.compile(r"^<!-- figure: ([\w-]+) -->$", re.MULTILINE)
+
+
+def on_config(config: Any) -> Any:
+    """Put the generated pages into the navigation."""
+    made = {name: make() for name, make in MAKERS.items()}
+    config.extra["made"] = made
+
+    def filled(items: Any) -> Any:
+        if isinstance(items, list):
+            return [filled(item) for item in items]
+        if isinstance(items, dict):
+            return {title: filled(value) for title, value in items.items()}
+        kind, _, name = items.partition(" ")
+        return made[name].nav if kind == "generated" else items
+
+    config.nav = filled(config.nav)
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the generated pages, and those that lie outside docs/."""
+    pages = {path: text for one in config.extra["made"].values()
+             for path, text in one.files.items()}  # fmt: skip
+    pages |= outside.pages()
+    pages |= {f"assets/{path.name}": path.read_bytes()
+              for path in sorted((DOCS / "sitegen" / "assets").iterdir())}  # fmt: skip
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Lead links out of docs/ to their pages here, and draw the figures."""
+    text = outside.relinked(markdown, page.file.src_uri)
+    return _FIGURE.sub(lambda found: figures.html(found[1]), text)
+
+
+def on_page_content(html: str, page: Any, config: Any, files: Files) -> str:
+    """Turn formulas into MathML, which browsers draw themselves."""
+    return formulas.drawn(html, page.file.src_uri)
+
+
+def on_post_build(config: Any) -> None:
+    """Warn (strictly: fail) about public names without a place in the reference."""
+    known = (Path(config.site_dir) / "objects.inv").read_bytes()
+    for name in api.missing(known):
+        LOG.warning("The API reference lacks %s", name)

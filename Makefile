@@ -27,10 +27,12 @@ layers: .venv/.installed-dev
 tests: .venv/.installed-dev
 	$(BIN)/pytest -q -n auto --dist worksteal
 
-# Tables of the documentation that come from the code.
+# Tables and a picture of the documentation that come from the code (the picture needs
+# chromium and chromedriver).
 docs: .venv/.installed-dev
 	$(BIN)/python docs/metrics_table.py
 	$(BIN)/python docs/paper_pages.py
+	$(BIN)/python docs/sitegen/screenshot.py
 
 # The documentation site, into build/site: open build/site/index.html. Strict: a link, a
 # name, a formula or an example that does not work is an error.

@@ -1,6 +1,7 @@
 """Figures of the site: drawn by the build, on data that ship with scikit-learn."""
 
 import functools
+import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -84,6 +85,16 @@ def groups() -> str:
 def oracle() -> str:
     """Open-set accuracy at every threshold, the chosen one and the best one."""
     return ops.report.osa_over_urr(rejector().operate(tested())).svg()
+
+
+def report() -> bytes:
+    """Return the report that `openset demo` writes."""
+    fitted = {name: ops.detectors.make(name).fit(digits().train)
+              for name in demo.DETECTORS}  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        study = Path(folder) / "digits-study"
+        demo.write_study(fitted, digits(), study, seed=0)
+        return ops.report.write(study, Path(folder) / "report.html").read_bytes()
 
 
 @functools.cache

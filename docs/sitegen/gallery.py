@@ -1,5 +1,7 @@
 """The gallery: ``examples/*.py``, run by the build, as pages and as notebooks."""
 
+import functools
+import hashlib
 import json
 import os
 import re
@@ -22,6 +24,31 @@ def examples() -> list[Path]:
     """Return the files of the examples, in the order of the gallery."""
     found = {path.stem: path for path in sorted(EXAMPLES.glob("*.py"))}
     return [found[name] for name in [*ORDER, *(n for n in found if n not in ORDER)]]
+
+
+@functools.cache
+def version() -> bytes:
+    """Return a hash of everything an example runs on."""
+    files = [*(ROOT / "src").rglob("*"), Path(__file__).with_name("notebook.py")]
+    digest = hashlib.sha256()
+    for path in sorted(
+        path for path in files if path.suffix in {".py", ".css", ".js", ".j2"}
+    ):
+        digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def notebook(path: Path) -> dict[str, Any]:
+    """Return the notebook of an example; run it, unless nothing has changed since."""
+    key = hashlib.sha256(version() + path.read_bytes()).hexdigest()[:16]
+    kept = ROOT / "build" / "notebooks" / f"{path.stem}-{key}.json"
+    if not kept.exists():
+        made = run(path)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        for old in kept.parent.glob(f"{path.stem}-*.json"):
+            old.unlink()
+        kept.write_text(json.dumps(made), encoding="utf-8")
+    return json.loads(kept.read_text("utf-8"))
 
 
 def run(path: Path) -> dict[str, Any]:
@@ -70,13 +97,13 @@ def pages() -> Made:
     made, rows = Made(), []
     paths = examples()
     with ThreadPoolExecutor(2) as pool:
-        notebooks = list(pool.map(run, paths))
-    for path, notebook in zip(paths, notebooks, strict=True):
-        made.files[f"gallery/{path.stem}.md"] = text = page(notebook, path)
-        made.files[f"gallery/{path.stem}.ipynb"] = json.dumps(notebook, indent=1) + "\n"
+        notebooks = list(pool.map(notebook, paths))
+    for path, made_of in zip(paths, notebooks, strict=True):
+        made.files[f"gallery/{path.stem}.md"] = text = page(made_of, path)
+        made.files[f"gallery/{path.stem}.ipynb"] = json.dumps(made_of, indent=1) + "\n"
         made.files[f"gallery/{path.name}"] = path.read_text("utf-8")
         title = text.partition("\n")[0].removeprefix("# ")
-        said = notebook["cells"][0]["source"].partition("\n")[2].strip()
+        said = made_of["cells"][0]["source"].partition("\n")[2].strip()
         said = " ".join(said.partition("\n\n")[0].split())
         made.nav.append({title: f"gallery/{path.stem}.md"})
         rows.append(f"| [{title}]({path.stem}.md) | {said} |")

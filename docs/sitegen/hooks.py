@@ -47,7 +47,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages, and those that lie outside docs/."""
     pages = {path: text for one in config.extra["made"].values()
              for path, text in one.files.items()}  # fmt: skip
-    pages |= outside.pages()
+    pages |= outside.pages() | {"demo/report.html": figures.report()}
     pages |= {f"assets/{path.name}": path.read_bytes()
               for path in sorted((DOCS / "sitegen" / "assets").iterdir())}  # fmt: skip
     for path, text in pages.items():

@@ -1,7 +1,7 @@
 """What the documentation shows exists and runs: commands, names, examples, links."""
 
 import ast
-import importlib
+import importlib.util
 import inspect
 import re
 import shlex
@@ -32,7 +32,7 @@ if not DOCS.exists():
 
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 # Folders of pages that the build of the site makes: it checks links to them, strictly.
-GENERATED = {"api", "detectors", "gallery", "training"}
+GENERATED = {"api", "demo", "detectors", "gallery", "training"}
 GROUPS = {f"openset.{name}" for name in ("detectors", "methods", "metrics", "datasets")}
 FILES = {"md", "json", "csv", "npz", "npy", "yaml", "html", "py", "xz"}
 PACKAGES = {
@@ -301,6 +301,14 @@ def test_the_navigation_has_every_page():
     listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
     there = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
     assert there <= listed
+
+
+def test_the_picture_of_the_explorer_is_new():
+    pytest.importorskip("PIL", reason="an extra")
+    path = DOCS / "sitegen" / "screenshot.py"
+    spec = importlib.util.spec_from_file_location("screenshot", path)
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    assert module.taken_of() == module.fingerprint(), "run: make docs"
 
 
 def test_contributing_shows_the_layers_that_are_checked():

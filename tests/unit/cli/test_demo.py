@@ -28,6 +28,7 @@ def test_a_folder_is_no_markup_and_the_command_can_be_pasted(tmp_path, monkeypat
     assert code is not None
     exec(code[1], names := {})  # noqa: S102  # our own page
     assert 0.9 < names["result"]["openauc"] < 1
+    assert Path("rejector").is_dir()
 
 
 def test_a_missing_extra_is_named_in_full(tmp_path, monkeypatch):

@@ -217,7 +217,7 @@ def tasks() -> str:
     """Four tasks on the same samples: what each one must tell apart."""
     rng = np.random.default_rng(3)
     centres = {"a": (38, 45), "b": (92, 45), "c": (65, 98), "near": (116, 84),
-               "far": (128, 18)}  # fmt: skip
+               "far": (114, 22)}  # fmt: skip
     dots = {k: rng.normal(c, 7, (16, 2)) for k, c in centres.items()}
     hard = rng.normal((65, 46), 5, (5, 2))  # between two classes
     colour = {"a": 0, "b": 1, "c": 2, "near": 4, "far": 4}
@@ -244,7 +244,7 @@ def tasks() -> str:
     ]
     parts = []
     for i, (title, question, by_class, unknown) in enumerate(panels):
-        left, top = 10 + 150 * i, 34
+        left, top = 10 + 200 * (i % 2), 38 + 175 * (i // 2)
         inside = "".join(drawn(k, by_class=by_class) for k in "abc")
         near = title != "out-of-distribution"
         inside += drawn("near", by_class=by_class, shown=unknown and near)
@@ -262,10 +262,10 @@ def tasks() -> str:
         parts.append(
             f'<g transform="translate({left} {top})"><rect width="140" height="124" '
             f'rx="6" fill="none" stroke="var(--os-line)"/>{inside}</g>'
-            f'<text x="{left + 70}" y="14" {_TEXT} font-weight="600">{title}</text>'
-            f'<text x="{left + 70}" y="28" text-anchor="middle" font-size="9.5">{question}</text>'
+            f'<text x="{left + 70}" y="{top - 20}" {_TEXT} font-weight="600">{title}</text>'
+            f'<text x="{left + 70}" y="{top - 6}" text-anchor="middle" font-size="10">{question}</text>'
         )
-    return _svg(610, 165, parts, "Four related tasks")
+    return _svg(360, 345, parts, "Four related tasks")
 
 
 RESULTS = Path(__file__).parents[1] / "results"

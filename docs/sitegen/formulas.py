@@ -11,14 +11,17 @@ _FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>',
     re.DOTALL,
 )
-# What latex2mathml does not know, in words it does.
+# What latex2mathml does not know, or draws badly, in words it knows.
 _SPELLED = {r"\tfrac": r"\frac", r"\dfrac": r"\frac"}
+_SIZES = re.compile(r"\\[bB]ig{1,2}([lr])(?![a-z])")
+_SIDES = {"l": r"\left", "r": r"\right"}
 
 
 def mathml(tex: str, *, block: bool = False) -> str:
     """Return a formula as MathML."""
     for word, known in _SPELLED.items():
         tex = tex.replace(word, known)
+    tex = _SIZES.sub(lambda found: _SIDES[found[1]], tex)
     return convert(tex.strip(), display="block" if block else "inline")
 
 

@@ -38,7 +38,7 @@ def cells(source: str) -> list[tuple[str, str]]:
             lines = [re.sub(r"^# ?", "", line) for line in text.strip().splitlines()]
             found.append(("markdown", "\n".join(lines)))
         else:
-            found.append(("code", text.strip()))
+            found.append(("code", text.strip().replace("  # fmt: skip", "")))
     return found
 
 

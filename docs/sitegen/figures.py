@@ -218,7 +218,7 @@ def tasks() -> str:
     rng = np.random.default_rng(3)
     centres = {"a": (38, 45), "b": (92, 45), "c": (65, 98), "near": (116, 84),
                "far": (114, 22)}  # fmt: skip
-    dots = {k: rng.normal(c, 7, (16, 2)) for k, c in centres.items()}
+    dots = {k: rng.normal(c, 6, (16, 2)) for k, c in centres.items()}
     hard = rng.normal((65, 46), 5, (5, 2))  # between two classes
     colour = {"a": 0, "b": 1, "c": 2, "near": 4, "far": 4}
 
@@ -330,26 +330,26 @@ def recipes_compared() -> str:
     ]
     rows = [[c.strip() for c in line.strip("|").split("|")]
             for line in table.splitlines() if line.startswith("| ") and "±" in line]  # fmt: skip
-    left, scale, parts = 170, 110, []
+    left, scale, parts = 190, 100, []
     bottom = 24 + 30 * len(rows)
-    for tick in (0, 1, 2, 3):
+    for tick in (-0.5, 0, 1, 2, 3):
         x = left + tick * scale
         parts.append(
             f'<path class="os-{"axis" if tick == 0 else "grid"}" d="M{x} 14V{bottom}"/>'
-            f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{tick}</text>'
+            f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{tick:g}</text>'
         )
     for i, row in enumerate(rows):
         y = 30 + 30 * i
         value, half = (float(v) for v in row[4].split("±"))
         a, b = left + (value - half) * scale, left + (value + half) * scale
         parts.append(
-            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end" class="os-ink">'
+            f'<text x="{left - 60}" y="{y + 4}" text-anchor="end" class="os-ink">'
             f"{row[0]} passes</text>"
             f'<path class="os-span" d="M{a:.1f} {y}H{b:.1f}"/>'
             f'<circle cx="{left + value * scale:.1f}" cy="{y}" r="5" fill="var(--os-0)"/>'
         )
     parts.append(
-        f'<text x="{left}" y="{bottom + 32}">points of OpenAUC over CE+ at the same cost, '
-        "with 95 % interval</text>"
+        f'<text x="{left - 50}" y="{bottom + 32}">points of OpenAUC above CE+ at equal cost, '
+        "95 % interval</text>"
     )
     return _svg(560, bottom + 42, parts, "Our recipe against CE+")

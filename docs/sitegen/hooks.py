@@ -26,18 +26,27 @@ MAKERS = {
 _FIGURE = re.compile(r"^<!-- figure: ([\w-]+) -->$", re.MULTILINE)
 
 
+def others() -> list[str]:
+    """Return the pages of docs/ that the navigation does not name."""
+    named = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
+    there = (path.relative_to(DOCS).as_posix() for path in sorted(DOCS.rglob("*.md")))
+    return [page for page in there if page not in named]
+
+
 def on_config(config: Any) -> Any:
     """Put the generated pages into the navigation."""
     made = {name: make() for name, make in MAKERS.items()}
     config.extra["made"] = made
+    navs = {name: one.nav for name, one in made.items()} | {"others": others()}
 
     def filled(items: Any) -> Any:
         if isinstance(items, list):
-            return [filled(item) for item in items]
+            return [one for one in map(filled, items) if one]
         if isinstance(items, dict):
-            return {title: filled(value) for title, value in items.items()}
+            full = {title: filled(value) for title, value in items.items()}
+            return {title: value for title, value in full.items() if value}
         kind, _, name = items.partition(" ")
-        return made[name].nav if kind == "generated" else items
+        return navs[name] if kind == "generated" else items
 
     config.nav = filled(config.nav)
     return config

@@ -32,6 +32,8 @@ openset extract hf:my-classifier/ mails.txt --unknown --out mails.npz
 openset extract hf:clip-folder/ photos/ --classes names.txt \\
     --prompts prompts.txt --out photos.npz
 
+openset extract timm:resnet50 photos/ --odin temperature=1000,epsilon=0.0014
+
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
 
@@ -109,6 +111,14 @@ def command(
         bool,
         typer.Option("--unknown", help="All samples are of no known class: label -1."),
     ] = False,
+    odin: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="ODIN: move the inputs along a gradient first, e.g. "
+            "temperature=1000,epsilon=0.0014 (epsilon of pixels in [0, 1]).",
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Samples per pass.")] = 64,
     device: Annotated[
         str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
@@ -159,14 +169,22 @@ def command(
             ERRORS.print(f"[yellow]{escape(found.name)}: {found.note}[/yellow]")
         known = found.classes
         apply = partial(found.apply, batch_size=batch_size, device=device)
+    step = _step(odin) if odin is not None else None
     inputs, labels, groups = _read(data, part, root, known)
     if unknown:
         labels = np.full(len(inputs), UNKNOWN)
     ids = _file_names(inputs, Path(data)) if isinstance(inputs, ImageFiles) else None
-    outputs = apply(inputs, labels=labels, groups=groups, ids=ids)
+    outputs = apply(inputs, labels=labels, groups=groups, ids=ids, step=step)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
     _print_labels(outputs, known)
+    if step is not None:
+        OUT.print(
+            "ODIN is the largest probability at the same temperature: "
+            f"--detector msp:temperature={step.temperature:g}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _is_named(network: str) -> bool:
@@ -183,6 +201,23 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
         rule = "three numbers with commas between them"
         raise ValueError(_check.must(rule, caller=_CALLER, name=option, got=text))
     return values
+
+
+def _step(text: str) -> Any:
+    """Read the options of ODIN's step."""
+    from openset.train import Odin  # noqa: PLC0415  # the extra may be missing
+
+    options: dict[str, Any] = {}
+    for one in text.split(","):
+        name, _, value = one.partition("=")
+        _check.one_of(_CALLER, "--odin", name.strip(), ["temperature", "epsilon"])
+        try:
+            options[name.strip()] = float(value)
+        except ValueError:
+            rule, got = "NAME=VALUE with a number", repr(one)
+            msg = _check.must(rule, caller=_CALLER, name="--odin", got=got)
+            raise ValueError(msg) from None
+    return Odin(**options)
 
 
 def _lines(path: Path) -> list[str]:

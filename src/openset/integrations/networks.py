@@ -21,6 +21,7 @@ from openset._types import ArtefactError, MissingExtraError
 from openset.detectors import MCM
 from openset.integrations import _zero_shot
 from openset.outputs import Outputs
+from openset.train import Odin, extract
 from openset.train.networks import last_layer
 from openset.train.networks.weight_files import read_weights
 
@@ -53,6 +54,8 @@ class Classifier:
         Names of the outputs; empty if they are not known.
     note
         What the user should know, in a sentence; else empty.
+    std
+        Of images: what pixels in [0, 1] are divided by, per channel, if it is known.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Classifier:
     prepare: Callable[[list[Any]], Any]
     classes: tuple[str, ...] = ()
     note: str = ""
+    std: tuple[float, ...] | None = None
 
     def apply(
         self,
@@ -71,6 +75,7 @@ class Classifier:
         ids: Any = None,
         unknown: bool = False,
         out: str | Path | None = None,
+        step: Odin | None = None,
         batch_size: int = 64,
         device: Any = None,
         progress: bool = True,
@@ -83,6 +88,9 @@ class Classifier:
             Images (arrays (h, w, 3) or (h, w) of bytes, or PIL images), or strings.
         labels, groups, ids, unknown, out
             As in :func:`openset.train.extract`.
+        step
+            As there. Its `epsilon` is meant for pixels in [0, 1], unless it has a
+            `std` of its own.
         batch_size
             Samples per pass.
         device
@@ -90,9 +98,6 @@ class Classifier:
         progress
             Show a progress bar, if there is a terminal to show it in.
         """
-        # Imported here: training code is not needed to look at a network.
-        from openset.train import extract  # noqa: PLC0415
-
         _check.positive_int("Classifier.apply", "batch_size", batch_size)
         if len(inputs) == 0:
             rule, got = "at least one sample", "none"
@@ -101,7 +106,18 @@ class Classifier:
             )
         batches = _Batches(self, inputs, labels, batch_size)
         about = {"groups": groups, "ids": ids, "unknown": unknown, "out": out}
+        if step is not None and step.std is None and self.std is not None:
+            step = replace(step, std=self.std)
         if not isinstance(self.model, nn.Module):  # an ONNX file
+            if step is not None:
+                msg = _check.must(
+                    "left out for an ONNX file, which has no gradients",
+                    caller="Classifier.apply",
+                    name="step",
+                    got=repr(step),
+                    remedy="Load the network in PyTorch",
+                )
+                raise ValueError(msg)
             return self.model.outputs(
                 batches, classes=self.classes, progress=progress, **about
             )
@@ -111,6 +127,7 @@ class Classifier:
             batches,
             device=place,
             classes=self.classes,
+            step=step,
             progress=progress,
             **about,
         )
@@ -184,7 +201,8 @@ def load(
     """
     pixels = _Pixels(side, tuple(mean), tuple(std))
     if isinstance(source, nn.Module):
-        found = Classifier(type(source).__name__, "image", source, pixels)
+        name = type(source).__name__
+        found = Classifier(name, "image", source, pixels, std=pixels.std)
     elif str(source).endswith(".onnx"):
         # Imported here: onnx is an extra.
         from openset.integrations.onnx._classifier import (  # noqa: PLC0415
@@ -237,7 +255,7 @@ def _by_name(
             got=type(model).__name__,
         )
         raise TypeError(msg)
-    return Classifier(source, "image", model, pixels)
+    return Classifier(source, "image", model, pixels, std=pixels.std)
 
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
@@ -248,7 +266,8 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
     data = _library("timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
-    return Classifier(f"timm:{name}", "image", model, _Each(transform), note=note)
+    each, std = _Each(transform), tuple(config["std"])
+    return Classifier(f"timm:{name}", "image", model, each, note=note, std=std)
 
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
@@ -258,8 +277,16 @@ def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
         model = models.get_model(name, weights=published if weights is None else None)
     model, note = _filled(model, weights, partial(models.get_model, name, weights=None))
     names = tuple(published.meta["categories"]) if weights is None else ()
-    each = _Each(published.transforms())
-    return Classifier(f"torchvision:{name}", "image", model, each, names, note)
+    transform = published.transforms()
+    return Classifier(
+        f"torchvision:{name}",
+        "image",
+        model,
+        _Each(transform),
+        names,
+        note,
+        tuple(transform.std),
+    )
 
 
 def _of_hugging_face(
@@ -281,8 +308,8 @@ def _of_hugging_face(
     own = tuple(str(names[i]) for i in sorted(names))
     if made.endswith("ForImageClassification"):
         model = transformers.AutoModelForImageClassification.from_pretrained(name)
-        images = _image_processor(transformers, name)
-        return Classifier(f"hf:{name}", "image", model, images, own)
+        images, std = _image_processor(transformers, name)
+        return Classifier(f"hf:{name}", "image", model, images, own, std=std)
     if made.endswith("ForSequenceClassification"):
         model = transformers.AutoModelForSequenceClassification.from_pretrained(name)
         return Classifier(f"hf:{name}", "text", model, _words(transformers, name), own)
@@ -307,18 +334,24 @@ def _of_texts(
     note = f"zero-shot: its logits are {scale:.6g} times the cosines of image and text"
     if f"{scale:.6g}" != f"{MCM().scale:.6g}":
         note += f". For MCM say so: --detector mcm:scale={scale:.6g}"
-    images = _image_processor(transformers, name)
+    images, std = _image_processor(transformers, name)
 
     def prepare(samples: list[Any]) -> Any:
         is_text = isinstance(samples[0], str)
         return {"texts": found.embedded(samples)} if is_text else images(samples)
 
-    return Classifier(f"hf:{name}", "image", found, prepare, tuple(classes), note)
+    names = tuple(classes)
+    return Classifier(f"hf:{name}", "image", found, prepare, names, note, std)
 
 
-def _image_processor(transformers: Any, name: str) -> Callable[[list[Any]], Any]:
+def _image_processor(
+    transformers: Any, name: str
+) -> tuple[Callable[[list[Any]], Any], tuple[float, ...] | None]:
+    """Return what prepares images, and what it divides their pixels by."""
     images = transformers.AutoImageProcessor.from_pretrained(name)
-    return lambda samples: images(samples, return_tensors="pt")
+    is_divided = images.do_rescale and images.do_normalize
+    std = tuple(images.image_std) if is_divided else None
+    return lambda samples: images(samples, return_tensors="pt"), std
 
 
 def _words(transformers: Any, name: str) -> Callable[[list[Any]], Any]:

@@ -1,6 +1,7 @@
 """`openset extract`."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +30,10 @@ openset extract timm:resnet50 photos/ --classes names.txt --out photos.npz
 
 openset extract hf:my-classifier/ mails.txt --unknown --out mails.npz
 
+openset extract hf:embedder/ train.csv --fit-head head.npz --out train.npz
+
+openset extract hf:embedder/ test.csv --head head.npz --out test.npz
+
 openset extract hf:clip-folder/ photos/ --classes names.txt \\
     --prompts prompts.txt --out photos.npz
 
@@ -44,6 +49,8 @@ _CALLER = "openset extract"
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "name": "DATA",
+    "head": "--head",
+    "pooling": "--pooling",
     "root": "--root",
     "plugins": "--plugin",
 }
@@ -64,7 +71,8 @@ def command(
         typer.Argument(
             metavar="DATA",
             help="A folder of images (with or without a folder per class), a .npy or "
-            ".npz file, a .txt file with a text per line, or the name of a data set.",
+            ".npz file, a .txt file with a text per line, a .csv file with the columns "
+            "text and label, or the name of a data set.",
         ),
     ],
     part: Annotated[
@@ -95,6 +103,29 @@ def command(
         typer.Option(
             help="For a model like CLIP: a file with a text per line, with {} in place "
             "of the class. Their embeddings are averaged (default: a photo of a {}.)."
+        ),
+    ] = None,
+    head: Annotated[
+        Path | None,
+        typer.Option(
+            help="For an embedding model: a file of its last layer (.npz, "
+            ".safetensors, .pth)."
+        ),
+    ] = None,
+    fit_head: Annotated[
+        Path | None,
+        typer.Option(
+            "--fit-head",
+            metavar="FILE.npz",
+            help="For an embedding model: fit the last layer on these data, by "
+            "logistic regression, and write it here. Use training samples.",
+        ),
+    ] = None,
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="For an embedding model: mean (of the tokens) or cls, the first one "
+            "(default: as its folder states, else mean)."
         ),
     ] = None,
     side: Annotated[
@@ -139,6 +170,9 @@ def command(
             "--weights": weights,
             "--classes": classes,
             "--prompts": prompts,
+            "--head": head,
+            "--fit-head": fit_head,
+            "--pooling": pooling,
             "--side": side,
         }
         unused = [option for option, given in others.items() if given is not None]
@@ -152,7 +186,7 @@ def command(
         from openset.train import Trained  # noqa: PLC0415
 
         trained = Trained.load(Path(network), plugins=plugin or ())
-        known, apply = trained.classes, trained.apply
+        known, apply, embeds = trained.classes, trained.apply, False
     else:
         from openset.integrations import networks  # noqa: PLC0415
 
@@ -161,6 +195,8 @@ def command(
             weights=weights,
             classes=_lines(classes) if classes else (),
             prompts=_lines(prompts) if prompts else (),
+            head=head,
+            pooling=pooling,
             side=side,
             mean=_numbers("--mean", mean),
             std=_numbers("--std", std),
@@ -169,15 +205,28 @@ def command(
             ERRORS.print(f"[yellow]{escape(found.name)}: {found.note}[/yellow]")
         known = found.classes
         apply = partial(found.apply, batch_size=batch_size, device=device)
+        if fit_head and not found.embeds:
+            rule = "left out for a network that has a last layer"
+            msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
+            raise ValueError(msg)
+        embeds = found.embeds
     step = _step(odin) if odin is not None else None
-    inputs, labels, groups = _read(data, part, root, known)
+    samples = _read(data, part, root, known, names_classes=embeds)
+    labels = samples.labels
     if unknown:
-        labels = np.full(len(inputs), UNKNOWN)
-    ids = _file_names(inputs, Path(data)) if isinstance(inputs, ImageFiles) else None
-    outputs = apply(inputs, labels=labels, groups=groups, ids=ids, step=step)
+        labels = np.full(len(samples.inputs), UNKNOWN)
+    outputs = apply(
+        samples.inputs,
+        labels=labels,
+        groups=samples.groups,
+        ids=_file_names(samples.inputs, Path(data)),
+        step=step,
+    )
+    if fit_head:
+        outputs = _fit_head(outputs, samples.classes, fit_head)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
-    _print_labels(outputs, known)
+    _print_labels(outputs, samples.classes)
     if step is not None:
         OUT.print(
             "ODIN is the largest probability at the same temperature: "
@@ -224,28 +273,82 @@ def _lines(path: Path) -> list[str]:
     return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Inputs, labels that index the known classes, and groups."""
+
+    inputs: Any
+    labels: NDArray[np.int64] | None
+    groups: NDArray[Any] | None
+    classes: tuple[str, ...]
+
+
 def _read(
-    data: str, part: str, root: Path | None, known: tuple[str, ...]
-) -> tuple[Any, NDArray[np.int64] | None, NDArray[Any] | None]:
-    """Return inputs, labels that index the known classes, and groups."""
+    data: str,
+    part: str,
+    root: Path | None,
+    known: tuple[str, ...],
+    *,
+    names_classes: bool,
+) -> _Samples:
+    """Read the samples.
+
+    With `names_classes`, and where none are known, the classes are those of the data.
+    """
     unlabelled = _unlabelled(Path(data))
     if unlabelled is not None:
         _check_part(part, {})
-        return unlabelled[0], None, unlabelled[1]
+        return _Samples(unlabelled[0], None, unlabelled[1], known)
     loaded = datasets.load(data, root)
     _check_part(part, loaded.parts)
     rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
+    if names_classes and not known:
+        occurring = set(loaded.labels[rows].tolist())
+        known = tuple(c for i, c in enumerate(loaded.classes) if i in occurring)
     labels, groups = _labelled(loaded, known)
-    return lazy_inputs.take(loaded.inputs, rows), labels[rows], groups[rows]
+    inputs = lazy_inputs.take(loaded.inputs, rows)
+    return _Samples(inputs, labels[rows], groups[rows], known)
+
+
+def _fit_head(outputs: Outputs, classes: tuple[str, ...], path: Path) -> Outputs:
+    """Fit a last layer on embeddings, and save it."""
+    from openset.integrations.networks import LinearHead  # noqa: PLC0415  # torch
+
+    if outputs.labels is None:
+        msg = _check.must(
+            "samples with labels, for --fit-head",
+            caller=_CALLER,
+            name="DATA",
+            got="none",
+            remedy="Give a folder per class, or a .csv file with text and label",
+        )
+        raise ValueError(msg)
+    head = LinearHead.fit(outputs, classes)
+    head.save(path)
+    OUT.print(
+        f"last layer for {len(classes)} classes → {path}. For other data: "
+        f"--head {path}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return head.applied(outputs)
 
 
 def _print_labels(outputs: Outputs, known: tuple[str, ...]) -> None:
     """Say how many samples are of known classes, and how many of these are right."""
+    if outputs.logits is None:
+        OUT.print(
+            "An embedding model: the outputs have features and no logits. Fit a last "
+            "layer on training samples with --fit-head head.npz",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return
     if outputs.labels is None:
         return
     is_known = np.asarray(outputs.labels) != UNKNOWN
     if is_known.any():
-        right = np.argmax(outputs.logits, axis=1) == outputs.labels  # type: ignore[arg-type]
+        right = np.argmax(outputs.logits, axis=1) == outputs.labels
         OUT.print(
             f"{is_known.sum()} samples of known classes, accuracy "
             f"{right[is_known].mean():.4f}",
@@ -302,8 +405,10 @@ def _array(path: Path) -> NDArray[Any]:
         raise ArtefactError(msg) from error
 
 
-def _file_names(images: ImageFiles, folder: Path) -> list[str]:
+def _file_names(images: Any, folder: Path) -> list[str] | None:
     """Return file names relative to the folder, or absolute if outside of it."""
+    if not isinstance(images, ImageFiles):
+        return None
     root = folder.resolve()
     paths = [Path(path).resolve() for path in images.paths]
     return [

@@ -9,6 +9,7 @@ from openset._types import (
     CalibrationError,
     CalibrationWarning,
     MissingExtraError,
+    TrainingWarning,
     UndefinedMetricError,
 )
 from openset._version import __version__
@@ -49,6 +50,7 @@ __all__ = [
     "Outputs",
     "Rejector",
     "Scores",
+    "TrainingWarning",
     "UndefinedMetricError",
     "__version__",
     "bench",

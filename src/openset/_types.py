@@ -21,6 +21,10 @@ class CalibrationError(ValueError):
     """The threshold would reject or accept nearly everything."""
 
 
+class TrainingWarning(UserWarning):
+    """A training that does something other than its caller may expect."""
+
+
 class CalibrationWarning(UserWarning):
     """A sign in the calibration data that a threshold may not hold."""
 

@@ -1,6 +1,7 @@
 """`openset extract`."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,8 +30,14 @@ openset extract timm:resnet50 photos/ --classes names.txt --out photos.npz
 
 openset extract hf:my-classifier/ mails.txt --unknown --out mails.npz
 
+openset extract hf:embedder/ train.csv --fit-head head.npz --out train.npz
+
+openset extract hf:embedder/ test.csv --head head.npz --out test.npz
+
 openset extract hf:clip-folder/ photos/ --classes names.txt \\
     --prompts prompts.txt --out photos.npz
+
+openset extract timm:resnet50 photos/ --odin temperature=1000,epsilon=0.0014
 
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
@@ -42,6 +49,8 @@ _CALLER = "openset extract"
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "name": "DATA",
+    "head": "--head",
+    "pooling": "--pooling",
     "root": "--root",
     "plugins": "--plugin",
 }
@@ -62,7 +71,8 @@ def command(
         typer.Argument(
             metavar="DATA",
             help="A folder of images (with or without a folder per class), a .npy or "
-            ".npz file, a .txt file with a text per line, or the name of a data set.",
+            ".npz file, a .txt file with a text per line, a .csv file with the columns "
+            "text and label, or the name of a data set.",
         ),
     ],
     part: Annotated[
@@ -95,6 +105,29 @@ def command(
             "of the class. Their embeddings are averaged (default: a photo of a {}.)."
         ),
     ] = None,
+    head: Annotated[
+        Path | None,
+        typer.Option(
+            help="For an embedding model: a file of its last layer (.npz, "
+            ".safetensors, .pth)."
+        ),
+    ] = None,
+    fit_head: Annotated[
+        Path | None,
+        typer.Option(
+            "--fit-head",
+            metavar="FILE.npz",
+            help="For an embedding model: fit the last layer on these data, by "
+            "logistic regression, and write it here. Use training samples.",
+        ),
+    ] = None,
+    pooling: Annotated[
+        str | None,
+        typer.Option(
+            help="For an embedding model: mean (of the tokens) or cls, the first one "
+            "(default: as its folder states, else mean)."
+        ),
+    ] = None,
     side: Annotated[
         int | None,
         typer.Option(help="For ONNX and your own modules: size of the images."),
@@ -109,6 +142,14 @@ def command(
         bool,
         typer.Option("--unknown", help="All samples are of no known class: label -1."),
     ] = False,
+    odin: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=VALUE,...",
+            help="ODIN: move the inputs along a gradient first, e.g. "
+            "temperature=1000,epsilon=0.0014 (epsilon of pixels in [0, 1]).",
+        ),
+    ] = None,
     batch_size: Annotated[int, typer.Option(help="Samples per pass.")] = 64,
     device: Annotated[
         str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
@@ -129,6 +170,9 @@ def command(
             "--weights": weights,
             "--classes": classes,
             "--prompts": prompts,
+            "--head": head,
+            "--fit-head": fit_head,
+            "--pooling": pooling,
             "--side": side,
         }
         unused = [option for option, given in others.items() if given is not None]
@@ -142,7 +186,7 @@ def command(
         from openset.train import Trained  # noqa: PLC0415
 
         trained = Trained.load(Path(network), plugins=plugin or ())
-        known, apply = trained.classes, trained.apply
+        known, apply, embeds = trained.classes, trained.apply, False
     else:
         from openset.integrations import networks  # noqa: PLC0415
 
@@ -151,6 +195,8 @@ def command(
             weights=weights,
             classes=_lines(classes) if classes else (),
             prompts=_lines(prompts) if prompts else (),
+            head=head,
+            pooling=pooling,
             side=side,
             mean=_numbers("--mean", mean),
             std=_numbers("--std", std),
@@ -159,14 +205,35 @@ def command(
             ERRORS.print(f"[yellow]{escape(found.name)}: {found.note}[/yellow]")
         known = found.classes
         apply = partial(found.apply, batch_size=batch_size, device=device)
-    inputs, labels, groups = _read(data, part, root, known)
+        if fit_head and not found.embeds:
+            rule = "left out for a network that has a last layer"
+            msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
+            raise ValueError(msg)
+        embeds = found.embeds
+    step = _step(odin) if odin is not None else None
+    samples = _read(data, part, root, known, names_classes=embeds)
+    labels = samples.labels
     if unknown:
-        labels = np.full(len(inputs), UNKNOWN)
-    ids = _file_names(inputs, Path(data)) if isinstance(inputs, ImageFiles) else None
-    outputs = apply(inputs, labels=labels, groups=groups, ids=ids)
+        labels = np.full(len(samples.inputs), UNKNOWN)
+    outputs = apply(
+        samples.inputs,
+        labels=labels,
+        groups=samples.groups,
+        ids=_file_names(samples.inputs, Path(data)),
+        step=step,
+    )
+    if fit_head:
+        outputs = _fit_head(outputs, samples.classes, fit_head)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
-    _print_labels(outputs, known)
+    _print_labels(outputs, samples.classes)
+    if step is not None:
+        OUT.print(
+            "ODIN is the largest probability at the same temperature: "
+            f"--detector msp:temperature={step.temperature:g}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _is_named(network: str) -> bool:
@@ -185,32 +252,103 @@ def _numbers(option: str, text: str) -> tuple[float, ...]:
     return values
 
 
+def _step(text: str) -> Any:
+    """Read the options of ODIN's step."""
+    from openset.train import Odin  # noqa: PLC0415  # the extra may be missing
+
+    options: dict[str, Any] = {}
+    for one in text.split(","):
+        name, _, value = one.partition("=")
+        _check.one_of(_CALLER, "--odin", name.strip(), ["temperature", "epsilon"])
+        try:
+            options[name.strip()] = float(value)
+        except ValueError:
+            rule, got = "NAME=VALUE with a number", repr(one)
+            msg = _check.must(rule, caller=_CALLER, name="--odin", got=got)
+            raise ValueError(msg) from None
+    return Odin(**options)
+
+
 def _lines(path: Path) -> list[str]:
     return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
 
 
+@dataclass(frozen=True, eq=False)
+class _Samples:
+    """Inputs, labels that index the known classes, and groups."""
+
+    inputs: Any
+    labels: NDArray[np.int64] | None
+    groups: NDArray[Any] | None
+    classes: tuple[str, ...]
+
+
 def _read(
-    data: str, part: str, root: Path | None, known: tuple[str, ...]
-) -> tuple[Any, NDArray[np.int64] | None, NDArray[Any] | None]:
-    """Return inputs, labels that index the known classes, and groups."""
+    data: str,
+    part: str,
+    root: Path | None,
+    known: tuple[str, ...],
+    *,
+    names_classes: bool,
+) -> _Samples:
+    """Read the samples.
+
+    With `names_classes`, and where none are known, the classes are those of the data.
+    """
     unlabelled = _unlabelled(Path(data))
     if unlabelled is not None:
         _check_part(part, {})
-        return unlabelled[0], None, unlabelled[1]
+        return _Samples(unlabelled[0], None, unlabelled[1], known)
     loaded = datasets.load(data, root)
     _check_part(part, loaded.parts)
     rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
+    if names_classes and not known:
+        occurring = set(loaded.labels[rows].tolist())
+        known = tuple(c for i, c in enumerate(loaded.classes) if i in occurring)
     labels, groups = _labelled(loaded, known)
-    return lazy_inputs.take(loaded.inputs, rows), labels[rows], groups[rows]
+    inputs = lazy_inputs.take(loaded.inputs, rows)
+    return _Samples(inputs, labels[rows], groups[rows], known)
+
+
+def _fit_head(outputs: Outputs, classes: tuple[str, ...], path: Path) -> Outputs:
+    """Fit a last layer on embeddings, and save it."""
+    from openset.integrations.networks import LinearHead  # noqa: PLC0415  # torch
+
+    if outputs.labels is None:
+        msg = _check.must(
+            "samples with labels, for --fit-head",
+            caller=_CALLER,
+            name="DATA",
+            got="none",
+            remedy="Give a folder per class, or a .csv file with text and label",
+        )
+        raise ValueError(msg)
+    head = LinearHead.fit(outputs, classes)
+    head.save(path)
+    OUT.print(
+        f"last layer for {len(classes)} classes → {path}. For other data: "
+        f"--head {path}",
+        highlight=False,
+        soft_wrap=True,
+    )
+    return head.applied(outputs)
 
 
 def _print_labels(outputs: Outputs, known: tuple[str, ...]) -> None:
     """Say how many samples are of known classes, and how many of these are right."""
+    if outputs.logits is None:
+        OUT.print(
+            "An embedding model: the outputs have features and no logits. Fit a last "
+            "layer on training samples with --fit-head head.npz",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return
     if outputs.labels is None:
         return
     is_known = np.asarray(outputs.labels) != UNKNOWN
     if is_known.any():
-        right = np.argmax(outputs.logits, axis=1) == outputs.labels  # type: ignore[arg-type]
+        right = np.argmax(outputs.logits, axis=1) == outputs.labels
         OUT.print(
             f"{is_known.sum()} samples of known classes, accuracy "
             f"{right[is_known].mean():.4f}",
@@ -267,8 +405,10 @@ def _array(path: Path) -> NDArray[Any]:
         raise ArtefactError(msg) from error
 
 
-def _file_names(images: ImageFiles, folder: Path) -> list[str]:
+def _file_names(images: Any, folder: Path) -> list[str] | None:
     """Return file names relative to the folder, or absolute if outside of it."""
+    if not isinstance(images, ImageFiles):
+        return None
     root = folder.resolve()
     paths = [Path(path).resolve() for path in images.paths]
     return [

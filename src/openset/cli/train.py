@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 import statistics
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, datasets, protocols
-from openset._types import MissingExtraError
+from openset._types import MissingExtraError, TrainingWarning
 from openset.cli._lists import plain_table
 from openset.cli._options import need_root
 from openset.cli._tables import ERRORS, OUT
@@ -50,9 +51,6 @@ torchrun --nproc-per-node 4 -m openset train -m softmax --data cub \\
 
 _TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 _CALLER = "openset train"
-# A protocol that is drawn: five splits and six classes of ten, as the published ones of
-# CIFAR-10, SVHN and MNIST have.
-_DRAWS, _KNOWN_SHARE = 5, 0.6
 _SHOWN = 8
 # Parameters of `train.fit` that are options here, by the name of the option.
 _OPTIONS = {
@@ -343,9 +341,14 @@ def command(
 
 @contextmanager
 def _naming_options() -> Iterator[None]:
-    """Let errors of the library name the options of this command."""
+    """Let errors of the library name the options of this command.
+
+    What the library warns of is said here in the words of the command.
+    """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingWarning)
+            yield
     except (ValueError, TypeError, FloatingPointError) as error:
         if len(error.args) == 1 and isinstance(error.args[0], str):
             error.args = (_as_typed(error.args[0]),)
@@ -362,7 +365,9 @@ def _as_typed(message: str) -> str:
     >>> _as_typed("train.recipe: cycle must be left out. It needs schedule='cosine'")
     'openset train: --set cycle must be left out. It needs --set schedule=cosine'
     """
-    caller = re.match(r"(train(\.\w+)?|Pipeline|method \w+): ", message)
+    caller = re.match(
+        r"(train(\.\w+)?|Pipeline|method \w+|protocols\.default): ", message
+    )
     if caller is None:
         return message
     message = message[caller.end() :]
@@ -507,7 +512,8 @@ def _protocols(
     elif name in protocols.names():
         every = {str(i): protocols.published(name, i) for i in protocols.splits(name)}
     elif not given:
-        every = _drawn(read())
+        drawn = protocols.default(read())
+        every = {str(i): one for i, one in enumerate(drawn)}
     else:
         msg = _check.must(
             f"one of {', '.join(protocols.names())}, or a .json file",
@@ -521,7 +527,7 @@ def _protocols(
     if all_splits:
         if is_drawn:
             for key, one in every.items():
-                _say_drawn(one, key)
+                _say_drawn(one, key, len(every))
         return every
     by_case = {key.lower(): key for key in every}
     chosen = by_case.get(split.lower(), split) if split else next(iter(every))
@@ -530,35 +536,18 @@ def _protocols(
         msg = _check.must(rule, caller=_CALLER, name="--split", got=repr(split))
         raise ValueError(msg)
     if is_drawn:
-        _say_drawn(every[chosen], chosen)
+        _say_drawn(every[chosen], chosen, len(every))
     return {chosen: every[chosen]}
 
 
-def _drawn(data: Dataset) -> dict[str, Protocol]:
-    """Draw problems from a data set without a published one, the same every time."""
-    n = len(data.classes)
-    if n < 3:
-        msg = _check.must(
-            "of three classes or more, to draw known and unknown ones",
-            caller=_CALLER,
-            name="--data",
-            got=f"{n}",
-            remedy="Give a protocol: openset protocols --help",
-        )
-        raise ValueError(msg)
-    n_known = max(2, min(round(_KNOWN_SHARE * n), n - 1))
-    drawn = protocols.holdout(data, n_known, n - n_known, _DRAWS, rng=0)
-    return {str(i): one for i, one in enumerate(drawn)}
-
-
-def _say_drawn(protocol: Protocol, split: str) -> None:
+def _say_drawn(protocol: Protocol, split: str, n_draws: int) -> None:
     if not _is_main_process():
         return
     names = ", ".join(map(str, protocol.unknown[:_SHOWN]))
     more = f" and {len(protocol.unknown) - _SHOWN} more"
     OUT.print(
         f"No published protocol for these data. Drawn with seed 0 (draw {split} of "
-        f"{_DRAWS}): {protocol.n_known} known classes; unknown, and left out of the "
+        f"{n_draws}): {protocol.n_known} known classes; unknown, and left out of the "
         f"training: {escape(names)}{more * (len(protocol.unknown) > _SHOWN)}. It is "
         "kept as protocol.json with the results.",
         highlight=False,

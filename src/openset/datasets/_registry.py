@@ -15,6 +15,7 @@ from openset.datasets._dataset_folder import DatasetFolder, default_root
 from openset.datasets._dataset_info import DatasetInfo, Loader, external
 from openset.datasets._download import is_offline
 from openset.datasets._hub import from_hub, is_saved
+from openset.datasets._text import from_csv
 
 _HUB = "hf:"
 _IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # package.module:function
@@ -158,7 +159,8 @@ def load(
     name
         One of :func:`names`; ``package.module:function``, a loader of your own (see
         :func:`register`); ``hf:owner/name`` or ``hf:path`` for a Hugging Face data set
-        (extra ``hub``); or the path of a ``.npz`` file, a folder of images
+        (extra ``hub``); or the path of a ``.npz`` file, a ``.csv`` file of texts (with
+        the columns text and label, and perhaps part), a folder of images
         (``CLASS/image.jpg`` or ``PART/CLASS/image.jpg``), or a folder that a Hugging
         Face data set was saved to.
     root
@@ -229,9 +231,12 @@ def _from_path(caller: str, path: Path) -> Dataset:
         return _image_folders.image_folder(path)
     if path.suffix == ".npz":
         return from_npz(path)
+    if path.suffix in (".csv", ".tsv"):
+        return from_csv(path)
     msg = _check.must(
         f"one of {', '.join(map(repr, names()))}, 'package.module:function', "
-        "'hf:owner/name', 'hf:path', or the path of a .npz file or a folder of images",
+        "'hf:owner/name', 'hf:path', or the path of a .npz file, a .csv file of texts "
+        "or a folder of images",
         caller=caller,
         name="name",
         got=repr(str(path)),

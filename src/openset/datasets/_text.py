@@ -2,14 +2,16 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from openset._types import UNKNOWN
+from openset import _check
+from openset._types import UNKNOWN, ArtefactError
 from openset.datasets._compact_copies import content
-from openset.datasets._dataset import Dataset, consecutive
+from openset.datasets._dataset import PART_NAMES, Dataset, consecutive
 from openset.datasets._dataset_folder import DatasetFolder, reading
 
 Pairs = list[tuple[str, str]]  # (text, class name)
@@ -43,6 +45,40 @@ def from_pairs(
         unlisted=unlisted,
         note=note,
     )
+
+
+def from_csv(path: Path) -> Dataset:
+    """Read a ``.csv`` or ``.tsv`` with the columns text, label and perhaps part."""
+    caller = "datasets.load"
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            rows = list(csv.DictReader(stream, delimiter=delimiter))
+    except (UnicodeDecodeError, csv.Error) as error:
+        msg = f"{caller}: {path} must be a table in UTF-8, got {error}"
+        raise ArtefactError(msg) from error
+    columns = list(rows[0]) if rows else []
+    if not {"text", "label"} <= set(columns):
+        msg = _check.must(
+            "a table of texts with the columns text and label, and perhaps part (train "
+            "or test)",
+            caller=caller,
+            name=str(path),
+            got=f"the columns {', '.join(map(str, columns))}" if columns else "no rows",
+        )
+        raise ArtefactError(msg)
+    for number, row in enumerate(rows, start=2):
+        if not row["text"] or not row["label"]:
+            msg = f"{caller}: {path} must have a text and a label in line {number}"
+            raise ArtefactError(msg)
+    if "part" not in columns:
+        pairs = [(row["text"], row["label"]) for row in rows]
+        return replace(from_pairs({"train": pairs}, name=path.stem), parts={})
+    parts: dict[str, Pairs] = {}
+    for row in rows:
+        _check.one_of(caller, f"part in {path}", row["part"], PART_NAMES)
+        parts.setdefault(row["part"], []).append((row["text"], row["label"]))
+    return from_pairs(parts, name=path.stem)
 
 
 def clinc150(place: DatasetFolder) -> Dataset:

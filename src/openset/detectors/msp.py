@@ -22,8 +22,8 @@ class MSP(Detector):
     Parameters
     ----------
     temperature
-        T, which the logits are divided by. (ODIN uses 1000; its perturbation of the
-        input is not possible here, as a detector has only the outputs.)
+        T, which the logits are divided by. ODIN uses 1000, on outputs of
+        ``openset.train.extract(step=Odin())``.
 
     References
     ----------

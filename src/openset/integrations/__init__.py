@@ -1,4 +1,4 @@
-"""Integrations with scikit-learn, PyTorch, ONNX and torchmetrics.
+"""Integrations: scikit-learn, PyTorch, other networks, ONNX and torchmetrics.
 
 Each module imports its own framework; nothing is imported here.
 """
@@ -6,7 +6,7 @@ Each module imports its own framework; nothing is imported here.
 from importlib import import_module
 from types import ModuleType
 
-_MODULES = ("onnx", "sklearn", "torch", "torchmetrics")
+_MODULES = ("networks", "onnx", "sklearn", "torch", "torchmetrics")
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from openset import _check, _io, _plugins
-from openset._types import ArtefactError, MissingExtraError
+from openset._types import UNKNOWN, ArtefactError, MissingExtraError
 from openset.detectors import MCM
-from openset.integrations import _zero_shot
+from openset.integrations import _embedding, _zero_shot
+from openset.integrations._embedding import LinearHead
 from openset.outputs import Outputs
+from openset.train import Odin, extract
 from openset.train.networks import last_layer
 from openset.train.networks.weight_files import read_weights
 
@@ -28,7 +30,7 @@ with _io.importing("openset.integrations.networks", "torch"):
     import torch
     from torch import nn
 
-__all__ = ["Classifier", "load"]
+__all__ = ["Classifier", "LinearHead", "load"]
 
 _CALLER = "networks.load"
 _RANDOM = "random"
@@ -53,6 +55,11 @@ class Classifier:
         Names of the outputs; empty if they are not known.
     note
         What the user should know, in a sentence; else empty.
+    std
+        Of images: what pixels in [0, 1] are divided by, per channel, if it is known.
+    embeds
+        It is an embedding model without a last layer: its outputs have features and no
+        logits. `LinearHead.fit` makes one of them.
     """
 
     name: str
@@ -61,6 +68,8 @@ class Classifier:
     prepare: Callable[[list[Any]], Any]
     classes: tuple[str, ...] = ()
     note: str = ""
+    std: tuple[float, ...] | None = None
+    embeds: bool = False
 
     def apply(
         self,
@@ -71,6 +80,7 @@ class Classifier:
         ids: Any = None,
         unknown: bool = False,
         out: str | Path | None = None,
+        step: Odin | None = None,
         batch_size: int = 64,
         device: Any = None,
         progress: bool = True,
@@ -83,6 +93,9 @@ class Classifier:
             Images (arrays (h, w, 3) or (h, w) of bytes, or PIL images), or strings.
         labels, groups, ids, unknown, out
             As in :func:`openset.train.extract`.
+        step
+            As there. Its `epsilon` is meant for pixels in [0, 1], unless it has a
+            `std` of its own.
         batch_size
             Samples per pass.
         device
@@ -90,9 +103,6 @@ class Classifier:
         progress
             Show a progress bar, if there is a terminal to show it in.
         """
-        # Imported here: training code is not needed to look at a network.
-        from openset.train import extract  # noqa: PLC0415
-
         _check.positive_int("Classifier.apply", "batch_size", batch_size)
         if len(inputs) == 0:
             rule, got = "at least one sample", "none"
@@ -101,19 +111,60 @@ class Classifier:
             )
         batches = _Batches(self, inputs, labels, batch_size)
         about = {"groups": groups, "ids": ids, "unknown": unknown, "out": out}
+        if step is not None and step.std is None and self.std is not None:
+            step = replace(step, std=self.std)
         if not isinstance(self.model, nn.Module):  # an ONNX file
+            if step is not None:
+                msg = _check.must(
+                    "left out for an ONNX file, which has no gradients",
+                    caller="Classifier.apply",
+                    name="step",
+                    got=repr(step),
+                    remedy="Load the network in PyTorch",
+                )
+                raise ValueError(msg)
             return self.model.outputs(
                 batches, classes=self.classes, progress=progress, **about
             )
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        if self.embeds:
+            return self._embedded(labels, batches, place, progress, **about)
         return extract(
             self.model.to(place),
             batches,
             device=place,
             classes=self.classes,
+            step=step,
             progress=progress,
             **about,
         )
+
+    def _embedded(
+        self,
+        labels: ArrayLike | None,
+        batches: "_Batches",
+        place: Any,
+        progress: bool,  # noqa: FBT001  # handed on
+        *,
+        unknown: bool,
+        out: str | Path | None,
+        **about: Any,
+    ) -> Outputs:
+        """Return features and labels of an embedding model without a last layer."""
+        if out is not None:
+            rule = "left out for an embedding model without a head"
+            msg = _check.must(rule, caller="Classifier.apply", name="out", got=out)
+            raise ValueError(msg)
+        found = extract(
+            self.model.to(place),
+            replace(batches, labels=None),
+            device=place,
+            progress=progress,
+            **about,
+        )
+        if unknown:
+            labels = np.full(len(found), UNKNOWN)
+        return _embedding.with_labels(found, labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +201,8 @@ def load(
     weights: str | Path | None = None,
     classes: Sequence[str] = (),
     prompts: Sequence[str] = (),
+    head: str | Path | LinearHead | None = None,
+    pooling: str | None = None,
     side: int | None = None,
     mean: Sequence[float] = (0.0, 0.0, 0.0),
     std: Sequence[float] = (1.0, 1.0, 1.0),
@@ -160,9 +213,9 @@ def load(
     ----------
     source
         ``"timm:NAME"``, ``"torchvision:NAME"``, ``"hf:NAME"`` (an image or text
-        classifier of Hugging Face, a model like CLIP or SigLIP, or a folder that
-        `save_pretrained` wrote), an ONNX file, ``"package.module:name"`` (a module, or
-        a function that makes one), or in Python a module itself.
+        classifier of Hugging Face, a model like CLIP or SigLIP, an embedding model, or
+        a folder that `save_pretrained` wrote), an ONNX file, ``"package.module:name"``
+        (a module, or a function that makes one), or in Python a module itself.
     weights
         Of timm and torchvision: a file (``.safetensors``, ``.pth``) of weights by name.
         Left out: the published ones, from the cache or downloaded. ``"random"``: none.
@@ -172,6 +225,12 @@ def load(
     prompts
         For a model like CLIP: texts with ``{}`` in place of the class, whose embeddings
         are averaged. Default: "a photo of a {}."
+    head
+        For an embedding model: its last layer, or a file of it (see `LinearHead`).
+        Left out: its outputs are features without logits, to fit one on.
+    pooling
+        For an embedding model: "mean" over the tokens, or "cls", the first one.
+        Default: what the folder states (sentence-transformers), else "mean".
     side, mean, std
         Of an ONNX file or a module: images are brought to this size, scaled to [0, 1],
         and normalised per channel. Others bring their own preprocessing.
@@ -184,7 +243,8 @@ def load(
     """
     pixels = _Pixels(side, tuple(mean), tuple(std))
     if isinstance(source, nn.Module):
-        found = Classifier(type(source).__name__, "image", source, pixels)
+        name = type(source).__name__
+        found = Classifier(name, "image", source, pixels, std=pixels.std)
     elif str(source).endswith(".onnx"):
         # Imported here: onnx is an extra.
         from openset.integrations.onnx._classifier import (  # noqa: PLC0415
@@ -195,7 +255,14 @@ def load(
         pixels = replace(pixels, side=side or model.side, dtype=model.dtype)
         found = Classifier(str(source), "image", model, pixels)
     else:
-        found = _by_name(str(source), weights, pixels, classes, prompts)
+        options = _Options(weights, tuple(classes), tuple(prompts), head, pooling)
+        found = _by_name(str(source), pixels, options)
+    if not isinstance(found.model, _embedding.Embedded):
+        for name, value in (("head", head), ("pooling", pooling)):
+            if value is not None:
+                rule = "left out for a network that is no embedding model"
+                msg = _check.must(rule, caller=_CALLER, name=name, got=repr(value))
+                raise ValueError(msg)
     if prompts and not isinstance(found.model, _zero_shot.ZeroShot):
         rule = "left out for a network that is no model of images and texts"
         got = f"{len(prompts)} of them"
@@ -204,13 +271,18 @@ def load(
     return replace(found, classes=names)
 
 
-def _by_name(
-    source: str,
-    weights: str | Path | None,
-    pixels: "_Pixels",
-    classes: Sequence[str],
-    prompts: Sequence[str],
-) -> Classifier:
+@dataclass(frozen=True, eq=False)
+class _Options:
+    """What :func:`load` was given beside the source."""
+
+    weights: str | Path | None
+    classes: tuple[str, ...]
+    prompts: tuple[str, ...]
+    head: str | Path | LinearHead | None
+    pooling: str | None
+
+
+def _by_name(source: str, pixels: "_Pixels", options: _Options) -> Classifier:
     kind, _, name = source.partition(":")
     if not name:
         msg = _check.must(
@@ -222,11 +294,11 @@ def _by_name(
         )
         raise ValueError(msg)
     if kind == "hf":
-        return _of_hugging_face(name, classes, prompts)
+        return _of_hugging_face(name, options)
     if kind == "timm":
-        return _of_timm(name, weights)
+        return _of_timm(name, options.weights)
     if kind == "torchvision":
-        return _of_torchvision(name, weights)
+        return _of_torchvision(name, options.weights)
     made = _plugins.imported(source, caller=_CALLER)
     model = made if isinstance(made, nn.Module) else made()
     if not isinstance(model, nn.Module):
@@ -237,7 +309,7 @@ def _by_name(
             got=type(model).__name__,
         )
         raise TypeError(msg)
-    return Classifier(source, "image", model, pixels)
+    return Classifier(source, "image", model, pixels, std=pixels.std)
 
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
@@ -248,7 +320,8 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
     data = _library("timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
-    return Classifier(f"timm:{name}", "image", model, _Each(transform), note=note)
+    each, std = _Each(transform), tuple(config["std"])
+    return Classifier(f"timm:{name}", "image", model, each, note=note, std=std)
 
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
@@ -258,13 +331,19 @@ def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
         model = models.get_model(name, weights=published if weights is None else None)
     model, note = _filled(model, weights, partial(models.get_model, name, weights=None))
     names = tuple(published.meta["categories"]) if weights is None else ()
-    each = _Each(published.transforms())
-    return Classifier(f"torchvision:{name}", "image", model, each, names, note)
+    transform = published.transforms()
+    return Classifier(
+        f"torchvision:{name}",
+        "image",
+        model,
+        _Each(transform),
+        names,
+        note,
+        tuple(transform.std),
+    )
 
 
-def _of_hugging_face(
-    name: str, classes: Sequence[str], prompts: Sequence[str]
-) -> Classifier:
+def _of_hugging_face(name: str, options: _Options) -> Classifier:
     transformers = _library("transformers")
     try:
         config = transformers.AutoConfig.from_pretrained(name)
@@ -276,24 +355,61 @@ def _of_hugging_face(
         raise ValueError(msg) from error
     made = next(iter(config.architectures or ()), "")
     if _zero_shot.is_zero_shot(getattr(transformers, made, None)):
-        return _of_texts(transformers, name, classes, prompts or _zero_shot.PROMPTS)
+        prompts = options.prompts or _zero_shot.PROMPTS
+        return _of_texts(transformers, name, options.classes, prompts)
     names = config.id2label or {}
     own = tuple(str(names[i]) for i in sorted(names))
     if made.endswith("ForImageClassification"):
         model = transformers.AutoModelForImageClassification.from_pretrained(name)
-        images = _image_processor(transformers, name)
-        return Classifier(f"hf:{name}", "image", model, images, own)
+        images, std = _image_processor(transformers, name)
+        return Classifier(f"hf:{name}", "image", model, images, own, std=std)
     if made.endswith("ForSequenceClassification"):
         model = transformers.AutoModelForSequenceClassification.from_pretrained(name)
         return Classifier(f"hf:{name}", "text", model, _words(transformers, name), own)
-    msg = _check.must(
-        "a classifier of images or of sequences, or a model like CLIP",
-        caller=_CALLER,
-        name="network",
-        got=f"{name!r}, a {made or config.model_type}",
-        remedy="A model without a classifier has no logits; give it a head first",
+    if not made.endswith("Model"):
+        msg = _check.must(
+            "a classifier of images or of sequences, a model like CLIP, or an "
+            "embedding model",
+            caller=_CALLER,
+            name="network",
+            got=f"{name!r}, a {made or config.model_type}",
+        )
+        raise ValueError(msg)
+    return _of_embeddings(transformers, name, config, options)
+
+
+def _of_embeddings(
+    transformers: Any, name: str, config: Any, options: _Options
+) -> Classifier:
+    pooling = options.pooling
+    if pooling is None:
+        pooling = _embedding.usual_pooling(Path(name))
+    _check.one_of(_CALLER, "pooling", pooling, _embedding.POOLINGS)
+    head = options.head
+    if isinstance(head, str | Path):
+        head = LinearHead.load(head)
+    if not hasattr(config, "hidden_size"):
+        rule = "an embedding model with embeddings of one size (hidden_size)"
+        got = f"a {type(config).__name__}"
+        raise ValueError(_check.must(rule, caller=_CALLER, name="network", got=got))
+    model = transformers.AutoModel.from_pretrained(name)
+    made = _embedding.Embedded(model, pooling, head).eval()
+    std = None
+    is_image = hasattr(config, "num_channels")
+    if is_image:
+        prepare, std = _image_processor(transformers, name)
+    else:
+        prepare = _words(transformers, name)
+    return Classifier(
+        f"hf:{name}",
+        "image" if is_image else "text",
+        made,
+        prepare,
+        classes=() if head is None else head.classes,
+        note=f"an embedding model, {pooling} pooling",
+        std=std,
+        embeds=head is None,
     )
-    raise ValueError(msg)
 
 
 def _of_texts(
@@ -307,18 +423,24 @@ def _of_texts(
     note = f"zero-shot: its logits are {scale:.6g} times the cosines of image and text"
     if f"{scale:.6g}" != f"{MCM().scale:.6g}":
         note += f". For MCM say so: --detector mcm:scale={scale:.6g}"
-    images = _image_processor(transformers, name)
+    images, std = _image_processor(transformers, name)
 
     def prepare(samples: list[Any]) -> Any:
         is_text = isinstance(samples[0], str)
         return {"texts": found.embedded(samples)} if is_text else images(samples)
 
-    return Classifier(f"hf:{name}", "image", found, prepare, tuple(classes), note)
+    names = tuple(classes)
+    return Classifier(f"hf:{name}", "image", found, prepare, names, note, std)
 
 
-def _image_processor(transformers: Any, name: str) -> Callable[[list[Any]], Any]:
+def _image_processor(
+    transformers: Any, name: str
+) -> tuple[Callable[[list[Any]], Any], tuple[float, ...] | None]:
+    """Return what prepares images, and what it divides their pixels by."""
     images = transformers.AutoImageProcessor.from_pretrained(name)
-    return lambda samples: images(samples, return_tensors="pt")
+    is_divided = images.do_rescale and images.do_normalize
+    std = tuple(images.image_std) if is_divided else None
+    return lambda samples: images(samples, return_tensors="pt"), std
 
 
 def _words(transformers: Any, name: str) -> Callable[[list[Any]], Any]:

@@ -1,7 +1,7 @@
 """Protocols: which classes are known and which are unknown, drawn once and saved."""
 
 from openset.protocols import classes, sampling
-from openset.protocols._class_draws import holdout, operational, outlier
+from openset.protocols._class_draws import default, holdout, operational, outlier
 from openset.protocols._draws import Draws, load
 from openset.protocols._folds import folds
 from openset.protocols._grid import grid, leave_classes_out
@@ -20,6 +20,7 @@ __all__ = [
     "Protocol",
     "candidates",
     "classes",
+    "default",
     "folds",
     "grid",
     "holdout",

@@ -8,6 +8,8 @@ from openset.protocols._protocol import Protocol
 from openset.protocols.classes import Class, class_list
 from openset.protocols.sampling import Stream
 
+_DRAWS, _KNOWN_SHARE = 5, 0.6
+
 
 @overload
 def holdout(
@@ -69,6 +71,39 @@ def holdout(
         )
 
     return _repeated("holdout", repeats, one)
+
+
+def default(data: Any) -> Draws:
+    """Draw the problems that training uses for data without a published protocol.
+
+    Five draws with seed 0; six of ten classes are known and the others unknown, as in
+    the published splits of CIFAR-10, SVHN and MNIST.
+
+    Parameters
+    ----------
+    data
+        A data set, or its classes, as for :func:`holdout`.
+
+    Examples
+    --------
+    >>> default(10)
+    Draws(5 protocols, 5 distinct, openness 0.134)
+    >>> default(10)[0] == holdout(10, 6, 4, rng=0)
+    True
+    """
+    universe, _ = universe_of("protocols.default", "data", data)
+    n = len(universe)
+    if n < 3:
+        msg = _check.must(
+            "of three classes or more, to draw known and unknown ones",
+            caller="protocols.default",
+            name="data",
+            got=f"{n}",
+            remedy="Give a protocol",
+        )
+        raise ValueError(msg)
+    n_known = max(2, min(round(_KNOWN_SHARE * n), n - 1))
+    return holdout(data, n_known, n - n_known, _DRAWS, rng=0)
 
 
 @overload

@@ -1,7 +1,8 @@
 """Figures of the report page: of one protocol, and of training."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ from openset.thresholds import Threshold, sweep_alpha
 
 MOST_METHODS = 5
 """Largest number of methods in one figure."""
+
+MOST_REPEATS = 20
+"""Largest number of repeats behind the band of a curve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +84,16 @@ def view(
     pairs = [(run, scores) for run, scores in pairs if has_both(scores)]
     if not pairs:
         return View(protocol, board, (), None, "")
-    table = {run.method: scores for run, scores in pairs}
+    table = {run.method: _repeats(run, own, runs) for run, own in pairs}
     first, scores = pairs[0]
     about = f"{scores.n_known:,} known and {scores.n_unknown:,} unknown test samples"
     repeats = {run.repeat for run in runs}
     if len(repeats) > 1:
         repeat, seed = first.repeat
-        about += f"; repeat {repeat}, seed {seed} of {len(repeats)} runs"
+        about += (
+            f"; OSCR and ROC over {len(repeats)} repeats, the other figures of repeat "
+            f"{repeat}, seed {seed}"
+        )
     if len(board.methods) > len(pairs):
         about += f"; the {len(pairs)} leading of {len(board.methods)} methods"
     cut, value, at = _in_use(first, scores)
@@ -94,11 +101,12 @@ def view(
         _figure(
             oscr(table),
             "The share of known samples accepted with the right class, over the share "
-            "of unknown samples accepted; the area is OpenAUC.",
+            "of unknown samples accepted; the area is OpenAUC." + _band(table),
         ),
         _figure(
             roc(table),
-            "Known against unknown, ignoring classes; the area is AUROC.",
+            "Known against unknown, ignoring classes; the area is AUROC."
+            + _band(table),
         ),
         _operating(pairs),
         _figure(
@@ -129,6 +137,26 @@ def view(
         figures.append(_magnitudes(magnitudes))
     regions = confusion_regions(cut, value, classes=first.classes)
     return View(protocol, board, tuple(figures), _matrix(regions, first, at), about)
+
+
+def _repeats(run: Run, scores: Scores, runs: Sequence[Run]) -> list[Scores]:
+    """Return the scores of every repeat of a method, this run's first."""
+    others = sorted(
+        (one for one in runs if one.method == run.method and one.has_scores),
+        key=lambda one: one.repeat,
+    )
+    found = (one.scores() for one in others if one.repeat != run.repeat)
+    more = (one for one in found if has_both(one))
+    return [scores, *islice(more, MOST_REPEATS - 1)]
+
+
+def _band(table: Mapping[str, Sequence[Scores]]) -> str:
+    """Say what the band around a curve is, if there is one."""
+    counts = sorted({len(one) for one in table.values()} - {1})
+    if not counts:
+        return ""
+    shown = " or ".join(map(str, counts))
+    return f" Mean over {shown} repeats; the band is one standard deviation."
 
 
 def _figure(display: Display, text: str, *, title: str = "") -> Figure:

@@ -5,6 +5,9 @@ Needs the extra `torch`.
 
 from openset.train import augment, methods, networks
 from openset.train.inference._extract import extract
+from openset.train.inference._extract_layers import extract_layers
+from openset.train.inference._input_step import Odin
+from openset.train.inference._layered import FittedLayers, Gram, Layered
 from openset.train.inference._trained import Trained
 from openset.train.jobs._job import Execution, Job
 from openset.train.loop._fit import fit, fit_jobs
@@ -14,11 +17,16 @@ from openset.train.tuning import tune
 
 __all__ = [
     "Execution",
+    "FittedLayers",
+    "Gram",
     "Job",
+    "Layered",
+    "Odin",
     "Recipe",
     "Trained",
     "augment",
     "extract",
+    "extract_layers",
     "fit",
     "fit_jobs",
     "methods",

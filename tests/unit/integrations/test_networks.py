@@ -126,6 +126,35 @@ def test_an_image_classifier_of_hugging_face(vit):
     assert_array_equal(found.labels, [0, 1, 2, -1, 0, 1, 2])
 
 
+def test_odins_step_is_in_pixels_by_what_the_network_brings(vit, tmp_path):
+    """Of pixels in [0, 1]: their normalised values move by epsilon over std."""
+    folder, model = vit
+    network = networks.load(f"hf:{folder}")
+    assert network.std == (0.5, 0.5, 0.5)
+    batch = network.prepare([Image.fromarray(one) for one in IMAGES])["pixel_values"]
+    batch.requires_grad_()
+    logits = model(batch).logits / 100
+    logits.log_softmax(dim=1).max(dim=1).values.sum().backward()
+    with torch.no_grad():
+        expected = model(batch + 0.01 / 0.5 * batch.grad.sign()).logits
+    out = tmp_path / "o.npz"
+    done = run(
+        "extract", f"hf:{folder}", photos(tmp_path / "photos"), "--device", "cpu",
+        "--odin", "temperature=100,epsilon=0.01", "--out", out,
+    )  # fmt: skip
+    assert "--detector msp:temperature=100" in done.output
+    assert_allclose(Outputs.load(out).logits, expected, atol=1e-5)
+    with pytest.raises(ValueError, match="--odin must be NAME=VALUE with a number"):
+        run("extract", f"hf:{folder}", tmp_path / "photos", "--odin", "epsilon=much")
+
+
+@pytest.mark.parametrize("library", ["timm", "torchvision"])
+def test_the_deviation_of_pixels_is_that_of_the_library(library):
+    pytest.importorskip(library)
+    network = networks.load(f"{library}:resnet18", weights="random")
+    assert_allclose(network.std, (0.229, 0.224, 0.225))
+
+
 def test_a_text_classifier_of_hugging_face(tmp_path):
     transformers = pytest.importorskip("transformers")
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "book", "a", "table", "now"]

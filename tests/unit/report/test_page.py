@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import ArtefactError, UndefinedMetricError, report, runs, thresholds
+from openset import (
+    ArtefactError,
+    UndefinedMetricError,
+    evaluate,
+    report,
+    runs,
+    thresholds,
+)
 from openset.cli import app
 from openset.report import _explorer, _leaderboard, _report_data
 from openset.scores import Scores
@@ -302,3 +309,19 @@ def test_cells_without_scores_still_have_a_leaderboard(tmp_path):
     assert "No test scores were kept" in text
     assert "knn" in text
     assert 'id="x-cell"' not in text
+
+
+def test_curves_are_means_over_the_seeds(tmp_path):
+    folder = write_study(tmp_path / "study", protocols=("digits",), seeds=3)
+    text = report.write(folder, tmp_path / "page.html").read_text()
+    shown = "".join(Reader(text).texts)
+    assert shown.count("Mean over 3 repeats; the band is one standard deviation.") == 2
+    # What `cell` drew for postmax with λ = 1, seed by seed.
+    areas = [
+        evaluate(scores(10 * seed, gap=2.2 + 1.0 / 5))["openauc"] for seed in range(3)
+    ]
+    area = f"OpenAUC {np.mean(areas):.4f} ± {np.std(areas, ddof=1):.4f}"
+    assert area in shown
+    one = write_study(tmp_path / "one", protocols=("digits",), seeds=1)
+    alone = report.write(one, tmp_path / "one.html").read_text()
+    assert not re.search(r"Mean over \d", "".join(Reader(alone).texts))

@@ -3,7 +3,7 @@
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,8 @@ from openset import _check, _io
 from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.outputs import Outputs
+from openset.train.inference._input_step import Odin
+from openset.train.inference._layers import LayerRecorder
 from openset.train.inference._row_files import RowFiles, RowLists
 from openset.train.jobs import _fingerprint
 from openset.train.networks import last_layer
@@ -44,6 +46,7 @@ def extract(
     groups: str | Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
     unknown: bool = False,
+    step: Odin | None = None,
     resume: bool = False,
     progress: bool = True,
 ) -> Outputs:
@@ -79,6 +82,9 @@ def extract(
     unknown
         All samples are of no known class: their labels are -1, whatever the loader
         gives.
+    step
+        Moves the inputs before they are run: ``Odin(temperature=1000,
+        epsilon=0.0014)``. It takes a backward pass and a second forward pass.
     resume
         Keep an interrupted run (as ``.NAME.partial`` beside `out`) and continue after
         its last complete batch next time. The loader must give the same samples in the
@@ -101,19 +107,20 @@ def extract(
     Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
     """
     last_layer.check_module(_CALLER, model)
-    _check_loader(loader)
+    check_loader(loader)
     names = tuple(classes)
     given = None if head is None else last_layer.named(_CALLER, model, head)
-    place = _place(model) if device is None else device
-    names_of = _Names(groups=groups, ids=ids, expected=_rows_of(loader))
-    run = partial(
-        _run,
+    place = place_of(model) if device is None else device
+    names_of = SampleNames(groups=groups, ids=ids, expected=rows_of(loader))
+    once = partial(
+        run,
         model,
         loader,
         names=names_of,
         head=given,
         place=place,
         unknown=unknown,
+        step=step,
         progress=progress,
     )
     if out is None:
@@ -122,7 +129,7 @@ def extract(
             msg = _check.must(rule, caller=_CALLER, name="out", got=None)
             raise ValueError(msg)
         rows = RowLists()
-        found = run(rows)
+        found = once(rows)
         arrays = rows.arrays()
         about = names_of.arrays(len(arrays["logits"]))
         return Outputs(**arrays, **about, **_layer(found), classes=names)
@@ -131,7 +138,9 @@ def extract(
         got = repr(str(out))
         msg = _check.must("the name of a folder", caller=_CALLER, name="out", got=got)
         raise ValueError(msg)
-    provenance = {"weights": _fingerprint.of_weights(model)} if resume else {}
+    provenance: dict[str, Any] = {}
+    if resume:
+        provenance = {"weights": _fingerprint.of_weights(model), "step": repr(step)}
     with _folder(path, resume=resume) as folder:
         files = RowFiles.reopen(folder) or RowFiles(folder, provenance)
         if resume and files.provenance.get("weights") != provenance["weights"]:
@@ -140,7 +149,16 @@ def extract(
                 f"with, got other weights. Delete that folder to start again"
             )
             raise ValueError(msg)
-        found = run(files)
+        if resume and files.provenance.get("step") != provenance["step"]:
+            msg = _check.must(
+                f"that of the interrupted run, {files.provenance.get('step')}",
+                caller=_CALLER,
+                name="step",
+                got=provenance["step"],
+                remedy=f"Delete {folder} to start again",
+            )
+            raise ValueError(msg)
+        found = once(files)
         files.close()
         for name, array in (_layer(found) | names_of.arrays(files.rows)).items():
             np.save(folder / f"{name}.npy", array, allow_pickle=False)
@@ -155,21 +173,31 @@ def extract(
     return Outputs.load(path)
 
 
-def _run(
+def run(
     model: nn.Module,
     loader: Iterable[Any],
     rows: RowLists | RowFiles,
     *,
-    names: "_Names",
+    names: "SampleNames",
     head: Head | None,
     place: Any,
     unknown: bool,
     progress: bool,
+    step: Any = None,
+    layers: LayerRecorder | None = None,
 ) -> Head:
-    """Send every batch through the model, into `rows`; return the last layer."""
+    """Send every batch through the model, into `rows`; return the last layer.
+
+    Parameters
+    ----------
+    step
+        Moves the inputs first: `Odin`, or anything with a method `moved` like its.
+    layers
+        Records other layers, as columns beside logits and features.
+    """
     batches = bar(loader, "extracting", total=_length(loader), show=progress)
     seen = done = 0
-    recorded: list[tuple[Tensor, Tensor]] | None = None
+    forward: Callable[..., dict[str, NDArray[Any]]] | None = None
     with last_layer.evaluating(model), ExitStack() as stack:
         for number, batch in enumerate(batches):
             arguments, keywords, labels, ids = _parts(batch, place)
@@ -177,8 +205,8 @@ def _run(
             if keywords:
                 _check_keywords(model, keywords)
             if head is None:
-                once = partial(model, *arguments, **keywords)
-                head = last_layer.by_running(_CALLER, model, once)
+                call = partial(model, *arguments, **keywords)
+                head = last_layer.by_running(_CALLER, model, call)
             if number == 0 and not unknown:  # before the whole pass, where possible
                 _check_range(_labels_of(loader), head)
             if unknown:
@@ -190,14 +218,11 @@ def _run(
                     done = _same_labels(rows, done, labels)
                     seen += 1
                     continue
-            if recorded is None:  # one hook for all: another would recompile a network
-                recorded = stack.enter_context(last_layer.recording(head))
-            recorded.clear()
-            model(*arguments, **keywords)
-            features, logits = last_layer.check_recorded(_CALLER, head, recorded)
-            arrays = {"logits": _numpy(logits), "features": _numpy(features)}
+            if forward is None:  # one hook for all: another would recompile a network
+                forward = stack.enter_context(_forward(model, head, step, layers))
+            arrays = forward(arguments, keywords)
             if labels is not None:
-                arrays["labels"] = _label_array(labels, logits.shape[0])
+                arrays["labels"] = _label_array(labels, len(arrays["logits"]))
                 _check_range(arrays["labels"], head)
             rows.append(arrays)
             seen += 1
@@ -207,7 +232,34 @@ def _run(
     return head
 
 
-def _check_loader(loader: Iterable[Any]) -> None:
+@contextmanager
+def _forward(
+    model: nn.Module, head: Head, step: Any, layers: LayerRecorder | None
+) -> Iterator[Callable[..., dict[str, NDArray[Any]]]]:
+    """Give a function from the model's arguments to logits, features and layers."""
+    with ExitStack() as stack:
+        recorded = stack.enter_context(last_layer.recording(head))
+        if layers:
+            stack.enter_context(layers.recording(model))
+
+        def forward(
+            arguments: tuple[Any, ...], keywords: dict[str, Any]
+        ) -> dict[str, NDArray[Any]]:
+            if step is not None:
+                arguments, keywords = step.moved(model, arguments, keywords)
+            recorded.clear()
+            if layers:
+                layers.clear()
+            model(*arguments, **keywords)
+            features, logits = last_layer.check_recorded(_CALLER, head, recorded)
+            found = {"logits": logits, "features": features}
+            found |= layers.found() if layers else {}
+            return {name: _numpy(one) for name, one in found.items()}
+
+        yield forward
+
+
+def check_loader(loader: Iterable[Any]) -> None:
     """Refuse loaders that leave samples out, or repeat some of them."""
     if not isinstance(loader, DataLoader):
         return
@@ -234,7 +286,7 @@ def _check_loader(loader: Iterable[Any]) -> None:
             raise ValueError(msg)
 
 
-class _Names:
+class SampleNames:
     """Groups and ids of the samples, given beforehand or by the batches."""
 
     def __init__(
@@ -286,7 +338,7 @@ class _Names:
                 )
 
 
-def _rows_of(loader: Iterable[Any]) -> int | None:
+def rows_of(loader: Iterable[Any]) -> int | None:
     """Return the number of samples, if the loader knows it and has its usual order."""
     if not isinstance(loader, DataLoader):
         return None
@@ -401,7 +453,7 @@ def _layer(head: Head) -> dict[str, NDArray[Any]]:
     return {"weight": _numpy(head.weight()), "bias": _numpy(head.bias())}
 
 
-def _place(model: nn.Module) -> torch.device:
+def place_of(model: nn.Module) -> torch.device:
     for tensor in (*model.parameters(), *model.buffers()):
         return tensor.device
     return torch.device("cpu")

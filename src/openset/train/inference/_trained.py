@@ -13,6 +13,7 @@ from openset import _check, _io, _plugins, metrics
 from openset._types import ArtefactError
 from openset.outputs import Outputs
 from openset.scores import Scores
+from openset.train.inference._input_step import Odin
 from openset.train.inference._predict import Predictions, head_of, logit_scores
 from openset.train.inference._trained_network import TrainedNetwork, restore
 from openset.train.jobs._spec import Spec
@@ -99,6 +100,7 @@ class Trained:
         ids: ArrayLike | None = None,
         *,
         network: Any = None,
+        step: Odin | None = None,
         progress: bool = True,
     ) -> Outputs:
         """Return the network's outputs of new samples.
@@ -111,12 +113,18 @@ class Trained:
             Of the samples, for `Outputs`; labels are ``0..K-1``, or -1.
         network
             See :meth:`model`.
+        step
+            Moves the inputs before they are run, see :func:`openset.train.extract`. Of
+            images, its `epsilon` is meant for pixels in [0, 1].
         progress
             Show a progress bar in a terminal.
         """
         model = self.model(network)
+        tensor = model.tensor(inputs)
+        if step is not None:
+            tensor = model.moved(tensor, step)
         return Outputs(
-            **model.outputs(model.tensor(inputs), progress=progress),
+            **model.outputs(tensor, progress=progress),
             labels=labels,
             groups=groups,
             ids=ids,

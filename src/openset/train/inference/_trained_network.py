@@ -1,5 +1,6 @@
 """`TrainedNetwork`: a trained network as a module, from raw inputs to logits."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from openset import _check
 from openset._types import ArtefactError
 from openset.train.augment import Pipeline
+from openset.train.inference._input_step import Odin
 from openset.train.inference._predict import forward
 from openset.train.jobs._spec import Spec
 from openset.train.learner import _checkpoint
@@ -18,6 +20,7 @@ from openset.train.learner._learner import Learner, make_learner
 from openset.train.learner._tensors import as_tensor, blank
 
 _CALLER = "Trained.model"
+_AT_ONCE = 256
 
 
 class TrainedNetwork(nn.Module):
@@ -59,6 +62,19 @@ class TrainedNetwork(nn.Module):
         found = forward(self.learner, tensor, rows, self.pipeline, progress=progress)
         arrays = {"logits": found.logits, "features": found.features}
         return {name: one.cpu().numpy() for name, one in arrays.items()}
+
+    def moved(self, inputs: Tensor, step: Odin) -> Tensor:
+        """Return inputs as the network takes them, moved by the step."""
+        std = self.pipeline.std
+        if inputs.dtype == torch.uint8 and step.std is None and std is not None:
+            step = replace(step, std=tuple(std))
+        parts = []
+        for batch in inputs.split(_AT_ONCE):
+            is_bytes = batch.dtype == torch.uint8
+            resized = self.pipeline.resized(batch) if is_bytes else batch
+            (made,), _ = step.moved(self, (self.learner.prepared(resized),), {})
+            parts.append(made)
+        return torch.cat(parts)
 
     def tensor(self, inputs: Any) -> Tensor:
         """Return arrays or image files as :meth:`forward` takes them."""

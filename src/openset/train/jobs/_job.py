@@ -13,6 +13,7 @@ from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
 from openset.train import methods
 from openset.train.methods import Method
+from openset.train.networks import FOREIGN
 from openset.train.recipes import NAMES, Recipe
 
 _CALLER = "train.fit"
@@ -35,17 +36,19 @@ class Job:
         Name of a data set (see :func:`openset.datasets.load`), a `Dataset`, or a `Cut`.
     protocol
         A `Protocol`, the name of a published one, or a JSON file of one or several
-        draws. Left out: the published protocol of the data set's name. A `Cut` has its
-        own.
+        draws. Left out: the published protocol of the data set's name, or else
+        :func:`openset.protocols.default` draws one, which a warning names. A `Cut` has
+        its own.
     split
-        Which published split, or which draw of a file. Left out: the first.
+        Which published split, or which draw. Left out: the first.
     network
         See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
         ``mlp`` for tables. A model of your own is copied and not changed.
     pretrained
         For a network of timm or torchvision: True to start from its published weights
         (from the cache, or downloaded), or a file of weights (``.safetensors``,
-        ``.pth``); its last layer is replaced. Left out: random weights.
+        ``.pth``); its last layer is replaced. Left out: random weights, of which a
+        warning tells.
     recipe
         "arpl", "ceplus", "torchosr", "openset", or a `Recipe`.
     changes
@@ -123,7 +126,7 @@ class Job:
     def _check_pretrained(self) -> None:
         if not self.pretrained:
             return
-        is_foreign = str(self.network).startswith(("timm:", "torchvision:"))
+        is_foreign = str(self.network).startswith(FOREIGN)
         if not is_foreign or isinstance(self.network, nn.Module):
             shown = self.network if isinstance(self.network, str | None) else "a model"
             msg = _check.must(

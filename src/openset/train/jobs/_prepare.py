@@ -1,5 +1,6 @@
 """Jobs made ready to start: data loaded and cut, recipe and network chosen."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 from torch import nn
 
 from openset import _check, _plugins, datasets, protocols
+from openset._types import TrainingWarning
 from openset.datasets import Cut, Dataset, lazy_inputs
 from openset.protocols import Protocol
 from openset.train import methods, networks, recipes
@@ -22,6 +24,7 @@ from openset.train.methods._negatives import missing
 from openset.train.recipes import Recipe
 
 _CALLER = "train.fit"
+_SHOWN = 8  # classes in a message
 _SAME = ("known", "unknown", "source", "unknown_source")
 
 
@@ -65,6 +68,12 @@ def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
     given = job.pretrained
+    if not given and str(network).startswith(networks.FOREIGN):
+        msg = (
+            f"{_CALLER}: {network} starts from random weights. To fine-tune: "
+            "pretrained=True, or pretrained= a file of weights"
+        )
+        warnings.warn(msg, TrainingWarning, stacklevel=2)
     pretrained = given if isinstance(given, bool) else Path(given)
     recipe = job.recipe
     if isinstance(recipe, str):
@@ -102,13 +111,7 @@ def _cut(job: Job) -> tuple[Cut, str]:
         return job.data, _constants_of(job.data.protocol, job.data.protocol.source)
     loaded = _load(job.data, job.root)
     name = loaded.label_set or loaded.name
-    protocol = _published(name) if job.protocol is None else job.protocol
-    if isinstance(protocol, Path) or str(protocol).endswith(".json"):
-        protocol = _from_file(Path(str(protocol)), job.split)
-    elif isinstance(protocol, str):
-        first = protocols.splits(protocol)[0]
-        split = first if job.split is None else job.split
-        protocol = protocols.published(protocol, split)
+    protocol = _protocol(job, loaded, name)
     has_validation = protocol.validation or "validation" in loaded.parts
     if job.validation and not has_validation:
         protocol = replace(protocol, validation=job.validation)
@@ -139,14 +142,39 @@ def _constants_of(protocol: Protocol, data: str) -> str:
     return data
 
 
-def _from_file(path: Path, split: int | str | None) -> Protocol:
-    """Return a protocol of a file: the only one, or the draw with that number."""
-    found = protocols.load(path)
-    listed = [found] if isinstance(found, Protocol) else list(found)
-    numbered = {str(i): one for i, one in enumerate(listed)}
+def _protocol(job: Job, data: Dataset, name: str) -> Protocol:
+    """Return the protocol given, published or, without either, drawn."""
+    given = job.protocol
+    if isinstance(given, Protocol):
+        return given
+    if isinstance(given, Path) or str(given).endswith(".json"):
+        found = protocols.load(Path(str(given)))
+        return _draw([found] if isinstance(found, Protocol) else found, job.split)
+    published = name if given is None else given
+    if given is None and name not in protocols.names():
+        drawn = _draw(protocols.default(data), job.split)
+        warnings.warn(_about_draw(drawn, name), TrainingWarning, stacklevel=2)
+        return drawn
+    first = protocols.splits(published)[0]
+    return protocols.published(published, first if job.split is None else job.split)
+
+
+def _draw(draws: Iterable[Protocol], split: int | str | None) -> Protocol:
+    """Return the first of several draws, or the one with that number."""
+    numbered = {str(i): one for i, one in enumerate(draws)}
     wanted = "0" if split is None else str(split)
     _check.one_of(_CALLER, "split", wanted, list(numbered))
     return numbered[wanted]
+
+
+def _about_draw(protocol: Protocol, name: str) -> str:
+    unknown = ", ".join(map(str, protocol.unknown[:_SHOWN]))
+    more = len(protocol.unknown) - _SHOWN
+    return (
+        f"{_CALLER}: {name} has no published protocol. Drawn with seed 0: "
+        f"{protocol.n_known} known classes; unknown, and left out of the training: "
+        f"{unknown}{f' and {more} more' if more > 0 else ''}. Choose by protocol="
+    )
 
 
 def _limited(cut: Cut, n: int | None) -> Cut:
@@ -162,19 +190,6 @@ def _limited(cut: Cut, n: int | None) -> Cut:
         )
         raise ValueError(msg)
     return replace(cut, train=train)
-
-
-def _published(name: str) -> str:
-    if name not in protocols.names():
-        msg = _check.must(
-            "given for data without a published one",
-            caller=_CALLER,
-            name="protocol",
-            got=f"None for {name!r}",
-            remedy="Draw one: protocols.holdout(data, n_known, n_unknown, rng=0)",
-        )
-        raise ValueError(msg)
-    return name
 
 
 def _load(data: str | Path | Dataset, root: str | Path | None) -> Dataset:

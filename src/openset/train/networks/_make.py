@@ -18,6 +18,8 @@ from openset.train.networks.osrci import OSRCI
 from openset.train.networks.weight_files import read_weights
 
 _CALLER = "train.fit"
+FOREIGN = ("timm:", "torchvision:")
+"""Beginnings of the names of networks that other libraries make."""
 _DROPOUTS = (
     nn.Dropout,
     nn.Dropout1d,

@@ -1,6 +1,7 @@
 """A trained network is used again: in the process that trained it, and in another."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from openset._types import ArtefactError
 from openset.datasets import cut
 from openset.integrations.onnx import export
 from openset.integrations.torch import OpenSetModule
-from openset.train import Trained, extract, methods
+from openset.train import Odin, Trained, extract, fit, methods, recipe
+from openset.train.augment import Pipeline
 from openset.train.jobs._spec import Spec
 from tests.unit.train.tiny import (
     fit_tiny,
@@ -94,6 +96,26 @@ def test_the_model_goes_on_to_extraction_and_rejection(tmp_path):
     assert_array_equal(result.classes.numpy(), rejector.predict(test))
     assert not model.training
     assert not any(p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("is_image", [True, False])
+def test_odins_step_moves_pixels_and_rows(is_image):
+    std = (0.5, 1.0, 2.0) if is_image else (1.0,)
+    data = image_data(side=32) if is_image else rows_data()
+    pixels = Pipeline(std=std, mean=(0.5, 0.5, 0.5)) if is_image else Pipeline()
+    trained = fit(
+        method="softmax", data=data, protocol=last_unknown(data), accelerator="cpu",
+        network="osrci" if is_image else "mlp", progress=False,
+        recipe=replace(recipe("torchosr"), pipeline=pixels, epochs=1, batch=8),
+    )  # fmt: skip
+    model, inputs = trained.model(), inputs_of(data)
+    start = model.learner.prepared(model.tensor(inputs)).requires_grad_()
+    (model(start) / 2).log_softmax(dim=1).amax(dim=1).sum().backward()
+    scale = torch.tensor(std).reshape(-1, 1, 1) if is_image else 1
+    expected = model(start.detach() + 0.1 * start.grad.sign() / scale)
+    found = trained.apply(inputs, step=Odin(temperature=2, epsilon=0.1))
+    assert_allclose(found.logits, expected, atol=1e-5)
+    assert np.abs(found.logits - trained.outputs["test"].logits).max() > 1e-4
 
 
 def test_a_model_of_ones_own_must_be_brought_again(tmp_path):

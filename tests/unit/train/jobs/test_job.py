@@ -2,12 +2,13 @@
 
 import dataclasses
 import inspect
+import warnings
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from openset import datasets, protocols, train
+from openset import TrainingWarning, datasets, protocols, train
 from openset.datasets import Dataset, lazy_inputs
 from openset.train import Execution, Job, recipe
 from openset.train.jobs._prepare import prepare_all
@@ -200,13 +201,6 @@ def test_data_that_are_no_data_set_are_named():
         train.fit(method="softmax", data=np.zeros((3, 4)))
 
 
-def test_data_without_a_published_protocol_ask_for_one():
-    with pytest.raises(
-        ValueError, match=r"train.fit: protocol must be given .*'digits'.*holdout"
-    ):
-        train.fit(method="softmax", data="digits")
-
-
 def test_a_recipe_must_be_a_name_or_a_recipe():
     with pytest.raises(
         TypeError, match="recipe must be 'arpl', 'ceplus', 'torchosr', 'openset' or a"
@@ -262,3 +256,42 @@ def test_a_folder_of_other_files_is_refused_and_left_alone(tmp_path):
     with pytest.raises(ValueError, match=r"out must be a new or empty .*thesis.tex"):
         fit_tiny(out=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_data_without_a_published_protocol_get_one_drawn_and_named():
+    digits = datasets.load("digits")
+    job = Job(method="softmax", data=digits, validation=0)
+    with pytest.warns(TrainingWarning, match="digits has no published protocol") as got:
+        (first,) = prepared(job)
+    assert first.spec.protocol == protocols.default(digits)[0]
+    unknown = ", ".join(map(str, first.spec.protocol.unknown))
+    assert f"left out of the training: {unknown}. " in str(got[0].message)
+    with pytest.warns(TrainingWarning, match="no published protocol"):
+        (third,) = prepared(dataclasses.replace(job, split=2))
+    assert third.spec.protocol == protocols.default(digits)[2]
+    with pytest.raises(ValueError, match="split must be one of '0', '1'"):
+        prepared(dataclasses.replace(job, split=9))
+
+
+def test_a_file_of_draws_is_a_protocol(tmp_path):
+    digits, path = datasets.load("digits"), tmp_path / "p.json"
+    draws = protocols.holdout(digits, 5, 5, 3, rng=4)
+    draws.save(path)
+    job = Job(method="softmax", data="digits", protocol=str(path), validation=0)
+    for split in (None, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            (one,) = prepared(dataclasses.replace(job, split=split))
+        assert one.spec.protocol == draws[split or 0]
+
+
+@pytest.mark.usefixtures("import_torchvision")
+def test_random_weights_of_a_network_of_others_are_told():
+    data = image_data(side=32)
+    settings = {"data": data, "protocol": last_unknown(data), "method": "softmax"}
+    with pytest.warns(TrainingWarning, match=r"resnet18 starts from random weights"):
+        prepared(Job(network="torchvision:resnet18", **settings))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prepared(Job(network="classifier32", **settings))
+        prepared(Job(network="torchvision:resnet18", pretrained=True, **settings))

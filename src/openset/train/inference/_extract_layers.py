@@ -1,0 +1,94 @@
+"""Outputs of several layers of a network, from one pass over the data."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from openset import _io
+from openset.outputs import Outputs
+from openset.train.inference import _layers
+from openset.train.inference._extract import (
+    SampleNames,
+    check_loader,
+    place_of,
+    rows_of,
+    run,
+)
+from openset.train.inference._row_files import RowLists
+from openset.train.networks import last_layer
+
+with _io.importing("openset.train", "torch"):
+    import torch  # noqa: F401  # for the examples
+    from torch import nn
+
+_CALLER = "extract_layers"
+
+
+def extract_layers(
+    model: nn.Module,
+    loader: Iterable[Any],
+    layers: Sequence[str],
+    *,
+    head: str | nn.Module | None = None,
+    device: Any = None,
+    classes: Iterable[str] = (),
+    groups: str | Sequence[str] | None = None,
+    ids: Sequence[str] | None = None,
+    unknown: bool = False,
+    step: Any = None,
+    summary: _layers.Summary = _layers.mean_over_places,
+    progress: bool = True,
+) -> dict[str, Outputs]:
+    """Run a classifier over a loader and keep the features of several layers.
+
+    Parameters
+    ----------
+    model, loader, head, device, classes, groups, ids, unknown, step, progress
+        As in :func:`openset.train.extract`.
+    layers
+        Names of layers, as in ``model.named_modules()``.
+    summary
+        From what a layer returns (channels on axis 1; tokens of a transformer count as
+        places) to shape (n, d). Default: the mean of each channel.
+
+    Returns
+    -------
+    dict[str, Outputs]
+        By layer: its features, and the logits and labels, which are the same for all.
+
+    Examples
+    --------
+    >>> _ = torch.manual_seed(0)
+    >>> model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(144, 2))
+    >>> images = [(torch.ones(5, 3, 8, 8), torch.zeros(5, dtype=torch.int64))]
+    >>> extract_layers(model, images, ["0", "1"])["0"]
+    Outputs(n=5, logits=(5, 2) float32, features=(5, 4) float32, numpy)
+    """
+    last_layer.check_module(_CALLER, model)
+    check_loader(loader)
+    names = _layers.check_names(_CALLER, layers)
+    _layers.check_layers(_CALLER, model, names)
+    samples = SampleNames(groups=groups, ids=ids, expected=rows_of(loader))
+    rows = RowLists()
+    recorder = _layers.LayerRecorder(_CALLER, names, summary)
+    run(
+        model,
+        loader,
+        rows,
+        names=samples,
+        head=None if head is None else last_layer.named(_CALLER, model, head),
+        place=place_of(model) if device is None else device,
+        unknown=unknown,
+        step=step,
+        layers=recorder,
+        progress=progress,
+    )
+    arrays = rows.arrays()
+    shared = {
+        "logits": arrays["logits"],
+        "labels": arrays.get("labels"),
+        "classes": tuple(classes),
+        **samples.arrays(len(arrays["logits"])),
+    }
+    return {
+        name: Outputs(features=arrays[_layers.column(name)], **shared) for name in names
+    }

@@ -1,0 +1,200 @@
+"""Embedding models of Hugging Face, built offline, and their last layers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.torch import save_file
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
+
+from openset import ArtefactError, Outputs
+from openset.cli import app
+from openset.integrations import networks
+from openset.integrations.networks import LinearHead
+from tests.vision import declare_operators
+
+declare_operators()  # transformers imports torchvision
+
+TRANSFORMERS = pytest.importorskip("transformers")
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "book", "a", "table", "now",
+         "pay", "my", "bill", "sing"]  # fmt: skip
+TEXTS = ["book a table", "book now", "a table", "pay my bill", "pay now", "my bill"]
+LABELS = ["food", "food", "food", "money", "money", "money"]
+
+
+def run(*words):
+    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return " ".join(done.output.split())
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bert")
+    (folder / "words.txt").write_text("\n".join(WORDS), encoding="utf-8")
+    TRANSFORMERS.BertTokenizer(str(folder / "words.txt")).save_pretrained(folder)
+    config = TRANSFORMERS.BertConfig(
+        vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = TRANSFORMERS.BertModel(config).eval()
+    model.save_pretrained(folder)
+    return folder, model
+
+
+def embedded(network, model, texts, pooling):
+    """Return the embeddings text by text, without padding."""
+    rows = []
+    for text in texts:
+        with torch.no_grad():
+            states = model(**network.prepare([text])).last_hidden_state[0]
+        rows.append((states[0] if pooling == "cls" else states.mean(dim=0)).numpy())
+    return np.stack(rows)
+
+
+def table(path, texts, labels):
+    lines = [f"{text},{label}" for text, label in zip(texts, labels, strict=True)]
+    path.write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_without_a_head_there_are_features_and_labels(bert, pooling):
+    folder, model = bert
+    network = networks.load(f"hf:{folder}", pooling=pooling)
+    assert (network.kind, network.embeds) == ("text", True)
+    assert f"{pooling} pooling" in network.note
+    found = network.apply(
+        TEXTS, labels=[0, 0, 0, 1, 1, -1], groups="mail", batch_size=4, device="cpu",
+        progress=False,
+    )  # fmt: skip
+    expected = embedded(network, model, TEXTS, pooling)
+    assert_allclose(found.features, expected, atol=1e-5)
+    assert found.logits is None
+    assert_array_equal(found.labels, [0, 0, 0, 1, 1, -1])
+    assert set(found.groups) == {"mail"}
+
+
+def test_the_pooling_of_sentence_transformers_is_read(bert, tmp_path):
+    folder, model = bert
+    for name in folder.iterdir():
+        if name.is_file():
+            (tmp_path / name.name).write_bytes(name.read_bytes())
+    (tmp_path / "1_Pooling").mkdir()
+    stated = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (tmp_path / "1_Pooling/config.json").write_text(json.dumps(stated))
+    network = networks.load(f"hf:{tmp_path}")
+    found = network.apply(TEXTS, device="cpu", progress=False)
+    expected = embedded(network, model, TEXTS, "cls")
+    assert_allclose(found.features, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_fitted_head_is_a_logistic_regression(n_classes, rng):
+    features = rng.normal(size=(60, 5)) * [1, 10, 0.1, 1, 1] + 3
+    labels = rng.integers(-1, n_classes, 60)
+    known = labels >= 0
+    oracle = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    oracle.fit(features[known], labels[known])
+    head = LinearHead.fit(Outputs(features=features, labels=labels))
+    logits = head.applied(Outputs(features=features)).logits.astype(float)
+    found = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert_allclose(found, oracle.predict_proba(features), atol=1e-4)
+
+
+def test_from_a_table_of_texts_to_outputs_by_name(bert, tmp_path):
+    folder, model = bert
+    train = table(tmp_path / "train.csv", TEXTS, LABELS)
+    test = table(tmp_path / "test.csv", ["a table now", "sing"], ["food", "music"])
+    said = run(
+        "extract", f"hf:{folder}", train, "--fit-head", tmp_path / "head.npz",
+        "--out", tmp_path / "train.npz", "--device", "cpu",
+    )  # fmt: skip
+    assert "last layer for 2 classes" in said
+    assert "6 samples of known classes, accuracy 1.0000" in said
+    run(
+        "extract", f"hf:{folder}", test, "--head", tmp_path / "head.npz",
+        "--out", tmp_path / "test.npz", "--device", "cpu",
+    )  # fmt: skip
+    head = LinearHead.load(tmp_path / "head.npz")
+    assert head.classes == ("food", "money")
+    network = networks.load(f"hf:{folder}", head=head)
+    assert (network.classes, network.embeds) == (("food", "money"), False)
+    for name, texts in (("train", TEXTS), ("test", ["a table now", "sing"])):
+        found = Outputs.load(tmp_path / f"{name}.npz")
+        rows = embedded(network, model, texts, "mean")
+        assert_allclose(found.features, rows, atol=1e-5)
+        assert_allclose(found.logits, rows @ head.weight.T + head.bias, atol=1e-4)
+        assert_allclose(found.weight, head.weight)
+        assert found.classes == ("food", "money")
+    assert_array_equal(found.labels, [0, -1])
+    assert_array_equal(found.groups, ["food", "music"])
+
+
+def test_embeddings_alone_say_what_is_missing(bert, tmp_path):
+    said = run(
+        "extract", f"hf:{bert[0]}", table(tmp_path / "t.csv", TEXTS, LABELS), "--out",
+        tmp_path / "o.npz", "--device", "cpu",
+    )  # fmt: skip
+    assert "features and no logits. Fit a last layer" in said
+    assert_array_equal(Outputs.load(tmp_path / "o.npz").labels, [0, 0, 0, 1, 1, 1])
+
+
+def test_images_are_embedded_too(tmp_path):
+    config = TRANSFORMERS.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=32,
+        patch_size=16, intermediate_size=32,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = TRANSFORMERS.ViTModel(config).eval()
+    model.save_pretrained(tmp_path)
+    size = {"height": 32, "width": 32}
+    TRANSFORMERS.ViTImageProcessor(size=size).save_pretrained(tmp_path)
+    network = networks.load(f"hf:{tmp_path}", pooling="cls")
+    assert network.kind == "image"
+    images = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 3), dtype=np.uint8)
+    found = network.apply(images, device="cpu", progress=False)
+    with torch.no_grad():
+        batch = network.prepare([networks._image(one) for one in images])
+        expected = model(**batch).last_hidden_state[:, 0]
+    assert_allclose(found.features, expected, atol=1e-5)
+
+
+def test_heads_of_torch_are_read(tmp_path):
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 2)
+    save_file(layer.state_dict(), tmp_path / "head.safetensors")
+    torch.save({"fc.weight": layer.weight, "fc.bias": layer.bias}, tmp_path / "h.pth")
+    for file in ("head.safetensors", "h.pth"):
+        head = LinearHead.load(tmp_path / file)
+        assert_array_equal(head.weight, layer.weight.detach())
+        assert_array_equal(head.bias, layer.bias.detach())
+    two = torch.nn.Sequential(layer, torch.nn.Linear(2, 2))
+    save_file(two.state_dict(), tmp_path / "two.safetensors")
+    with pytest.raises(ArtefactError, match="head must be a file with a weight"):
+        LinearHead.load(tmp_path / "two.safetensors")
+
+
+def test_what_does_not_fit_is_said(bert, tmp_path):
+    wide = LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(2))
+    with pytest.raises(ValueError, match="head must be for embeddings of 16 numbers"):
+        networks.load(f"hf:{bert[0]}", head=wide)
+    with pytest.raises(ValueError, match="pooling must be one of 'mean', 'cls'"):
+        networks.load(f"hf:{bert[0]}", pooling="max")
+    with pytest.raises(ValueError, match="head must be left out for a network that"):
+        networks.load(torch.nn.Linear(2, 2), head=wide)
+    with pytest.raises(ValueError, match="of shapes"):
+        LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(3))
+    one = Outputs(features=[[0.0], [1.0]], labels=[0, 0])
+    with pytest.raises(ValueError, match="two classes or more"):
+        LinearHead.fit(one)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("book now", encoding="utf-8")
+    with pytest.raises(ValueError, match="DATA must be samples with labels"):
+        run("extract", f"hf:{bert[0]}", lines, "--fit-head", tmp_path / "h.npz")

@@ -1,0 +1,133 @@
+"""ODIN's step of the inputs."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from openset.detectors import MSP
+from openset.train import Odin, extract
+
+N = 11
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3),
+        nn.Tanh(),
+        nn.BatchNorm2d(4),
+        nn.Dropout(0.5),
+        nn.Flatten(),
+        nn.Linear(64, 5),
+    )
+
+
+def images():
+    torch.manual_seed(1)
+    return torch.rand(N, 3, 6, 6)
+
+
+def loader():
+    data = TensorDataset(images(), torch.arange(N) % 5)
+    return DataLoader(data, batch_size=4)
+
+
+def confidence(model, image, temperature):
+    """Return the logarithm of the largest probability, by its definition."""
+    logits = model(image[None])[0] / temperature
+    return torch.log(torch.exp(logits).max() / torch.exp(logits).sum())
+
+
+def slowly(model, temperature, epsilon, std):
+    """Return the logits after the step, sample by sample in float64."""
+    model = model.double().eval()
+    rows = []
+    for image in images().double():
+        start = image.clone().requires_grad_()
+        confidence(model, start, temperature).backward()
+        sign = start.grad.sign() / torch.tensor(std).double()[:, None, None]
+        rows.append(model((image + epsilon * sign)[None])[0].detach().numpy())
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("std", [None, (0.5, 1.0, 2.0)])
+def test_the_step_is_that_of_a_slow_oracle(std):
+    step = Odin(temperature=10, epsilon=0.03, std=std)
+    found = extract(network(), loader(), step=step)
+    expected = slowly(network(), 10, 0.03, std or (1.0, 1.0, 1.0))
+    assert_allclose(found.logits, expected, atol=1e-5)
+    assert np.abs(found.logits - extract(network(), loader()).logits).max() > 0.01
+
+
+def test_scores_are_those_of_pytorch_ood(pytorch_ood):
+    model, std = network().eval(), [0.2, 0.3, 0.4]
+    theirs = pytorch_ood.ODIN(model, eps=0.01, temperature=50.0, norm_std=std)
+    step = Odin(temperature=50, epsilon=0.01, std=tuple(std))
+    outputs = extract(model, loader(), step=step)
+    ours = MSP(temperature=50).fit().probability(outputs)
+    assert_allclose(ours, -theirs.predict(images()).numpy(), rtol=1e-5)
+
+
+def test_nothing_of_the_network_is_left_changed():
+    model = network().train()
+    before = {name: one.clone() for name, one in model.state_dict().items()}
+    extract(model, loader(), step=Odin(epsilon=0.1))
+    assert all(one.grad is None for one in model.parameters())
+    assert all(module.training for module in model.modules())
+    for name, one in model.state_dict().items():
+        assert torch.equal(one, before[name])
+
+
+def test_a_step_of_length_0_changes_nothing():
+    plain, moved = (
+        extract(network(), loader(), step=s) for s in (None, Odin(epsilon=0))
+    )
+    assert_array_equal(plain.logits, moved.logits)
+
+
+def test_entries_by_name_are_moved_too():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = network()
+
+        def forward(self, pixel_values, mask):
+            return self.inner(pixel_values * mask[:, None, None, None])
+
+    mask = torch.ones(N, dtype=torch.int64)
+    batches = [{"pixel_values": images(), "mask": mask, "labels": torch.zeros(N)}]
+    batches[0]["labels"] = batches[0]["labels"].long()
+    step = Odin(temperature=10, epsilon=0.03)
+    found = extract(Named(), batches, step=step)
+    assert_allclose(found.logits, slowly(network(), 10, 0.03, (1.0,) * 3), atol=1e-5)
+
+
+def test_bytes_and_tokens_are_refused():
+    model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(8, 2))
+    with pytest.raises(TypeError, match=r"Odin: inputs must be one tensor of real"):
+        extract(model, [torch.zeros(3, 2, dtype=torch.int64)], step=Odin())
+
+
+def test_std_must_fit_the_channels():
+    with pytest.raises(ValueError, match="std must be a number for each channel"):
+        extract(network(), loader(), step=Odin(std=(1.0, 1.0)))
+
+
+def test_a_run_is_not_continued_with_another_step(tmp_path):
+    def broken():
+        yield from list(loader())[:1]
+        message = "lost"
+        raise OSError(message)
+
+    out = tmp_path / "outputs"
+    with pytest.raises(OSError, match="lost"):
+        extract(network(), broken(), out=out, resume=True, step=Odin())
+    with pytest.raises(ValueError, match="step must be that of the interrupted run"):
+        extract(network(), loader(), out=out, resume=True)
+    whole = extract(network(), loader(), out=out, resume=True, step=Odin())
+    assert_allclose(
+        whole.logits, extract(network(), loader(), step=Odin()).logits, atol=1e-6
+    )

@@ -7,9 +7,12 @@ from openset.detectors._registry import find, make, names, options
 from openset.detectors.ash import ASH
 from openset.detectors.combined import Combined, combine
 from openset.detectors.energy import Energy
+from openset.detectors.entropy import Entropy
 from openset.detectors.evm import EVM
 from openset.detectors.fdbd import FDBD
 from openset.detectors.gen import GEN
+from openset.detectors.gradnorm import GradNorm
+from openset.detectors.klm import KLM
 from openset.detectors.knn import KNN
 from openset.detectors.mahalanobis import Mahalanobis
 from openset.detectors.maxlogit import MaxLogit
@@ -26,6 +29,7 @@ from openset.detectors.postmax import PostMax
 from openset.detectors.react import ReAct
 from openset.detectors.rmds import RMDS
 from openset.detectors.scale import SCALE
+from openset.detectors.temperature import Temperature
 from openset.detectors.vim import ViM
 from openset.detectors.wsvm import WSVM
 
@@ -34,6 +38,7 @@ __all__ = [
     "EVM",
     "FDBD",
     "GEN",
+    "KLM",
     "KNN",
     "MCM",
     "MSP",
@@ -48,7 +53,9 @@ __all__ = [
     "Combined",
     "Detector",
     "Energy",
+    "Entropy",
     "Fitted",
+    "GradNorm",
     "Mahalanobis",
     "MaxLogit",
     "NNGuide",
@@ -57,6 +64,7 @@ __all__ = [
     "PostMax",
     "ReAct",
     "State",
+    "Temperature",
     "ViM",
     "combine",
     "constraints",

@@ -64,6 +64,9 @@ TRAITS = {
     "klm": traits("shift", "stretch", "rotate"),
     "temperature": traits("shift", "stretch", "rotate"),
     "gradnorm": traits("shift"),
+    "lts": traits("stretch"),
+    "dice": traits("shift", "order"),
+    "vra": traits("shift", "order"),
 }
 
 

@@ -6,6 +6,7 @@ from openset.detectors._batch import Batch, State
 from openset.detectors._registry import find, make, names, options
 from openset.detectors.ash import ASH
 from openset.detectors.combined import Combined, combine
+from openset.detectors.dice import DICE
 from openset.detectors.energy import Energy
 from openset.detectors.entropy import Entropy
 from openset.detectors.evm import EVM
@@ -14,6 +15,7 @@ from openset.detectors.gen import GEN
 from openset.detectors.gradnorm import GradNorm
 from openset.detectors.klm import KLM
 from openset.detectors.knn import KNN
+from openset.detectors.lts import LTS
 from openset.detectors.mahalanobis import Mahalanobis
 from openset.detectors.maxlogit import MaxLogit
 from openset.detectors.mcm import MCM
@@ -31,15 +33,18 @@ from openset.detectors.rmds import RMDS
 from openset.detectors.scale import SCALE
 from openset.detectors.temperature import Temperature
 from openset.detectors.vim import ViM
+from openset.detectors.vra import VRA
 from openset.detectors.wsvm import WSVM
 
 __all__ = [
     "ASH",
+    "DICE",
     "EVM",
     "FDBD",
     "GEN",
     "KLM",
     "KNN",
+    "LTS",
     "MCM",
     "MSP",
     "NCI",
@@ -48,6 +53,7 @@ __all__ = [
     "PISVM",
     "RMDS",
     "SCALE",
+    "VRA",
     "WSVM",
     "Batch",
     "Combined",

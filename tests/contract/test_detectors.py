@@ -65,8 +65,11 @@ TRAITS = {
     "temperature": traits("shift", "stretch", "rotate"),
     "gradnorm": traits("shift"),
     "lts": traits("stretch"),
+    "she": traits("shift", "rotate", "order"),
     "dice": traits("shift", "order"),
     "vra": traits("shift", "order"),
+    "core": traits(),
+    "relation": traits("shift", "stretch", "rotate", float32=1e-3),
 }
 
 

@@ -6,6 +6,7 @@ from openset.detectors._batch import Batch, State
 from openset.detectors._registry import find, make, names, options
 from openset.detectors.ash import ASH
 from openset.detectors.combined import Combined, combine
+from openset.detectors.core import CORE
 from openset.detectors.dice import DICE
 from openset.detectors.energy import Energy
 from openset.detectors.entropy import Entropy
@@ -29,8 +30,10 @@ from openset.detectors.osnn import OSNN
 from openset.detectors.pisvm import PISVM
 from openset.detectors.postmax import PostMax
 from openset.detectors.react import ReAct
+from openset.detectors.relation import Relation
 from openset.detectors.rmds import RMDS
 from openset.detectors.scale import SCALE
+from openset.detectors.she import SHE
 from openset.detectors.temperature import Temperature
 from openset.detectors.vim import ViM
 from openset.detectors.vra import VRA
@@ -38,6 +41,7 @@ from openset.detectors.wsvm import WSVM
 
 __all__ = [
     "ASH",
+    "CORE",
     "DICE",
     "EVM",
     "FDBD",
@@ -53,6 +57,7 @@ __all__ = [
     "PISVM",
     "RMDS",
     "SCALE",
+    "SHE",
     "VRA",
     "WSVM",
     "Batch",
@@ -69,6 +74,7 @@ __all__ = [
     "OpenMax",
     "PostMax",
     "ReAct",
+    "Relation",
     "State",
     "Temperature",
     "ViM",

@@ -69,7 +69,13 @@ TRAITS = {
     "dice": traits("shift", "order"),
     "vra": traits("shift", "order"),
     "core": traits(),
+    "gmm": traits("shift", "rotate", "order", float32=1e-3),
     "relation": traits("shift", "stretch", "rotate", float32=1e-3),
+    "pnml": traits("shift", "order", float32=1e-3),
+    # Histograms are not continuous: a value near an edge changes its bin.
+    "weiper": traits("shift", "order", float32=3e-2, params={"repeats": 20}),
+    # Unknown samples of the example have less activity, in the same directions.
+    "residual": traits("shift", "order", float32=1e-3, beats=0.5),
 }
 
 
@@ -275,6 +281,12 @@ REFUSED = {
     ("vim", "constant features"): "features must be spread over more than",
     ("vim", "few samples"): "features must be spread over more than",
     ("vim", "one sample"): "features must be spread over more than",
+    ("gmm", "constant features"): "features must be spread out",
+    ("gmm", "few samples"): "features must be spread out",
+    ("gmm", "one sample"): "features must be spread out",
+    ("residual", "constant features"): "features must be spread over more than",
+    ("residual", "few samples"): "features must be spread over more than",
+    ("residual", "one sample"): "features must be spread over more than",
     ("knn", "few samples"): "k must be at most 3, the size of the bank, got 5",
     ("knn", "one sample"): "k must be at most 1, the size of the bank, got 5",
     ("nnguide", "few samples"): "k must be at most 3, the size of the bank, got 10",

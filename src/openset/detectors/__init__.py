@@ -13,6 +13,7 @@ from openset.detectors.entropy import Entropy
 from openset.detectors.evm import EVM
 from openset.detectors.fdbd import FDBD
 from openset.detectors.gen import GEN
+from openset.detectors.gmm import GMM
 from openset.detectors.gradnorm import GradNorm
 from openset.detectors.klm import KLM
 from openset.detectors.knn import KNN
@@ -28,15 +29,18 @@ from openset.detectors.nno import NNO
 from openset.detectors.openmax import OpenMax
 from openset.detectors.osnn import OSNN
 from openset.detectors.pisvm import PISVM
+from openset.detectors.pnml import PNML
 from openset.detectors.postmax import PostMax
 from openset.detectors.react import ReAct
 from openset.detectors.relation import Relation
+from openset.detectors.residual import Residual
 from openset.detectors.rmds import RMDS
 from openset.detectors.scale import SCALE
 from openset.detectors.she import SHE
 from openset.detectors.temperature import Temperature
 from openset.detectors.vim import ViM
 from openset.detectors.vra import VRA
+from openset.detectors.weiper import WeiPer
 from openset.detectors.wsvm import WSVM
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "EVM",
     "FDBD",
     "GEN",
+    "GMM",
     "KLM",
     "KNN",
     "LTS",
@@ -55,6 +60,7 @@ __all__ = [
     "NNO",
     "OSNN",
     "PISVM",
+    "PNML",
     "RMDS",
     "SCALE",
     "SHE",
@@ -75,9 +81,11 @@ __all__ = [
     "PostMax",
     "ReAct",
     "Relation",
+    "Residual",
     "State",
     "Temperature",
     "ViM",
+    "WeiPer",
     "combine",
     "constraints",
     "evt",

@@ -58,13 +58,16 @@ def entropy(batch: Batch) -> Array:
     def make() -> Array:
         xp = _xp.array_namespace(batch.logits)
 
-        def weighted_gaps(logits: Array, top: Array) -> Array:
+        def entropies(logits: Array, top: Array, index: Array) -> Array:
             gaps = top[:, None] - logits
             gaps = xp.minimum(gaps, xp.full_like(gaps[:1, :], _MAX_GAP))
-            return xp.sum(gaps * xp.exp(-gaps), axis=1)
+            masses = _xp.exp_own(-gaps)
+            weighted = xp.vecdot(gaps, masses, axis=-1)
+            # The top class is left out of the sum, not subtracted from it.
+            others = xp.sum(_xp.put(masses, index, 0.0), axis=1)
+            return xp.log1p(others) + weighted / (1 + others)
 
-        gaps = _xp.by_rows(weighted_gaps, batch.logits, batch.top_logit)
-        return xp.log1p(batch.other_mass) + gaps / (1 + batch.other_mass)
+        return _xp.by_rows(entropies, batch.logits, batch.top_logit, batch.top_class)
 
     return batch.once("entropy", make)
 

@@ -12,7 +12,7 @@ from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
 from openset.detectors._moments import mean_feature
-from openset.detectors.constraints import POSITIVE
+from openset.detectors.constraints import Number
 from openset.outputs import Outputs
 
 # A variance below this share of the mean square is a rounding error.
@@ -35,7 +35,8 @@ class GMM(Detector):
     Parameters
     ----------
     reg
-        :math:`\lambda`, as a share of the mean variance around the class means.
+        :math:`\lambda`, as a share of the mean variance around the class means; at
+        least 1e-9.
 
     References
     ----------
@@ -59,7 +60,8 @@ class GMM(Detector):
     fit_cost = "n d^2 + C d^3"
     score_cost = "C d^2"
     paper = "classical"
-    constraints = {"reg": POSITIVE}
+    # Less than 1e-9 may be lost in the rounding errors of a singular covariance.
+    constraints = {"reg": Number(low=1e-9)}
 
     reg: float = 1e-3
 
@@ -92,16 +94,17 @@ class GMM(Detector):
                 got="no spread (constant features, or one sample per class)",
             )
             raise ValueError(msg)
+        ridge = self.reg * variance * xp.eye(width, dtype=xp.float64)
+        ridge = _xp.to_device(ridge, _xp.device(origin))
         whiteners, means, offsets = [], [], []
         for share, (mean, covariance) in zip(shares, found, strict=True):
-            variances, directions = xp.linalg.eigh(covariance)
-            nothing = xp.zeros_like(variances)
-            variances = xp.maximum(variances, nothing) + self.reg * variance
-            whiten = directions / xp.sqrt(variances)[None, :]
+            # With the inverse A of the Cholesky factor, the distance is |A (f - mu)|.
+            factor = xp.linalg.cholesky(covariance + ridge)
+            whiten = xp.linalg.inv(factor).T
             whiteners.append(whiten)
             # Numbers near 0 are more precise: features are centred first.
             means.append((mean - origin) @ whiten)
-            log_det = float(xp.sum(xp.log(variances)))
+            log_det = 2 * float(xp.sum(xp.log(xp.linalg.diagonal(factor))))
             scale = log_det + width * math.log(2 * math.pi)
             offsets.append(math.log(share) - scale / 2)
         state = {

@@ -64,7 +64,19 @@ class Temperature(Detector):
         return {"temperature": _xp.moved(np.array(found), like)}
 
     def _score(self, state: State, batch: Batch) -> Array:
-        return -batch.tempered(float(state["temperature"])).log_other_mass
+        temperature = float(state["temperature"])
+        xp = _xp.array_namespace(batch.logits)
+
+        def others(logits: Array, top: Array, index: Array) -> Array:
+            gaps = logits - top[:, None]
+            gaps *= 1 / temperature
+            return xp.sum(_xp.put(_xp.exp_own(gaps), index, 0.0), axis=1)
+
+        mass = _xp.by_rows(others, batch.logits, batch.top_logit, batch.top_class)
+        if bool(xp.any(mass < xp.finfo(mass.dtype).smallest_normal)):
+            # Underflow, or one class: the slower way has no error there.
+            return -batch.tempered(temperature).log_other_mass
+        return -_xp.log(mass)
 
     def _probability(self, state: State, batch: Batch) -> Array:
         return 1 / (1 + batch.tempered(float(state["temperature"])).other_mass)

@@ -209,6 +209,7 @@ def study(
             print(f"{problem.name} {name}: {error}")
             continue
         times[name] = time.perf_counter() - start
+        print(f"{problem.name} {name}: {times[name]:.1f} s", flush=True)
         rows[name] = {"all": ops.evaluate(scores)}
         found = ops.metrics.by_group(scores)
         if len(found) > 1:

@@ -116,10 +116,8 @@ def exp_own(own: Array) -> Array:
 
 def log(array: Array) -> Array:
     """Return the natural logarithm; log(0) is -inf, without a warning."""
-    if is_numpy_array(array):
-        with np.errstate(divide="ignore"):
-            return np.log(array)
-    return array_namespace(array).log(array)
+    with np.errstate(divide="ignore"):  # also for libraries that are built on NumPy
+        return array_namespace(array).log(array)
 
 
 def row_norms(rows: Array) -> Array:

@@ -1,6 +1,7 @@
-"""Functions shared by the activation-shaping methods (ASH, ReAct, SCALE)."""
+"""Functions shared by methods that change features or weights of the last layer."""
 
 import math
+from typing import Any
 
 from openset import _check, _xp
 from openset._types import Array
@@ -84,3 +85,11 @@ def expansion(caller: str, features: Array, k: int) -> Array:
         )
         raise ValueError(msg)
     return xp.exp(ratio)
+
+
+def onnx_energy(sample: Any, features: Any) -> Any:
+    """Write the energy of the stored head's logits as an ONNX graph."""
+    weight = sample.graph.constant(sample.arrays["weight"].T)
+    logits = features @ weight + sample.state("bias")
+    top = logits.max()
+    return top + (logits - top).exp().sum().log()

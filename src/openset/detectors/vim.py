@@ -5,14 +5,11 @@ from typing import Any
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
+from openset.detectors._residual import mean_residual, residual_space
 from openset.detectors.constraints import Integer, Optional
 from openset.outputs import Outputs
-
-# A residual below this share of the features' length is a rounding error of float32.
-_NO_RESIDUAL = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,65 +60,28 @@ class ViM(Detector):
     dim: int | None = None
 
     def _fit(self, train: Outputs) -> State:
-        head = shaping.head("ViM", train)
-        xp = _xp.array_namespace(head["weight"])
-        weight = xp.astype(head["weight"], xp.float64)
-        dim = self._dim(weight.shape[1])
-        origin = -(xp.linalg.pinv(weight) @ xp.astype(head["bias"], xp.float64))
-        scatter: Any = 0.0
-        for batch in fit_batches(train):
-            away = xp.astype(batch.features, xp.float64) - origin
-            scatter = away.T @ away + scatter
-        directions = xp.linalg.eigh(scatter / len(train))[1]
-        # eigh sorts ascending: the residual space comes first.
-        residual = directions[:, : weight.shape[1] - dim]
-        sums = {"logit": 0.0, "residual": 0.0, "length": 0.0}
-        for batch in fit_batches(train):
-            away = xp.astype(batch.features, xp.float64) - origin
-            sums["logit"] += float(xp.sum(batch.top_logit, dtype=xp.float64))
-            sums["residual"] += float(xp.sum(_xp.row_norms(away @ residual)))
-            sums["length"] += float(xp.sum(_xp.row_norms(away)))
-        self._check_alpha(sums, dim)
-        state = {
-            "origin": origin,
-            # alpha scales the directions, so that one product gives the virtual logit.
-            "residual": residual * (sums["logit"] / sums["residual"]),
-        }
+        origin, residual = residual_space("ViM", train, self.dim)
+        length = mean_residual("ViM", train, origin, residual)
+        alpha = self._mean_logit(train) / length
+        # alpha scales the directions, so that one product gives the virtual logit.
+        state = {"origin": origin, "residual": residual * alpha}
         return in_dtype(state, working_dtype(train))
 
-    def _dim(self, width: int) -> int:
-        if self.dim is None:
-            usual = 1000 if width >= 2048 else 512
-            return usual if usual < width else width // 2
-        if self.dim >= width:
-            msg = _check.must(
-                f"below {width}, the number of features",
-                caller="ViM.fit",
-                name="dim",
-                got=self.dim,
-            )
-            raise ValueError(msg)
-        return self.dim
-
-    def _check_alpha(self, sums: dict[str, float], dim: int) -> None:
-        if sums["logit"] <= 0:
+    def _mean_logit(self, train: Outputs) -> float:
+        total = 0.0
+        for batch in fit_batches(train):
+            xp = _xp.array_namespace(batch.logits)
+            total += float(xp.sum(batch.top_logit, dtype=xp.float64))
+        if total <= 0:
             msg = _check.must(
                 "positive on average",
                 caller="ViM.fit",
                 name="largest logits",
-                got=f"a sum of {sums['logit']:g}",
+                got=f"a sum of {total:g}",
                 remedy="Without positive logits the residual has nothing to match",
             )
             raise ValueError(msg)
-        if sums["residual"] <= _NO_RESIDUAL * sums["length"]:
-            msg = _check.must(
-                f"spread over more than {dim} dimensions",
-                caller="ViM.fit",
-                name="features",
-                got="no residual",
-                remedy="Lower dim",
-            )
-            raise ValueError(msg)
+        return total / len(train)
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 
 from openset import Outputs
 from openset.detectors import FDBD, NCI, ViM
+from openset.detectors._residual import principal_dim
 from openset.testing import example_outputs as split
 
 
@@ -52,9 +53,9 @@ def test_vim_agrees_with_pytorch_ood(train, test, pytorch_ood):
 
 
 def test_vim_chooses_its_dimension_by_the_number_of_features():
-    assert [ViM()._dim(d) for d in (2048, 2047, 768, 513, 512, 32, 1)] == [
-        1000, 512, 512, 512, 256, 16, 0,
-    ]  # fmt: skip
+    widths = (2048, 2047, 768, 513, 512, 32, 1)
+    expected = [1000, 512, 512, 512, 256, 16, 0]
+    assert [principal_dim("ViM", None, width) for width in widths] == expected
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,258 @@
+"""Every method that pytorch-ood has too: how much longer it takes there.
+
+    python benchmarks/peers.py [--device cpu|cuda] [--shrink 10] [--only knn vim]
+
+Fitting and scoring of both packages take turns in one process, after a warm-up; a
+number is the median of the turns. Ours gets the outputs of a network (logits and
+features), as NumPy arrays on the CPU and tensors on a GPU. pytorch-ood gets tensors:
+logits where its method takes them, else features, from which it computes the logits it
+needs. It scores in batches of 1000 samples (GMM: 250, to fit in memory), as a data
+loader would give them. Where both take a parameter it has the same value. Writes
+benchmarks/README.md if nothing was shrunk or left out.
+
+pytorch-ood is pure Python: a machine without a package index can be given its folder of
+site-packages (with torchmetrics, lightning-utilities and typing-extensions) on
+PYTHONPATH.
+"""
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from _measure import let_torchvision_import, put_section, seconds
+from detectors import Bench, place, versions
+
+from openset import Outputs
+from openset.detectors import make
+
+N_CLASSES, WIDTH = 100, 512
+N_TRAIN, N_TEST = 20_000, 20_000
+BATCH, SMALL_BATCH = 1000, 250
+REPEATS = 3
+
+Call = Callable[[], object]
+
+
+def network(n: int, seed: int) -> Outputs:
+    """Make float32 outputs of a linear head on clustered, non-negative features."""
+    head = np.random.default_rng(0)
+    weight = head.standard_normal((N_CLASSES, WIDTH), dtype=np.float32) / 8
+    bias = head.standard_normal(N_CLASSES, dtype=np.float32) / 8
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % N_CLASSES
+    features = rng.standard_normal((n, WIDTH), dtype=np.float32)
+    features += 2 * weight[labels]  # so that most samples are classified correctly
+    np.maximum(features, 0, out=features)
+    logits = features @ weight.T + bias
+    return Outputs(
+        logits=logits, features=features, labels=labels, weight=weight, bias=bias
+    )
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One method of pytorch-ood: how to build, fit and score it."""
+
+    make: Callable[[], Any]
+    fit: Callable[[Any], object] | None
+    score: Callable[[Any], object]
+
+
+def peers_of(train: Outputs, test: Outputs, device: str) -> dict[str, Peer]:
+    """Give pytorch-ood's methods on the same data, by our names."""
+    let_torchvision_import()
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from pytorch_ood import detector as other
+
+    def tensor(array: Any) -> Any:
+        values = np.array(array) if isinstance(array, np.ndarray) else array
+        return torch.as_tensor(values, device=device)
+
+    z, f = tensor(train.logits), tensor(train.features)
+    new_z, new_f = tensor(test.logits), tensor(test.features)
+    weight, bias = tensor(train.weight), tensor(train.bias)
+    labels = torch.tensor(np.array(train.labels), device=device)
+    maps, new_maps = f[:, :, None, None], new_f[:, :, None, None]
+    linear = torch.nn.Linear(WIDTH, N_CLASSES, device=device)
+    linear.weight.data, linear.bias.data = weight, bias
+
+    def head(x: Any) -> Any:
+        return x.flatten(1) @ weight.T + bias
+
+    def run(method: str, x: Any, size: int = BATCH) -> Callable[[Any], object]:
+        def score(one: Any) -> object:
+            with torch.no_grad():
+                return torch.cat([getattr(one, method)(b) for b in x.split(size)])
+
+        return score
+
+    def on_logits(kind: Callable[[], Any], *, fits: bool = False) -> Peer:
+        fit = (lambda one: one.fit_logits(z, labels)) if fits else None
+        return Peer(kind, fit, run("predict_logits", new_z))
+
+    def on_features(
+        kind: Callable[[], Any], *, fits: bool = True, size: int = BATCH
+    ) -> Peer:
+        fit = (lambda one: one.fit_features(f, labels)) if fits else None
+        return Peer(kind, fit, run("predict_features", new_f, size))
+
+    def on_maps(kind: Callable[[], Any], *, fits: bool) -> Peer:
+        fit = (lambda one: one.fit_feature_maps(maps, labels)) if fits else None
+        return Peer(kind, fit, run("predict_feature_maps", new_maps))
+
+    def gradnorm() -> Any:
+        found = other.GradNorm(linear, param_filter=lambda name: name == "weight")
+        return found.to(device)
+
+    return {
+        "msp": on_logits(lambda: other.MaxSoftmax(None)),
+        "maxlogit": on_logits(lambda: other.MaxLogit(None)),
+        "energy": on_logits(lambda: other.EnergyBased(None)),
+        "entropy": on_logits(lambda: other.Entropy(None)),
+        "gen": on_logits(lambda: other.GEN(None)),
+        "klm": on_logits(lambda: other.KLMatching(None), fits=True),
+        "temperature": on_logits(
+            lambda: other.TemperatureScaling(None).to(device), fits=True
+        ),
+        "openmax": on_logits(lambda: other.OpenMax(None, tailsize=20), fits=True),
+        "gradnorm": Peer(gradnorm, None, run("predict", new_f)),
+        "react": on_maps(
+            lambda: other.ReAct(lambda x: x, head, percentile=0.9), fits=True
+        ),
+        "vra": on_maps(lambda: other.VRA(lambda x: x, head), fits=True),
+        "scale": on_maps(
+            lambda: other.SCALE(lambda x: x, head, percentile=0.85), fits=False
+        ),
+        "ash": on_maps(
+            lambda: other.ASH(lambda x: x, head, variant="ash-s", percentile=0.9),
+            fits=False,
+        ),
+        "lts": on_features(lambda: other.LTS(None, linear), fits=False),
+        "dice": on_features(lambda: other.DICE(None, weight, bias, 0.9)),
+        "she": on_features(lambda: other.SHE(None, linear)),
+        "fdbd": on_features(lambda: other.fDBD(None, linear)),
+        "nci": on_features(lambda: other.NCI(None, linear)),
+        "vim": on_features(lambda: other.ViM(None, 256, weight, bias)),
+        "knn": on_features(lambda: other.KNN(None, k=50)),
+        "nnguide": on_features(lambda: other.NNGuide(None, linear, k=10)),
+        "mahalanobis": on_features(lambda: other.Mahalanobis(None)),
+        "rmds": on_features(lambda: other.RMD(None)),
+        "gmm": on_features(lambda: other.GMM(None), size=SMALL_BATCH),
+        "pnml": on_features(lambda: other.PNML(None, linear)),
+    }
+
+
+OURS = {
+    "vim": {"dim": 256},
+    "vra": {"low": 1, "high": 99, "below": "clip", "per_feature": True},
+}
+"""Parameters of ours that are not the default: those of the peer."""
+
+NOTES = {
+    "mcm": "`mcm` is not compared: there it takes embeddings of texts, here logits.",
+}
+
+
+def measure(
+    bench: Bench, name: str, peer: Peer, train: Outputs, test: Outputs
+) -> dict[str, float]:
+    """Time fitting and scoring of both, in turns."""
+    recipe = make(name, **OURS.get(name, {}))
+    ours, theirs = recipe.fit(train), peer.make()
+    found: dict[str, float] = {}
+    if peer.fit is not None:
+        peer.fit(theirs)
+        times = turns(
+            bench,
+            {
+                "our fit": lambda: recipe.fit(train),
+                "their fit": lambda: peer.fit(peer.make()),
+            },
+        )
+        found |= times
+    return found | turns(
+        bench,
+        {
+            "our score": lambda: ours.known(test),
+            "their score": lambda: peer.score(theirs),
+        },
+    )
+
+
+def turns(bench: Bench, functions: dict[str, Call]) -> dict[str, float]:
+    """Return the median time of each function."""
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for function in functions.values():
+            function()
+        bench.wait()
+        # A method of minutes is timed once more, not three times.
+        repeats = REPEATS if time.perf_counter() - start < 20 else 1
+        times = bench.side_by_side(functions, repeats) if repeats > 1 else {}
+        if not times:
+            for name, function in functions.items():
+                begin = time.perf_counter()
+                function()
+                bench.wait()
+                times[name] = [time.perf_counter() - begin]
+    return {name: statistics.median(values) for name, values in times.items()}
+
+
+def row(name: str, found: dict[str, float]) -> str:
+    """Write one line of the table: ratios above 1 say that ours is faster."""
+    cells = []
+    for what in ("fit", "score"):
+        if f"our {what}" not in found:
+            cells += ["–", "–", "–"]
+            continue
+        ours, theirs = found[f"our {what}"], found[f"their {what}"]
+        cells += [seconds(ours), seconds(theirs), f"{theirs / ours:.1f}"]
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Measure the methods that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--shrink", type=int, default=1, help="divide all sizes")
+    parser.add_argument("--only", nargs="+", help="our names of methods")
+    arguments = parser.parse_args()
+    bench = Bench(device=arguments.device, shrink=arguments.shrink)
+    train, test = (
+        bench.outputs(network(bench.n(n), seed))
+        for n, seed in ((N_TRAIN, 1), (N_TEST, 2))
+    )
+    peers = peers_of(train, test, arguments.device)
+    title = "Beside pytorch-ood"
+    if bench.on_gpu:
+        title += f" on {bench.device}"
+    lines = [
+        f"## {title}",
+        "",
+        f"`python benchmarks/peers.py --device {bench.device}` on {place(bench)}; "
+        f"{versions()}. {len(train)} samples to fit, {len(test)} to score, "
+        f"{N_CLASSES} classes, {WIDTH} features, float32. Ratio: their time over ours. "
+        + " ".join(NOTES.values()),
+        "",
+        "| | fit: ours | pytorch-ood | ratio | score: ours | pytorch-ood | ratio |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines), flush=True)
+    for name in arguments.only or peers:
+        lines.append(row(name, measure(bench, name, peers[name], train, test)))
+        print(lines[-1], flush=True)
+    if arguments.shrink == 1 and not arguments.only:
+        put_section(title.lower(), "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()

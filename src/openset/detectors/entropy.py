@@ -1,0 +1,86 @@
+"""Entropy of the softmax probabilities."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from openset import _xp
+from openset._types import Array
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State
+
+# e^-1e4 is 0 in every precision: larger gaps would only give inf * 0.
+_MAX_GAP = 1e4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entropy(Detector):
+    r"""Minus the Shannon entropy of the softmax probabilities.
+
+    .. math:: s(x) = \sum_c p_c \log p_c
+              = -\log(1 + m) - \frac{1}{1 + m}
+                \sum_c (z_{\hat c} - z_c)\, e^{z_c - z_{\hat c}}, \qquad
+              m = \sum_{c \ne \hat c} e^{z_c - z_{\hat c}}
+
+    In the second form all terms have one sign, so confident samples keep their
+    precision instead of rounding to 0. With one class, s = 0.
+
+    References
+    ----------
+    Shannon, "A mathematical theory of communication", 1948; as a score for unknowns
+    e.g. Chan, Rottmann and Gottschalk, ICCV 2021.
+
+    Examples
+    --------
+    Two equal logits: the entropy is log 2.
+
+    >>> from openset import Outputs
+    >>> outputs = Outputs(logits=[[3.0, 3.0]], labels=[0])
+    >>> Entropy().fit(outputs).score(outputs).known.round(4)
+    array([-0.6931])
+    """
+
+    name = "entropy"
+    score_needs = ("logits",)
+    score_cost = "C"
+    paper = "Shannon 1948"
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        return -entropy(batch)
+
+    def write_onnx(self, sample: Any) -> Any:
+        """Write the knownness as an ONNX graph."""
+        return -onnx_entropy(sample)
+
+
+def entropy(batch: Batch) -> Array:
+    """Return the entropy of each sample's probabilities, once per batch."""
+
+    def make() -> Array:
+        xp = _xp.array_namespace(batch.logits)
+
+        def entropies(logits: Array, top: Array, index: Array) -> Array:
+            gaps = top[:, None] - logits
+            gaps = xp.minimum(gaps, xp.full_like(gaps[:1, :], _MAX_GAP))
+            masses = _xp.exp_own(-gaps)
+            weighted = xp.vecdot(gaps, masses, axis=-1)
+            # The top class is left out of the sum, not subtracted from it.
+            others = xp.sum(_xp.put(masses, index, 0.0), axis=1)
+            return xp.log1p(others) + weighted / (1 + others)
+
+        return _xp.by_rows(entropies, batch.logits, batch.top_logit, batch.top_class)
+
+    return batch.once("entropy", make)
+
+
+def onnx_entropy(sample: Any) -> Any:
+    """Write the entropy of the probabilities as an ONNX graph."""
+    graph = sample.graph
+    gaps = graph.op("Min", sample.top_logit - sample.logits, graph.constant(_MAX_GAP))
+    masses = (-gaps).exp()
+    # The top class has gap 0: it adds nothing to the first sum and 1 to the second.
+    weighted = (gaps * masses).sum()
+    if sample.n_classes == 1:
+        return weighted
+    others, _ = (-gaps).top(sample.n_classes)
+    mass = others.columns(1, sample.n_classes).exp().sum()
+    return mass.log1p() + weighted / (mass + 1.0)

@@ -1,0 +1,138 @@
+"""Maximum softmax probability at a fitted temperature."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _xp
+from openset._types import Array
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State, fit_batches
+from openset.outputs import Outputs
+
+# Temperatures are searched between these: classes that are separated without error have
+# their optimum at 0, and labels that contradict the logits theirs at infinity.
+_LEAST, _LARGEST = 0.01, 100.0
+_MAX_STEPS = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Temperature(Detector):
+    r"""Probability of the predicted class, at the temperature that fits the labels.
+
+    .. math:: s(x) = \log \frac{p}{1 - p}, \qquad
+              p = \max_c \operatorname{softmax}(z / T)_c, \qquad
+              T = \operatorname*{argmin}_{T} -\sum_i
+              \log \operatorname{softmax}(z_i / T)_{y_i}
+
+    It is :class:`MSP` (which see for the log-odds) after temperature scaling; also ODIN
+    without its change of the input, with T fitted instead of 1000. The negative
+    log-likelihood is convex in 1 / T and minimised by Newton's method, between 0.01 and
+    100. Fit it on outputs the network was *not* trained on: on its training samples a
+    network is too confident, and T too small.
+
+    References
+    ----------
+    Guo et al., "On calibration of modern neural networks", ICML 2017; Liang, Li and
+    Srikant, "Enhancing the reliability of out-of-distribution image detection in neural
+    networks", ICLR 2018.
+
+    Examples
+    --------
+    Logits say log-odds of 2, and three of four samples agree, which is log-odds of
+    log 3: T = 2 / log 3.
+
+    >>> logits = [[2.0, 0.0]] * 4
+    >>> outputs = Outputs(logits=logits, labels=[0, 0, 0, 1])
+    >>> Temperature().fit(outputs).score(outputs).known.round(4)[0]
+    np.float64(1.0986)
+    """
+
+    name = "temperature"
+    fit_needs = ("logits", "labels")
+    score_needs = ("logits",)
+    fit_cost = "n C"
+    score_cost = "C"
+    paper = "Guo et al. 2017"
+
+    def _fit(self, train: Outputs) -> State:
+        found = 1 / _best_inverse(train)
+        like = train.logits
+        return {"temperature": _xp.moved(np.array(found), like)}
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        temperature = float(state["temperature"])
+        xp = _xp.array_namespace(batch.logits)
+
+        def others(logits: Array, top: Array, index: Array) -> Array:
+            gaps = logits - top[:, None]
+            gaps *= 1 / temperature
+            return xp.sum(_xp.put(_xp.exp_own(gaps), index, 0.0), axis=1)
+
+        mass = _xp.by_rows(others, batch.logits, batch.top_logit, batch.top_class)
+        if bool(xp.any(mass < xp.finfo(mass.dtype).smallest_normal)):
+            # Underflow, or one class: the slower way has no error there.
+            return -batch.tempered(temperature).log_other_mass
+        return -_xp.log(mass)
+
+    def _probability(self, state: State, batch: Batch) -> Array:
+        return 1 / (1 + batch.tempered(float(state["temperature"])).other_mass)
+
+    def write_onnx(self, sample: Any) -> Any:
+        """Write the knownness as an ONNX graph."""
+        if sample.n_classes == 1:  # there is no other class
+            return sample.top_logit * 0.0 + math.inf
+        ordered, _ = (sample.logits / float(sample.arrays["temperature"])).top(
+            sample.n_classes
+        )
+        others = ordered.columns(1, sample.n_classes)
+        second = others.max()
+        return ordered.columns(0, 1) - second - (others - second).exp().sum().log()
+
+
+def _best_inverse(train: Outputs) -> float:
+    """Return the 1 / T with the smallest negative log-likelihood."""
+    low, high = 1 / _LARGEST, 1 / _LEAST
+    if _slope(train, high)[0] <= 0:
+        return high
+    if _slope(train, low)[0] >= 0:
+        return low
+    inverse = 1.0
+    for _ in range(_MAX_STEPS):
+        slope, curvature = _slope(train, inverse)
+        low, high = (low, inverse) if slope > 0 else (inverse, high)
+        step = inverse - slope / curvature if curvature > 0 else low
+        # A step out of the bracket is replaced by its middle.
+        following = step if low < step < high else math.sqrt(low * high)
+        if abs(following - inverse) <= 1e-12 * inverse:
+            break
+        inverse = following
+    return inverse
+
+
+def _slope(train: Outputs, inverse: float) -> tuple[float, float]:
+    """Return first and second derivative of the negative log-likelihood in 1 / T."""
+    labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
+    first = second = 0.0
+    start = 0
+    for batch in fit_batches(train):
+        xp = _xp.array_namespace(batch.logits)
+        own = _xp.moved(np.array(labels[start : start + len(batch)]), batch.logits)
+        start += len(batch)
+
+        def both(logits: Array, top: Array, index: Array) -> Array:
+            xp = _xp.array_namespace(logits)
+            gaps = xp.astype(logits, xp.float64) - xp.astype(top, xp.float64)[:, None]
+            p = xp.exp(inverse * gaps)
+            p = p / xp.sum(p, axis=1)[:, None]
+            mean = xp.sum(p * gaps, axis=1)
+            spread = xp.sum(p * (gaps - mean[:, None]) ** 2, axis=1)
+            return xp.stack([mean - _xp.pick(gaps, index), spread], axis=1)
+
+        found = _xp.by_rows(both, batch.logits, batch.top_logit, own)
+        totals = xp.sum(found, axis=0)
+        first, second = first + float(totals[0]), second + float(totals[1])
+    return first, second

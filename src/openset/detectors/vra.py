@@ -1,0 +1,136 @@
+"""Variational rectified activations."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.detectors import shaping
+from openset.detectors._base import Detector
+from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
+from openset.detectors.constraints import Boolean, Integer, Number, OneOf
+from openset.outputs import Outputs
+
+_BELOW = ("zero", "clip")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VRA(Detector):
+    r"""Energy after suppressing low activations and clipping high ones.
+
+    .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top g(f) + b_c\bigr), \qquad
+              g(v) = \begin{cases} 0 & v < \alpha \\ v & \alpha \le v \le \beta \\
+                     \beta & v > \beta \end{cases}
+
+    where :math:`\alpha` and :math:`\beta` are percentiles of all numbers in the
+    training features. The predicted class is that of the original features. (The
+    paper's VRA+, which also adds a constant to what lies between, is left out.)
+
+    Parameters
+    ----------
+    low, high
+        The two percentiles, in [0, 100], low <= high.
+    below
+        What becomes of activations below :math:`\alpha`: ``"zero"``, as in the paper,
+        or ``"clip"``: :math:`\alpha`, as in OpenOOD and pytorch-ood.
+    per_feature
+        Compute percentiles for each feature by itself, as pytorch-ood does.
+    max_values
+        If the training features have more numbers than this, the percentiles are
+        computed from random rows with about this many.
+    seed
+        Random seed of that selection.
+
+    References
+    ----------
+    Xu et al., "VRA: Variational rectified activation for out-of-distribution
+    detection", NeurIPS 2023.
+
+    Examples
+    --------
+    Percentiles of the numbers 0 to 4 are 1 and 3: of (5, 2, 0.5), 3 + 2 + 0 remain.
+
+    >>> head = {"weight": [[1.0, 1.0, 1.0]], "bias": [0.5]}
+    >>> train = Outputs(features=[[0.0, 1.0, 2.0], [3.0, 4.0, 2.0]], **head)
+    >>> test = Outputs(features=[[5.0, 2.0, 0.5]], labels=[-1])
+    >>> VRA(low=20, high=80).fit(train).score(test).known
+    array([5.5])
+    """
+
+    name = "vra"
+    fit_needs = ("features", "head")
+    score_needs = ("features",)
+    fit_cost = "n d"
+    score_cost = "C d"
+    paper = "Xu et al. 2023"
+    constraints = {
+        "low": Number(low=0, high=100),
+        "high": Number(low=0, high=100),
+        "below": OneOf(_BELOW),
+        "per_feature": Boolean(),
+        "max_values": Integer(low=1),
+        "seed": Integer(),
+    }
+
+    low: float = 60.0
+    high: float = 95.0
+    below: str = "zero"
+    per_feature: bool = False
+    max_values: int = 1 << 24
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the parameters, and that the percentiles are in order."""
+        super().__post_init__()
+        if self.low > self.high:
+            msg = _check.must(
+                f"at most high, {self.high:g}", caller="VRA", name="low", got=self.low
+            )
+            raise ValueError(msg)
+
+    def _fit(self, train: Outputs) -> State:
+        n, width = train.features.shape  # type: ignore[union-attr]
+        rows = draw(n, max(1, self.max_values // width), self.seed)
+        parts = [_xp.to_numpy(b.features) for b in fit_batches(train, rows)]
+        values = np.concatenate(parts)
+        values = values if self.per_feature else values.reshape(-1, 1)
+        # A row per feature: sorting is faster along memory.
+        values = np.ascontiguousarray(values.T)
+        cuts = np.percentile(values, (self.low, self.high), axis=1)
+        head = shaping.head("VRA", train)
+        low, high = (_xp.moved(cut.astype(values.dtype), head["bias"]) for cut in cuts)
+        return {"low": low, "high": high, **head}
+
+    def _ready(self, state: State, dtype: Any) -> State:
+        return in_dtype(state, dtype)
+
+    def _score(self, state: State, batch: Batch) -> Array:
+        xp = _xp.array_namespace(batch.features)
+
+        def rectified(features: Array) -> Array:
+            kept = xp.minimum(features, state["high"][None, :])
+            low = state["low"][None, :]
+            if self.below == "clip":
+                return xp.maximum(kept, low)
+            return xp.where(features < low, xp.zeros_like(kept), kept)
+
+        shaped = _xp.by_rows(rectified, batch.features)
+        return _xp.logsumexp(shaping.head_logits(state, shaped))
+
+    def _predict(self, state: State, batch: Batch) -> Array:
+        return shaping.head_class(state, batch.features)
+
+    def write_onnx(self, sample: Any) -> Any:
+        """Write the knownness as an ONNX graph."""
+        graph, low = sample.graph, sample.state("low")
+        kept = graph.op("Min", sample.features, sample.state("high"))
+        if self.below == "clip":
+            kept = graph.op("Max", kept, low)
+        else:
+            nothing = graph.constant(0.0)
+            kept = graph.op(
+                "Where", sample.features < low, nothing, kept, dtype=kept.dtype
+            )
+        return shaping.onnx_energy(sample, kept)

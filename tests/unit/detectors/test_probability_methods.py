@@ -1,0 +1,141 @@
+"""Entropy, KLM, Temperature and GradNorm against plain formulas and pytorch-ood."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, softmax
+
+from openset import Outputs
+from openset.detectors import KLM, MSP, Entropy, GradNorm, Temperature
+from openset.testing import example_outputs as split
+
+
+@pytest.fixture
+def logits(rng):
+    return rng.normal(scale=3.0, size=(40, 7))
+
+
+def tensor(array):
+    return torch.tensor(np.array(array))
+
+
+def test_entropy_equals_the_sum_of_p_log_p(logits, pytorch_ood):
+    p = softmax(logits, axis=1)
+    actual = Entropy().fit().known(Outputs(logits=logits))
+    assert_allclose(actual, (p * np.log(p)).sum(axis=1))
+    assert_allclose(actual, -pytorch_ood.Entropy.score(tensor(logits)), atol=1e-5)
+
+
+def test_entropy_of_confident_samples_does_not_round_to_zero():
+    gaps = np.array([20.0, 40.0, 80.0])
+    outputs = Outputs(logits=np.stack([gaps, 0 * gaps], axis=1).astype(np.float32))
+    # With q = e^-gap: H = q (1 + gap), up to terms of q^2.
+    expected = -np.exp(-gaps) * (1 + gaps)
+    assert_allclose(Entropy().fit().known(outputs), expected, rtol=1e-5)
+
+
+def test_a_logit_of_minus_infinity_adds_no_entropy():
+    pair = Entropy().fit().known(Outputs(logits=[[1.0, 0.0]]))
+    more = Entropy().fit().known(Outputs(logits=[[1.0, 0.0, -np.inf]]))
+    assert_allclose(more, pair)
+
+
+def slow_klm(train, test):
+    p = softmax(train, axis=1)
+    top = p.argmax(axis=1)
+    typical = [p[top == k].mean(axis=0) for k in np.unique(top)]
+    return [
+        -min(sum(q[c] * np.log(q[c] / d[c]) for c in range(len(q))) for d in typical)
+        for q in softmax(test, axis=1)
+    ]
+
+
+def test_klm_equals_a_loop_over_classes(logits):
+    train = logits[:8]  # predicts only some of the classes
+    assert len(set(train.argmax(axis=1))) < 7
+    fitted = KLM().fit(Outputs(logits=train))
+    expected = slow_klm(train, logits)
+    assert_allclose(fitted.known(Outputs(logits=logits)), expected, atol=1e-12)
+
+
+def test_klm_agrees_with_pytorch_ood(logits, pytorch_ood):
+    other = pytorch_ood.KLMatching(None).fit_logits(tensor(logits[:20]))
+    fitted = KLM().fit(Outputs(logits=logits[:20]))
+    theirs = -other.predict_logits(tensor(logits))
+    assert_allclose(fitted.known(Outputs(logits=logits)), theirs, atol=1e-9)
+
+
+def test_klm_is_finite_where_a_typical_probability_underflows():
+    train = Outputs(logits=[[2000.0, 0.0], [2001.0, 0.0]])
+    known = KLM().fit(train).known(Outputs(logits=[[0.0, 0.0], [2000.0, 0.0]]))
+    assert np.isfinite(known).all()
+    assert known[1] == 0 > known[0]
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 4.0])
+def test_the_temperature_has_the_smallest_negative_log_likelihood(logits, scale, rng):
+    labels = np.array([rng.choice(7, p=softmax(row)) for row in logits])
+    outputs = Outputs(logits=logits * scale, labels=labels)
+
+    def loss(log_t):
+        scores = log_softmax(outputs.logits / np.exp(log_t), axis=1)
+        return -scores[np.arange(40), labels].mean()
+
+    found = minimize_scalar(loss, bounds=(-4, 4), options={"xatol": 1e-10}).x
+    fitted = Temperature().fit(outputs)
+    temperature = float(fitted.state["temperature"])
+    assert_allclose(temperature, np.exp(found), rtol=1e-5)
+    msp = MSP(temperature=temperature).fit()
+    assert_allclose(fitted.known(outputs), msp.known(outputs))
+    assert_allclose(fitted.probability(outputs), msp.probability(outputs))
+
+
+def test_pytorch_oods_optimiser_stops_on_its_way_to_our_temperature(
+    logits, rng, pytorch_ood
+):
+    labels = np.array([rng.choice(7, p=softmax(row)) for row in logits])
+    outputs = Outputs(logits=logits * 1.5, labels=labels)
+    other = pytorch_ood.TemperatureScaling(None)
+    other.fit_logits(tensor(outputs.logits).float(), tensor(labels))
+    ours, theirs = (
+        float(Temperature().fit(outputs).state["temperature"]),
+        other.t.item(),
+    )
+    assert 1 < theirs < ours  # it starts at 1
+    losses = [
+        -log_softmax(outputs.logits / t, axis=1)[np.arange(40), labels].mean()
+        for t in (1, theirs, ours)
+    ]
+    assert losses == sorted(losses, reverse=True)
+
+
+@pytest.mark.parametrize(("labels", "expected"), [([0, 1], 0.01), ([1, 0], 100.0)])
+def test_a_temperature_without_optimum_ends_at_its_bound(labels, expected):
+    outputs = Outputs(logits=[[1.0, 0.0], [0.0, 2.0]], labels=labels)
+    assert_allclose(Temperature().fit(outputs).state["temperature"], expected)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_gradnorm_is_the_norm_of_an_automatic_gradient(temperature, pytorch_ood):
+    outputs = split(12)
+    head = torch.nn.Linear(32, 4, dtype=torch.float64)
+    head.weight.data, head.bias.data = tensor(outputs.weight), tensor(outputs.bias)
+    expected = []
+    for f in tensor(outputs.features):
+        head.zero_grad()
+        log_p = (head(f) / temperature).log_softmax(0)
+        (-log_p.mean()).backward()
+        expected.append(head.weight.grad.abs().sum().item())
+    actual = GradNorm(temperature=temperature).fit().known(outputs)
+    assert_allclose(actual, expected)
+    other = pytorch_ood.GradNorm(
+        head, param_filter=lambda name: name == "weight", temperature=temperature
+    )
+    assert_allclose(actual, -other.to("cpu").predict(tensor(outputs.features)))
+
+
+def test_bad_temperatures_are_refused_by_name():
+    with pytest.raises(ValueError, match="GradNorm: temperature must be"):
+        GradNorm(temperature=0)

@@ -47,6 +47,8 @@ _CALLER = "Rejector.load"
 _STATE = re.compile(r"state(-[0-9a-f]{16})?\.npz")
 # Files we write, under their own or a temporary name (see _io.replacing).
 _OURS = re.compile(rf"{re.escape(_LOCK)}|\.?({_STATE.pattern}|manifest\.json)(\..+)?")
+# What a repository of a hub has beside them.
+_BESIDE = {"README.md", ".git", ".gitattributes"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,7 @@ def check_destination(folder: Path, *, caller: str, name: str) -> None:
     if not folder.exists() or (folder / MANIFEST).exists():
         return
     if not folder.is_dir() or not all(
-        _OURS.fullmatch(p.name) for p in folder.iterdir()
+        _OURS.fullmatch(p.name) or p.name in _BESIDE for p in folder.iterdir()
     ):
         msg = _check.must(
             f"new, or a folder with {MANIFEST}",

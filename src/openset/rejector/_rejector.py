@@ -1,5 +1,6 @@
 """`Rejector`: decides for each sample on a known class, or on "unknown"."""
 
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,12 +11,12 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _xp
+from openset import _check, _io, _xp
 from openset._types import UNKNOWN, Array, CalibrationError, CalibrationWarning
 from openset.detectors import Fitted
 from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.outputs import Outputs, need_outputs
-from openset.rejector import _artefact
+from openset.rejector import _artefact, _card, _hub
 from openset.scores import Scores
 from openset.selection import (
     SYNTHETIC_KINDS,
@@ -419,6 +420,105 @@ class Rejector:
             reference=opened.reference,
             report=opened.report,
         )
+
+    def model_card(self, repo: str = "") -> str:
+        """Return a model card in Markdown: what this is, how it was calibrated.
+
+        Parameters
+        ----------
+        repo
+            Name on the hub, for the title and the example.
+        """
+        return _card.card(
+            self.fitted, self.threshold, self.report, classes=self.classes, repo=repo
+        )
+
+    def save_for_hub(
+        self, folder: str | Path, *, repo: str = "", key: bytes | None = None
+    ) -> Path:
+        """Write what :meth:`push_to_hub` uploads: the rejector and its model card.
+
+        The folder is also one that :meth:`load` and the command line open.
+        """
+        folder = self.save(folder, key=key)
+        text = self.model_card(repo)
+        path = folder / _hub.CARD
+        _io.write(path, lambda stream: stream.write(text.encode()))
+        return folder
+
+    def push_to_hub(
+        self,
+        repo: str,
+        *,
+        token: str | None = None,
+        private: bool | None = None,
+        revision: str | None = None,
+        message: str = "Upload a rejector of openset",
+        key: bytes | None = None,
+    ) -> str:
+        """Upload to the Hugging Face hub (extra ``hub``), with a model card.
+
+        Parameters
+        ----------
+        repo
+            ``owner/name``; it is made if it is not there.
+        token
+            Of the hub; by default that of ``hf auth login``.
+        private
+            Whether a new repository is private; by default as the owner has set.
+        revision
+            Branch to commit to; by default ``main``.
+        message
+            Message of the commit.
+        key
+            Sign it, as in :meth:`save`.
+
+        Returns
+        -------
+        str
+            Address of the commit.
+        """
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = self.save_for_hub(Path(temporary) / "rejector", repo=repo, key=key)
+            return _hub.push(
+                folder,
+                repo,
+                token=token,
+                private=private,
+                revision=revision,
+                message=message,
+            )
+
+    @classmethod
+    def from_hub(
+        cls,
+        repo: str | Path,
+        *,
+        token: str | None = None,
+        revision: str | None = None,
+        plugins: Sequence[str] = (),
+        key: bytes | None = None,
+    ) -> Self:
+        """Open what :meth:`push_to_hub` uploaded, or a folder of that form.
+
+        Parameters
+        ----------
+        repo
+            ``owner/name`` on the Hugging Face hub, or a folder on this machine.
+        token
+            Of the hub, for private repositories.
+        revision
+            Branch, tag or commit.
+        plugins, key
+            As in :meth:`load`.
+        """
+        if Path(repo).is_dir():
+            return cls.load(repo, plugins=plugins, key=key)
+        with _hub.fetched(str(repo), token=token, revision=revision) as folder:
+            opened = cls.load(folder, plugins=plugins, key=key)
+            # Read now: the folder does not stay.
+            _ = opened.fitted, opened.reference
+            return opened
 
     def check_network(self, caller: str, name: str, **got: int | None) -> None:
         """Raise unless a network's `n_classes` and `n_features` are those fitted on."""

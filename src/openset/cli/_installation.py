@@ -63,6 +63,12 @@ EXTRAS = (
     Extra("vision", ("pillow",), "image data sets"),
     Extra("onnx", ("onnx", "onnxscript", "onnxruntime"), "openset export"),
     Extra("torchmetrics", ("torchmetrics",), "metrics inside training loops"),
+    Extra("lightning", ("pytorch-lightning",), "a callback for Lightning's Trainer"),
+    Extra(
+        "transformers",
+        ("transformers", "accelerate"),
+        "a callback for the Trainer of Hugging Face",
+    ),
     Extra(
         "hub",
         ("datasets", "huggingface-hub"),

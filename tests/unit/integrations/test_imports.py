@@ -13,6 +13,7 @@ BLOCKED = {
     "torchmetrics": ("integrations.torchmetrics",),
     "onnx": ("integrations.onnx",),
     "mlflow": ("integrations.mlflow",),
+    "transformers": ("integrations.transformers",),
 }
 
 # As on a machine without it; an entry None in sys.modules would confuse others.

@@ -37,9 +37,12 @@ from openset.thresholds import (
 from openset.thresholds.alpha import Alpha
 
 Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
+Features: TypeAlias = NDArray[Any] | None
 
 _FOLDS = 3  # parts of the classes, left out in turn
 _QUANTILES = 1025  # calibration scores kept per side, to compare new ones with
+# Features of calibration samples kept, to compare new ones with: rows, and numbers.
+_ROWS, _LEAST_ROWS, _NUMBERS = 256, 32, 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +129,22 @@ class Rejector:
         classes: tuple[str, ...] = (),
         reference: Reference | Callable[[], Reference],
         report: Report,
+        features: Features | Callable[[], Features] = None,
     ) -> None:
         self._fitted = fitted
         self._reference = reference
+        self._features = features
         self.threshold = threshold
         self.classes = tuple(classes)
         self.report = report
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get the arrays themselves, not a way to read the file.
-        arrays = {"_fitted": self.fitted, "_reference": self.reference}
+        arrays = {
+            "_fitted": self.fitted,
+            "_reference": self.reference,
+            "_features": self.reference_features,
+        }
         return {**self.__dict__, **arrays}
 
     @cached_property
@@ -251,6 +260,7 @@ class Rejector:
             classes=known.classes,
             reference=_reference(counts),
             report=made,
+            features=_features(known),
         )
 
     @property
@@ -356,6 +366,15 @@ class Rejector:
         """
         return self._reference() if callable(self._reference) else self._reference
 
+    @cached_property
+    def reference_features(self) -> Features:
+        """Features of known calibration samples, to compare new ones with.
+
+        At most 256 of them, drawn at random; None if the calibration had no features,
+        or too few samples.
+        """
+        return self._features() if callable(self._features) else self._features
+
     def to(self, like: Array) -> "Rejector":
         """Move the detector to the library and device of an array."""
         return Rejector(
@@ -364,6 +383,7 @@ class Rejector:
             classes=self.classes,
             reference=self.reference,
             report=self.report,
+            features=self.reference_features,
         )
 
     def save(self, folder: str | Path, *, key: bytes | None = None) -> Path:
@@ -382,6 +402,7 @@ class Rejector:
             threshold=self.threshold,
             classes=self.classes,
             reference=self.reference,
+            features=self.reference_features,
             report=self.report,
             key=key,
         )
@@ -419,6 +440,7 @@ class Rejector:
             classes=opened.classes,
             reference=opened.reference,
             report=opened.report,
+            features=opened.features,
         )
 
     def model_card(self, repo: str = "") -> str:
@@ -517,7 +539,7 @@ class Rejector:
         with _hub.fetched(str(repo), token=token, revision=revision) as folder:
             opened = cls.load(folder, plugins=plugins, key=key)
             # Read now: the folder does not stay.
-            _ = opened.fitted, opened.reference
+            _ = opened.fitted, opened.reference, opened.reference_features
             return opened
 
     def check_network(self, caller: str, name: str, **got: int | None) -> None:
@@ -664,3 +686,18 @@ def _reference(counts: RankingCounts) -> Reference:
             steps = np.arange(min(n, _QUANTILES))
             found[side] = counts.ascending(side, -(-steps * (n - 1) // parts))
     return found
+
+
+def _features(known: Outputs) -> Features:
+    """Draw known samples, and return their features."""
+    if known.features is None or known.labels is None:
+        return None
+    rows = np.flatnonzero(known.labels != UNKNOWN)
+    n = min(_ROWS, rows.size, _NUMBERS // int(known.features.shape[1]))
+    if n < _LEAST_ROWS:
+        return None
+    drawn = np.sort(np.random.default_rng(0).choice(rows, n, replace=False))
+    found = _xp.to_numpy(known.take(drawn).features)
+    with np.errstate(over="ignore"):
+        small = found.astype(np.float32)
+    return small if np.isfinite(small).all() else found

@@ -3,8 +3,9 @@
 import os
 from importlib.util import find_spec
 
-# Imports torchvision, which need not fit torch: its tests run its examples.
-collect_ignore = ["src/openset/integrations/torchmetrics.py"]
+# They import torchvision, which need not fit torch: their tests run their examples.
+names = ("lightning", "torchmetrics", "transformers")
+collect_ignore = [f"src/openset/integrations/{name}.py" for name in names]
 if find_spec("triton") is None:  # a GPU's libraries
     collect_ignore.append("src/openset/train/networks/_norm_kernels.py")
 

@@ -57,10 +57,13 @@ def importing(caller: str, name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        msg = (
-            f"{caller}: needs {error.name}; install it with: "
-            f"pip install 'openset[{name}]'"
-        )
+        if error.name is None:  # transformers: something below it does not import
+            msg = f"{caller}: {name} is installed but does not import ({error})"
+        else:
+            msg = (
+                f"{caller}: needs {error.name}; install it with: "
+                f"pip install 'openset[{name}]'"
+            )
         raise MissingExtraError(msg) from error
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binomtest
 
 from openset import Scores, thresholds
-from openset.watch import Watch
+from openset.watch import Watch, mmd
 
 REPEATS = 2000
 RATE = 0.05
@@ -83,3 +83,41 @@ def test_a_real_change_is_found():
         watch = Watch(beforehand(reference), reference, false_alarms=0.01)
         hits += watch.check(draw(rng, 200, unknown=0.2)).is_alarm
     assert hits > 190
+
+
+def embeddings(rng, n, *, kind):
+    """Draw features: heavy tails, many equal rows, or two far clusters."""
+    if kind == "heavy tails":
+        return rng.standard_t(2, size=(n, 6))
+    if kind == "equal rows":
+        return rng.integers(0, 2, size=(n, 2)).astype(float)
+    return rng.normal(size=(n, 6)) + 9 * rng.integers(0, 2, size=(n, 1))
+
+
+@pytest.mark.parametrize("kind", ["heavy tails", "equal rows", "clusters"])
+def test_features_give_false_alarms_at_most_at_the_stated_rate(kind):
+    rng = np.random.default_rng(15)
+    repeats, count = 1000, 0
+    for i in range(repeats):
+        reference, new = (embeddings(rng, n, kind=kind) for n in (40, 25))
+        count += mmd(reference, new, limit=RATE, seed=i).p_value <= RATE
+    test = binomtest(count, repeats, RATE, alternative="greater")
+    assert test.pvalue > 1e-4, count / repeats
+    assert count / repeats > RATE / 2  # not idle
+
+
+def test_a_change_of_the_features_alone_is_found():
+    """One of 16 directions moves by one standard deviation: knownness does not."""
+    rng = np.random.default_rng(17)
+    hits = {"features": 0, "knownness": 0}
+    for _ in range(20):
+        reference, new = draw(rng, 256), draw(rng, 200)
+        watch = Watch(
+            ELSEWHERE, reference, features=rng.normal(size=(256, 16)), false_alarms=0.01
+        )
+        features = rng.normal(size=(200, 16)) + np.eye(16)[0]
+        found = watch.check(new, features=features)
+        for name in hits:
+            hits[name] += getattr(found, name).is_alarm
+    assert hits["features"] >= 19
+    assert hits["knownness"] <= 2

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy.stats import fisher_exact, ks_2samp
 
 from openset import Outputs, Rejector, Scores, detectors, thresholds
-from openset.watch import Watch
+from openset.watch import Part, Watch, mmd
 
 
 def scores_of(known, *, label=0):
@@ -233,3 +233,124 @@ def test_what_is_no_score_is_refused_with_the_way_to_one(rng):
         list(Watch.of(rejector).stream([outputs], 100))
     with pytest.raises(TypeError, match="rejector must be a Rejector, got Fitted"):
         Watch.of(rejector.fitted)
+
+
+def slow_discrepancy(first, second):
+    """Compute the squared MMD by loops over pairs."""
+    rows = [*first, *second]
+    pairs = [((a - b) ** 2).sum() for a, b in combinations(rows, 2)]
+    width = np.median(pairs)
+
+    def mean(left, right):
+        values = [np.exp(-((a - b) ** 2).sum() / width) for a in left for b in right]
+        return np.mean(values)
+
+    return mean(first, first) + mean(second, second) - 2 * mean(first, second)
+
+
+def test_the_discrepancy_is_that_of_all_pairs_and_its_p_value_that_of_all_splits(rng):
+    first, second = rng.normal(size=(6, 3)), rng.normal(0.9, 1, size=(4, 3))
+    found = mmd(first, second, limit=0.0005)
+    squared = slow_discrepancy(first, second)
+    assert found.distance == pytest.approx(np.sqrt(squared))
+    pooled = np.concatenate([first, second])
+    splits = [
+        slow_discrepancy(np.delete(pooled, rows, axis=0), pooled[list(rows)])
+        for rows in combinations(range(10), 4)
+    ]
+    exact = np.mean(np.array(splits) >= squared - 1e-12)
+    assert found.p_value == pytest.approx(exact, abs=0.02)  # 10,000 permutations
+    assert found == mmd(first, second, limit=0.0005)
+
+
+def test_scale_and_place_of_features_do_not_matter(rng):
+    first, second = rng.normal(size=(40, 5)), rng.normal(0.5, 1, size=(30, 5))
+    found = mmd(first, second)
+    for scale, place in ((1e300, 0), (1e-200, 0), (1, 1e6)):
+        other = mmd(first * scale + place, second * scale + place)
+        assert other.distance == pytest.approx(found.distance, rel=1e-3)
+        assert other.p_value == pytest.approx(found.p_value, abs=0.01)
+    assert mmd(np.ones((9, 2)), np.ones((7, 2))).p_value == 1
+    assert (
+        mmd(np.ones((40, 2)), np.append(np.ones((5, 2)), [[3, 3]] * 5, 0)).p_value
+        < 0.01
+    )
+
+
+def test_features_that_cannot_be_compared_are_refused(rng):
+    rows = rng.normal(size=(40, 3))
+    with pytest.raises(ValueError, match="new must be as wide as the reference, 3"):
+        mmd(rows, rows[:, :2])
+    with pytest.raises(ValueError, match="mmd: new must be finite"):
+        mmd(rows, np.full((4, 3), np.inf))
+    with pytest.raises(ValueError, match="reference must be a non-empty array of two"):
+        mmd(rows[0], rows)
+    scores = scores_of(rng.normal(size=40))
+    with pytest.raises(ValueError, match="features must be one row per sample, 40"):
+        Watch(cut_at(0.0), scores, features=rows[:3])
+    with pytest.raises(ValueError, match="or leave the features out"):
+        Watch(cut_at(0.0), scores, features=rows, false_alarms=1e-5)
+    watch = Watch(cut_at(0.0), scores, features=rows)
+    with pytest.raises(ValueError, match=r"Watch\.check: features must be one row per"):
+        watch.check(scores, features=rows[:3])
+
+
+def test_a_rejector_keeps_some_features_and_compares_new_ones(rng, tmp_path):
+    def outputs(n, shift=0.0):
+        features = rng.normal(size=(n, 4))
+        # The shift is in a direction that the logits do not see.
+        moved = features + np.array([0, 0, 0, shift])
+        return Outputs(
+            logits=features[:, :2] * 3, features=moved, labels=rng.integers(0, 2, n)
+        )
+
+    known = outputs(600)
+    rejector = Rejector.calibrate(
+        detectors.MaxLogit().fit(known), known=known, objective="at_tpr"
+    )
+    kept = rejector.reference_features
+    assert kept.shape == (256, 4)
+    assert kept.dtype == np.float32
+    rows = {row.tobytes() for row in known.features.astype(np.float32)}
+    assert all(row.tobytes() in rows for row in kept)
+    loaded = Rejector.load(rejector.save(tmp_path / "rejector"))
+    assert_array_equal(loaded.reference_features, kept)
+    watch = Watch.of(loaded)
+    assert watch.compares_features
+    same, moved = outputs(300), outputs(300, shift=1.5)
+    for new, is_alarm in ((same, False), (moved, True)):
+        verdict = watch.check(loaded.score(new), features=new.features)
+        assert verdict.features.is_alarm == verdict.is_alarm == is_alarm
+        assert [test.limit for test in verdict.tests] == [0.01 / 3] * 3
+        assert verdict.to_dict()["features"]["p_value"] == verdict.features.p_value
+    assert verdict.features.new > verdict.features.reference
+    blind = Watch.of(loaded, features=False)
+    assert not blind.check(loaded.score(moved), features=moved.features).is_alarm
+    assert blind.check(loaded.score(moved)).to_dict()["features"] is None
+    # of a stream, windows whose parts all have features
+    parts = [Part(loaded.score(new), new.features) for new in (same, moved)]
+    first, second = watch.stream(parts, 300)
+    assert (first.features.is_alarm, second.features.is_alarm) == (False, True)
+    mixed = [parts[0], loaded.score(moved)]
+    assert [v.features is None for v in watch.stream(mixed, 200)] == [False, True, True]
+
+
+def test_few_or_wide_features_are_not_kept(rng):
+    for n, width, kept in (
+        (31, 2, None),
+        (40, 2, 40),
+        (40, 2**15, 32),
+        (40, 2**16, None),
+    ):
+        known = Outputs(
+            logits=rng.normal(size=(n, 2)),
+            features=np.ones((n, width)) * 1e300,
+            labels=rng.integers(0, 2, n),
+        )
+        rejector = Rejector.calibrate(
+            detectors.MaxLogit().fit(known), known=known, objective="at_tpr"
+        )
+        found = rejector.reference_features
+        assert (None if found is None else len(found)) == kept
+        if found is not None:
+            assert np.isfinite(found).all()  # beyond float32

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 
 import yaml
 
-from openset import runs
+from openset import runs, trackers
 from openset.bench import _backends, _folder, _protocols, _worker
+from openset.bench._log_cells import log_cells
 from openset.bench._plan import OutputsSource, Plan, Task, folder_of, plan
 from openset.bench._plugins_used import dataset_plugins, plugins
 from openset.bench._read import check, read
@@ -68,6 +69,7 @@ def run(
     jobs: int = -1,
     root: str | Path | None = None,
     watch: Watch | None = None,
+    log_to: str | None = None,
 ) -> Done:
     """Run a study; cells finished in `out` are not run again.
 
@@ -94,6 +96,9 @@ def run(
     watch
         Called with folder, plan and open tasks; returns a context that is active during
         the run.
+    log_to
+        Tracker (:mod:`openset.trackers`) that gets every finished cell once, at the end
+        of this run: parameters, learning curve if there is one, and metrics.
 
     Examples
     --------
@@ -111,6 +116,8 @@ def run(
     """
     start = time.perf_counter()
     _backends.check(backend, jobs)
+    if log_to is not None:
+        trackers.check("bench", log_to)
     made, text, ending = _planned(study)
     out = Path(out).resolve()
     is_elsewhere = backend != "sequential"  # workers are other processes
@@ -139,6 +146,8 @@ def run(
             _train(made, open_tasks, drawn, place, pool)
             _score(open_tasks, drawn, place, pool)
         _folder.conclude(out, made)
+        if log_to is not None:
+            log_cells(out, log_to)
     ids = {task.id for task in open_tasks}
     failed = [f for f in runs.failures(out) if f["id"] in ids]
     return Done(

@@ -48,7 +48,9 @@ EXTRAS = (
         ("torch", "lightning-fabric", "safetensors"),
         "detectors on GPUs, extraction, training",
     ),
-    Extra("tensorboard", ("tensorboard",), "curves of training runs"),
+    Extra("tensorboard", ("tensorboard",), "--log-to tensorboard"),
+    Extra("mlflow", ("mlflow-skinny",), "--log-to mlflow, rejectors as MLflow models"),
+    Extra("wandb", ("wandb",), "--log-to wandb"),
     Extra("faiss", ("faiss-cpu",), "approximate neighbours"),
     Extra("report", ("jinja2", "matplotlib"), "figures and the report page"),
     Extra("bench", ("pydantic", "pyyaml"), "studies from YAML files"),
@@ -61,7 +63,17 @@ EXTRAS = (
     Extra("vision", ("pillow",), "image data sets"),
     Extra("onnx", ("onnx", "onnxscript", "onnxruntime"), "openset export"),
     Extra("torchmetrics", ("torchmetrics",), "metrics inside training loops"),
-    Extra("hub", ("datasets",), "data sets of the Hugging Face hub"),
+    Extra("lightning", ("pytorch-lightning",), "a callback for Lightning's Trainer"),
+    Extra(
+        "transformers",
+        ("transformers", "accelerate"),
+        "a callback for the Trainer of Hugging Face",
+    ),
+    Extra(
+        "hub",
+        ("datasets", "huggingface-hub"),
+        "data sets and rejectors of the Hugging Face hub",
+    ),
 )
 
 

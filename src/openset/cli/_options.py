@@ -4,11 +4,21 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
-from openset import _check
+import typer
+
+from openset import _check, trackers
 
 _ERRORS = (ValueError, TypeError, FileNotFoundError, ConnectionError, ImportError)
 _CALLER = re.compile(r"[A-Za-z_]\w*(\.\w+)?: ")
+LogTo = Annotated[
+    str | None,
+    typer.Option(
+        help="Also log parameters and metrics to a tracker: "
+        f"{', '.join(trackers.NAMES)}."
+    ),
+]
 _FILE = re.compile(r"\S+\.(npz|npy|csv|parquet|json|yaml|yml|toml|onnx|html): ")
 
 

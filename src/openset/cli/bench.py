@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from openset import _check, runs, stats
 from openset.cli._lists import plain_table
-from openset.cli._options import naming
+from openset.cli._options import LogTo, naming
 from openset.cli._tables import ERRORS, OUT
 
 EPILOG = """[bold]Examples[/bold]
@@ -33,6 +33,7 @@ _OPTIONS = {
     "backend": "--backend",
     "address": "--address",
     "jobs": "--jobs",
+    "log_to": "--log-to",
 }
 
 
@@ -80,6 +81,7 @@ def command(
             help="Also write the leaderboard to this file: .md, .csv, .tex or .parquet."
         ),
     ] = None,
+    log_to: LogTo = None,
 ) -> None:
     """Run a study: every combination of protocols, models, detectors and seeds."""
     # Imported here: the extra may be missing, and --help should be fast.
@@ -102,6 +104,7 @@ def command(
             backend=backend,
             address=address,
             jobs=jobs,
+            log_to=log_to,
             watch=bench.live_progress,
         )
     except KeyboardInterrupt:

@@ -19,7 +19,7 @@ from rich.table import Table
 from openset import _check, datasets, protocols
 from openset._types import MissingExtraError, TrainingWarning
 from openset.cli._lists import plain_table
-from openset.cli._options import need_root
+from openset.cli._options import LogTo, need_root
 from openset.cli._tables import ERRORS, OUT
 from openset.datasets import Dataset
 from openset.protocols import Protocol
@@ -69,12 +69,13 @@ _OPTIONS = {
             "nodes",
             "curves",
         ),
-        *("accelerator", "precision", "accumulate", "tensorboard"),
+        *("accelerator", "precision", "accumulate"),
     )
 } | {
     "compiled": "--compile",
     "pretrained": "--pretrained or --weights",
     "max_train": "--max-train",
+    "log_to": "--log-to",
 }
 
 
@@ -220,9 +221,7 @@ def command(
         bool,
         typer.Option("--curves", help="Record test metrics after each epoch."),
     ] = False,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also log for TensorBoard.")
-    ] = False,
+    log_to: LogTo = None,
     show: Annotated[
         bool, typer.Option("--list", help="List the methods and their options.")
     ] = False,
@@ -258,7 +257,7 @@ def command(
             "precision": precision,
             "compiled": compiled,
             "curves": curves,
-            "tensorboard": tensorboard,
+            "log_to": log_to,
         }
         common: dict[str, Any] = {
             "method": method,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
@@ -15,11 +16,11 @@ from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
-from openset.cli._tables import OUT
+from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
-from openset.watch import Verdict, Watch
+from openset.watch import Part, Verdict, Watch
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -27,6 +28,8 @@ openset watch rejector/ today.npz
 
 openset watch rejector/ --reference calibration.npz --window 500 \\
     monday.npz tuesday.npz
+
+openset watch rejector/ traffic/ --window 1000 --html page.html
 
 openset watch rejector/ --reference lastweek.npz --all \\
     --false-alarms 0.001 today.npz || page-somebody"""
@@ -50,14 +53,15 @@ def command(
         list[Path],
         typer.Argument(
             metavar="NEW",
-            help="Scores or outputs of new samples; one or more files.",
+            help="Scores or outputs of new samples; one or more files, or folders of "
+            "shards (traffic-*.npz) that openset serve --log wrote.",
         ),
     ],
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="Scores or outputs from normal operation (default: the known "
-            "samples of the calibration)."
+            help="Scores or outputs from normal operation, or a folder of shards "
+            "(default: the known samples of the calibration)."
         ),
     ] = None,
     false_alarms: Annotated[
@@ -67,7 +71,7 @@ def command(
     window: Annotated[
         int | None,
         typer.Option(
-            help="Number of samples per window (default: each file is one "
+            help="Number of samples per window (default: each file or folder is one "
             "window). Samples after the last full window are not compared."
         ),
     ] = None,
@@ -79,25 +83,44 @@ def command(
             "ones: for a reference recorded in operation.",
         ),
     ] = False,
+    features: Annotated[
+        bool,
+        typer.Option(
+            "--features/--no-features",
+            help="Compare features as well, where reference and new samples have them.",
+        ),
+    ] = True,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per line.")
     ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="FILE", help="Also write the result as a page (.html)."
+        ),
+    ] = None,
     plugin: Plugins = None,
     verify: Verify = None,
 ) -> None:
     """Compare new samples with calibration samples; exit code 1 if they differ.
 
-    Two tests per window compare the share of rejected samples (Fisher's exact test) and
-    the distribution of knownness (Kolmogorov-Smirnov). The probability of a false alarm
-    holds for both together.
+    The tests of a window compare the share of rejected samples (Fisher's exact test),
+    the distribution of knownness (Kolmogorov-Smirnov) and the features (maximum mean
+    discrepancy). The probability of a false alarm holds for all of them together.
     """
+    if page is not None:
+        _check.one_of(
+            "openset watch", f"the ending of {page.name}", page.suffix, [".html"]
+        )
     rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
-    watch = _watch(rejector, reference, whole=whole, false_alarms=false_alarms)
-    parts = (_scores(rejector, path) for path in new)
+    watch = _watch(
+        rejector, reference, whole=whole, features=features, false_alarms=false_alarms
+    )
     if window is None:
-        names = [path.name for path in new]
-        verdicts = [watch.check(part) for part in parts]
+        names = [path.name or str(path) for path in new]
+        verdicts = [_checked(watch, _whole(rejector, path)) for path in new]
     else:
+        parts = (part for path in new for part in _parts(rejector, path))
         verdicts = list(watch.stream(parts, window))
         if not verdicts:
             msg = _check.must(
@@ -114,25 +137,57 @@ def command(
             typer.echo(json.dumps({"window": name, **verdict.to_dict()}))
     else:
         OUT.print(_table(names, verdicts, false_alarms))
+    if page is not None:
+        _write_page(page, rejector, folder, reference, names, verdicts)
+        ERRORS.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
     if any(verdict.is_alarm for verdict in verdicts):
         raise typer.Exit(1)
 
 
+def _write_page(
+    page: Path,
+    rejector: Rejector,
+    folder: Path,
+    reference: Path | None,
+    names: list[str],
+    verdicts: list[Verdict],
+) -> None:
+    from openset import report  # noqa: PLC0415  # the extra may be missing
+
+    known = f"the {rejector.threshold.n.known} known calibration samples"
+    report.write_watch(
+        page,
+        names,
+        verdicts,
+        title=folder.resolve().name,
+        facts={
+            "Rejector": f"{rejector.fitted.detector!r}, threshold {rejector.threshold}",
+            "Compared with": known if reference is None else str(reference),
+        },
+    )
+
+
 def _watch(
-    rejector: Rejector, reference: Path | None, *, whole: bool, false_alarms: float
+    rejector: Rejector,
+    reference: Path | None,
+    *,
+    whole: bool,
+    features: bool,
+    false_alarms: float,
 ) -> Watch:
     if reference is not None:
-        before = _scores(rejector, reference)
-        if before.n_known == 0 and not whole:
+        before = _whole(rejector, reference)
+        if before.scores.n_known == 0 and not whole:
             msg = (
                 f"openset watch: {reference} must hold samples labelled as known, got "
-                f"{len(before)} unknown or unlabelled. Use --all if they were "
+                f"{len(before.scores)} unknown or unlabelled. Use --all if they were "
                 "recorded in operation"
             )
             raise ValueError(msg)
         return Watch(
             rejector.threshold,
-            before,
+            before.scores,
+            features=before.features if features else None,
             against="all" if whole else "knowns",
             false_alarms=false_alarms,
         )
@@ -143,16 +198,40 @@ def _watch(
             "samples recorded there"
         )
         raise ValueError(msg)
-    return Watch.of(rejector, false_alarms=false_alarms)
+    return Watch.of(rejector, features=features, false_alarms=false_alarms)
 
 
-def _scores(rejector: Rejector, path: Path) -> Scores:
-    """Read scores; score outputs if the file holds outputs."""
-    if path.suffix in {".csv", ".parquet"} or _holds_scores(path):
-        return Scores.load(path)
-    outputs = Outputs.load(path)
-    with _io.naming(path):
-        return rejector.score(outputs)
+def _checked(watch: Watch, part: Part) -> Verdict:
+    return watch.check(part.scores, features=part.features)
+
+
+def _whole(rejector: Rejector, path: Path) -> Part:
+    """Read a file, or all shards of a folder."""
+    parts = list(_parts(rejector, path))
+    arrays = [part.features for part in parts if part.features is not None]
+    return Part(
+        Scores.concat([part.scores for part in parts])
+        if parts[1:]
+        else parts[0].scores,
+        np.concatenate(arrays) if len(arrays) == len(parts) else None,
+    )
+
+
+def _parts(rejector: Rejector, path: Path) -> Iterator[Part]:
+    """Read scores; score outputs if a file holds outputs."""
+    for file in _shards(path):
+        if file.suffix in {".csv", ".parquet"} or _holds_scores(file):
+            yield Part(Scores.load(file))
+            continue
+        outputs = Outputs.load(file)
+        found = None if outputs.features is None else np.asarray(outputs.features)
+        with _io.naming(file):
+            yield Part(rejector.score(outputs), found)
+
+
+def _shards(path: Path) -> list[Path]:
+    """Return the shards of a folder of traffic, oldest first; else the path itself."""
+    return (sorted(path.glob("traffic-*.npz")) if path.is_dir() else []) or [path]
 
 
 def _holds_scores(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Integrations: scikit-learn, PyTorch, other networks, ONNX and torchmetrics.
+"""Integrations with scikit-learn, PyTorch, ONNX, MLflow and training frameworks.
 
 Each module imports its own framework; nothing is imported here.
 """
@@ -6,7 +6,10 @@ Each module imports its own framework; nothing is imported here.
 from importlib import import_module
 from types import ModuleType
 
-_MODULES = ("networks", "onnx", "sklearn", "torch", "torchmetrics")
+_MODULES = (
+    *("lightning", "mlflow", "networks", "onnx", "sklearn", "torch", "torchmetrics"),
+    "transformers",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

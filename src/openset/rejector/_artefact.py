@@ -8,7 +8,8 @@ Schema 1::
                       hmac (if saved with a key: HMAC-SHA256 of the entries above),
                       sha256 (of the manifest without this entry)
     state-HASH.npz    state.<name> (what the detector learnt), reference.<side>
-                      (quantiles of the calibration scores)
+                      (quantiles of the calibration scores), sample.features (of some
+                      known calibration samples; may be missing)
     .lock             held while a rejector is saved
 
 The name of the arrays' file has the start of its own hash (earlier files are called
@@ -47,6 +48,8 @@ _CALLER = "Rejector.load"
 _STATE = re.compile(r"state(-[0-9a-f]{16})?\.npz")
 # Files we write, under their own or a temporary name (see _io.replacing).
 _OURS = re.compile(rf"{re.escape(_LOCK)}|\.?({_STATE.pattern}|manifest\.json)(\..+)?")
+# What a repository of a hub has beside them.
+_BESIDE = {"README.md", ".git", ".gitattributes"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,7 @@ class Opened:
 
     fitted: Callable[[], Fitted]
     reference: Callable[[], dict[str, NDArray[Any]]]
+    features: Callable[[], NDArray[Any] | None]
     threshold: Threshold
     classes: tuple[str, ...]
     report: Report
@@ -67,6 +71,7 @@ def write(
     threshold: Threshold,
     classes: tuple[str, ...],
     reference: Mapping[str, NDArray[Any]],
+    features: NDArray[Any] | None = None,
     report: Report,
     key: bytes | None = None,
 ) -> Path:
@@ -76,6 +81,8 @@ def write(
     origins = fitted.detector.origins(caller="Rejector.save")
     arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in fitted.state.items()}
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
+    if features is not None:
+        arrays["sample.features"] = features
     content = _io.npz_bytes(folder, arrays)
     digest = hashlib.sha256(content).hexdigest()
     state = f"state-{digest[:16]}.npz"
@@ -134,7 +141,7 @@ def check_destination(folder: Path, *, caller: str, name: str) -> None:
     if not folder.exists() or (folder / MANIFEST).exists():
         return
     if not folder.is_dir() or not all(
-        _OURS.fullmatch(p.name) for p in folder.iterdir()
+        _OURS.fullmatch(p.name) or p.name in _BESIDE for p in folder.iterdir()
     ):
         msg = _check.must(
             f"new, or a folder with {MANIFEST}",
@@ -214,9 +221,20 @@ def _opened(
         _check_reference(found, state)
         return found
 
+    def features() -> NDArray[Any] | None:
+        found = arrays("sample.").get("features")
+        if found is not None and (found.ndim != 2 or found.dtype.kind != "f"):
+            msg = (
+                f"{_CALLER}: {state} must hold features as rows of numbers, got "
+                f"{found.dtype}{found.shape}. Calibrate again"
+            )
+            raise ArtefactError(msg)
+        return found
+
     return Opened(
         fitted=fitted,
         reference=reference,
+        features=features,
         threshold=threshold,
         classes=classes,
         report=opened,

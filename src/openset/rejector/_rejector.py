@@ -1,5 +1,6 @@
 """`Rejector`: decides for each sample on a known class, or on "unknown"."""
 
+import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -10,12 +11,12 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _xp
+from openset import _check, _io, _xp
 from openset._types import UNKNOWN, Array, CalibrationError, CalibrationWarning
 from openset.detectors import Fitted
 from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.outputs import Outputs, need_outputs
-from openset.rejector import _artefact
+from openset.rejector import _artefact, _card, _hub
 from openset.scores import Scores
 from openset.selection import (
     SYNTHETIC_KINDS,
@@ -36,9 +37,12 @@ from openset.thresholds import (
 from openset.thresholds.alpha import Alpha
 
 Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
+Features: TypeAlias = NDArray[Any] | None
 
 _FOLDS = 3  # parts of the classes, left out in turn
 _QUANTILES = 1025  # calibration scores kept per side, to compare new ones with
+# Features of calibration samples kept, to compare new ones with: rows, and numbers.
+_ROWS, _LEAST_ROWS, _NUMBERS = 256, 32, 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,16 +129,22 @@ class Rejector:
         classes: tuple[str, ...] = (),
         reference: Reference | Callable[[], Reference],
         report: Report,
+        features: Features | Callable[[], Features] = None,
     ) -> None:
         self._fitted = fitted
         self._reference = reference
+        self._features = features
         self.threshold = threshold
         self.classes = tuple(classes)
         self.report = report
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get the arrays themselves, not a way to read the file.
-        arrays = {"_fitted": self.fitted, "_reference": self.reference}
+        arrays = {
+            "_fitted": self.fitted,
+            "_reference": self.reference,
+            "_features": self.reference_features,
+        }
         return {**self.__dict__, **arrays}
 
     @cached_property
@@ -250,6 +260,7 @@ class Rejector:
             classes=known.classes,
             reference=_reference(counts),
             report=made,
+            features=_features(known),
         )
 
     @property
@@ -355,6 +366,15 @@ class Rejector:
         """
         return self._reference() if callable(self._reference) else self._reference
 
+    @cached_property
+    def reference_features(self) -> Features:
+        """Features of known calibration samples, to compare new ones with.
+
+        At most 256 of them, drawn at random; None if the calibration had no features,
+        or too few samples.
+        """
+        return self._features() if callable(self._features) else self._features
+
     def to(self, like: Array) -> "Rejector":
         """Move the detector to the library and device of an array."""
         return Rejector(
@@ -363,6 +383,7 @@ class Rejector:
             classes=self.classes,
             reference=self.reference,
             report=self.report,
+            features=self.reference_features,
         )
 
     def save(self, folder: str | Path, *, key: bytes | None = None) -> Path:
@@ -381,6 +402,7 @@ class Rejector:
             threshold=self.threshold,
             classes=self.classes,
             reference=self.reference,
+            features=self.reference_features,
             report=self.report,
             key=key,
         )
@@ -418,7 +440,107 @@ class Rejector:
             classes=opened.classes,
             reference=opened.reference,
             report=opened.report,
+            features=opened.features,
         )
+
+    def model_card(self, repo: str = "") -> str:
+        """Return a model card in Markdown: what this is, how it was calibrated.
+
+        Parameters
+        ----------
+        repo
+            Name on the hub, for the title and the example.
+        """
+        return _card.card(
+            self.fitted, self.threshold, self.report, classes=self.classes, repo=repo
+        )
+
+    def save_for_hub(
+        self, folder: str | Path, *, repo: str = "", key: bytes | None = None
+    ) -> Path:
+        """Write what :meth:`push_to_hub` uploads: the rejector and its model card.
+
+        The folder is also one that :meth:`load` and the command line open.
+        """
+        folder = self.save(folder, key=key)
+        text = self.model_card(repo)
+        path = folder / _hub.CARD
+        _io.write(path, lambda stream: stream.write(text.encode()))
+        return folder
+
+    def push_to_hub(
+        self,
+        repo: str,
+        *,
+        token: str | None = None,
+        private: bool | None = None,
+        revision: str | None = None,
+        message: str = "Upload a rejector of openset",
+        key: bytes | None = None,
+    ) -> str:
+        """Upload to the Hugging Face hub (extra ``hub``), with a model card.
+
+        Parameters
+        ----------
+        repo
+            ``owner/name``; it is made if it is not there.
+        token
+            Of the hub; by default that of ``hf auth login``.
+        private
+            Whether a new repository is private; by default as the owner has set.
+        revision
+            Branch to commit to; by default ``main``.
+        message
+            Message of the commit.
+        key
+            Sign it, as in :meth:`save`.
+
+        Returns
+        -------
+        str
+            Address of the commit.
+        """
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = self.save_for_hub(Path(temporary) / "rejector", repo=repo, key=key)
+            return _hub.push(
+                folder,
+                repo,
+                token=token,
+                private=private,
+                revision=revision,
+                message=message,
+            )
+
+    @classmethod
+    def from_hub(
+        cls,
+        repo: str | Path,
+        *,
+        token: str | None = None,
+        revision: str | None = None,
+        plugins: Sequence[str] = (),
+        key: bytes | None = None,
+    ) -> Self:
+        """Open what :meth:`push_to_hub` uploaded, or a folder of that form.
+
+        Parameters
+        ----------
+        repo
+            ``owner/name`` on the Hugging Face hub, or a folder on this machine.
+        token
+            Of the hub, for private repositories.
+        revision
+            Branch, tag or commit.
+        plugins, key
+            As in :meth:`load`.
+        """
+        if Path(repo).is_dir():
+            return cls.load(repo, plugins=plugins, key=key)
+        with _hub.fetched(str(repo), token=token, revision=revision) as folder:
+            opened = cls.load(folder, plugins=plugins, key=key)
+            # Read now: the folder does not stay.
+            _ = opened.fitted, opened.reference, opened.reference_features
+            return opened
 
     def check_network(self, caller: str, name: str, **got: int | None) -> None:
         """Raise unless a network's `n_classes` and `n_features` are those fitted on."""
@@ -564,3 +686,18 @@ def _reference(counts: RankingCounts) -> Reference:
             steps = np.arange(min(n, _QUANTILES))
             found[side] = counts.ascending(side, -(-steps * (n - 1) // parts))
     return found
+
+
+def _features(known: Outputs) -> Features:
+    """Draw known samples, and return their features."""
+    if known.features is None or known.labels is None:
+        return None
+    rows = np.flatnonzero(known.labels != UNKNOWN)
+    n = min(_ROWS, rows.size, _NUMBERS // int(known.features.shape[1]))
+    if n < _LEAST_ROWS:
+        return None
+    drawn = np.sort(np.random.default_rng(0).choice(rows, n, replace=False))
+    found = _xp.to_numpy(known.take(drawn).features)
+    with np.errstate(over="ignore"):
+        small = found.astype(np.float32)
+    return small if np.isfinite(small).all() else found

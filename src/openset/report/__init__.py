@@ -19,6 +19,7 @@ from openset.report._page import render, write
 from openset.report._regions import confusion_regions
 from openset.report._rejection import per_class_rejection
 from openset.report._sweeps import alpha_sweep, surrogate_sweep
+from openset.report._watch_page import write_watch
 from openset.report.imbalance import random_scores, sample_counts
 
 __all__ = [
@@ -42,4 +43,5 @@ __all__ = [
     "sensitivity",
     "surrogate_sweep",
     "write",
+    "write_watch",
 ]

@@ -158,3 +158,72 @@ def test_a_window_that_never_fills_is_no_good_news(files):
         result.exception
     )
     assert result.output == ""
+
+
+def traffic(files, name, *, shift, seed):
+    """Write what a server logs: shards of logits and features without labels."""
+    rng = np.random.default_rng(seed)
+    for i in range(4):
+        logits = split(seed + i, 80, unknown=0).logits
+        features = rng.normal(size=(80, 4)) + np.array([shift, 0, 0, 0])
+        (files / name).mkdir(exist_ok=True)
+        Outputs(logits=logits, features=features).save(
+            files / name / f"traffic-2026-11-0{i}.npz"
+        )
+
+
+@pytest.fixture
+def with_features(files):
+    rng = np.random.default_rng(9)
+    known = split(10, 400, unknown=0)
+    known = Outputs(
+        logits=known.logits, features=rng.normal(size=(400, 4)), labels=known.labels
+    )
+    fitted = detectors.MSP().fit(known)
+    Rejector.calibrate(fitted, known=known, objective="at_tpr").save(files / "rejector")
+    known.save(files / "reference.npz")
+    traffic(files, "same", shift=0, seed=20)
+    traffic(files, "moved", shift=1.5, seed=30)
+    return files
+
+
+def test_a_folder_of_traffic_is_one_window_or_a_stream(with_features):
+    files = with_features
+    assert run(files, files / "same", code=0).count("320") == 1
+    moved = run(files, files / "moved", "--json", code=1)
+    (line,) = map(json.loads, moved.splitlines())
+    assert line["features"]["p_value"] < 0.01
+    assert line["knownness"]["p_value"] > 0.01
+    said = run(files, files / "moved", "--no-features", "--json", code=0)
+    assert json.loads(said)["features"] is None
+    both = [files / "same", files / "moved", "--window", 160, "--json"]
+    lines = [json.loads(line) for line in run(files, *both, code=1).splitlines()]
+    assert [line["alarm"] for line in lines] == [False, False, True, True]
+    for reference in ("reference.npz", "same"):
+        chosen = ["--reference", files / reference, "--all"]
+        assert "features" in run(files, *chosen, files / "moved", code=1)
+
+
+def test_the_page_says_what_the_table_says(with_features):
+    files = with_features
+    page = files / "page.html"
+    options = ["--window", 80, "--html", page]
+    out = run(files, files / "same", files / "moved", *options, code=1)
+    assert out.count("alarm") >= 4
+    text = page.read_text("utf-8")
+    assert "4 of 8 windows differ from the reference" in text
+    assert text.count("<figure>") == 4
+    assert text.count('class="alarm"') == 4
+    assert "at most 1 %" in text
+    assert text.count("://") == text.count("http://www.w3.org/2000/svg")
+    run(files, files / "same", files / "moved", *options, code=1)
+    assert page.read_text("utf-8") == text
+    one = run(files, files / "same", "--html", page, code=0)
+    assert "wrote" in one
+    text = page.read_text("utf-8")
+    assert "<strong>No change found</strong> in the window." in text
+    assert "<figure>" not in text
+    wrong = CliRunner().invoke(
+        app, ["watch", str(files / "rejector"), "x.npz", "--html", "page.pdf"]
+    )
+    assert "the ending of page.pdf must be one of '.html'" in str(wrong.exception)

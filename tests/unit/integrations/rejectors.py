@@ -13,4 +13,5 @@ def altered(rejector, *, fitted=None, **changes):
         classes=rejector.classes,
         reference=rejector.reference,
         report=rejector.report,
+        features=rejector.reference_features,
     )

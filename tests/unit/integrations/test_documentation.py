@@ -13,6 +13,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "integrations.md"
 
 @pytest.mark.usefixtures("import_torchvision")  # torchmetrics imports it
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")
+@pytest.mark.filterwarnings(
+    "ignore:.*type hint is inferred:UserWarning"
+)  # MLflow's own
 def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     if not PAGE.exists():
         pytest.skip("the documentation is not part of this installation")
@@ -31,3 +34,5 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     assert names["model"].score(names["X"][1::2], names["y"][1::2]) > 0.8
     assert names["openauc"].compute() > 0.7
     assert names["osa"].compute() > 0.7
+    expected = names["rejector"].predict(names["calibration"])
+    np.testing.assert_array_equal(names["table"]["label"], expected)

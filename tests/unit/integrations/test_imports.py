@@ -12,6 +12,8 @@ BLOCKED = {
     "torch": ("train", "integrations.torch", "integrations.torchmetrics"),
     "torchmetrics": ("integrations.torchmetrics",),
     "onnx": ("integrations.onnx",),
+    "mlflow": ("integrations.mlflow",),
+    "transformers": ("integrations.transformers",),
 }
 
 # As on a machine without it; an entry None in sys.modules would confuse others.

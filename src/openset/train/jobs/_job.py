@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from torch import nn
 
-from openset import _check, _plugins
+from openset import _check, _plugins, trackers
 from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
 from openset.train import methods
@@ -235,8 +235,9 @@ class Execution:
         recorded for methods that were published with a rule to reject samples.
     checkpoint_seconds
         Least time between two checkpoints.
-    tensorboard
-        Also log for TensorBoard.
+    log_to
+        Tracker that also gets the log: "mlflow", "wandb" or "tensorboard"
+        (:mod:`openset.trackers`).
     progress
         Show progress bars in a terminal.
 
@@ -253,7 +254,7 @@ class Execution:
     compiled: bool | None = None
     curves: bool | int = False
     checkpoint_seconds: float = 30.0
-    tensorboard: bool = False
+    log_to: str | None = None
     progress: bool = True
 
     def __post_init__(self) -> None:
@@ -264,6 +265,8 @@ class Execution:
             _check.one_of(_CALLER, "precision", self.precision, PRECISIONS)
         if not isinstance(self.curves, bool):
             _check.positive_int(_CALLER, "curves", self.curves)
+        if self.log_to is not None:
+            trackers.check(_CALLER, self.log_to)
         seconds = self.checkpoint_seconds
         _check.number(_CALLER, "checkpoint_seconds", seconds, low=0)
 

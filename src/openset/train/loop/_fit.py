@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _io, metrics
 from openset._types import ArtefactError
 
 with _io.importing("openset.train", "torch"):
@@ -81,7 +81,7 @@ def fit_jobs(jobs: Iterable[Job], execution: Execution | None = None) -> list[Tr
     """
     execution = Execution() if execution is None else execution
     listed = prepare_all(jobs, precision=precision_of(execution))
-    _check_folders(listed, needed=execution.tensorboard)
+    _check_folders(listed, log_to=execution.log_to)
     fabric = launch(execution, {one.spec.method_class for one in listed})
     # A run over several devices leaves none of them idle.
     groups = [[one] for one in listed] if fabric.world_size > 1 else [listed]
@@ -105,6 +105,8 @@ def _fit_group(
         runs = [
             TrainingRun(one, fabric, execution, compiled=compiled) for _, one in waiting
         ]
+        for run in runs:
+            stack.enter_context(run.log)
         shown = execution.progress and fabric.global_rank == 0
         titles = [one.title for _, one in waiting]
         with Progress(list(zip(titles, runs, strict=True)), shown=shown) as bars:
@@ -113,6 +115,8 @@ def _fit_group(
             done[i] = _finished(run)
             if one.out is not None and run.is_chief:
                 done[i].save(one.out)
+                if execution.log_to is not None:
+                    run.log.conclude(_test_metrics(done[i]))
         fabric.barrier()
     return [done[i] for i in range(len(listed))]
 
@@ -159,9 +163,18 @@ def _finished(run: TrainingRun) -> Trained:
     )
 
 
-def _check_folders(jobs: list[PreparedJob], *, needed: bool) -> None:
-    if needed and any(one.out is None for one in jobs):
-        rule = "a folder, to log for TensorBoard"
+def _test_metrics(trained: Trained) -> dict[str, float]:
+    scores = trained.scores["published"]
+    return {
+        "test/accuracy": metrics.accuracy(scores),
+        "test/auroc": metrics.auroc(scores),
+        "test/openauc": metrics.openauc(scores),
+    }
+
+
+def _check_folders(jobs: list[PreparedJob], *, log_to: str | None) -> None:
+    if log_to is not None and any(one.out is None for one in jobs):
+        rule = f"a folder, to log to {log_to}"
         raise ValueError(_check.must(rule, caller=_CALLER, name="out", got=None))
     folders = [one.out.resolve() for one in jobs if one.out is not None]
     for folder in folders:

@@ -1,10 +1,11 @@
-"""The log of a run: one JSON line per epoch, and TensorBoard if asked for."""
+"""The log of a run: one JSON line per epoch, and a tracker if asked for."""
 
 import json
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
-from openset import _io
+from openset import _io, trackers
 from openset._types import ArtefactError
 
 
@@ -19,15 +20,24 @@ class Log:
     [{'epoch': 0, 'loss': 1.5}]
     """
 
-    def __init__(self, folder: Path | None, *, tensorboard: bool = False) -> None:
+    def __init__(
+        self, folder: Path | None, tracker: trackers.Tracker | None = None
+    ) -> None:
         self.path = None if folder is None else folder / "log.jsonl"
         self.lines: list[dict[str, Any]] = []
-        self._board: Any = None
-        if tensorboard and folder is not None:
-            _io.optional("train.fit", "tensorboard", name="tensorboard")
-            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415  # slow
+        self._tracker = tracker
 
-            self._board = SummaryWriter(str(folder / "tensorboard"))
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._tracker is not None:
+            self._tracker.close(failed=kind is not None)
 
     def keep(self, epochs: int) -> None:
         """Read the lines of the first `epochs` epochs, and drop later ones.
@@ -65,8 +75,11 @@ class Log:
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(line) + "\n")
-        if self._board is not None:
-            for name, value in line.items():
-                if name != "epoch" and isinstance(value, int | float):
-                    self._board.add_scalar(name, value, line["epoch"])
-            self._board.flush()
+        if self._tracker is not None:
+            values = trackers.numbers(line)
+            self._tracker.log(values, step=int(values.pop("epoch")))
+
+    def conclude(self, values: dict[str, float]) -> None:
+        """Hand results of the last epoch to the tracker."""
+        if self._tracker is not None:
+            self._tracker.log(values, step=self.lines[-1]["epoch"] if self.lines else 0)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from openset import _check, metrics
+from openset import _check, metrics, trackers
 from openset._types import ArtefactError
 from openset.datasets import Samples, lazy_inputs
 from openset.train.inference._predict import (
@@ -86,7 +86,16 @@ class TrainingRun:
         self.done = 0  # epochs
         self.is_chief = fabric.global_rank == 0
         folder = self.folder if self.is_chief else None
-        self.log = Log(folder, tensorboard=execution.tensorboard)
+        self.log = Log(folder, self._tracker(folder))
+
+    def _tracker(self, folder: Path | None) -> trackers.Tracker | None:
+        name = self.execution.log_to
+        if name is None or folder is None:
+            return None
+        spec = self.spec
+        return trackers.start(
+            name, folder=folder, title=spec.title, parameters=spec.to_json()
+        )
 
     def _build(
         self, network: str | nn.Module, *, pretrained: bool | Path, compiled: bool

@@ -185,8 +185,12 @@ RELEASED = {"method": "openauc", "options": {"preset": "released"}}
         ({"data": "no such data"}, "no such data"),
         ({"precision": "16-mixed"}, "precision must be one of '32-true', 'bf16-mixed'"),
         (
-            {"tensorboard": True},
-            "out must be a folder, to log for TensorBoard, got None",
+            {"log_to": "tensorboard"},
+            "out must be a folder, to log to tensorboard, got None",
+        ),
+        (
+            {"log_to": "mlfow"},
+            "log_to must be one of 'mlflow', 'wandb', 'tensorboard', got 'mlfow'",
         ),
         ({"network": rows_network(4)}, "a model with 3 outputs, got 4. One output per"),
     ],

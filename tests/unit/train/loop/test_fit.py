@@ -552,10 +552,28 @@ def test_the_log_times_every_epoch(monkeypatch):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard")
 def test_tensorboard_files_appear_when_asked_for(tmp_path):
     pytest.importorskip("tensorboard", reason="an optional log")
-    fit_tiny(out=tmp_path / "with", tensorboard=True, epochs=1)
+    fit_tiny(out=tmp_path / "with", log_to="tensorboard", epochs=1)
     fit_tiny(out=tmp_path / "without", epochs=1)
     assert list((tmp_path / "with" / "tensorboard").glob("events.*"))
     assert not (tmp_path / "without" / "tensorboard").exists()
+
+
+def test_mlflow_gets_every_epoch_and_the_test_results(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="the extra mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
+    trained = fit_tiny(out=tmp_path / "run", log_to="mlflow", epochs=3)
+    run = (tmp_path / "run" / "mlflow-run-id").read_text()
+    client = mlflow.MlflowClient()
+    losses = client.get_metric_history(run, "loss")
+    assert [one.value for one in losses] == [line["loss"] for line in trained.log]
+    assert [one.step for one in losses] == [0, 1, 2]
+    found = client.get_run(run)
+    assert (
+        found.data.metrics["test/openauc"] == trained.evaluate("published")["openauc"]
+    )
+    assert found.data.params["recipe.epochs"] == "3"
+    assert found.info.status == "FINISHED"
 
 
 def test_no_bars_outside_of_a_terminal(capsys):

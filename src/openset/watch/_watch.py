@@ -1,14 +1,13 @@
-"""Alarms when new samples differ from those a threshold was calibrated on.
+"""Windows of new samples, compared with reference samples.
 
-Every window of new samples is compared with reference samples in two ways: by the share
-of rejected samples, and by the distribution of knownness. Both are exact tests, so the
-rate of false alarms can be stated.
+By the share of rejected samples, by the distribution of knownness, and, where they are
+given, by the features. All are exact tests, so the rate of false alarms can be stated.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import isinf, lgamma, log
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 import scipy  # its submodules are imported on first use
@@ -18,6 +17,7 @@ from openset import _check
 from openset._types import UndefinedMetricError
 from openset.scores import Scores
 from openset.thresholds import Threshold
+from openset.watch._mmd import mmd, permutations_for
 
 if TYPE_CHECKING:
     from openset.rejector import Rejector
@@ -29,14 +29,22 @@ Against = Literal["knowns", "all"]
 _MOST_PAIRS = 10**8
 
 
+class Part(NamedTuple):
+    """Samples of a stream: their scores and, to compare them, their features."""
+
+    scores: Scores
+    features: NDArray[Any] | None = None
+
+
 @dataclass(frozen=True)
 class WindowTest:
     """One test of one window, and its result.
 
-    `reference` and `new` are the shares of rejected samples, or the medians of
-    knownness. `distance` is the difference of the shares, or the largest difference
-    between the two distribution functions. There is an alarm if `p_value` is at most
-    `limit`.
+    `reference` and `new` are the shares of rejected samples, the medians of knownness,
+    or the mean distances of features from the mean of the reference. `distance` is the
+    difference of the shares, the largest difference between the two distribution
+    functions, or the maximum mean discrepancy. There is an alarm if `p_value` is at
+    most `limit`.
     """
 
     name: str
@@ -63,29 +71,32 @@ class WindowTest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Both tests of one window of `n` samples, the first of which has index `start`."""
+    """The tests of one window of `n` samples, the first of which has index `start`."""
 
     start: int
     n: int
     unknown_rate: WindowTest
     knownness: WindowTest
     false_alarms: float
+    features: WindowTest | None = None
 
     @property
-    def tests(self) -> tuple[WindowTest, WindowTest]:
-        """Both tests."""
-        return (self.unknown_rate, self.knownness)
+    def tests(self) -> tuple[WindowTest, ...]:
+        """All tests that were made."""
+        made = (self.unknown_rate, self.knownness, self.features)
+        return tuple(test for test in made if test is not None)
 
     @property
     def is_alarm(self) -> bool:
-        """Whether either test gives an alarm."""
+        """Whether any test gives an alarm."""
         return any(test.is_alarm for test in self.tests)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; ±inf become text."""
         document = {"alarm": self.is_alarm, **asdict(self)}
-        for test in ("unknown_rate", "knownness"):
-            document[test] = {n: _plain(v) for n, v in document[test].items()}
+        for test in ("unknown_rate", "knownness", "features"):
+            if document[test] is not None:
+                document[test] = {n: _plain(v) for n, v in document[test].items()}
         return document
 
 
@@ -101,7 +112,10 @@ class Watch:
 
     and likewise for :math:`J \le j`; p is twice the smaller. *Knownness*: the
     two-sample Kolmogorov-Smirnov distance :math:`\sup_t |F_m(t) - F_n(t)|` with its
-    exact distribution. Each gets half of `false_alarms` (Bonferroni).
+    exact distribution. *Features*, if there are any: the maximum mean discrepancy with
+    random permutations (:func:`mmd`); it also finds changes that leave knownness as it
+    is. Each test gets its share of `false_alarms`: a half, or a third with features
+    (Bonferroni).
 
     So a window drawn like the reference gives an alarm with probability at most
     `false_alarms`, for any distribution, ties included. This probability is over
@@ -118,6 +132,8 @@ class Watch:
         The threshold in operation.
     reference
         Scores of the same detector on samples from normal operation.
+    features
+        Features of the reference samples, shape (m, d), to compare features as well.
     against
         ``"knowns"``: compare with the known samples of the reference only. ``"all"``:
         with all samples, if the reference contains unknowns as operation does.
@@ -148,6 +164,7 @@ class Watch:
         threshold: Threshold,
         reference: Scores,
         *,
+        features: NDArray[Any] | None = None,
         against: Against = "knowns",
         false_alarms: float = 0.01,
     ) -> None:
@@ -161,6 +178,7 @@ class Watch:
             remedy="Give that of the rejector: rejector.threshold",
         )
         _need_scores("Watch", "reference", reference)
+        features = _features("Watch", features, len(reference))
         if against == "knowns":
             if reference.n_known == 0:
                 msg = (
@@ -169,17 +187,22 @@ class Watch:
                     "from operation"
                 )
                 raise UndefinedMetricError(msg)
+            if features is not None:
+                features = features[~reference.is_unknown]
             reference = reference.take(~reference.is_unknown)
         self._compare(
             threshold,
             np.sort(reference.known),
             rejected=threshold.rates(reference).n_rejected,
             n=len(reference),
+            features=features,
             false_alarms=false_alarms,
         )
 
     @classmethod
-    def of(cls, rejector: "Rejector", *, false_alarms: float = 0.01) -> Self:
+    def of(
+        cls, rejector: "Rejector", *, features: bool = True, false_alarms: float = 0.01
+    ) -> Self:
         """Compare with the known calibration samples of a rejector.
 
         A rejector keeps how many of them it rejected, and up to 1025 evenly spaced
@@ -188,6 +211,9 @@ class Watch:
         the quantiles as 1025 samples. They vary less than samples would, so false
         alarms are rarer than stated, and small changes are found later than with the
         scores.
+
+        It also keeps the features of up to 256 of these samples, if the calibration had
+        features; `features` says whether to compare them.
 
         Examples
         --------
@@ -212,6 +238,7 @@ class Watch:
             rejector.reference["known"],
             rejected=round((1 - rejector.report.accepted_known) * n),
             n=n,
+            features=rejector.reference_features if features else None,
             false_alarms=false_alarms,
         )
         return made
@@ -223,6 +250,7 @@ class Watch:
         *,
         rejected: int,
         n: int,
+        features: NDArray[Any] | None,
         false_alarms: float,
     ) -> None:
         self.false_alarms = _check.number(
@@ -238,34 +266,53 @@ class Watch:
         self._known = known  # sorted
         self._rejected = rejected
         self._n = n
+        self._features = features
+        self._limit = self.false_alarms / (2 if features is None else 3)
+        if features is not None:
+            permutations_for("Watch", self._limit)
 
-    def check(self, new: Scores, *, start: int = 0) -> Verdict:
-        """Test one window."""
+    @property
+    def compares_features(self) -> bool:
+        """Whether there are reference features to compare new ones with."""
+        return self._features is not None
+
+    def check(
+        self, new: Scores, *, features: NDArray[Any] | None = None, start: int = 0
+    ) -> Verdict:
+        """Test one window; its features as well, if there are some here and there."""
         _need_scores("Watch.check", "new", new)
         self._check_size(len(new))
+        features = _features("Watch.check", features, len(new))
         return Verdict(
             start=start,
             n=len(new),
             unknown_rate=self._rate(self._threshold.rates(new).n_rejected, len(new)),
             knownness=self._distribution(new.known),
             false_alarms=self.false_alarms,
+            features=self._discrepancy(features),
         )
 
-    def stream(self, parts: Iterable[Scores], window: int) -> Iterator[Verdict]:
+    def stream(self, parts: Iterable[Scores | Part], window: int) -> Iterator[Verdict]:
         """Test a stream in windows of equal size, each as soon as it is full.
 
-        Samples after the last full window are not tested.
+        Samples after the last full window are not tested. Features are compared in
+        windows all parts of which have them.
         """
         self._check_size(_check.positive_int("Watch.stream", "window", window))
         start = 0
-        rest: Scores | None = None
-        for part in parts:
-            _need_scores("Watch.stream", "a part", part)
-            rest = _bare(part) if rest is None else Scores.concat([rest, _bare(part)])
-            while rest is not None and len(rest) >= window:
-                yield self.check(_rows(rest, 0, window), start=start)
+        rest: Part | None = None
+        for given in parts:
+            part = given if isinstance(given, Part) else Part(given)
+            _need_scores("Watch.stream", "a part", part.scores)
+            _features("Watch.stream", part.features, len(part.scores))
+            part = Part(_bare(part.scores), part.features)
+            rest = part if rest is None else _joined(rest, part)
+            while rest is not None and len(rest.scores) >= window:
+                full = _rows(rest, 0, window)
+                yield self.check(full.scores, features=full.features, start=start)
                 start += window
-                rest = _rows(rest, window, None) if len(rest) > window else None
+                is_more = len(rest.scores) > window
+                rest = _rows(rest, window, None) if is_more else None
 
     def _rate(self, rejected: int, n: int) -> WindowTest:
         m, total = self._n, self._rejected + rejected
@@ -279,7 +326,7 @@ class Watch:
             new=new,
             distance=new - reference,
             p_value=float(p_value),
-            limit=self.false_alarms / 2,
+            limit=self._limit,
             method="Fisher, exact",
         )
 
@@ -296,8 +343,23 @@ class Watch:
             # are larger
             distance=float(test.statistic * test.statistic_sign),
             p_value=float(test.pvalue),
-            limit=self.false_alarms / 2,
+            limit=self._limit,
             method=f"Kolmogorov-Smirnov, {'exact' if exact else 'asymptotic'}",
+        )
+
+    def _discrepancy(self, features: NDArray[Any] | None) -> WindowTest | None:
+        if features is None or self._features is None:
+            return None
+        test = mmd(self._features, features, limit=self._limit)
+        centre = self._features.mean(axis=0, dtype=np.float64)
+        return WindowTest(
+            name="features",
+            reference=_spread(self._features, centre),
+            new=_spread(features, centre),
+            distance=test.distance,
+            p_value=test.p_value,
+            limit=self._limit,
+            method=f"MMD, {test.n_permutations} permutations",
         )
 
     def _check_size(self, n: int) -> None:
@@ -305,7 +367,7 @@ class Watch:
         m = self._known.size
         # The smallest p-value: no overlap, 2 of all orders of m + n samples.
         least = log(2) + lgamma(n + 1) + lgamma(m + 1) - lgamma(m + n + 1)
-        if least > log(self.false_alarms / 2):
+        if least > log(self._limit):
             msg = _check.must(
                 "large enough for an alarm to be possible",
                 caller="Watch",
@@ -338,8 +400,35 @@ def _median(known: NDArray[np.float64]) -> float:
     return float(np.quantile(known, 0.5, method="higher"))
 
 
-def _rows(scores: Scores, first: int, last: int | None) -> Scores:
-    return scores.take(slice(first, last))  # type: ignore[arg-type]  # it takes slices
+def _features(caller: str, values: Any, n: int) -> NDArray[Any] | None:
+    if values is None:
+        return None
+    given = np.asarray(values)
+    if given.ndim != 2 or len(given) != n:
+        rule = f"one row per sample, {n}"
+        got = f"shape {given.shape}"
+        raise ValueError(_check.must(rule, caller=caller, name="features", got=got))
+    return given
+
+
+def _spread(features: NDArray[Any], centre: NDArray[np.float64]) -> float:
+    with np.errstate(over="ignore"):  # beyond all floats: inf
+        return float(np.linalg.norm(features - centre, axis=1).mean())
+
+
+def _rows(part: Part, first: int, last: int | None) -> Part:
+    rows = slice(first, last)
+    return Part(
+        part.scores.take(rows),  # type: ignore[arg-type]  # it takes slices
+        None if part.features is None else part.features[rows],
+    )
+
+
+def _joined(one: Part, other: Part) -> Part:
+    features = None
+    if one.features is not None and other.features is not None:
+        features = np.concatenate([one.features, other.features])
+    return Part(Scores.concat([one.scores, other.scores]), features)
 
 
 def _bare(scores: Scores) -> Scores:

@@ -1,0 +1,144 @@
+"""Maximum mean discrepancy: a test whether two sets of embeddings are drawn alike."""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openset import _check
+
+MOST_REFERENCE, MOST_NEW = 512, 1024
+"""Rows that are compared; of larger sets, so many drawn at random."""
+
+_CHUNK = 512  # permutations at a time
+_MOST_PERMUTATIONS = 100_000
+_PER_LIMIT = 5  # permutations per 1 / limit: the p-value of an alarm is not the least
+
+
+@dataclass(frozen=True)
+class MMD:
+    """Distance of two sets, and how often a random split of both is as far apart.
+
+    `distance` is the maximum mean discrepancy, 0 for equal sets and at most √2.
+    """
+
+    distance: float
+    p_value: float
+    n_permutations: int
+
+
+def mmd(
+    reference: ArrayLike, new: ArrayLike, *, limit: float = 0.01, seed: int = 0
+) -> MMD:
+    r"""Test whether two sets of rows come from one distribution.
+
+    .. math:: \mathrm{MMD}^2 = \Bigl\| \frac1m \sum_i \varphi(x_i)
+              - \frac1n \sum_j \varphi(y_j) \Bigr\|^2, \qquad
+              \langle \varphi(a), \varphi(b) \rangle = e^{-\|a - b\|^2 / \sigma^2}
+
+    where σ² is the median squared distance of all pairs of rows. The p-value is the
+    share of random splits of all rows into m and n that are at least as far apart, the
+    given split included. So it is at most p with probability at most p, whatever the
+    distribution (a permutation test is exact).
+
+    Parameters
+    ----------
+    reference, new
+        Shapes (m, d) and (n, d). Of more than 512 and 1024 rows, so many are drawn.
+    limit
+        The p-value at which to raise an alarm; a smaller one takes more permutations.
+    seed
+        Of the permutations and the draws: the same rows give the same p-value.
+
+    References
+    ----------
+    Gretton et al., "A kernel two-sample test", JMLR 2012.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> x, y = rng.normal(size=(100, 8)), rng.normal(size=(50, 8))
+    >>> mmd(x, y).p_value > 0.1, mmd(x, y + 0.5).p_value < 0.01
+    (True, True)
+    """
+    _check.number("mmd", "limit", limit, low=0, high=1, open_low=True, open_high=True)
+    n_permutations = permutations_for("mmd", limit)
+    rng = np.random.default_rng(seed)
+    first = _rows("reference", reference, MOST_REFERENCE, rng)
+    second = _rows("new", new, MOST_NEW, rng)
+    if first.shape[1] != second.shape[1]:
+        msg = _check.must(
+            f"as wide as the reference, {first.shape[1]}",
+            caller="mmd",
+            name="new",
+            got=second.shape[1],
+        )
+        raise ValueError(msg)
+    kernel = _kernel(np.concatenate([first, second]))
+    m, n = len(first), len(second)
+    weights = np.concatenate([np.full(m, 1 / m), np.full(n, -1 / n)])
+    found = float(weights @ kernel @ weights)
+    # Splits that are equally far apart differ in the last bits.
+    least = found - 1e-12
+    n_as_far = 1  # the given split
+    for start in range(0, n_permutations, _CHUNK):
+        size = min(_CHUNK, n_permutations - start)
+        split = rng.permuted(np.tile(weights, (size, 1)), axis=1)
+        distances = np.einsum("ij,ij->i", split @ kernel, split)
+        n_as_far += int(np.count_nonzero(distances >= least))
+    return MMD(
+        distance=max(found, 0.0) ** 0.5,
+        p_value=n_as_far / (n_permutations + 1),
+        n_permutations=n_permutations,
+    )
+
+
+def permutations_for(caller: str, limit: float) -> int:
+    """Return how many permutations an alarm at this p-value takes."""
+    wanted = ceil(_PER_LIMIT / limit)
+    if wanted > _MOST_PERMUTATIONS:
+        msg = _check.must(
+            f"at least {_PER_LIMIT / _MOST_PERMUTATIONS:g} for each test, to compare "
+            "features",
+            caller=caller,
+            name="false_alarms",
+            got=f"{limit:.2g} for each",
+            remedy="Allow more false alarms, or leave the features out",
+        )
+        raise ValueError(msg)
+    return wanted
+
+
+def _rows(
+    name: str, values: ArrayLike, most: int, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    given: NDArray[Any] = np.asarray(values)
+    if given.ndim != 2 or 0 in given.shape or given.dtype.kind not in "fiu":
+        rule = "a non-empty array of two dimensions and real numbers"
+        got = f"shape {given.shape} of {given.dtype}"
+        raise ValueError(_check.must(rule, caller="mmd", name=name, got=got))
+    if len(given) > most:
+        given = given[np.sort(rng.choice(len(given), most, replace=False))]
+    rows = given.astype(np.float64)
+    if not np.isfinite(rows).all():
+        msg = _check.must("finite", caller="mmd", name=name, got="NaN or infinity")
+        raise ValueError(msg)
+    return rows
+
+
+def _kernel(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the Gaussian kernel of all pairs; it does not depend on their order."""
+    largest = np.abs(rows).max()
+    rows = rows / (largest if largest > 0 else 1.0)  # squares must not overflow
+    rows = rows - rows.mean(axis=0)  # fewer digits cancel below
+    squares = np.einsum("ij,ij->i", rows, rows)
+    distances = squares[:, None] + squares - 2 * (rows @ rows.T)
+    np.maximum(distances, 0.0, out=distances)
+    np.fill_diagonal(distances, 0.0)
+    pairs = distances[np.triu_indices(len(rows), 1)]
+    scale = float(np.median(pairs)) if pairs.size else 0.0
+    if scale <= 0:  # most rows are equal: those that are not decide
+        scale = float(pairs.mean()) if pairs.size and pairs.max() > 0 else 1.0
+    return np.exp(distances / -scale)

@@ -1,0 +1,80 @@
+"""A rejector in MLflow: opened by MLflow's own loader."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from openset import Outputs, Rejector, detectors
+
+mlflow = pytest.importorskip("mlflow", reason="the extra mlflow")
+from openset.integrations.mlflow import log_model, save_model  # noqa: E402
+
+# MLflow's first import warns of its own code.
+pytestmark = pytest.mark.filterwarnings("ignore:.*type hint is inferred:UserWarning")
+
+
+@pytest.fixture(autouse=True)
+def tracking(tmp_path, monkeypatch):
+    """Keep what MLflow writes in a folder of the test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
+    yield
+    mlflow.set_tracking_uri(before)
+
+
+def samples(rng, n=80):
+    labels = rng.integers(0, 3, n)
+    features = rng.normal(size=(n, 4)) + 3 * np.eye(3, 4)[labels]
+    return Outputs(
+        features=features,
+        logits=features[:, :3] * 2,
+        labels=labels,
+        classes=("cat", "dog", "emu"),
+    )
+
+
+def calibrated(rng, detector):
+    fitted = detector.fit(samples(rng))
+    return Rejector.calibrate(fitted, known=samples(rng), objective="at_tpr", tpr=0.8)
+
+
+def test_mlflow_loads_what_was_saved_and_decides_alike(rng, tmp_path):
+    rejector, new = calibrated(rng, detectors.NNGuide(k=3)), samples(rng)
+    save_model(rejector, tmp_path / "model")
+    model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    arrays = {"logits": new.logits, "features": new.features}
+    table = pd.DataFrame({name: list(array) for name, array in arrays.items()})
+    expected = rejector.decide(new)
+    for given in (arrays, table, {**arrays, "labels": new.labels}):
+        found = model.predict(given)
+        assert_array_equal(found["label"], expected.labels)
+        assert_array_equal(found["knownness"], expected.scores.known)
+        assert_array_equal(found["accepted"], expected.labels >= 0)
+        names = [rejector.name_of(one) for one in expected.labels]
+        assert found["answer"].tolist() == names
+    assert {"unknown", "cat"} <= set(names)
+    facts = model.metadata.metadata
+    assert facts["objective"] == "at_tpr"
+    assert facts["calibration_samples"] == {"known": 80, "unknown": 0}
+    with pytest.raises(ValueError, match="a mapping or a table with"):
+        model.predict(new.logits)
+    with pytest.raises(ValueError, match="given as 'logits' or 'features', got 'x'"):
+        model.predict({"x": new.logits})
+
+
+def test_a_detector_of_logits_takes_plain_arrays_from_a_logged_model(rng):
+    rejector, new = calibrated(rng, detectors.MSP()), samples(rng)
+    with mlflow.start_run():
+        logged = log_model(rejector)
+    model = mlflow.pyfunc.load_model(logged.model_uri)
+    expected = rejector.predict(new)
+    for given in (new.logits, pd.DataFrame(new.logits), new.logits.tolist()):
+        assert_array_equal(model.predict(given)["label"], expected)
+
+
+def test_something_else_than_a_rejector_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="save_model: rejector must be a Rejector"):
+        save_model("rejector/", tmp_path / "model")

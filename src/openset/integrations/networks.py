@@ -53,6 +53,8 @@ class Classifier:
         Names of the outputs; empty if they are not known.
     note
         What the user should know, in a sentence; else empty.
+    preprocessing
+        What `prepare` does to images, in a sentence; else empty.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Classifier:
     prepare: Callable[[list[Any]], Any]
     classes: tuple[str, ...] = ()
     note: str = ""
+    preprocessing: str = ""
 
     def apply(
         self,
@@ -184,7 +187,8 @@ def load(
     """
     pixels = _Pixels(side, tuple(mean), tuple(std))
     if isinstance(source, nn.Module):
-        found = Classifier(type(source).__name__, "image", source, pixels)
+        name = type(source).__name__
+        found = Classifier(name, "image", source, pixels, preprocessing=str(pixels))
     elif str(source).endswith(".onnx"):
         # Imported here: onnx is an extra.
         from openset.integrations.onnx._classifier import (  # noqa: PLC0415
@@ -193,7 +197,9 @@ def load(
 
         model = OnnxClassifier.open(Path(str(source)))
         pixels = replace(pixels, side=side or model.side, dtype=model.dtype)
-        found = Classifier(str(source), "image", model, pixels)
+        found = Classifier(
+            str(source), "image", model, pixels, preprocessing=str(pixels)
+        )
     else:
         found = _by_name(str(source), weights, pixels, classes, prompts)
     if prompts and not isinstance(found.model, _zero_shot.ZeroShot):
@@ -237,7 +243,7 @@ def _by_name(
             got=type(model).__name__,
         )
         raise TypeError(msg)
-    return Classifier(source, "image", model, pixels)
+    return Classifier(source, "image", model, pixels, preprocessing=str(pixels))
 
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
@@ -248,7 +254,10 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
     data = _library("timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
-    return Classifier(f"timm:{name}", "image", model, _Each(transform), note=note)
+    said = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
+    about = "RGB, " + _listed({key: config[key] for key in said if key in config})
+    each = _Each(transform)
+    return Classifier(f"timm:{name}", "image", model, each, (), note, about)
 
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
@@ -258,8 +267,10 @@ def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
         model = models.get_model(name, weights=published if weights is None else None)
     model, note = _filled(model, weights, partial(models.get_model, name, weights=None))
     names = tuple(published.meta["categories"]) if weights is None else ()
-    each = _Each(published.transforms())
-    return Classifier(f"torchvision:{name}", "image", model, each, names, note)
+    transform = published.transforms()
+    about = "RGB, " + " ".join(str(transform).split())
+    each = _Each(transform)
+    return Classifier(f"torchvision:{name}", "image", model, each, names, note, about)
 
 
 def _of_hugging_face(
@@ -281,8 +292,9 @@ def _of_hugging_face(
     own = tuple(str(names[i]) for i in sorted(names))
     if made.endswith("ForImageClassification"):
         model = transformers.AutoModelForImageClassification.from_pretrained(name)
-        images = _image_processor(transformers, name)
-        return Classifier(f"hf:{name}", "image", model, images, own)
+        images, about = _image_processor(transformers, name)
+        named = f"hf:{name}"
+        return Classifier(named, "image", model, images, own, preprocessing=about)
     if made.endswith("ForSequenceClassification"):
         model = transformers.AutoModelForSequenceClassification.from_pretrained(name)
         return Classifier(f"hf:{name}", "text", model, _words(transformers, name), own)
@@ -307,18 +319,30 @@ def _of_texts(
     note = f"zero-shot: its logits are {scale:.6g} times the cosines of image and text"
     if f"{scale:.6g}" != f"{MCM().scale:.6g}":
         note += f". For MCM say so: --detector mcm:scale={scale:.6g}"
-    images = _image_processor(transformers, name)
+    images, about = _image_processor(transformers, name)
 
     def prepare(samples: list[Any]) -> Any:
         is_text = isinstance(samples[0], str)
         return {"texts": found.embedded(samples)} if is_text else images(samples)
 
-    return Classifier(f"hf:{name}", "image", found, prepare, tuple(classes), note)
+    named, names = f"hf:{name}", tuple(classes)
+    return Classifier(named, "image", found, prepare, names, note, about)
 
 
-def _image_processor(transformers: Any, name: str) -> Callable[[list[Any]], Any]:
+def _image_processor(
+    transformers: Any, name: str
+) -> tuple[Callable[[list[Any]], Any], str]:
+    """Return the processor of a model, and what it does in words."""
     images = transformers.AutoImageProcessor.from_pretrained(name)
-    return lambda samples: images(samples, return_tensors="pt")
+    config = images.to_dict()
+    said = ("size", "crop_size", "do_center_crop", "resample", "rescale_factor")
+    about = {key: config.get(key) for key in (*said, "image_mean", "image_std")}
+    shown = _listed({key: value for key, value in about.items() if value is not None})
+    return lambda samples: images(samples, return_tensors="pt"), f"RGB, {shown}"
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
 def _words(transformers: Any, name: str) -> Callable[[list[Any]], Any]:
@@ -344,6 +368,12 @@ class _Pixels:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     dtype: str = "float32"
+
+    def __str__(self) -> str:
+        size = "of one size" if self.side is None else f"brought to {self.side} pixels"
+        if self.dtype == "uint8":
+            return f"RGB, {size}, as bytes"
+        return f"RGB, {size}, scaled to [0, 1], mean {self.mean}, std {self.std}"
 
     def __call__(self, samples: list[Any]) -> Any:
         if self.side is not None:

@@ -160,7 +160,8 @@ def _add_v2(
     async def infer(request: Request) -> Response:
         if not is_ours(request):
             return missing(request)
-        one = _v2.Infer(decider, name, version, request.headers)
+        limit = application.state.limits.max_json_bytes
+        one = _v2.Infer(decider, name, version, request.headers, limit)
         return await predict.decide(request, one.parse, one.write, key="error")
 
     for path, endpoint in (

@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,7 +91,7 @@ def _boundary(content_type: str) -> bytes:
     return boundary
 
 
-def _refuse(name: str, error: Exception) -> None:
-    reason = _io.first_line(error)[:120]
-    got = f"{name[:80]} with something else ({reason})" if name else reason
-    refuse("a PNG or JPEG image", name="an image", got=got, status=400)
+def _refuse(name: str, error: Exception) -> NoReturn:
+    got = f"something else ({type(error).__name__})"
+    what = name[:80] or "the image"
+    refuse("a PNG or JPEG image", name=what, got=got, status=400)

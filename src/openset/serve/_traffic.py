@@ -70,8 +70,10 @@ class Traffic:
                 n_whole = len(joined) // ROWS * ROWS
                 for start in range(0, n_whole, ROWS):
                     self._write(joined.take(slice(start, start + ROWS)))
-                rest = [joined.take(slice(n_whole, None))]
-                self._kept[kind] = rest if n_whole < len(joined) else []
+                is_rest = n_whole < len(joined)
+                self._kept[kind] = (
+                    [joined.take(slice(n_whole, None))] if is_rest else []
+                )
 
     def close(self) -> None:
         """Write what is left."""

@@ -25,7 +25,7 @@ from openset.serve._body import (
     read_threshold,
     refuse_encoding,
 )
-from openset.serve._errors import refuse
+from openset.serve._errors import refuse, too_large
 from openset.serve._media import JSON, OCTETS
 from openset.serve._responses import BatchAnswer, Decider, plain
 
@@ -90,14 +90,22 @@ class Infer:
         Of the model, for the answer.
     headers
         Of the request.
+    max_json_bytes
+        Largest size of the document.
     """
 
     def __init__(
-        self, decider: Decider, name: str, version: str, headers: Mapping[str, str]
+        self,
+        decider: Decider,
+        name: str,
+        version: str,
+        headers: Mapping[str, str],
+        max_json_bytes: int,
     ) -> None:
         self._decider = decider
         self._head = {"model_name": name, "model_version": version}
         self._headers = headers
+        self._max_json_bytes = max_json_bytes
         self._asked: dict[str, Any] = {}
 
     def parse(self, body: bytes) -> BatchRequest:
@@ -108,6 +116,13 @@ class Infer:
         if (size and not size.isdecimal()) or n_json > len(body):
             rule = "at most the length of the body"
             refuse(rule, name=HEADER, got=repr(size[:40]), status=400)
+        if n_json > self._max_json_bytes:
+            too_large(
+                "the JSON of a request",
+                got=n_json,
+                max_bytes=self._max_json_bytes,
+                remedy="Send the tensors as binary data",
+            )
         document = read_json(body[:n_json])
         if not isinstance(document, dict) or not _are_objects(document.get("inputs")):
             rule = "an object with a list of inputs"

@@ -106,3 +106,21 @@ def _caller(message: str, command: str) -> str:
     after = _CALLER.match(message, found.end())
     is_folder = after is not None and not _FILE.match(after[0])
     return "" if is_folder else found[0]
+
+
+def numbers(command: str, option: str, text: str) -> tuple[float, ...]:
+    """Read the three numbers of an option, one per channel of an image.
+
+    Examples
+    --------
+    >>> numbers("openset serve", "--mean", "0.5,0.5,0.25")
+    (0.5, 0.5, 0.25)
+    """
+    try:
+        values = tuple(float(one) for one in text.split(","))
+    except ValueError:
+        values = ()
+    if len(values) != 3:
+        rule = "three numbers with commas between them"
+        raise ValueError(_check.must(rule, caller=command, name=option, got=text))
+    return values

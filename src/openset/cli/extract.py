@@ -14,7 +14,7 @@ from rich.markup import escape
 from openset import _check, datasets
 from openset._types import UNKNOWN, ArtefactError
 from openset.cli._detector_options import Plugins
-from openset.cli._options import naming, need_root
+from openset.cli._options import naming, need_root, numbers
 from openset.cli._tables import ERRORS, OUT
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
@@ -198,8 +198,8 @@ def command(
             head=head,
             pooling=pooling,
             side=side,
-            mean=_numbers("--mean", mean),
-            std=_numbers("--std", std),
+            mean=numbers(_CALLER, "--mean", mean),
+            std=numbers(_CALLER, "--std", std),
         )
         if found.note:
             ERRORS.print(f"[yellow]{escape(found.name)}: {found.note}[/yellow]")
@@ -239,17 +239,6 @@ def command(
 def _is_named(network: str) -> bool:
     """Whether this is no folder of a run, but a name or an ONNX file."""
     return ":" in network or network.endswith(".onnx")
-
-
-def _numbers(option: str, text: str) -> tuple[float, ...]:
-    try:
-        values = tuple(float(one) for one in text.split(","))
-    except ValueError:
-        values = ()
-    if len(values) != 3:
-        rule = "three numbers with commas between them"
-        raise ValueError(_check.must(rule, caller=_CALLER, name=option, got=text))
-    return values
 
 
 def _step(text: str) -> Any:

@@ -1,6 +1,8 @@
 """`openset serve`."""
 
 import hashlib
+import shutil
+import tempfile
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +13,7 @@ from openset import _check, serve
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
-from openset.cli._options import naming
+from openset.cli._options import naming, numbers
 from openset.cli._tables import ERRORS
 from openset.rejector import Rejector
 
@@ -26,7 +28,11 @@ openset serve rejector/ --model model.onnx --host 0.0.0.0
 
 openset serve rejector/ --model runs/openauc
 
-openset serve rejector/ --workers 4
+openset serve rejector/ --model timm:resnet50
+
+openset serve rejector/ --workers 4 --log traffic/ --log-rate 0.01
+
+curl localhost:8000/predict -H 'Content-Type: image/png' --data-binary @photo.png
 
 curl localhost:8000/predict -H 'Content-Type: application/json' \\
     -d '{"logits": [[4, 0, 1]]}'
@@ -43,13 +49,47 @@ def command(
         typer.Argument(metavar="REJECTOR", help="Folder written by openset calibrate."),
     ],
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Network to run before the rejector; clients then post inputs of the "
-            "network. An ONNX file (outputs: logits and, if the detector needs them, "
-            "features), or a folder written by openset train.",
+            help="Network to run before the rejector; clients then post images or "
+            "inputs of the network. A folder written by openset train; an ONNX file; "
+            "timm:NAME, torchvision:NAME, hf:NAME or package.module:name.",
         ),
     ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            help="For timm and torchvision: a file of weights (.safetensors, .pth). By "
+            "default the published ones, downloaded if need be."
+        ),
+    ] = None,
+    side: Annotated[
+        int | None,
+        typer.Option(help="For ONNX and your own modules: size of the images."),
+    ] = None,
+    mean: Annotated[
+        str, typer.Option(help="For these: mean of each channel, of pixels in [0, 1].")
+    ] = "0,0,0",
+    std: Annotated[
+        str, typer.Option(help="For these: standard deviation of each channel.")
+    ] = "1,1,1",
+    name: Annotated[
+        str, typer.Option(help="Name of the model in the Open Inference Protocol.")
+    ] = "openset",
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for a sample of the traffic: files traffic-000001.npz with "
+            "the network's outputs, for openset watch.",
+        ),
+    ] = None,
+    log_rate: Annotated[
+        float, typer.Option(help="Share of the samples that are logged.")
+    ] = serve.LOG_RATE,
+    log_files: Annotated[
+        int,
+        typer.Option(min=1, help="Number of files kept, of 4096 samples at most."),
+    ] = serve.LOG_FILES,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")
     ] = "127.0.0.1",
@@ -83,6 +123,22 @@ def command(
             help="Longest wait, in seconds, for open requests when stopping.",
         ),
     ] = 30.0,
+    idle_seconds: Annotated[
+        float,
+        typer.Option(
+            min=0.1,
+            help="Seconds after which a connection without a request is closed; also "
+            "for the headers of one to arrive.",
+        ),
+    ] = 10.0,
+    max_connections: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Largest number of connections of a process (default: somewhat fewer "
+            "than files may be open).",
+        ),
+    ] = None,
     workers: Annotated[
         int,
         typer.Option(
@@ -95,30 +151,53 @@ def command(
 ) -> None:
     """Serve a rejector over HTTP, with a page to try it at /.
 
-    POST /predict takes batches as JSON, .npy or .npz. GET /metrics is for Prometheus,
-    GET /healthz for health checks, GET /openapi.json describes the interface. At
-    SIGTERM, SIGHUP or Ctrl-C the server answers the requests it has accepted, then
-    stops.
+    POST /predict takes batches as JSON, .npy or .npz; with a network for images also
+    PNG and JPEG. /v2 is the Open Inference Protocol (KServe, Triton). GET /metrics is
+    for Prometheus, GET /healthz for health checks, GET /openapi.json describes the
+    interface. At SIGTERM, SIGHUP or Ctrl-C the server answers the requests it has
+    accepted, then stops.
     """
+    key = read_key(verify)
     # Errors and cautions are reported once, not by each worker.
-    print_cautions(
-        Rejector.load(folder, plugins=plugin or (), key=read_key(verify)), ERRORS
-    )
-    make = partial(
-        _application,
-        folder,
-        _digest(folder) if workers > 1 else None,
-        plugins=tuple(plugin or ()),
-        key=read_key(verify),
-        model=model,
-        max_bytes=_bytes("--max-megabytes", max_megabytes),
-        max_json_bytes=_bytes("--max-json-megabytes", max_json_megabytes),
-        max_in_flight=_bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
-    )
-    options = ("model", "host", "port", "workers")
-    with naming("openset serve", {name: f"--{name}" for name in options}):
+    print_cautions(Rejector.load(folder, plugins=plugin or (), key=key), ERRORS)
+    options: dict[str, Any] = {
+        "model": model,
+        "weights": weights,
+        "side": side,
+        "mean": numbers("openset serve", "--mean", mean),
+        "std": numbers("openset serve", "--std", std),
+        "name": name,
+        "log": log,
+        "log_rate": log_rate,
+        "log_files": log_files,
+        "max_bytes": _bytes("--max-megabytes", max_megabytes),
+        "max_json_bytes": _bytes("--max-json-megabytes", max_json_megabytes),
+        "max_in_flight": _bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
+    }
+    named = ("model", "weights", "host", "port", "workers", "side", "log")
+    with (
+        naming("openset serve", {name: f"--{name}" for name in named}),
+        tempfile.TemporaryDirectory(prefix="openset-rejector-") as temporary,
+    ):
+        # A worker that replaces another one serves the same rejector, whatever was
+        # saved in that folder since.
+        copy = shutil.copytree(folder, Path(temporary) / "rejector")
+        make = partial(
+            _application,
+            copy,
+            _stamp(model),
+            plugins=tuple(plugin or ()),
+            key=key,
+            **options,
+        )
         serve.run(
-            make, host=host, port=port, stop_seconds=stop_seconds, workers=workers
+            make,
+            host=host,
+            port=port,
+            stop_seconds=stop_seconds,
+            idle_seconds=idle_seconds,
+            max_connections=max_connections,
+            workers=workers,
         )
 
 
@@ -129,23 +208,31 @@ def _bytes(name: str, megabytes: float) -> int:
 
 def _application(
     folder: Path,
-    digest: str | None,
+    stamp: str,
     *,
     plugins: tuple[str, ...],
     key: bytes | None,
+    model: str | None,
     **options: Any,
 ) -> "FastAPI":
-    rejector = Rejector.load(folder, plugins=plugins, key=key)
-    if digest is not None and _digest(folder) != digest:
-        # This process replaces one that died.
+    if _stamp(model) != stamp:  # this process replaces one that died
         msg = (
-            f"openset serve: {folder} must be the rejector the other processes serve, "
-            "got one saved since. Start the server again to serve it"
+            f"openset serve: {model} must be the network the other processes serve, "
+            "got one written since. Start the server again to serve it"
         )
         raise ValueError(msg)
-    return serve.app(rejector, **options)
+    rejector = Rejector.load(folder, plugins=plugins, key=key)
+    version = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()[:16]
+    return serve.app(rejector, model=model, version=version, **options)
 
 
-def _digest(folder: Path) -> str:
-    """Return a hash of the rejector: its manifest has the hashes of all arrays."""
-    return hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()
+def _stamp(model: str | None) -> str:
+    """Return what changes when the files of a network are written again."""
+    if model is None or not Path(model).exists():
+        return ""
+    path = Path(model)
+    found = (path / "trained.json") if path.is_dir() else path
+    if not found.exists():
+        return ""
+    about = found.stat()
+    return f"{about.st_size} {about.st_mtime_ns}"

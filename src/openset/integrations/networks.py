@@ -60,6 +60,8 @@ class Classifier:
     embeds
         It is an embedding model without a last layer: its outputs have features and no
         logits. `LinearHead.fit` makes one of them.
+    preprocessing
+        What `prepare` does to images, in a sentence; else empty.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Classifier:
     note: str = ""
     std: tuple[float, ...] | None = None
     embeds: bool = False
+    preprocessing: str = ""
 
     def apply(
         self,
@@ -244,7 +247,8 @@ def load(
     pixels = _Pixels(side, tuple(mean), tuple(std))
     if isinstance(source, nn.Module):
         name = type(source).__name__
-        found = Classifier(name, "image", source, pixels, std=pixels.std)
+        about: dict[str, Any] = {"std": pixels.std, "preprocessing": str(pixels)}
+        found = Classifier(name, "image", source, pixels, **about)
     elif str(source).endswith(".onnx"):
         # Imported here: onnx is an extra.
         from openset.integrations.onnx._classifier import (  # noqa: PLC0415
@@ -253,7 +257,9 @@ def load(
 
         model = OnnxClassifier.open(Path(str(source)))
         pixels = replace(pixels, side=side or model.side, dtype=model.dtype)
-        found = Classifier(str(source), "image", model, pixels)
+        found = Classifier(
+            str(source), "image", model, pixels, preprocessing=str(pixels)
+        )
     else:
         options = _Options(weights, tuple(classes), tuple(prompts), head, pooling)
         found = _by_name(str(source), pixels, options)
@@ -309,7 +315,8 @@ def _by_name(source: str, pixels: "_Pixels", options: _Options) -> Classifier:
             got=type(model).__name__,
         )
         raise TypeError(msg)
-    return Classifier(source, "image", model, pixels, std=pixels.std)
+    about: dict[str, Any] = {"std": pixels.std, "preprocessing": str(pixels)}
+    return Classifier(source, "image", model, pixels, **about)
 
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
@@ -320,8 +327,17 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
     data = _library("timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
-    each, std = _Each(transform), tuple(config["std"])
-    return Classifier(f"timm:{name}", "image", model, each, note=note, std=std)
+    said = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
+    about = "RGB, " + _listed({key: config[key] for key in said if key in config})
+    return Classifier(
+        f"timm:{name}",
+        "image",
+        model,
+        _Each(transform),
+        note=note,
+        std=tuple(config["std"]),
+        preprocessing=about,
+    )
 
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
@@ -340,6 +356,7 @@ def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
         names,
         note,
         tuple(transform.std),
+        preprocessing="RGB, " + " ".join(str(transform).split()),
     )
 
 
@@ -361,8 +378,9 @@ def _of_hugging_face(name: str, options: _Options) -> Classifier:
     own = tuple(str(names[i]) for i in sorted(names))
     if made.endswith("ForImageClassification"):
         model = transformers.AutoModelForImageClassification.from_pretrained(name)
-        images, std = _image_processor(transformers, name)
-        return Classifier(f"hf:{name}", "image", model, images, own, std=std)
+        images, std, about = _image_processor(transformers, name)
+        settings: dict[str, Any] = {"std": std, "preprocessing": about}
+        return Classifier(f"hf:{name}", "image", model, images, own, **settings)
     if made.endswith("ForSequenceClassification"):
         model = transformers.AutoModelForSequenceClassification.from_pretrained(name)
         return Classifier(f"hf:{name}", "text", model, _words(transformers, name), own)
@@ -423,24 +441,44 @@ def _of_texts(
     note = f"zero-shot: its logits are {scale:.6g} times the cosines of image and text"
     if f"{scale:.6g}" != f"{MCM().scale:.6g}":
         note += f". For MCM say so: --detector mcm:scale={scale:.6g}"
-    images, std = _image_processor(transformers, name)
+    images, std, about = _image_processor(transformers, name)
 
     def prepare(samples: list[Any]) -> Any:
         is_text = isinstance(samples[0], str)
         return {"texts": found.embedded(samples)} if is_text else images(samples)
 
-    names = tuple(classes)
-    return Classifier(f"hf:{name}", "image", found, prepare, names, note, std)
+    return Classifier(
+        f"hf:{name}",
+        "image",
+        found,
+        prepare,
+        tuple(classes),
+        note,
+        std,
+        preprocessing=about,
+    )
 
 
 def _image_processor(
     transformers: Any, name: str
-) -> tuple[Callable[[list[Any]], Any], tuple[float, ...] | None]:
-    """Return what prepares images, and what it divides their pixels by."""
+) -> tuple[Callable[[list[Any]], Any], tuple[float, ...] | None, str]:
+    """Return what prepares images, what it divides pixels by, and all it does in words."""
     images = transformers.AutoImageProcessor.from_pretrained(name)
     is_divided = images.do_rescale and images.do_normalize
     std = tuple(images.image_std) if is_divided else None
-    return lambda samples: images(samples, return_tensors="pt"), std
+    config = images.to_dict()
+    said = ("size", "crop_size", "do_center_crop", "resample", "rescale_factor")
+    about = {key: config.get(key) for key in (*said, "image_mean", "image_std")}
+    shown = _listed({key: value for key, value in about.items() if value is not None})
+
+    def prepare(samples: list[Any]) -> Any:
+        return images(samples, return_tensors="pt")
+
+    return prepare, std, f"RGB, {shown}"
+
+
+def _listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in values.items())
 
 
 def _words(transformers: Any, name: str) -> Callable[[list[Any]], Any]:
@@ -466,6 +504,12 @@ class _Pixels:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     dtype: str = "float32"
+
+    def __str__(self) -> str:
+        size = "of one size" if self.side is None else f"brought to {self.side} pixels"
+        if self.dtype == "uint8":
+            return f"RGB, {size}, as bytes"
+        return f"RGB, {size}, scaled to [0, 1], mean {self.mean}, std {self.std}"
 
     def __call__(self, samples: list[Any]) -> Any:
         if self.side is not None:

@@ -1,12 +1,14 @@
-"""A rejector over HTTP: JSON and ``.npy`` batches, metrics, and a page to try it.
+"""A rejector over HTTP: arrays or images in, class or "unknown" out.
 
-Needs the extra `serve` (fastapi, uvicorn, httptools, prometheus-client); with a model
-in front of the rejector also `onnx`.
+Needs the extra `serve` (fastapi, uvicorn, prometheus-client, python-multipart); with a
+network in front of the rejector also `onnx` or `torch`, and for images `vision`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import ArrayLike
 
 from openset import _check, _io
 from openset.rejector import Rejector
@@ -25,6 +27,12 @@ MAX_JSON_BYTES = 1 << 20
 MAX_IN_FLIGHT = 256 << 20
 """Default limit of the total size of the request bodies held at once."""
 
+MAX_REQUESTS = 256
+"""Default limit of the number of requests that wait for their answer."""
+
+LOG_RATE, LOG_FILES = 0.01, 100
+"""Default share of the samples in the traffic log, and number of its files."""
+
 LONGEST_STOP = 24 * 3600
 """Largest allowed `stop_seconds`."""
 
@@ -32,11 +40,22 @@ LONGEST_STOP = 24 * 3600
 def app(
     rejector: Rejector,
     *,
-    model: str | Path | None = None,
+    model: Any = None,
+    example: ArrayLike | None = None,
+    side: int | None = None,
+    mean: Sequence[float] = (0.0, 0.0, 0.0),
+    std: Sequence[float] = (1.0, 1.0, 1.0),
+    weights: str | Path | None = None,
+    name: str = "openset",
+    version: str = "1",
+    log: str | Path | None = None,
+    log_rate: float = LOG_RATE,
+    log_files: int = LOG_FILES,
     max_bytes: int = MAX_BYTES,
     max_json_bytes: int = MAX_JSON_BYTES,
     max_in_flight: int = MAX_IN_FLIGHT,
-    body_seconds: float = 60.0,
+    max_requests: int = MAX_REQUESTS,
+    body_seconds: float = 10.0,
 ) -> "FastAPI":
     """Make the web application.
 
@@ -45,9 +64,28 @@ def app(
     rejector
         Decides which samples are known.
     model
-        A network to run before the rejector, so that clients send inputs of the
-        network: an ONNX file (its outputs are called ``logits`` and ``features``, or
-        come in that order), or the folder of a training run.
+        A network to run before the rejector, so that clients send inputs of the network
+        or images. The folder of a training run; an ONNX file (outputs ``logits`` and
+        ``features``, or in that order; of a file with logits alone the input of the
+        last linear layer is taken as features); ``timm:NAME``, ``torchvision:NAME``,
+        ``hf:NAME`` or ``package.module:name``; a `networks.Classifier` or a torch
+        module; or any function from a batch to `Outputs`, logits, (logits, features) or
+        a dictionary of both. One made-up batch goes through it here.
+    example
+        For a function: a batch it takes. Other shapes and types are refused, and the
+        batch is tried out here. Left out: the function gets whatever clients send.
+    side, mean, std
+        For ONNX files and torch modules: images are brought to this size, scaled to
+        [0, 1], and normalised per channel. Other networks have their own preprocessing.
+    weights
+        For timm and torchvision: a file of weights. Left out: the published ones.
+    name, version
+        Of the model, in the Open Inference Protocol. Every answer has the version as
+        the header ``X-Openset-Rejector``.
+    log, log_rate, log_files
+        A folder for a sample of the traffic: files ``traffic-000001.npz`` that
+        `Outputs.load` reads, of at most 4096 samples each. The probability of a sample
+        to be kept, and the number of files; older ones are deleted.
     max_bytes
         Largest request body in bytes; a larger one is answered with 413.
     max_json_bytes
@@ -56,8 +94,11 @@ def app(
     max_in_flight
         Largest total size in bytes of the bodies held at once, over all clients;
         beyond it requests are answered with 503 and a ``Retry-After`` header.
+    max_requests
+        Largest number of requests that wait for their answer; beyond it, 503.
     body_seconds
-        Seconds a client has to send its body; later ones are answered with 408.
+        Seconds a client has to send its body, and one more for every 100,000 bytes that
+        have arrived; later ones are answered with 408.
 
     Examples
     --------
@@ -72,16 +113,43 @@ def app(
     {'decisions': [1, -1], 'names': ['1', 'unknown'], 'predicted': [1, 0],
      'known': [5.0, 1.0], 'threshold': 4.0, 'n_unknown': 1}
     """
-    _need("openset.serve.app", "fastapi", "prometheus_client")
-    from openset.serve._app import make  # noqa: PLC0415  # the extra may be missing
+    caller = "openset.serve.app"
+    _need(caller, "fastapi", "prometheus_client")
+    # The extra may be missing.
+    from openset.serve import _app, _model  # noqa: PLC0415
+    from openset.serve._limits import Limits  # noqa: PLC0415
+    from openset.serve._responses import Decider, needs_of  # noqa: PLC0415
+    from openset.serve._traffic import Traffic  # noqa: PLC0415
 
-    return make(
-        rejector,
-        model=model,
+    for key, value in {
+        "max_bytes": max_bytes,
+        "max_json_bytes": max_json_bytes,
+        "max_in_flight": max_in_flight,
+        "max_requests": max_requests,
+    }.items():
+        _check.positive_int(caller, key, value)
+    _check.number(caller, "body_seconds", body_seconds, low=0, open_low=True)
+    served = None
+    if model is not None:
+        files = None if weights is None else str(weights)
+        how = _model.Preprocessing(side, tuple(mean), tuple(std), files)
+        served = _model.load(model, how, example, needs_of(rejector))
+    traffic = None
+    if log is not None:
+        traffic = Traffic(Path(log), rate=log_rate, most=log_files)
+    limits = Limits(
         max_bytes=max_bytes,
         max_json_bytes=max_json_bytes,
         max_in_flight=max_in_flight,
+        max_requests=max_requests,
         body_seconds=body_seconds,
+    )
+    return _app.make(
+        Decider(rejector, served),
+        limits=limits,
+        traffic=traffic,
+        name=name,
+        version=version,
     )
 
 
@@ -91,11 +159,15 @@ def run(
     host: str = "127.0.0.1",
     port: int = 8000,
     stop_seconds: float = 30.0,
+    idle_seconds: float = 10.0,
+    max_connections: int | None = None,
     workers: int = 1,
 ) -> None:
     """Serve until SIGTERM, SIGHUP or Ctrl-C.
 
-    Requests that were accepted before the signal are still answered.
+    The server then says for half a second that it stops (status 503 at ``/healthz``,
+    ``Connection: close`` in answers), closes the port, and answers what it has
+    accepted.
 
     Parameters
     ----------
@@ -107,18 +179,36 @@ def run(
         Address to listen on; port 0 chooses a free port and logs it.
     stop_seconds
         Longest wait, when stopping, for requests that are being answered.
+    idle_seconds
+        A connection is closed if for so long no request, or only a part of its headers,
+        has arrived.
+    max_connections
+        Largest number of connections of a process; beyond it, the one that has been
+        silent longest is closed. Default: somewhat fewer than files may be open.
     workers
         Number of server processes. Each has a copy of the rejector and mostly answers
         one batch at a time, so one per core is a good choice. ``/metrics`` adds up the
-        counts of all of them. A process that dies is replaced.
+        counts of all of them. A process that dies is replaced; one that cannot start
+        ends the server, with an error.
     """
     caller = "openset.serve.run"
-    _need(caller, "uvicorn", "httptools")
+    _need(caller, "uvicorn")
     from openset.serve._run import run as serve  # noqa: PLC0415  # as above
 
     n = _check.positive_int(caller, "workers", workers)
     _check.number(caller, "stop_seconds", stop_seconds, low=0, high=LONGEST_STOP)
-    serve(application, host=host, port=port, stop_seconds=stop_seconds, workers=n)
+    _check.number(caller, "idle_seconds", idle_seconds, low=0, open_low=True)
+    if max_connections is not None:
+        _check.positive_int(caller, "max_connections", max_connections)
+    serve(
+        application,
+        host=host,
+        port=port,
+        stop_seconds=stop_seconds,
+        idle_seconds=idle_seconds,
+        max_connections=max_connections,
+        workers=n,
+    )
 
 
 def _need(caller: str, *modules: str) -> None:

@@ -1,28 +1,36 @@
 """The web application: its routes, and the middleware of all requests."""
 
+import asyncio
+import logging
+import os
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from fastapi.responses import HTMLResponse, JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from openset import _check
 from openset._version import __version__
-from openset.rejector import Rejector
-from openset.serve import _model, _schema
-from openset.serve._body_limits import BodyLimits
+from openset.serve import _schema, _v2
+from openset.serve._connections import CURRENT
+from openset.serve._limits import Limits
 from openset.serve._metrics import Metrics
 from openset.serve._predict import Predict
 from openset.serve._responses import Decider, plain
+from openset.serve._signals import announcing
+from openset.serve._traffic import Traffic
+
+_LOG = logging.getLogger("uvicorn.error")
+_WRITE_SECONDS = 60.0  # for a client to read on
 
 # The page is one file and talks to this server only.
 _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+    "script-src 'unsafe-inline'; connect-src 'self'; img-src data: blob:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
@@ -31,29 +39,29 @@ _PAGE_HEADERS = {
 
 
 def make(
-    rejector: Rejector,
+    decider: Decider,
     *,
-    model: str | Path | None,
-    max_bytes: int,
-    max_json_bytes: int,
-    max_in_flight: int,
-    body_seconds: float,
+    limits: Limits,
+    traffic: Traffic | None,
+    name: str,
+    version: str,
 ) -> FastAPI:
     """Make the application; see :func:`openset.serve.app`."""
-    caller = "openset.serve.app"
-    _check.positive_int(caller, "max_bytes", max_bytes)
-    _check.positive_int(caller, "max_json_bytes", max_json_bytes)
-    _check.positive_int(caller, "max_in_flight", max_in_flight)
-    _check.number(caller, "body_seconds", body_seconds, low=0, open_low=True)
-    decider = Decider(rejector, None if model is None else _model.load(model))
+    rejector = decider.rejector
     metrics = Metrics(rejector)
-    limits = BodyLimits(
-        max_bytes=max_bytes,
-        max_json_bytes=max_json_bytes,
-        max_in_flight=max_in_flight,
-        seconds=body_seconds,
-    )
-    predict = Predict(decider, metrics, limits)
+    predict = Predict(decider, metrics, limits, traffic)
+
+    @asynccontextmanager
+    async def lifespan(application: FastAPI) -> AsyncIterator[None]:
+        with announcing(application.state):
+            address = getattr(application.state, "address", "")
+            if decider.takes_images and decider.model is not None:
+                _LOG.info("Images: %s", decider.model.preprocessing)
+            _LOG.info("Serving at %s (process %d)", address, os.getpid())
+            yield
+        if traffic is not None:
+            traffic.close()
+
     application = FastAPI(
         title="openset",
         summary="A classifier that also rejects inputs of unknown classes.",
@@ -62,12 +70,16 @@ def make(
         # The documentation pages load scripts from other sites; the schema stays.
         docs_url=None,
         redoc_url=None,
+        lifespan=lifespan,
     )
     application.state.stopping = False
     application.state.limits = limits
-    application.state.metrics = metrics
     application.add_middleware(
-        _Middleware, predict=predict, metrics=metrics, state=application.state
+        _Middleware,
+        predict=predict,
+        metrics=metrics,
+        state=application.state,
+        version=version,
     )
     application.post(
         "/predict",
@@ -76,34 +88,32 @@ def make(
         responses=_schema.responses(decider),
         response_class=Response,
     )(predict.answer)
-    _add_reports(application, metrics, _describe(decider))
+    _add_reports(application, metrics, _describe(decider), version)
+    _add_v2(application, predict, decider, name, version)
     return application
 
 
 def _add_reports(
-    application: FastAPI, metrics: Metrics, description: dict[str, Any]
+    application: FastAPI, metrics: Metrics, description: dict[str, Any], version: str
 ) -> None:
     """Add the routes for health, metrics, the rejector and the page."""
 
     @application.get(
         "/healthz",
-        summary="Whether the server is up or stopping",
+        summary="Whether the server is up or stopping, and which rejector it serves",
         responses={503: {"description": "The server is stopping."}},
     )
     async def health(response: Response) -> dict[str, str]:
-        if not application.state.stopping:
-            return {"status": "ok"}
-        response.status_code = 503  # load balancers look at the status alone
-        return {"status": "stopping"}
+        if application.state.stopping:
+            response.status_code = 503  # load balancers look at the status alone
+        status = "stopping" if application.state.stopping else "ok"
+        return {"status": status, "rejector": version}
 
     @application.get(
         "/metrics", summary="Counts for Prometheus", response_class=Response
     )
     async def prometheus() -> Response:
-        return Response(
-            generate_latest(metrics.registry),
-            headers={"Content-Type": CONTENT_TYPE_LATEST},
-        )
+        return Response(metrics.text(), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     @application.get("/rejector", summary="The detector, its threshold and its classes")
     async def about() -> dict[str, Any]:
@@ -114,6 +124,60 @@ def _add_reports(
     @application.get("/", include_in_schema=False)
     async def index() -> HTMLResponse:
         return HTMLResponse(page, headers=_PAGE_HEADERS)
+
+
+def _add_v2(
+    application: FastAPI, predict: Predict, decider: Decider, name: str, version: str
+) -> None:
+    """Add the routes of the Open Inference Protocol."""
+    about = _v2.model(decider, name, version)
+    found = "/v2/models/{model}"
+    versioned = found + "/versions/{number}"
+
+    def is_ours(request: Request) -> bool:
+        asked = request.path_params
+        return asked["model"] == name and asked.get("number", version) == version
+
+    def missing(request: Request) -> JSONResponse:
+        text = f"no model {request.path_params['model'][:80]!r} of that version"
+        return JSONResponse({"error": text}, status_code=404)
+
+    async def live(_: Request) -> Response:
+        return JSONResponse({"live": True})
+
+    async def ready(request: Request) -> Response:
+        if "model" in request.path_params and not is_ours(request):
+            return missing(request)
+        is_ready = not application.state.stopping
+        return JSONResponse({"ready": is_ready}, status_code=200 if is_ready else 503)
+
+    async def server(_: Request) -> Response:
+        return JSONResponse(_v2.server())
+
+    async def model(request: Request) -> Response:
+        return JSONResponse(about) if is_ours(request) else missing(request)
+
+    async def infer(request: Request) -> Response:
+        if not is_ours(request):
+            return missing(request)
+        limit = application.state.limits.max_json_bytes
+        one = _v2.Infer(decider, name, version, request.headers, limit)
+        return await predict.decide(request, one.parse, one.write, key="error")
+
+    for path, endpoint in (
+        ("/v2/health/live", live),
+        ("/v2/health/ready", ready),
+        ("/v2", server),
+        (found, model),
+        (versioned, model),
+        (found + "/ready", ready),
+        (versioned + "/ready", ready),
+    ):
+        application.add_route(path, endpoint, methods=["GET"], include_in_schema=False)
+    for path in (found, versioned):
+        application.add_route(
+            path + "/infer", infer, methods=["POST"], include_in_schema=False
+        )
 
 
 def _describe(decider: Decider) -> dict[str, Any]:
@@ -128,6 +192,7 @@ def _describe(decider: Decider) -> dict[str, Any]:
         "widths": dict(rejector.fitted.widths),
         "arrays": list(decider.names),
         "shape": None if decider.model is None else decider.model.shape,
+        "preprocessing": "" if decider.model is None else decider.model.preprocessing,
         "needs": list(decider.needs),
         "classes": list(rejector.classes),
         "threshold": threshold,
@@ -146,12 +211,18 @@ class _Middleware:
     """
 
     def __init__(
-        self, app: ASGIApp, predict: Predict, metrics: Metrics, state: Any
+        self,
+        app: ASGIApp,
+        predict: Predict,
+        metrics: Metrics,
+        state: Any,
+        version: str,
     ) -> None:
         self._app = app
         self._predict = predict
         self._metrics = metrics
         self._state = state
+        self._version = (b"x-openset-rejector", version.encode("latin-1", "replace"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -159,17 +230,26 @@ class _Middleware:
             return
         start = time.perf_counter()
         status = 500
+        connection = CURRENT.get()
 
         async def watched(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                message["headers"].append(self._version)
                 if self._state.stopping:
                     # The server closes the connection after it, so that the client's
                     # next request goes elsewhere instead of into a closing socket.
                     message["headers"].append((b"connection", b"close"))
-            await send(message)
+            try:
+                async with asyncio.timeout(_WRITE_SECONDS):
+                    await send(message)
+            except TimeoutError:  # the client does not read
+                if connection is not None:
+                    connection.abort()
 
+        if connection is not None:
+            connection.begin()
         try:
             if scope["method"] == "HEAD":
                 # Load balancers send HEAD: answered like GET, and the server leaves
@@ -182,3 +262,5 @@ class _Middleware:
                 await self._app(scope, receive, watched)
         finally:
             self._metrics.request(scope["path"], status, time.perf_counter() - start)
+            if connection is not None:
+                connection.end()

@@ -1,7 +1,7 @@
 """A request's body, turned into named arrays."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,20 +9,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
+from openset.serve import _images
+from openset.serve._arrays import (
+    IDS,
+    NPY_MAGIC,
+    ZIP_MAGIC,
+    from_npy,
+    from_npz,
+    ids_of,
+)
 from openset.serve._errors import RequestError, refuse
-from openset.serve._media import BINARY, JSON, NPY, NPZ, plain_type
-from openset.serve._npy import NPY_MAGIC, ZIP_MAGIC, Buffer, from_npy, from_npz
+from openset.serve._media import BINARY, FORM, IMAGES, JSON, NPY, NPZ, plain_type
 
 _QUERY = ("threshold", "name")
 _BARE = "left out unless the body is a .npy file"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BatchRequest:
-    """A parsed request: named arrays, and the client's own threshold or None."""
+    """A parsed request.
+
+    Attributes
+    ----------
+    arrays
+        By name. Images are no arrays yet: they may have several sizes.
+    images
+        Each (h, w, 3), if the client sent files.
+    threshold
+        The client's own, or None.
+    ids
+        Of the samples, or None.
+    """
 
     arrays: Mapping[str, NDArray[Any]]
-    threshold: float | None
+    images: Sequence[NDArray[np.uint8]] = ()
+    threshold: float | None = None
+    ids: NDArray[np.str_] | None = None
 
 
 def accepted(header: str) -> str:
@@ -32,15 +54,55 @@ def accepted(header: str) -> str:
 
 
 def parse(
-    body: Buffer,
+    body: bytes,
     *,
     content_type: str,
     encoding: str,
     query: Mapping[str, str],
     names: tuple[str, ...],
+    takes_images: bool,
     max_bytes: int,
 ) -> BatchRequest:
     """Turn a body into arrays called `names`, of which a bare ``.npy`` is the first."""
+    refuse_encoding(encoding)
+    for key in query:
+        if key not in _QUERY:
+            known = " or ".join(_QUERY)
+            refuse(known, name="a query parameter", got=repr(key[:80]))
+    kind = plain_type(content_type)
+    override = read_threshold(query["threshold"]) if "threshold" in query else None
+    if kind == JSON:
+        return _from_json(body, names, override, query)
+    allowed = (*BINARY, *((*IMAGES, FORM) if takes_images else ()))
+    if kind not in allowed:
+        rule = f"{JSON}, {' or '.join(allowed)}"
+        got = repr(content_type[:80])
+        refuse(rule, name="Content-Type", got=got, status=415)
+    if kind == FORM or kind in IMAGES:
+        _refuse_name(query)
+        files = _images.of_form(body, content_type) if kind == FORM else [("", body)]
+        ids = np.array([name for name, _ in files]) if kind == FORM else None
+        return BatchRequest({}, _images.decoded(files), override, ids)
+    if body.startswith(NPY_MAGIC):
+        name = query.get("name", names[0])
+        if name not in names:
+            known = " or ".join(names)
+            refuse(known, name="the name of the array", got=repr(name[:80]))
+        return BatchRequest({name: from_npy(name, body)}, threshold=override)
+    _refuse_name(query)
+    if body.startswith(ZIP_MAGIC):
+        arrays = from_npz(body, (*names, IDS), max_bytes=max_bytes)
+        ids = arrays.pop(IDS, None)
+        return BatchRequest(arrays, threshold=override, ids=_ids(ids, arrays))
+    msg = (
+        f"predict: the body must be .npy or .npz, got {len(body)} bytes of something "
+        f"else. Write it with numpy.save or Outputs.save"
+    )
+    raise RequestError(400, msg)
+
+
+def refuse_encoding(encoding: str) -> None:
+    """Refuse a compressed body."""
     if encoding.strip().lower() not in ("", "identity"):
         refuse(
             "left out, or identity",
@@ -49,70 +111,60 @@ def parse(
             status=415,
             remedy="Send the body as it is, not compressed",
         )
-    for key in query:
-        if key not in _QUERY:
-            known = " or ".join(_QUERY)
-            refuse(known, name="a query parameter", got=repr(key[:80]))
-    kind = plain_type(content_type)
-    override = _number(query["threshold"]) if "threshold" in query else None
-    if kind == JSON:
-        return _from_json(body, names, override, query)
-    if kind not in BINARY:
-        rule = f"{JSON}, {' or '.join(BINARY)}"
-        got = repr(content_type[:80])
-        refuse(rule, name="Content-Type", got=got, status=415)
-    magic = bytes(body[: len(NPY_MAGIC)])
-    if magic == NPY_MAGIC:
-        name = query.get("name", names[0])
-        if name not in names:
-            known = " or ".join(names)
-            refuse(known, name="the name of the array", got=repr(name[:80]))
-        return BatchRequest({name: from_npy(name, body)}, override)
-    if "name" in query:
-        refuse(_BARE, name="name", got=repr(query["name"][:80]))
-    if magic.startswith(ZIP_MAGIC):
-        return BatchRequest(from_npz(body, names, max_bytes=max_bytes), override)
-    msg = (
-        f"predict: the body must be .npy or .npz, got {len(body)} bytes of something "
-        f"else. Write it with numpy.save or Outputs.save"
-    )
-    raise RequestError(400, msg)
 
 
-def _from_json(
-    body: Buffer,
-    names: Collection[str],
-    override: float | None,
-    query: Mapping[str, str],
-) -> BatchRequest:
-    if "name" in query:
-        refuse(_BARE, name="name", got=repr(query["name"][:80]))
+def read_json(body: bytes) -> Any:
+    """Parse JSON."""
     try:
-        document = json.loads(bytes(body))
+        return json.loads(body)
     # RecursionError: the document is nested too deeply.
     except (ValueError, RecursionError) as error:
         msg = f"predict: the body must be JSON, got something else ({error})"
         raise RequestError(400, msg) from error
+
+
+def _refuse_name(query: Mapping[str, str]) -> None:
+    if "name" in query:
+        refuse(_BARE, name="name", got=repr(query["name"][:80]))
+
+
+def _ids(values: Any, arrays: Mapping[str, NDArray[Any]]) -> NDArray[np.str_] | None:
+    if values is None:
+        return None
+    first = next(iter(arrays.values()))
+    return ids_of(values, first.shape[0] if first.ndim else 0)
+
+
+def _from_json(
+    body: bytes,
+    names: Collection[str],
+    override: float | None,
+    query: Mapping[str, str],
+) -> BatchRequest:
+    _refuse_name(query)
+    document = read_json(body)
     wanted = f"an object with {' or '.join(names)}"
     if not isinstance(document, dict):
         refuse(wanted, name="the body", got=f"a {type(document).__name__}")
-    allowed = (*names, "threshold")
+    allowed = (*names, "threshold", IDS)
     for key in document:
         if key not in allowed:
             rule = f"one of {', '.join(allowed)}"
             refuse(rule, name="a key", got=repr(key[:80]))
-    arrays = {n: _array(n, document[n]) for n in names if document.get(n) is not None}
+    arrays = {n: as_array(n, document[n]) for n in names if document.get(n) is not None}
     if not arrays:
         refuse(wanted, name="the body", got="none of it")
     if document.get("threshold") is not None:
         if override is not None:
             rule = "given once, in the body or in the query"
             refuse(rule, name="threshold", got="both")
-        override = _number(document["threshold"])
-    return BatchRequest(arrays, override)
+        override = read_threshold(document["threshold"])
+    ids = _ids(document.get(IDS), arrays)
+    return BatchRequest(arrays, threshold=override, ids=ids)
 
 
-def _array(name: str, values: Any) -> NDArray[Any]:
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Make an array of nested lists of numbers."""
     # As objects first: with one string among the numbers NumPy would make all of them
     # strings, each as long as the longest, and a long one would fill the memory.
     cells = np.array(values, dtype=object)
@@ -131,7 +183,7 @@ def _array(name: str, values: Any) -> NDArray[Any]:
         refuse("numbers of 64 bits", name=name, got="a larger integer")
 
 
-def _number(value: Any) -> float:
+def read_threshold(value: Any) -> float:
     """Read a threshold; JSON has no infinities, so they are "inf" and "-inf"."""
     if isinstance(value, str):
         try:

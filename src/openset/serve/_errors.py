@@ -26,9 +26,10 @@ def too_large(
     *,
     got: object,
     max_bytes: int,
+    unit: str = "bytes",
     remedy: str = "Send smaller batches",
 ) -> NoReturn:
     """Raise a `RequestError` with status 413."""
-    rule = f"at most {max_bytes} bytes"
+    rule = f"at most {max_bytes} {unit}"
     msg = _check.must(rule, caller="predict", name=what, got=got, remedy=remedy)
     raise RequestError(413, msg)

@@ -24,9 +24,15 @@ class Executor:
     the thread then competes with the event loop for the interpreter. But work in the
     event loop blocks all other requests. So it is used while the median time of the
     last bodies of that size was short.
+
+    Parameters
+    ----------
+    always_threads
+        Never use the event loop: for networks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, always_threads: bool) -> None:
+        self._always_threads = always_threads
         # As many threads as cores: more would compete for cache and memory.
         self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
         # Seconds of the last requests, by the bit length of the body size.
@@ -34,6 +40,8 @@ class Executor:
 
     async def run(self, work: Callable[[], T], n_bytes: int) -> T:
         """Run `work` on a body of `n_bytes` bytes and return its result."""
+        if self._always_threads:
+            return await run_sync(work, limiter=self._threads)
         size = max(n_bytes, _SMALL).bit_length()
         lately = self._seconds.setdefault(size, deque(maxlen=_LATELY))
 

@@ -2,7 +2,10 @@
 
 JSON = "application/json"
 NPY, NPZ = "application/x-npy", "application/x-npz"
-BINARY = ("application/octet-stream", NPY, NPZ)
+OCTETS = "application/octet-stream"
+BINARY = (OCTETS, NPY, NPZ)
+FORM = "multipart/form-data"
+IMAGES = ("image/png", "image/jpeg")
 
 
 def plain_type(content_type: str) -> str:

@@ -1,148 +1,120 @@
 """The counts that Prometheus reads from ``/metrics``.
 
-Each server process keeps its counts in one row of a table in shared memory; the process
-that answers ``/metrics`` adds up all rows.
+With several workers `prometheus_client` keeps the counts of each process in files of
+the folder ``PROMETHEUS_MULTIPROC_DIR``; whichever process answers adds them up.
 """
 
-from bisect import bisect_left
+import os
 from collections import deque
-from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from prometheus_client import CollectorRegistry, Metric
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
 )
-from prometheus_client.registry import Collector
+from prometheus_client.multiprocess import MultiProcessCollector
 
 from openset.rejector import Rejector
 
-PATHS = ("/predict", "/healthz", "/metrics", "/rejector", "/openapi.json", "/", "other")
-_PLACE = {path: i for i, path in enumerate(PATHS)}
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""The environment variable in which `prometheus_client` looks for its folder."""
+
+PATHS = ("/predict", "/healthz", "/metrics", "/rejector", "/openapi.json", "/", "/v2")
 _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _WINDOW = 1000  # samples the unknown rate looks back on
 _EDGES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)  # shares of calibration
 
-ROW = np.dtype(
-    [
-        ("requests", "i8", (len(PATHS), 600)),  # by status
-        ("seconds", "i8", (len(PATHS), len(_SECONDS) + 1)),
-        ("seconds_sum", "f8", len(PATHS)),
-        ("samples", "i8", 2),  # accepted, unknown
-        ("recent", "i8", 2),  # the last samples, unknowns among them
-        ("known", "i8", 2 * len(_EDGES) + 1),
-        ("is_ready", "i8"),
-        ("held", "i8"),  # bytes of bodies in flight
-    ]
-)
-"""The counts of one server process."""
 
-
-class Metrics(Collector):
+class Metrics:
     """Counts of one application; each has its own registry."""
 
     def __init__(self, rejector: Rejector) -> None:
-        self.registry = CollectorRegistry()
-        self._threshold = rejector.threshold.value
-        self._edges = _edges(rejector)
+        self._registry = CollectorRegistry()
         self._recent: deque[tuple[int, int]] = deque()  # samples, unknowns per request
-        self.join(np.zeros(1, ROW), 0)
-        self.registry.register(self)
-
-    def join(self, rows: NDArray[np.void], place: int) -> None:
-        """Count in row `place` from now on, and report the sum of all rows."""
-        self._rows = rows
-        self._requests = rows["requests"][place]
-        self._seconds = rows["seconds"][place]
-        self._seconds_sum = rows["seconds_sum"][place]
-        self._samples = rows["samples"][place]
-        self._recent_sums = rows["recent"][place]
-        self._known = rows["known"][place]
-        # A process that replaces another one has no recent samples.
-        self._recent_sums[:] = 0
+        self._recent_sums = np.zeros(2, np.int64)
+        self._requests = Counter(
+            "openset_requests",
+            "Requests answered.",
+            ["path", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "openset_request_seconds",
+            "Time from the headers of a request to the last byte of its answer.",
+            ["path"],
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        samples = Counter(
+            "openset_samples",
+            "Samples decided on, accepted as known or rejected as unknown.",
+            ["decision"],
+            registry=self._registry,
+        )
+        self._accepted, self._unknown = map(samples.labels, ("accepted", "unknown"))
+        self._rate = Gauge(
+            "openset_unknown_rate",
+            f"Share of unknowns among the last samples, {_WINDOW} or a request more "
+            "(of several processes: of the one that answered last).",
+            multiprocess_mode="mostrecent",
+            registry=self._registry,
+        )
+        Gauge(
+            "openset_threshold",
+            "The calibrated threshold.",
+            multiprocess_mode="mostrecent",
+            registry=self._registry,
+        ).set(rejector.threshold.value)
+        # A Histogram counts one value at a time, and a request has thousands. Gauges
+        # named like its buckets are read by histogram_quantile just the same.
+        known = Gauge(
+            "openset_knownness_bucket",
+            "Samples up to this knownness; edges are quantiles of the calibration "
+            "scores.",
+            ["le"],
+            multiprocess_mode="sum",
+            registry=self._registry,
+        )
+        self._edges = _edges(rejector)
+        names = [*map(repr, self._edges.tolist()), "+Inf"]
+        self._buckets = [known.labels(name) for name in names]
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
-        place = _PLACE.get(path, len(PATHS) - 1)
-        self._requests[place, status] += 1
-        self._seconds[place, bisect_left(_SECONDS, seconds)] += 1
-        self._seconds_sum[place] += seconds
+        known = next((p for p in PATHS if path == p), None)
+        if known is None:  # whatever a client makes up is one path
+            known = "/v2" if path.startswith("/v2/") else "other"
+        self._requests.labels(known, str(status)).inc()
+        self._seconds.labels(known).observe(seconds)
 
     def samples(self, known: NDArray[np.float64], n_unknown: int) -> None:
         """Count the samples of a request."""
         n = known.size
-        self._samples += (n - n_unknown, n_unknown)
+        self._accepted.inc(n - n_unknown)
+        self._unknown.inc(n_unknown)
         # Prometheus counts values <= edge, hence side="left".
         places = np.searchsorted(self._edges, known, side="left")
-        self._known += np.bincount(places, minlength=self._known.size)
+        counts = np.bincount(places, minlength=len(self._buckets)).cumsum().tolist()
+        for bucket, count in zip(self._buckets, counts, strict=True):
+            if count:
+                bucket.inc(count)
         self._recent.append((n, n_unknown))
         self._recent_sums += (n, n_unknown)
         while self._recent_sums[0] - self._recent[0][0] >= _WINDOW:
             self._recent_sums -= self._recent.popleft()
+        self._rate.set(float(self._recent_sums[1] / self._recent_sums[0]))
 
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metrics, summed over the processes."""
-        rows = self._rows
-        yield from _of_requests(rows)
-        samples = CounterMetricFamily(
-            "openset_samples",
-            "Samples decided on, accepted as known or rejected as unknown.",
-            labels=["decision"],
-        )
-        counts = rows["samples"].sum(axis=0).tolist()
-        for decision, n in zip(("accepted", "unknown"), counts, strict=True):
-            samples.add_metric([decision], n)
-        yield samples
-        n, n_unknown = rows["recent"].sum(axis=0).tolist()
-        yield GaugeMetricFamily(
-            "openset_unknown_rate",
-            f"Share of unknowns among the last samples, {_WINDOW} or a request more "
-            "(of each process).",
-            n_unknown / n if n else 0.0,
-        )
-        # No sum: knownness may be negative or infinite.
-        yield HistogramMetricFamily(
-            "openset_knownness",
-            "Knownness of the samples; edges are quantiles of the calibration scores.",
-            buckets=_buckets(self._edges.tolist(), rows["known"].sum(axis=0)),
-            sum_value=None,
-        )
-        yield GaugeMetricFamily(
-            "openset_threshold", "The calibrated threshold.", self._threshold
-        )
-
-
-def _of_requests(rows: NDArray[np.void]) -> Iterator[Metric]:
-    requests = CounterMetricFamily(
-        "openset_requests", "Requests answered.", labels=["path", "status"]
-    )
-    counts = rows["requests"].sum(axis=0)
-    for place, status in np.argwhere(counts):
-        labels = [PATHS[place], str(status)]
-        requests.add_metric(labels, int(counts[place, status]))
-    yield requests
-    seconds = HistogramMetricFamily(
-        "openset_request_seconds",
-        "Time from the first byte of a request to the last of its answer.",
-        labels=["path"],
-    )
-    parts, sums = rows["seconds"].sum(axis=0), rows["seconds_sum"].sum(axis=0)
-    for place in np.flatnonzero(parts.any(axis=1)):
-        buckets = _buckets(_SECONDS, parts[place])
-        seconds.add_metric([PATHS[place]], buckets, float(sums[place]))
-    yield seconds
-
-
-def _buckets(
-    edges: Sequence[float], counts: NDArray[np.int64]
-) -> list[tuple[str, float]]:
-    names = [*(repr(float(edge)) for edge in edges), "+Inf"]
-    # One count more than edges; rows have room for the largest number of edges.
-    cumulative = counts[: len(names)].cumsum().tolist()
-    return list(zip(names, cumulative, strict=True))
+    def text(self) -> bytes:
+        """Return all metrics, summed over the processes."""
+        if FOLDER not in os.environ:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
 
 
 def _edges(rejector: Rejector) -> NDArray[np.float64]:

@@ -1,18 +1,22 @@
 """A network in front of the rejector: turns inputs into logits and features."""
 
 import os
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io
 from openset._types import ArtefactError
 from openset.outputs import Outputs
 from openset.serve._errors import RequestError, refuse
 
+_CALLER = "openset.serve.app"
 _KINDS = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
@@ -21,11 +25,33 @@ _KINDS = {
     "tensor(int32)": np.int32,
     "tensor(uint8)": np.uint8,
 }
-
+_WANTED = ("logits", "features")
 
 # What openset.integrations.onnx.export writes into its files.
 _DETECTOR = "openset.detector"
 _DECISION = ("class", "knownness")
+
+Images = Sequence[NDArray[np.uint8]]
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """How the images of a plain ONNX file become its input.
+
+    Attributes
+    ----------
+    side
+        Height and width; None: as the file says, or as the images are.
+    mean, std
+        Of each channel, red first, of pixels in [0, 1].
+    weights
+        A file of weights, for networks of timm and torchvision.
+    """
+
+    side: int | None = None
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    weights: str | None = None
 
 
 class ServedModel(ABC):
@@ -39,15 +65,22 @@ class ServedModel(ABC):
         Type of the input; arrays of clients are converted to it.
     gives
         Names of its outputs: logits, features or both.
+    preprocessing
+        What happens to images, in a sentence; empty if it takes none.
     """
 
     shape: tuple[int | None, ...]
     dtype: np.dtype[Any]
     gives: tuple[str, ...]
+    preprocessing: str = ""
 
     @abstractmethod
-    def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Return logits, features or both, of a batch of the right shape and dtype."""
+    def run(self, batch: NDArray[Any]) -> Any:
+        """Return what :func:`as_outputs` takes, of a batch of that shape and dtype."""
+
+    def run_images(self, images: Images) -> Any:
+        """Return the same of images, each (h, w, 3); they may have several sizes."""
+        raise NotImplementedError
 
     def example(self, n: int) -> NDArray[Any]:
         """Return `n` samples (or as many as it takes) between 0 and 1.
@@ -58,6 +91,31 @@ class ServedModel(ABC):
         sizes += [2 if size is None else size for size in self.shape[1:]]
         values = np.random.default_rng(0).random(sizes).round(3)
         return values.astype(self.dtype)
+
+    def try_out(self) -> Outputs | None:
+        """Run a made-up batch; None if nothing is known about the inputs.
+
+        Raises ValueError if the network cannot work.
+        """
+        try:
+            if self.preprocessing:
+                rng = np.random.default_rng(0)
+                image = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+                return self.outputs_of_images([image])
+            return self(self.example(1))
+        except RequestError as error:
+            if not self.preprocessing and None in self.shape[1:]:
+                return None  # the sizes were guessed: requests will show
+            what = (
+                "an image of 64 x 64"
+                if self.preprocessing
+                else f"{self.example(1).shape} of {self.dtype}"
+            )
+            msg = (
+                f"{_CALLER}: model must run a batch of the shape it declares, got an "
+                f"error for {what} ({error})"
+            )
+            raise ValueError(msg) from error
 
     def __call__(self, inputs: NDArray[Any]) -> Outputs:
         """Run the model on a batch."""
@@ -80,76 +138,202 @@ class ServedModel(ABC):
                 refuse(rule, name="inputs", got=f"values from {low} to {high}")
         # Values beyond the range of the type become ±inf; the rejector handles those.
         with np.errstate(over="ignore"):
-            batch = np.ascontiguousarray(inputs, dtype=self.dtype)
+            # Writeable: torch warns about arrays that are views of a body.
+            batch = np.require(inputs, self.dtype, ["C", "W"])
         if batch.dtype.kind == "f" and np.isnan(batch.min()):
             refuse("free of NaN", name="inputs", got="NaN")
+        return self._outputs(self.run, batch)
+
+    def outputs_of_images(self, images: Images) -> Outputs:
+        """Run the model on images."""
+        return self._outputs(self.run_images, images)
+
+    def _outputs(self, run: Callable[[Any], Any], batch: Any) -> Outputs:
         try:
-            return Outputs(**self.run(batch))
+            return as_outputs(run(batch))
         # Runtimes raise classes of their own, without a common base.
         except Exception as error:
             msg = f"predict: the model cannot run these inputs ({error})"
             raise RequestError(422, msg) from error
 
 
-def load(path: str | Path) -> ServedModel:
-    """Open an ONNX file, or the folder of a training run."""
-    path = Path(path)
+def as_outputs(found: Any) -> Outputs:
+    """Return what a model gave as outputs.
+
+    `Outputs`, a mapping with logits and features, both in a tuple, or logits alone.
+    """
+    if isinstance(found, Outputs):
+        return found
+    if isinstance(found, dict):
+        return Outputs(**{name: found[name] for name in _WANTED if name in found})
+    both = found if isinstance(found, tuple) else (found,)
+    return Outputs(**dict(zip(_WANTED, both, strict=False)))
+
+
+def load(
+    model: Any, how: Preprocessing, example: ArrayLike | None, needs: tuple[str, ...]
+) -> ServedModel:
+    """Open a network.
+
+    Parameters
+    ----------
+    model
+        See :func:`openset.serve.app`.
+    how
+        What to do with images, where the network does not say.
+    example
+        A batch for a Python function.
+    needs
+        The outputs the rejector needs.
+    """
+    pixels: dict[str, Any] = {"side": how.side, "mean": how.mean, "std": how.std}
+    if hasattr(model, "forward") and hasattr(model, "state_dict"):  # a torch module
+        # Here, not above: a server without a network needs no torch.
+        from openset.integrations import networks  # noqa: PLC0415
+
+        return NamedModel(networks.load(model, **pixels))
+    if callable(model):
+        return CallableModel(model, example)
+    if not isinstance(model, str | Path):
+        if hasattr(model, "apply") and hasattr(model, "prepare"):
+            return NamedModel(model)
+        msg = _check.must(
+            "a file, a folder, the name of a network, a networks.Classifier or a "
+            "function",
+            caller=_CALLER,
+            name="model",
+            got=type(model).__name__,
+        )
+        raise TypeError(msg)
+    path, text = Path(model), str(model)
+    if ":" in text and not path.exists():
+        from openset.integrations import networks  # noqa: PLC0415  # as above
+
+        return NamedModel(networks.load(text, weights=how.weights, **pixels))
     if not path.exists():
         msg = _check.must(
-            "an ONNX file, or the folder of a training run",
-            caller="openset.serve.app",
+            "an ONNX file, the folder of a training run, or a name like timm:NAME",
+            caller=_CALLER,
             name="model",
             got=f"no such file: {path}",
         )
         raise FileNotFoundError(msg)
-    return TrainedModel(path) if path.is_dir() else OnnxModel(path)
+    if path.is_dir():
+        return TrainedModel(path)
+    return OnnxModel(path, how, needs)
 
 
 class TrainedModel(ServedModel):
     """A network in the folder of a run of ``openset train``."""
 
-    gives = ("logits", "features")
+    gives = _WANTED
 
     def __init__(self, folder: Path) -> None:
-        # Here, not above: a server without a network needs no torch.
-        from openset.train import Trained  # noqa: PLC0415
+        from openset.train import Trained  # noqa: PLC0415  # see load
 
         self._model = Trained.load(folder).model()
+        self._lock = threading.Lock()
         shape = self._model.shape
         is_image = len(shape) == 3
         is_sized = is_image and self._model.pipeline.side is not None
         self.shape = (None, shape[0], None, None) if is_sized else (None, *shape)
         self.dtype = np.dtype(np.uint8 if is_image else np.float32)
+        if is_image:
+            pipeline, side = self._model.pipeline, shape[-1]
+            last = "" if pipeline.side is None else f", then to {pipeline.side}"
+            mean, std = pipeline.mean or (0, 0, 0), pipeline.std or (1, 1, 1)
+            self.preprocessing = (
+                f"brought to {side} x {side}{last}, RGB, scaled to [0, 1], mean "
+                f"{_numbers(mean)}, std {_numbers(std)}"
+            )
 
-    def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    def run(self, batch: Any) -> dict[str, NDArray[Any]]:
         """Run the network, one batch after another."""
-        return self._model.outputs(batch)
+        with self._lock:
+            return self._model.outputs(batch)
+
+    def run_images(self, images: Images) -> dict[str, NDArray[Any]]:
+        """Prepare images as in training, and run them."""
+        return self.run(self._model.tensor(list(images)))
+
+
+class NamedModel(ServedModel):
+    """A `networks.Classifier`: of timm, torchvision, Hugging Face, or one's own."""
+
+    gives = _WANTED
+    shape = (None, 3, None, None)
+    dtype = np.dtype(np.uint8)
+
+    def __init__(self, network: Any) -> None:
+        if network.kind != "image":
+            msg = _check.must(
+                "a network for images",
+                caller=_CALLER,
+                name="model",
+                got=f"{network.name}, which takes texts",
+                remedy="Serve the rejector alone and post the network's outputs",
+            )
+            raise ValueError(msg)
+        self._network = network
+        self._lock = threading.Lock()
+        self.preprocessing = network.preprocessing or "as the network says"
+
+    def run(self, batch: NDArray[Any]) -> Outputs:
+        """Run images (n, 3, h, w), one batch after another."""
+        return self.run_images(list(batch.transpose(0, 2, 3, 1)))
+
+    def run_images(self, images: Images) -> Outputs:
+        """Prepare images as the network says, and run them."""
+        with self._lock:
+            return self._network.apply(images, progress=False)
+
+
+class CallableModel(ServedModel):
+    """Any Python function of a batch."""
+
+    gives = _WANTED
+    shape = ()
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, function: Callable[[Any], Any], example: Any) -> None:
+        self._function = function
+        self._lock = threading.Lock()
+        self._example = None if example is None else np.asarray(example)
+        if self._example is not None:
+            self.shape = (None, *self._example.shape[1:])
+            self.dtype = self._example.dtype
+
+    def example(self, n: int) -> NDArray[Any]:
+        """Return the batch that was given."""
+        return np.zeros((n, 1)) if self._example is None else self._example[:n]
+
+    def try_out(self) -> Outputs | None:
+        """Run the batch that was given, if any."""
+        return None if self._example is None else super().try_out()
+
+    def run(self, batch: NDArray[Any]) -> Any:
+        """Call the function, in one thread at a time."""
+        with self._lock:
+            return self._function(batch)
+
+    def __call__(self, inputs: NDArray[Any]) -> Outputs:
+        """Run a batch; without an example the function itself refuses."""
+        if self._example is None:
+            return self._outputs(self.run, inputs)
+        return super().__call__(inputs)
 
 
 class OnnxModel(ServedModel):
     """A session of onnxruntime with one input and one or two outputs we use."""
 
-    def __init__(self, path: Path) -> None:
-        runtime = _io.optional("openset.serve", "onnxruntime", name="onnx")
-        options = runtime.SessionOptions()
-        # onnxruntime has its own threads; 0 means one per core.
-        options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
-        try:
-            self._session = runtime.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
-        except Exception as error:  # see ServedModel
-            msg = (
-                f"openset.serve.app: model must be an ONNX model that onnxruntime can "
-                f"run, got {path} ({error})"
-            )
-            raise ArtefactError(msg) from error
+    def __init__(self, path: Path, how: Preprocessing, needs: tuple[str, ...]) -> None:
+        self._session = _session(path, str(path))
         inputs = self._session.get_inputs()
-        facts = self._session.get_modelmeta().custom_metadata_map
-        if _DETECTOR in facts and inputs and inputs[0].name in ("logits", "features"):
+        is_exported = _DETECTOR in self._session.get_modelmeta().custom_metadata_map
+        if is_exported and inputs and inputs[0].name in _WANTED:
             msg = _check.must(
                 "a network",
-                caller="openset.serve.app",
+                caller=_CALLER,
                 name="model",
                 got=f"{path}, a rejector that was exported without a network",
                 remedy="Serve the rejector's folder without a model, or export it with "
@@ -159,29 +343,109 @@ class OnnxModel(ServedModel):
         if len(inputs) != 1 or inputs[0].type not in _KINDS:
             msg = _check.must(
                 f"an ONNX model with one input of {', '.join(_KINDS)}",
-                caller="openset.serve.app",
+                caller=_CALLER,
                 name="model",
                 got=", ".join(f"{i.name} of {i.type}" for i in inputs) or "none",
             )
             raise ArtefactError(msg)
+        names = [one.name for one in self._session.get_outputs()]
+        if is_exported:  # its own decision is not an output of the network
+            names = [name for name in names if name not in _DECISION]
+        self._outputs_of = outputs_by_name(names)
+        if "features" in needs and len(names) == 1 and "logits" in self._outputs_of:
+            self._find_features(path)
+        self.gives = tuple(self._outputs_of)
         self._input = inputs[0]
         self.dtype = np.dtype(_KINDS[inputs[0].type])
         sizes = inputs[0].shape
         self.shape = tuple(n if isinstance(n, int) else None for n in sizes)
-        names = [one.name for one in self._session.get_outputs()]
-        if _DETECTOR in facts:  # its own decision is not an output of the network
-            names = [name for name in names if name not in _DECISION]
-        self._outputs = _outputs(names)
-        self.gives = tuple(self._outputs)
+        self._how = how
+        if len(self.shape) == 4 and self.shape[1] == 3:
+            self.preprocessing = self._described()
 
     def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
         """Run the session."""
-        wanted, given = list(self._outputs.values()), {self._input.name: batch}
-        return dict(zip(self._outputs, self._session.run(wanted, given), strict=True))
+        wanted, given = list(self._outputs_of.values()), {self._input.name: batch}
+        found = self._session.run(wanted, given)
+        rows = (array.reshape(len(array), -1) for array in found)
+        return dict(zip(self._outputs_of, rows, strict=True))
+
+    def run_images(self, images: Images) -> dict[str, NDArray[Any]]:
+        """Resize, scale and normalise images; bytes stay bytes."""
+        pillow = _io.optional("openset.serve", "PIL.Image", name="vision")
+        height, width = self._size()
+        if height and width:
+            images = [
+                np.asarray(pillow.fromarray(one).resize((width, height)))
+                for one in images
+            ]
+        shapes = sorted({one.shape[:2] for one in images})
+        if len(shapes) > 1:
+            rule = "of one size, as the network does not say which"
+            refuse(rule, name="images", got=f"sizes {shapes[0]} and {shapes[1]}")
+        pixels: NDArray[Any] = np.stack(images).transpose(0, 3, 1, 2)
+        if self.dtype.kind == "f":
+            scaled = pixels.astype(np.float32) / np.float32(255)
+            mean, std = (
+                np.array(v, np.float32)[:, None, None]
+                for v in (self._how.mean, self._how.std)
+            )
+            pixels = (scaled - mean) / std
+        return self.run(np.ascontiguousarray(pixels, dtype=self.dtype))
+
+    def _size(self) -> tuple[int | None, int | None]:
+        height, width = self.shape[2:]
+        return height or self._how.side, width or self._how.side
+
+    def _described(self) -> str:
+        height, width = self._size()
+        size = (
+            f"brought to {height} x {width}" if height else "of any size, one for all"
+        )
+        if self.dtype.kind != "f":
+            return f"{size}, RGB, as {self.dtype}"
+        return (
+            f"{size}, RGB, scaled to [0, 1], mean {_numbers(self._how.mean)}, std "
+            f"{_numbers(self._how.std)}"
+        )
+
+    def _find_features(self, path: Path) -> None:
+        """Add the input of the last linear layer as an output, if there is one."""
+        _io.optional("openset.serve", "onnx", name="onnx")
+        from openset.integrations.onnx import with_features  # noqa: PLC0415  # extra
+
+        try:
+            content, logits, features = with_features(path, without=_DECISION)
+        except ValueError:
+            return  # said in words when the outputs are compared with the needs
+        self._session = _session(content, str(path))
+        self._outputs_of = {"logits": logits, "features": features}
 
 
-def _outputs(names: list[str]) -> dict[str, str]:
+def _session(source: Path | bytes, name: str) -> Any:
+    runtime = _io.optional("openset.serve", "onnxruntime", name="onnx")
+    options = runtime.SessionOptions()
+    # onnxruntime has its own threads; 0 means one per core.
+    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
+    try:
+        return runtime.InferenceSession(
+            source if isinstance(source, bytes) else str(source),
+            options,
+            providers=["CPUExecutionProvider"],
+        )
+    except Exception as error:  # see ServedModel
+        msg = (
+            f"{_CALLER}: model must be an ONNX model that onnxruntime can run, got "
+            f"{name} ({error})"
+        )
+        raise ArtefactError(msg) from error
+
+
+def outputs_by_name(names: list[str]) -> dict[str, str]:
     """Map logits and features to outputs: by their names, else by their order."""
-    wanted = ("logits", "features")
-    named = {name: name for name in wanted if name in names}
-    return named or dict(zip(wanted, names, strict=False))
+    named = {name: name for name in _WANTED if name in names}
+    return named or dict(zip(_WANTED, names, strict=False))
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return ", ".join(f"{v:.4g}" for v in values)

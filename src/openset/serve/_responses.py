@@ -20,10 +20,14 @@ from openset.serve._model import ServedModel
 
 @dataclass(frozen=True, eq=False)
 class BatchAnswer:
-    """Decisions of one batch, and the threshold: one for all samples or one each."""
+    """Decisions of one batch, and the threshold: one for all samples or one each.
+
+    `outputs` are what the decisions were made from.
+    """
 
     decisions: Decisions
     threshold: float | NDArray[np.float64]
+    outputs: Outputs
 
     @property
     def n_unknown(self) -> int:
@@ -32,7 +36,15 @@ class BatchAnswer:
 
 
 class Decider:
-    """Decides on batches: a rejector, with a network in front of it or without."""
+    """Decides on batches: a rejector, with a network in front of it or without.
+
+    Parameters
+    ----------
+    rejector
+        Decides which samples are known.
+    model
+        Runs before it. One made-up batch goes through both.
+    """
 
     def __init__(self, rejector: Rejector, model: ServedModel | None) -> None:
         self.rejector = rejector
@@ -54,16 +66,29 @@ class Decider:
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of the arrays a client must send."""
-        return _needs(self.rejector) if self.model is None else self.names
+        return needs_of(self.rejector) if self.model is None else self.names
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether a client may send PNG and JPEG files."""
+        return self.model is not None and bool(self.model.preprocessing)
+
+    def names_of(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the names of labels; -1 is "unknown"."""
+        top = int(labels.max())
+        if top + 1 >= self._names.size:
+            self._names = _names(self.rejector, top + 1)
+        return self._names[labels]
 
     def __call__(self, asked: BatchRequest) -> BatchAnswer:
         """Decide on a batch; raises `RequestError` if something is wrong with it."""
         try:
-            outputs = (
-                Outputs(**asked.arrays)
-                if self.model is None
-                else self.model(asked.arrays["inputs"])
-            )
+            if self.model is None:
+                outputs = Outputs(**asked.arrays)
+            elif asked.images:
+                outputs = self.model.outputs_of_images(asked.images)
+            else:
+                outputs = self.model(asked.arrays["inputs"])
             # Huge values overflow to NaN, which is refused with a message.
             with np.errstate(all="ignore"):
                 decisions = self.rejector.decide(outputs)
@@ -75,9 +100,9 @@ class Decider:
         if asked.threshold is None:
             own = self.rejector.threshold
             cut = own.of(scores.predicted) if own.per_class else own.value
-            return BatchAnswer(decisions, cut)
+            return BatchAnswer(decisions, cut, outputs)
         labels = scores.decided(asked.threshold)
-        return BatchAnswer(Decisions(labels, scores), asked.threshold)
+        return BatchAnswer(Decisions(labels, scores), asked.threshold, outputs)
 
     def written(self, one: BatchAnswer, kind: str) -> bytes:
         """Write an answer as JSON, ``.npy`` (decisions alone) or ``.npz``."""
@@ -99,12 +124,9 @@ class Decider:
     def _to_json(self, one: BatchAnswer) -> bytes:
         """Write an answer; floats read back to the same bits."""
         labels, scores = one.decisions.labels, one.decisions.scores
-        top = int(scores.predicted.max())
-        if top + 1 >= self._names.size:
-            self._names = _names(self.rejector, top + 1)
         document = {
             "decisions": labels.tolist(),
-            "names": self._names[labels].tolist(),
+            "names": self.names_of(labels).tolist(),
             "predicted": scores.predicted.tolist(),
             "known": plain(scores.known),
             "threshold": plain(one.threshold),
@@ -129,7 +151,7 @@ def plain(values: Any) -> Any:
     return np.where(is_finite, values.astype(object), values.astype(str)).tolist()
 
 
-def _needs(rejector: Rejector) -> tuple[str, ...]:
+def needs_of(rejector: Rejector) -> tuple[str, ...]:
     """Return the outputs a decision is made from."""
     detector = rejector.fitted.detector
     if detector.predicts_classes:
@@ -140,7 +162,7 @@ def _needs(rejector: Rejector) -> tuple[str, ...]:
 
 def _check_outputs(rejector: Rejector, model: ServedModel) -> None:
     """Refuse a model that lacks an output the rejector needs."""
-    needs = _needs(rejector)
+    needs = needs_of(rejector)
     if not {*needs} <= {*model.gives}:
         wanted = " and ".join(needs)
         msg = _check.must(
@@ -157,16 +179,9 @@ def _check_outputs(rejector: Rejector, model: ServedModel) -> None:
 
 def _check_run(rejector: Rejector, model: ServedModel) -> None:
     """Decide on a made-up batch: a network that cannot work is refused here."""
-    try:
-        found = model(model.example(1))
-    except RequestError as error:
-        if None in model.shape[1:]:
-            return  # the sizes were guessed: requests will show
-        msg = (
-            "openset.serve.app: model must run a batch of the shape it declares, got "
-            f"an error for {model.example(1).shape} of {model.dtype} ({error})"
-        )
-        raise ValueError(msg) from error
+    found = model.try_out()
+    if found is None:
+        return
     widths = {"n_classes": found.logits, "n_features": found.features}
     got = {key: None if a is None else a.shape[1] for key, a in widths.items()}
     rejector.check_network("openset.serve.app", "model", **got)

@@ -1,47 +1,167 @@
 """From an application to a port that answers."""
 
 import logging
+import multiprocessing
+import os
+import signal
 import socket
+import sys
+import tempfile
+import threading
 from collections.abc import Callable
+from functools import partial
+from multiprocessing import connection
 from multiprocessing.reduction import ForkingPickler
 from pickle import (
     PicklingError,  # only our own function is pickled, for our own workers
 )
+from types import FrameType
+from typing import Any
 
+import uvicorn
 from fastapi import FastAPI
+from threadpoolctl import threadpool_limits
+from uvicorn.supervisors import Multiprocess
 
 from openset import _check
-from openset.serve._server import Server, config, heeding
-from openset.serve._workers import Workers
+from openset.serve import _signals
+from openset.serve._connections import (
+    BACKLOG,
+    Connection,
+    Connections,
+    most_connections,
+)
+from openset.serve._metrics import FOLDER
 
+Make = Callable[[], FastAPI]
+
+_BAD = 3  # exit code that tells uvicorn not to start that worker again
 _LOG = logging.getLogger("uvicorn.error")
+_LONGEST_HEAD = 128 << 10  # bytes of headers
 
 
 def run(
-    application: FastAPI | Callable[[], FastAPI],
+    application: FastAPI | Make,
     *,
     host: str,
     port: int,
     stop_seconds: float,
+    idle_seconds: float,
+    max_connections: int | None,
     workers: int,
 ) -> None:
     """Serve until a signal; see :func:`openset.serve.run`."""
     is_v6 = ":" in host
+    most = most_connections() if max_connections is None else max_connections
     with _listening(host, port, is_v6=is_v6) as one:
         address = f"http://{f'[{host}]' if is_v6 else host}:{one.getsockname()[1]}"
         if workers == 1:
             made = application if isinstance(application, FastAPI) else application()
-            server = Server(config(made, stop_seconds))
-            with heeding(
-                server.handle_exit
-            ):  # a signal may come as soon as the line below is logged
-                _LOG.info("Serving at %s", address)
+            made.state.address = address
+            config = _config(made, stop_seconds, Connections(most, idle_seconds))
+            server = uvicorn.Server(config)
+
+            def stop(*_: object) -> None:
+                server.should_exit = True
+
+            # uvicorn raises its signals again when it has stopped: a clean stop ends
+            # with exit code 0.
+            with _signals.heeding(stop):
                 server.run(sockets=[one])
             return
-        Workers(_shared(application), one, workers, stop_seconds).run(address)
+        make = partial(_worker, _shared(application), address, workers)
+        config = _config(make, stop_seconds, Connections(most, idle_seconds), workers)
+        with tempfile.TemporaryDirectory(prefix="openset-serve-") as folder:
+            os.environ[FOLDER] = folder
+            try:
+                _supervise(config, one)
+            finally:
+                del os.environ[FOLDER]
 
 
-def _shared(make: FastAPI | Callable[[], FastAPI]) -> Callable[[], FastAPI]:
+def _config(
+    app: Any, stop_seconds: float, connections: Connections, workers: int = 1
+) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        factory=workers > 1,
+        workers=workers,
+        backlog=BACKLOG,
+        timeout_graceful_shutdown=max(1, round(stop_seconds)),
+        timeout_keep_alive=max(1, round(connections.seconds)),
+        timeout_worker_healthcheck=60,  # importing a network library takes a while
+        access_log=False,  # /metrics counts the requests
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        http=partial(Connection, connections),  # type: ignore[arg-type]
+        h11_max_incomplete_event_size=_LONGEST_HEAD,
+        loop="asyncio",  # the tests use this one
+        ws="none",
+    )
+
+
+def _supervise(config: uvicorn.Config, listening: socket.socket) -> None:
+    """Let uvicorn start the workers and replace those that die."""
+    wanted = _signals.names()
+    before = {one: signal.getsignal(one) for one in signal.Signals if one in _FORWARDED}
+    supervisor = Multiprocess(config, sockets=[listening])
+    queue = signal.getsignal(signal.SIGTERM)
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        # Once the workers have closed their copies too, connections are refused.
+        listening.close()
+        if callable(queue):
+            queue(signal.SIGTERM, frame)
+
+    # uvicorn's would start new workers at a hang-up, also of a server under nohup.
+    for one in _FORWARDED:
+        signal.signal(one, stop if one in wanted else signal.SIG_IGN)
+    try:
+        supervisor.run()
+    finally:
+        for one, earlier in before.items():
+            signal.signal(one, earlier)
+    codes = [process.exitcode for process in supervisor.processes]
+    if _BAD in codes:
+        msg = "openset.serve.run: a server process could not start; see its message"
+        raise ChildProcessError(msg)
+
+
+_FORWARDED = [
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGBREAK", "SIGHUP")
+    if hasattr(signal, name)
+]
+
+
+def _worker(make: Make, address: str, workers: int) -> FastAPI:
+    """Make the application of one server process."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # The processes share the cores. Loaded libraries are limited below; those loaded
+    # later (torch, onnxruntime) read the environment variable.
+    share = max(1, (os.cpu_count() or 1) // workers)
+    os.environ.setdefault("OMP_NUM_THREADS", str(share))
+    threadpool_limits(share)
+    try:
+        application = make()
+    except (OSError, ValueError, ImportError) as error:
+        _LOG.error("%s: %s", type(error).__name__, error)  # no traceback
+        sys.exit(_BAD)
+    application.state.address = address
+    limits = application.state.limits
+    limits.max_in_flight = max(limits.max_bytes, limits.max_in_flight // workers)
+    return application
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _shared(make: FastAPI | Make) -> Make:
     """Return the function that makes the application, if workers can import it."""
     got = "an application"
     if not isinstance(make, FastAPI):
@@ -70,7 +190,7 @@ def _listening(host: str, port: int, *, is_v6: bool) -> socket.socket:
     try:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind((host, port))
-        one.listen(2048)
+        one.listen(BACKLOG)
     except OSError as error:
         one.close()
         msg = f"openset.serve.run: cannot listen on {host} port {port}: {error}"

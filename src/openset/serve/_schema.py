@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from openset.serve._body import BatchRequest
 from openset.serve._errors import RequestError
-from openset.serve._media import BINARY, JSON, NPY, NPZ
+from openset.serve._media import BINARY, FORM, IMAGES, JSON, NPY, NPZ
 from openset.serve._responses import Decider
 
 _THRESHOLD = {
@@ -17,6 +17,11 @@ _THRESHOLD = {
     "anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}],
 }
 _NUMBER = {"anyOf": [{"type": "number"}, {"type": "string", "enum": ["inf", "-inf"]}]}
+_IDS = {
+    "description": "Names of the samples, for the traffic log.",
+    "type": "array",
+    "items": {"type": "string", "maxLength": 256},
+}
 _LARGEST_EXAMPLE = 10_000  # numbers
 _BINARY = {"type": "string", "format": "binary"}
 
@@ -40,6 +45,7 @@ def request(decider: Decider) -> dict[str, Any]:
         "properties": {
             **{n: _rows(_depth(decider)) for n in decider.names},
             "threshold": _THRESHOLD,
+            "ids": _IDS,
         },
     }
     binary = {"schema": _BINARY}
@@ -60,6 +66,7 @@ def request(decider: Decider) -> dict[str, Any]:
                     **({"examples": shown} if is_right else {}),
                 },
                 **dict.fromkeys(BINARY, binary),
+                **(_images() if decider.takes_images else {}),
             },
         },
         "parameters": [
@@ -162,10 +169,17 @@ def _is_answered(decider: Decider, examples: Mapping[str, NDArray[Any]]) -> bool
         return False
     arrays = {n: array for n, array in examples.items() if n in decider.needs}
     try:
-        decider(BatchRequest(arrays, None))
+        decider(BatchRequest(arrays))
     except RequestError:  # a network whose input sizes are not known
         return False
     return True
+
+
+def _images() -> dict[str, Any]:
+    """Describe a single image, and a form with several."""
+    files = {"type": "array", "items": _BINARY, "minItems": 1}
+    form = {"type": "object", "properties": {"file": files}, "required": ["file"]}
+    return {**{key: {"schema": _BINARY} for key in IMAGES}, FORM: {"schema": form}}
 
 
 def _depth(decider: Decider) -> int:

@@ -1,4 +1,4 @@
-"""Large bodies: the short way into memory, its limits, and its neighbours."""
+"""Large bodies, their limits, and their neighbours on a connection."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ from tests.unit.serve.live import serving
 from tests.unit.serve.test_predict import npy, npz
 from tests.waiting import PATIENCE, wait_until
 
-N = 20_000  # samples: some hundred kilobytes, more than the short way begins at
+N = 20_000  # samples: some hundred kilobytes, several reads of a socket
 JSON = {"Content-Type": "application/json"}
 NPY = {"Content-Type": "application/x-npy"}
 
@@ -133,29 +133,44 @@ def test_who_asks_before_sending_is_told_to_go_on(by_msp, logits):
 
 
 def test_more_in_flight_than_allowed_is_put_off_until_others_leave(by_msp, logits):
-    lines = ("Content-Type: application/x-npy", "Expect: 100-continue")
-    head = request(bytes(1_000_000), *lines)[:-1_000_000]
-    waiting = []
+    whole = request(bytes(2**20 - 100), "Content-Type: application/x-npy")
+
+    def status():
+        return by_msp.post(content=npy(logits), headers=NPY)
+
+    waiting = [socket.create_connection(("127.0.0.1", by_msp.port)) for _ in range(2)]
     try:
-        for _ in range(2):
-            waiting.append(socket.create_connection(("127.0.0.1", by_msp.port)))
-            waiting[-1].sendall(head)
-            # Told to go on, it has its place, and never fills it.
-            assert waiting[-1].recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
-        answer = by_msp.post(content=npy(logits), headers=NPY)
-        assert answer.status_code == 503, answer.text
+        for one in waiting:
+            one.sendall(whole[:-1])  # all but a byte
+        wait_until(lambda: status().status_code == 503)
+        answer = status()
         assert answer.headers["Retry-After"] == "1"
         assert "must be at most 2097152 bytes together" in answer.json()["detail"]
         chunks = iter([npy(logits)])
         answer = by_msp.post(content=chunks, headers=NPY)  # of unknown length
         assert answer.status_code == 503
-        small = by_msp.post(json={"logits": [[1.0, 2.0, 3.0]]})
-        assert small.status_code == 200  # there is room for it
     finally:
         for connection in waiting:
             connection.close()
     # Who left holds nothing any more, once the server has noticed.
-    wait_until(lambda: by_msp.post(content=npy(logits), headers=NPY).is_success)
+    wait_until(lambda: status().is_success)
+
+
+def test_what_is_declared_and_not_sent_takes_no_room(by_msp, logits):
+    """Eight clients declared 32 MB, sent nothing, and all others got 503."""
+    lines = ("Content-Type: application/x-npy", "Expect: 100-continue")
+    head = request(bytes(1_000_000), *lines)[:-1_000_000]
+    waiting = []
+    try:
+        for _ in range(8):
+            waiting.append(socket.create_connection(("127.0.0.1", by_msp.port)))
+            waiting[-1].sendall(head)
+            # Told to go on, the server waits for its body.
+            assert waiting[-1].recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        assert by_msp.post(content=npy(logits), headers=NPY).status_code == 200
+    finally:
+        for connection in waiting:
+            connection.close()
 
 
 def test_what_is_held_is_released_whatever_happens(by_logits, logits):

@@ -73,36 +73,36 @@ def locked_zip():
 
 UPLOADS = {
     "a shape of terabytes": (shaped("(2000000000, 1000)"), 400, "as many bytes as"),
-    "a shape beyond 64 bits": (shaped(f"({10**30}, 3)"), 400, "more than 10^18"),
+    "a shape beyond 64 bits": (shaped(f"({10**30}, 3)"), 400, "as many bytes as"),
     "a shape of zero times all": (
         shaped(f"(0, {10**30})")[:-64],
-        422,
-        "must be non-empty, got shape (0, more than 10^18)",
+        400,
+        "must be a .npy file of numbers, got a damaged one",
     ),
-    "a negative shape": (shaped("(-1, -16)"), 400, "damaged header"),
-    "a shape of truths": (shaped("(True, 16)"), 400, "damaged header"),
-    "a hundred sizes": (shaped("(" + "1," * 99 + ")"), 400, "at most 8 dim"),
-    "pickled objects": (pickled(), 422, "pickled objects are never loaded"),
+    "a negative shape": (shaped("(-1, -16)"), 400, "a damaged one"),
+    "a shape of truths": (shaped("(True, 16)"), 400, "a damaged one"),
+    "a hundred sizes": (shaped("(" + "1," * 99 + ")"), 400, "as many bytes as"),
+    "pickled objects": (pickled(), 400, "pickled objects, which are never loaded"),
     "a bare pickle": (pickle.dumps(Bomb()), 400, "must be .npy or .npz"),
-    "records": (shaped("(4,)", "[('a', '<f4')]"), 422, "records, dates"),
-    "objects in records": (shaped("(4,)", "[('a', 'O')]"), 422, "records, dates"),
+    "records": (shaped("(16,)", "[('a', '<f4')]"), 422, "got dtype [('a'"),
+    "objects in records": (shaped("(4,)", "[('a', 'O')]"), 400, "pickled objects"),
     "complex numbers": (npy(np.zeros((2, 3), complex)), 422, "dtype complex128"),
     "texts": (npy(np.array([["a", "b"]])), 422, "dtype <U1"),
     "truths": (npy(np.zeros((2, 3), bool)), 422, "dtype bool"),
     "128-bit floats": (npy(np.zeros((2, 3), "longdouble")), 422, "at most 64 bits"),
-    "a dtype of no kind": (shaped("(4,)", "'<q99'"), 422, "dtype <q99"),
-    "dates": (npy(np.zeros((2, 3), "M8[s]")), 422, "records, dates"),
+    "a dtype of no kind": (shaped("(4,)", "'<q99'"), 400, "'<q99'"),
+    "dates": (npy(np.zeros((2, 3), "M8[s]")), 422, "datetime64"),
     "a cut file": (GOOD[:-5], 400, "as many bytes as its header says"),
     "a tail": (GOOD + b"x", 400, "as many bytes as its header says"),
-    "a cut header": (GOOD[:40], 400, "damaged header"),
-    "magic alone": (GOOD[:6], 400, "a cut header"),
-    "no dictionary": (header("print('hello')"), 400, "damaged header"),
-    "deep brackets": (header("(" * 4000), 400, "damaged header"),
-    "a long header": (header("{}" + " " * 5000), 400, "at most 4096 bytes"),
+    "a cut header": (GOOD[:40], 400, "a damaged one"),
+    "magic alone": (GOOD[:6], 400, "a damaged one"),
+    "no dictionary": (header("print('hello')"), 400, "a damaged one"),
+    "deep brackets": (header("(" * 4000), 400, "a damaged one"),
+    "a long header": (header("{}" + " " * 50_000), 400, "a damaged one"),
     "a header of gigabytes": (
         header("{}", version=(2, 0))[:8] + b"\xff" * 9,
         400,
-        "at",
+        "a damaged one",
     ),
     "version 3": (header("{}", version=(3, 0)), 400, "version 1.0 or 2.0"),
     "version 9": (header("{}", version=(9, 9)), 400, "version 1.0 or 2.0"),
@@ -310,7 +310,7 @@ def test_a_body_a_little_too_long_costs_no_connection(live):
     connection.send(bytes(2 << 20))
     assert connection.getresponse().read().startswith(b'{"detail":"predict: the body')
     connection.request("GET", "/healthz")
-    assert connection.getresponse().read() == b'{"status":"ok"}'
+    assert json.loads(connection.getresponse().read())["status"] == "ok"
     connection.close()
 
 
@@ -342,17 +342,17 @@ def test_a_body_that_does_not_come_is_given_up(by_logits):
     application = serve.app(by_logits, body_seconds=0.05)
     asyncio.run(application(scope, stalls, send))
     assert sent[0]["status"] == 408
-    assert b"must arrive within 0.05 seconds, got 1 bytes" in sent[1]["body"]
+    assert b"must arrive within 0.05 seconds, and one more for every" in sent[1]["body"]
 
 
-CHUNKED = b"POST /predict HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNKED = b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 @pytest.mark.parametrize(
     ("start", "line"),
     [
-        (b"GET / HTTP/1.1\r\n", b"X: %b\r\n"),
-        (b"GET / HTTP/1.1\r\nX: ", b"%b"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\n", b"X: %b\r\n"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"%b"),
         (CHUNKED + b"0\r\n", b"X: %b\r\n"),
     ],
     ids=["many", "one long", "trailers"],
@@ -386,7 +386,7 @@ def test_headers_of_some_length_are_fine(live):
     "words",
     [
         b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"POST /predict HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}",
+        b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
     ],
     ids=["GET", "POST"],
 )

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from openset import ArtefactError, Outputs, Rejector, detectors, serve
 from openset.datasets import cut
 from openset.integrations.onnx import export
-from openset.serve._model import _outputs
+from openset.serve._model import outputs_by_name
 from openset.serve._responses import Decider
 from openset.train import Trained
 from tests.unit.serve.conftest import split
@@ -234,13 +234,13 @@ def test_files_that_are_no_model_are_refused(rejector, tmp_path):
 
 
 def test_outputs_are_found_by_name_else_by_order():
-    assert _outputs(["features", "extra", "logits"]) == {
+    assert outputs_by_name(["features", "extra", "logits"]) == {
         "logits": "logits",
         "features": "features",
     }
-    assert _outputs(["logits", "z"]) == {"logits": "logits"}
-    assert _outputs(["y"]) == {"logits": "y"}
-    assert _outputs(["y", "z", "rest"]) == {"logits": "y", "features": "z"}
+    assert outputs_by_name(["logits", "z"]) == {"logits": "logits"}
+    assert outputs_by_name(["y"]) == {"logits": "y"}
+    assert outputs_by_name(["y", "z", "rest"]) == {"logits": "y", "features": "z"}
 
 
 @pytest.mark.parametrize("kind", ["images", "images brought to size", "rows"])
@@ -296,19 +296,34 @@ def test_a_network_the_rejector_does_not_fit_is_refused_at_once(tmp_path):
 
 
 @pytest.mark.parametrize("width", [4, "any"])
+def test_features_are_found_where_a_file_gives_logits_alone(tmp_path, width):
+    """As `openset export` finds them: the input of the last linear layer."""
+    rejector = Rejector.calibrate(
+        detectors.KNN(k=3).fit(split(1, 60, unknown=0)), known=split(2, 60, unknown=0.3)
+    )
+    path = network(tmp_path / "model.onnx", gives=["logits"], width=width)
+    exported = export(rejector, tmp_path / "exported.onnx", path)
+    x = np.random.default_rng(1).normal(size=(40, 4)).astype(np.float32)
+    expected = rejector.predict(Outputs(logits=x @ WEIGHT @ HEAD, features=x @ WEIGHT))
+    for file in (path, exported):
+        client = TestClient(serve.app(rejector, model=file))
+        answer = client.post("/predict", json={"inputs": x.tolist()})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["decisions"] == expected.tolist()
+
+
+@pytest.mark.parametrize("width", [4, "any"])
 def test_a_network_without_what_the_detector_needs_is_refused_at_once(tmp_path, width):
     known = split(2, 60, unknown=0.3)
     fitted = detectors.KNN(k=3).fit(split(1, 60, unknown=0))
     rejector = Rejector.calibrate(fitted, known=known)
     path = tmp_path / "model.onnx"
+    # The class is the argmax of the logits, so features alone do not do.
     with pytest.raises(
         ValueError,
         match=r"must be a network with the outputs logits and features, which knn "
-        r"needs, got one with logits\. Export it with outputs called logits and feat",
+        r"needs, got one with features\. Export it with outputs called logits and feat",
     ):
-        serve.app(rejector, model=network(path, gives=["logits"], width=width))
-    # The class is the argmax of the logits, so features alone do not do either.
-    with pytest.raises(ValueError, match="got one with features"):
         serve.app(rejector, model=network(path, gives=["features"], width=width))
     serve.app(rejector, model=network(path, width=width))
 
@@ -331,7 +346,7 @@ def test_features_alone_do_for_a_detector_that_names_the_class(tmp_path):
 
 
 def test_the_command_says_what_the_network_lacks(folder, tmp_path):
-    path = network(tmp_path / "model.onnx", gives=["logits"])
+    path = network(tmp_path / "model.onnx", gives=["features"])
     with (
         pytest.raises(RuntimeError, match="which postmax") as caught,
         serving(folder, "--model", path),

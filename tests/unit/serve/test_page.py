@@ -8,6 +8,7 @@ import pytest
 
 from openset import Outputs, Rejector
 from tests.unit.serve.live import serving
+from tests.unit.serve.test_images import picture, png
 from tests.waiting import PATIENCE
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")
@@ -181,6 +182,78 @@ def test_files_and_the_filter(browser, live, rejector, test_split, tmp_path):
     page.find("file").send_keys(str(tmp_path / "few.json"))
     page.wait(lambda: page.text("n") == "7")
     assert page.counts() == counts(rejector.predict(few))
+
+
+@pytest.fixture(scope="module")
+def by_images(by_pixels, tmp_path_factory):
+    """Serve a network for images: an importable one, as a name of the command."""
+    torch = pytest.importorskip("torch", reason="the extra torch")
+    pytest.importorskip("onnxruntime", reason="the extra onnx")
+    model, rejector = by_pixels
+    there = tmp_path_factory.mktemp("images")
+    _write_onnx(torch, model.model, there / "model.onnx")
+    options = ("--mean", "0.5,0.5,0.5", "--std", "0.25,0.25,0.25")
+    folder = rejector.save(there / "rejector")
+    with serving(folder, "--model", there / "model.onnx", *options) as server:
+        yield server
+
+
+def _write_onnx(torch, layers, path):
+    onnx = pytest.importorskip("onnx", reason="the extra onnx")
+    helper, real = onnx.helper, onnx.TensorProto.FLOAT
+    state = {k: v.detach().numpy() for k, v in layers[1].state_dict().items()}
+    nodes = [
+        helper.make_node("Flatten", ["x"], ["flat"]),
+        helper.make_node("Gemm", ["flat", "weight", "bias"], ["y"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "network",
+        [helper.make_tensor_value_info("x", real, ["n", 3, 16, 16])],
+        [helper.make_tensor_value_info("y", real, ["n", 4])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in state.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+
+
+def test_images_are_shown_beside_their_answers(browser, by_images, by_pixels, tmp_path):
+    model, rejector = by_pixels
+    pictures = [picture(seed, 40) for seed in range(5)]
+    paths = [tmp_path / f"{i}.png" for i in range(5)]
+    for path, pixels in zip(paths, pictures, strict=True):
+        path.write_bytes(png(pixels))
+    page = Page(browser, by_images.url)
+    assert "brought to 16 x 16, RGB" in page.text("hint")
+    assert not page.find("text").is_displayed()
+    page.find("file").send_keys("\n".join(map(str, paths)))
+    page.wait(lambda: page.text("n") == "5")
+    expected = rejector.predict(model.apply(pictures, progress=False))
+    shown = [row[2] for row in page.rows()]
+    assert shown == [rejector.name_of(label) for label in expected]
+    script = """
+        return [...document.querySelectorAll('#body img')]
+          .map(i => [i.alt, i.naturalWidth, i.naturalHeight])"""
+    page.wait(lambda: all(w for _, w, _ in browser.execute_script(script)))
+    assert browser.execute_script(script) == [[f"{i}.png", 48, 40] for i in range(5)]
+    (tmp_path / "bad.png").write_bytes(b"no image")
+    page.find("file").send_keys(str(tmp_path / "bad.png"))
+    page.wait(lambda: page.find("error").is_displayed())
+    assert "bad.png must be a PNG or JPEG image" in page.text("error")
+
+
+def test_the_page_for_images_fits_a_phone_in_the_dark(browser, by_images, tmp_path):
+    there = os.environ.get("OPENSET_SCREENSHOTS", tmp_path)
+    paths = [tmp_path / f"{i}.png" for i in range(5)]
+    for seed, path in enumerate(paths):
+        path.write_bytes(png(picture(seed, 40)))
+
+    def visit():
+        page = Page(browser, by_images.url)
+        page.find("file").send_keys("\n".join(map(str, paths)))
+        page.wait(lambda: page.text("n") == "5")
+
+    look_in_all_sizes(browser, visit, there, "images", [(390, 1500), (1280, 1000)])
 
 
 def test_the_example_button_gives_something_to_play_with(browser, live):

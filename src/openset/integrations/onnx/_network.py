@@ -142,6 +142,36 @@ def tensors(
     return logits, features
 
 
+def with_features(
+    path: str | Path, *, without: Sequence[str] = ()
+) -> tuple[bytes, str, str]:
+    """Read a network, with the features as an output beside the logits.
+
+    Features are the input of the last linear layer, as for :func:`export`.
+
+    Parameters
+    ----------
+    path
+        An ONNX file.
+    without
+        Outputs to leave out.
+
+    Returns
+    -------
+    bytes, str, str
+        The model, and the names of the outputs that hold logits and features.
+    """
+    model = load(path, None)
+    kept = [one for one in model.graph.output if one.name not in without]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    logits, features = tensors(model, None, None, needs_features=True)
+    del model.graph.output[:]
+    for name in (logits, features):
+        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(str(name)))
+    return model.SerializeToString(), logits, str(features)
+
+
 def _refuse_probabilities(logits: str, makers: dict[str, NodeProto]) -> None:
     """Raise if the output is known not to be logits, unless it was named."""
     node = _before_same(makers.get(logits), makers)

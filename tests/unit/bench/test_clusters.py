@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from openset import bench, runs
+from openset import _backends, bench, runs
 from openset.bench import parse
 from tests.unit.bench.cluster import two_nodes
 from tests.unit.bench.studies import SMALL, contents, fatal
@@ -109,11 +109,11 @@ def test_a_ray_cluster_without_gpus_says_so():
         def cluster_resources():
             return {"CPU": 4.0, "GPU": 1.0}
 
-    pool = bench._run._backends.pool("ray", -1, Ray, gpus=0.5)
-    assert pool.jobs == 2
-    assert pool._options["ray_remote_args"]["num_gpus"] == 0.5
+    pool = _backends.pool("ray", -1, Ray, gpus=0.5)
+    assert pool._places() == 2
+    assert pool.resources["num_gpus"] == 0.5
     with pytest.raises(ValueError, match="must be one with 2 GPUs and a CPU, got 4 CP"):
-        bench._run._backends.pool("ray", -1, Ray, gpus=2)
+        _backends.pool("ray", -1, Ray, gpus=2)
 
 
 def test_a_dask_run_asks_for_the_address(tmp_path):

@@ -19,11 +19,14 @@ class Fatal(MSP):
     ----------
     mark
         A file. Who creates it dies; who finds it there lives. Without it all die.
+    node
+        Whether the Ray node it runs on dies, too.
     """
 
     name = "fatal"
 
     mark: str = ""
+    node: bool = False
 
     def _fit(self, train):
         try:
@@ -31,6 +34,10 @@ class Fatal(MSP):
                 Path(self.mark).open("x").close()
         except FileExistsError:
             return {}
+        if self.node:
+            parent = os.getppid()
+            assert "raylet" in Path(f"/proc/{parent}/cmdline").read_text()
+            os.kill(parent, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError  # nobody comes here
 

@@ -24,7 +24,7 @@ from _measure import machine, put_section, seconds
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.unit.bench.cluster import two_nodes  # noqa: E402
+from tests.unit.bench.cluster import nodes  # noqa: E402
 
 from openset import bench, runs  # noqa: E402
 from openset.runs import Cell  # noqa: E402
@@ -43,7 +43,7 @@ def kill_one(out: Path, after: int) -> None:
 
     def hunt() -> None:
         while True:
-            marks = list((out / "running").glob("*"))
+            marks = list((out / "running").glob("*/*"))
             if marks and len(runs.finished(out)) >= after:
                 try:
                     os.kill(int(marks[0].read_text().split()[-1]), signal.SIGKILL)
@@ -97,10 +97,10 @@ def main() -> None:
             measure("1 worker", folder / f"one{i}", backend="sequential")
             measure("2 workers (loky)", folder / f"two{i}", jobs=2)
         (folder / "ray").mkdir()
-        with two_nodes(folder / "ray") as (address, environment):
-            os.environ.update(environment)
-            wait_for_two(address)
-            ray = {"backend": "ray", "address": address}
+        with nodes(folder / "ray", cpus=(1, 1)) as cluster:
+            os.environ.update(cluster.environment)
+            wait_for_two(cluster.address)
+            ray = {"backend": "ray", "address": cluster.address}
             measure("Ray, 2 nodes of 1 CPU", folder / "three", **ray)
             kill_one(folder / "four", after=n_cells // 3)
             measure("the same, a worker killed", folder / "four", **ray)
@@ -126,7 +126,7 @@ faster round of each), on {os.cpu_count()} cores. A load above the number of wor
 means that others computed beside them: the number is then that of a busy machine, not
 how the runner scales. Drawing the protocols, starting workers, and each
 worker's imports and reading of the data are part of the time. Ray's times include its
-two pools of actors; both nodes share the same cores, so they show equal results and a
+tasks; both nodes share the same cores, so they show equal results and a
 survived kill, not more speed. A folder of 10,000 cells (250,000 rows) aggregates in
 {aggregated:.1f} s.
 """

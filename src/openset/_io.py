@@ -1,7 +1,9 @@
 """Files: written to a temporary name and renamed, locked, read without unpickling."""
 
 import errno
+import hashlib
 import io
+import json
 import os
 import re
 import shutil
@@ -11,7 +13,7 @@ import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -132,16 +134,22 @@ def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
+def replacing_folder(path: Path, *, sealed: bool = False) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to `path` on success.
 
-    An existing folder is kept until the new one is complete.
+    An existing folder is kept until the new one is complete. With `sealed`, a list of
+    the files with their hashes is written last (:func:`unsealed` compares it), and a
+    folder that another process has discarded meanwhile is not renamed.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         with _writing(path):
+            if sealed:
+                (temporary / _MINE).touch()
             yield temporary
+            if sealed:
+                _seal(temporary, path)
         rename_folder(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -157,6 +165,71 @@ def rename_folder(folder: Path, path: Path) -> None:
     path.rename(old / path.name)
     folder.rename(path)
     shutil.rmtree(old)
+
+
+def discard(folder: Path) -> None:
+    """Delete a folder that a forgotten process may still write to.
+
+    It is renamed away first: what that process writes next fails. Deleted in place,
+    file by file, the folder could lose some files and keep those written later.
+    """
+    away = Path(tempfile.mkdtemp(prefix=".gone.", dir=folder.parent))
+    with suppress(FileNotFoundError):  # another process was faster
+        folder.rename(away / "folder")
+    shutil.rmtree(away, ignore_errors=True)
+
+
+_FILES, _MINE = "files.json", ".writing"
+
+
+def _seal(folder: Path, path: Path) -> None:
+    """Write the list of all files; raise if the folder is no longer the one begun."""
+    try:
+        # Writers make missing parents: a discarded folder may be there again, without
+        # what was written before.
+        (folder / _MINE).unlink()
+    except FileNotFoundError as error:
+        msg = f"{path}: another run has discarded it while it was written"
+        raise FileNotFoundError(msg) from error
+    text = json.dumps(_listed(folder), indent=1)
+    (folder / _FILES).write_text(text, encoding="utf-8")
+
+
+def _listed(folder: Path) -> dict[str, dict[str, Any]]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {
+        path.relative_to(folder).as_posix(): {
+            "bytes": path.stat().st_size,
+            "sha256": sha256(path),
+        }
+        for path in files
+    }
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's content."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def unsealed(folder: Path, *, content: bool = True) -> str:
+    """Return what a sealed folder lacks, "" if it agrees with its list of files.
+
+    Without `content` only names and sizes are compared, not the hashes.
+    """
+    try:
+        listed = json.loads((folder / _FILES).read_text("utf-8"))
+        for name, one in listed.items():
+            path = folder / name
+            if path.stat().st_size != one["bytes"]:
+                return f"{name} has another size"
+            if content and sha256(path) != one["sha256"]:
+                return f"{name} has another content"
+    except FileNotFoundError as error:
+        return f"no {Path(error.filename).name}"
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        return f"{_FILES} cannot be read ({error})"
+    return ""
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -311,10 +384,11 @@ _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
 
 
 @contextmanager
-def locked(path: Path, *, busy: str = "") -> Iterator[bool]:
+def locked(path: Path, *, busy: str = "", wait: float = 0) -> Iterator[bool]:
     """Hold the lock file `path`; only one process or thread can at a time.
 
-    Waits until the lock is free; with a message `busy`, raises BlockingIOError instead.
+    Waits until the lock is free; with a message `busy`, raises BlockingIOError if it is
+    not after `wait` seconds.
     The operating system releases the lock when the process ends, even if it is killed;
     the file stays. Yields False, without a lock, if the file system has no locks.
     """
@@ -326,7 +400,7 @@ def locked(path: Path, *, busy: str = "") -> Iterator[bool]:
     lock = FileLock(path, fallback_to_soft=False)
     is_held = True
     try:
-        lock.acquire(blocking=not busy)
+        lock.acquire(timeout=wait if busy else -1)
     except Timeout as error:
         raise BlockingIOError(busy) from error
     except OSError as error:

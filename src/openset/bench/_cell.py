@@ -28,6 +28,8 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
     """Run one cell and write its file."""
     provenance = Provenance()
     folder = folder_of(task.source, run, base)
+    if task.source.saved is None:
+        _network.check(folder)
     scorer = _Scorer(task, folder)
     scores = scorer.need("test")
     calibration = threshold = operation = decided = None

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 
-from openset import runs
-from openset.bench import _backends, _network, _protocols
+from openset import _backends, runs
+from openset.bench import _network, _protocols
 from openset.bench._plan import OutputsSource, Plan, Task, folder_of
 from openset.bench._run import protocols_of
 from openset.bench._study import MLPModel, NetworkModel, ProtocolEntry

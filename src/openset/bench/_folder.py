@@ -1,9 +1,18 @@
-"""The run folder: it belongs to one study, and one run at a time writes to it."""
+"""The run folder: it belongs to one study, and one run at a time writes to it.
+
+Or one run per shard: shards have different networks and cells.
+"""
 
 import json
-import shutil
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import secrets
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import (
+    AbstractContextManager,
+    ExitStack,
+    contextmanager,
+    nullcontext,
+    suppress,
+)
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +24,51 @@ from openset.bench._read import parse
 from openset.protocols import Draws, Protocol
 from openset.runs import read_cells, results
 
+Shard = tuple[int, int]
+"""Which part of a study, from 1, and of how many."""
 
-def locked(run: Path) -> AbstractContextManager[bool]:
-    """Lock the run folder against a second run."""
-    busy = (
-        f"bench: {run} must be free, got another run that writes to it. "
+_SETUP = 600.0  # seconds to wait for other shards that begin at the same time
+
+
+@contextmanager
+def owned(run: Path, shard: Shard | None) -> Iterator[str]:
+    """Lock the run folder, or one shard of it, against a second run.
+
+    Yields the name of this run. Workers of an earlier one, which may have outlived it,
+    know another name.
+    """
+    with ExitStack() as locks:
+        if shard is None:
+            locks.enter_context(_whole(run))
+            for path in (run / _LOCKS).glob("*-of-*"):
+                locks.enter_context(_io.locked(path, busy=_busy(run, path.name)))
+            yield f"all.{secrets.token_hex(4)}"
+            return
+        number, n = shard
+        name = f"{number}-of-{n}"
+        locks.enter_context(_io.locked(run / _LOCKS / name, busy=_busy(run, name)))
+        for path in (run / _LOCKS).glob("*-of-*"):
+            if not path.name.endswith(f"-of-{n}"):
+                with _io.locked(path, busy=_busy(run, path.name)):
+                    pass
+        yield f"{name}.{secrets.token_hex(4)}"
+
+
+def beginning(run: Path, shard: Shard | None) -> AbstractContextManager[Any]:
+    """Lock what shards have in common, while one of them begins."""
+    return nullcontext() if shard is None else _whole(run, wait=_SETUP)
+
+
+def _whole(run: Path, *, wait: float = 0) -> AbstractContextManager[bool]:
+    return _io.locked(run / ".lock", busy=_busy(run), wait=wait)
+
+
+def _busy(run: Path, shard: str = "") -> str:
+    other = f"shard {shard.replace('-of-', '/')}" if shard else "another run"
+    return (
+        f"bench: {run} must be free, got {other} that writes to it. "
         "Wait for it to end, or choose another --out"
     )
-    return _io.locked(run / ".lock", busy=busy)
 
 
 def adopt(run: Path, made: Plan, text: bytes, ending: str) -> None:
@@ -48,21 +94,81 @@ def adopt(run: Path, made: Plan, text: bytes, ending: str) -> None:
 
 
 _ENDINGS = (".yaml", ".yml", ".toml")
-_FILES = ("study", "protocols.json", "results.csv", "study.json")
+_LOCKS = ".locks"
+_FILES = ("study", "protocols.json", "results.csv", "study.json", "data.json")
 _FOLDERS = ("cells", "scores", "calibration", "failed", "networks", "magnitudes")
 
 
-def tidy(run: Path) -> None:
-    """Remove incomplete files of a killed run, and the marks of its workers."""
+def tidy(run: Path, owner: str, ids: Collection[str] | None = None) -> None:
+    """Remove what a killed run left: incomplete files and the marks of its workers.
+
+    With `ids`, only files of these networks and cells: those of a shard.
+    """
     # The folder itself may hold hidden files of the user; its subfolders do not.
-    left = [f".{name}.*" for name in _FILES]
-    left += [f"{name}/.*" for name in _FOLDERS]
-    for path in [path for pattern in left for path in run.glob(pattern)]:
+    left = [path for name in _FILES for path in run.glob(f".{name}.*")]
+    for name in _FOLDERS:
+        left += [
+            path
+            for path in run.glob(f"{name}/.*")
+            if ids is None or path.name.split(".")[1] in ids
+        ]
+    slot = owner.partition(".")[0]
+    # Marks of the same shard, or of the whole study; of all shards, if all are locked.
+    left += [
+        path
+        for path in run.glob("running/*")
+        if path.name != owner
+        and (slot == "all" or path.name.partition(".")[0] in {slot, "all"})
+    ]
+    for path in left:
         if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
+            _io.discard(path)
         else:
             path.unlink(missing_ok=True)
-    shutil.rmtree(run / "running", ignore_errors=True)
+
+
+def begin(run: Path, owner: str) -> None:
+    """Make the folder that shows workers that their run is the current one."""
+    (run / "running" / owner).mkdir(parents=True)
+
+
+def end(run: Path, owner: str) -> None:
+    """Remove the folder of :func:`begin`."""
+    _io.discard(run / "running" / owner)
+    with suppress(OSError):  # other shards may be running
+        (run / "running").rmdir()
+
+
+def training(run: Path, owner: str) -> Path:
+    """Return the folder in which networks of a run are trained."""
+    return run / "training" / owner
+
+
+def take_over_training(run: Path, owner: str, ids: Collection[str]) -> None:
+    """Move interrupted training of these networks into this run's own folder.
+
+    A worker that has outlived its run would otherwise write to the same files.
+    """
+    for name in ids:
+        found = [path for path in run.glob(f"training/*/{name}") if path.is_dir()]
+        if not found:
+            continue
+        *others, best = sorted(found, key=_last_checkpoint)
+        mine = training(run, owner) / name
+        mine.parent.mkdir(parents=True, exist_ok=True)
+        best.rename(mine)
+        for other in others:
+            _io.discard(other)
+    for path in run.glob("training/*"):
+        with suppress(OSError):  # not empty, or a file
+            path.rmdir()
+    with suppress(OSError):
+        (run / "training").rmdir()
+
+
+def _last_checkpoint(folder: Path) -> int:
+    files = folder.glob("checkpoint.safetensors")
+    return max((path.stat().st_mtime_ns for path in files), default=0)
 
 
 def note_protocols(run: Path, drawn: Mapping[str, list[Protocol]]) -> None:
@@ -82,10 +188,10 @@ def finished(run: Path, made: Plan) -> set[str]:
     return {c.id for c in cells if added <= {row["metric"] for row in c.rows}}
 
 
-def conclude(run: Path, made: Plan) -> None:
+def conclude(run: Path, made: Plan, owner: str) -> None:
     """Write results.csv, and study.json for the checks, from the finished cells."""
     study = made.study
-    tidy(run)
+    tidy(run, owner)
     (run / "cells").mkdir(exist_ok=True)
     results(run).save(run / "results.csv")
     rows = study.rows()

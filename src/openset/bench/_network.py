@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import fields
@@ -23,38 +22,54 @@ _NOTE = "network.json"
 
 
 def make(
-    source: OutputsSource, protocol: Protocol, run: Path, *, base: Path, root: Path
+    source: OutputsSource,
+    protocol: Protocol,
+    run: Path,
+    *,
+    base: Path,
+    root: Path,
+    unfinished: Path,
 ) -> None:
     """Train a network and write its outputs, unless they exist.
 
-    The folder is written atomically.
+    The folder is written atomically, with a list of its files. Interrupted training
+    continues from the checkpoint in `unfinished`.
     """
     path = folder_of(source, run, base)
-    if path.exists():
+    if is_complete(path):
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
-        provenance = Provenance()
-        # Interrupted training continues from its checkpoint in this folder.
-        unfinished = run / "training" / path.name
-        note = _fill(temporary, source, protocol, unfinished, base=base, root=root)
-        record = provenance.record(seed=source.seed, protocol_hash=protocol.hash)
-        note |= {"key": source.key, "provenance": record}
-        (temporary / _NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
-        temporary.chmod(0o755)  # mkdtemp folders are private
-        try:
-            temporary.rename(path)
-        except OSError:
-            # A worker of an earlier, killed run may have finished first; its outputs
-            # are the same.
-            if not path.exists():
-                raise
-        shutil.rmtree(unfinished, ignore_errors=True)
-        with suppress(OSError):  # other networks may still be in training
-            unfinished.parent.rmdir()
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        with _io.replacing_folder(path, sealed=True) as temporary:
+            provenance = Provenance()
+            note = _fill(temporary, source, protocol, unfinished, base=base, root=root)
+            record = provenance.record(seed=source.seed, protocol_hash=protocol.hash)
+            note |= {"key": source.key, "provenance": record}
+            (temporary / _NOTE).write_text(json.dumps(note, indent=1), encoding="utf-8")
+    except OSError:
+        # A worker of an earlier, killed run may have finished first; its outputs are
+        # the same.
+        if not is_complete(path):
+            raise
+    shutil.rmtree(unfinished, ignore_errors=True)
+    with suppress(OSError):  # other networks may still be in training
+        unfinished.parent.rmdir()
+        unfinished.parent.parent.rmdir()
+
+
+def is_complete(folder: Path, *, content: bool = True) -> bool:
+    """Whether the outputs of a network are there, as its list of files says."""
+    return folder.exists() and not _io.unsealed(folder, content=content)
+
+
+def check(folder: Path) -> None:
+    """Raise if a file of a network's outputs is missing or has another size."""
+    wrong = _io.unsealed(folder, content=False)
+    if wrong:
+        msg = (
+            f"bench: {folder} must have every file it was written with, got {wrong}. "
+            "The next run makes it again"
+        )
+        raise ArtefactError(msg)
 
 
 def _fill(
@@ -84,14 +99,14 @@ def _fill(
 
 def make_together(
     pairs: Sequence[tuple[OutputsSource, Protocol]],
-    run: Path,
+    training: Path,
     *,
     base: Path,
     root: Path,
 ) -> None:
     """Train networks of one model at the same time; :func:`make` then writes them.
 
-    They end in ``training/``, where :func:`make` finds them finished.
+    They end in the folder `training`, where :func:`make` finds them finished.
     """
     train: Any = _io.optional("bench", "openset.train", name="torch")
     names = {field.name for field in fields(train.Execution)}
@@ -105,7 +120,7 @@ def make_together(
             cuts[key] = _protocols.cut(
                 source.entry, protocol, base, root, fold=source.fold
             )
-        settings = _settings(source, cuts[key], run / "training" / source.id)
+        settings = _settings(source, cuts[key], training / source.id)
         jobs.append(
             train.Job.of(**{k: v for k, v in settings.items() if k not in names})
         )

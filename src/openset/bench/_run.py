@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import yaml
 
-from openset import runs, trackers
-from openset.bench import _backends, _folder, _protocols, _worker
+from openset import _backends, _check, _io, runs, trackers
+from openset.bench import _data, _folder, _network, _protocols, _worker
 from openset.bench._log_cells import log_cells
 from openset.bench._plan import OutputsSource, Plan, Task, folder_of, plan
 from openset.bench._plugins_used import dataset_plugins, plugins
@@ -68,6 +68,7 @@ def run(
     address: str | None = None,
     jobs: int = -1,
     root: str | Path | None = None,
+    shard: tuple[int, int] | None = None,
     watch: Watch | None = None,
     log_to: str | None = None,
 ) -> Done:
@@ -93,6 +94,10 @@ def run(
         Number of workers; -1 for all cores of this machine or of the cluster.
     root
         Folder of the data sets; by default `datasets.default_root`.
+    shard
+        Run only this part of the study: (3, 8) is the third of eight. Shards write to
+        one folder, at the same time if you like; a run without `shard` then runs what
+        is left and writes the results.
     watch
         Called with folder, plan and open tasks; returns a context that is active during
         the run.
@@ -119,23 +124,35 @@ def run(
     if log_to is not None:
         trackers.check("bench", log_to)
     made, text, ending = _planned(study)
+    mine = made.tasks if shard is None else _tasks_of(made, shard)
     out = Path(out).resolve()
     is_elsewhere = backend != "sequential"  # workers are other processes
-    place = Locations(
-        run=out,
-        base=made.study.base.resolve(),
-        root=(default_root() if root is None else Path(root)).resolve(),
-        search=(Path.cwd(),),
-        plugins=plugins(made.study) if is_elsewhere else (),
-        datasets=dataset_plugins(made.study) if is_elsewhere else (),
-    )
-    with _folder.locked(out), _backends.connected(backend, address) as connection:
-        _folder.adopt(out, made, text, ending)
-        _folder.tidy(out)
-        drawn = protocols_of(made, place)
-        _folder.note_protocols(out, drawn)
+    with (
+        _folder.owned(out, shard) as owner,
+        _backends.connected(backend, address) as connection,
+    ):
+        place = Locations(
+            run=out,
+            base=made.study.base.resolve(),
+            root=(default_root() if root is None else Path(root)).resolve(),
+            owner=owner,
+            main=_backends.main_process(backend),
+            search=(Path.cwd(),),
+            plugins=plugins(made.study) if is_elsewhere else (),
+            datasets=dataset_plugins(made.study) if is_elsewhere else (),
+        )
+        with _folder.beginning(out, shard):
+            _folder.adopt(out, made, text, ending)
+            _data.check(out, made, place.base)
+            networks = {source.id for source in made.networks(mine)}
+            ids = None if shard is None else networks | {task.id for task in mine}
+            _folder.tidy(out, owner, ids)
+            _folder.begin(out, owner)
+            _folder.take_over_training(out, owner, networks)
+            drawn = protocols_of(made, place)
+            _folder.note_protocols(out, drawn)
         done = _folder.finished(out, made)
-        open_tasks = [task for task in made.tasks if task.id not in done]
+        open_tasks = [task for task in mine if task.id not in done]
         for task in open_tasks:
             (out / "failed" / f"{task.id}.json").unlink(missing_ok=True)
 
@@ -145,18 +162,40 @@ def run(
         with nullcontext() if watch is None else watch(out, made, open_tasks):
             _train(made, open_tasks, drawn, place, pool)
             _score(open_tasks, drawn, place, pool)
-        _folder.conclude(out, made)
-        if log_to is not None:
-            log_cells(out, log_to)
-    ids = {task.id for task in open_tasks}
-    failed = [f for f in runs.failures(out) if f["id"] in ids]
+        if shard is None:
+            _folder.conclude(out, made, owner)
+            if log_to is not None:
+                log_cells(out, log_to)
+        _folder.end(out, owner)
+    tasks = {task.id for task in open_tasks}
+    failed = [f for f in runs.failures(out) if f["id"] in tasks]
     return Done(
         folder=out,
-        n_cells=len(made),
-        n_run=len(ids) - len(failed),
+        n_cells=len(mine),
+        n_run=len(tasks) - len(failed),
         failed=tuple(failed),
         seconds=time.perf_counter() - start,
     )
+
+
+def _tasks_of(made: Plan, shard: tuple[int, int]) -> tuple[Task, ...]:
+    """Return the cells of one shard: with their networks, so that each has one owner.
+
+    Cells on saved outputs need no network, and are dealt one by one.
+    """
+    number, n = shard
+    if not 1 <= number <= n:
+        rule = "i/n with 1 <= i <= n"
+        got = f"{number}/{n}"
+        raise ValueError(_check.must(rule, caller="bench", name="shard", got=got))
+    places: dict[int | str, int] = {}
+    for task in made.tasks:
+        places.setdefault(_unit(task), len(places))
+    return tuple(task for task in made.tasks if places[_unit(task)] % n == number - 1)
+
+
+def _unit(task: Task) -> int | str:
+    return id(task.source) if task.source.saved is None else task.id
 
 
 def _planned(study: Study | str | Path) -> tuple[Plan, bytes, str]:
@@ -206,15 +245,20 @@ def _train(
     missing = [
         source
         for source in made.networks(tasks)
-        if not folder_of(source, place.run, place.base).exists()
+        if not _network.is_complete(folder_of(source, place.run, place.base))
     ]
+    for source in missing:
+        folder = folder_of(source, place.run, place.base)
+        if folder.exists():  # and does not agree with its list of files
+            _io.discard(folder)
     waiting: dict[str, list[Task]] = {source.id: [] for source in missing}
     for task in tasks:
         if task.source.id in waiting:
             waiting[task.source.id].append(task)
 
     def has_settled(source: OutputsSource) -> bool:
-        is_there = folder_of(source, place.run, place.base).exists()
+        folder = folder_of(source, place.run, place.base)
+        is_there = _network.is_complete(folder, content=False)
         return is_there or _has_failed(place.run, waiting[source.id][0])
 
     def call(group: _Group) -> tuple[Any, ...]:
@@ -235,7 +279,7 @@ def _train(
     # Networks that want a GPU get a pool of workers that have one.
     for gpus in sorted({source.gpus for source in missing}):
         mine = [source for source in missing if source.gpus == gpus]
-        _settle(partial(pool, gpus), job, _groups(mine), place.run)
+        _settle(partial(pool, gpus), job, _groups(mine), place)
 
 
 def _groups(sources: Sequence[OutputsSource]) -> list[_Group]:
@@ -271,7 +315,7 @@ def _score(
 
     if ready:
         job = _Job(_worker.cell, call, is_settled, give_up)
-        _settle(partial(pool, 0), job, ready, place.run)
+        _settle(partial(pool, 0), job, ready, place)
 
 
 def _has_failed(run: Path, task: Task) -> bool:
@@ -279,7 +323,10 @@ def _has_failed(run: Path, task: Task) -> bool:
 
 
 def _settle(
-    make_pool: Callable[[], _backends.Pool], job: _Job[T], items: Sequence[T], run: Path
+    make_pool: Callable[[], _backends.Pool],
+    job: _Job[T],
+    items: Sequence[T],
+    place: Locations,
 ) -> None:
     """Run items until each is done or has failed, even if workers die."""
     left, fruitless = list(items), 0
@@ -291,16 +338,16 @@ def _settle(
             if left:
                 msg = (
                     f"bench: {len(left)} cells wrote neither a result nor an "
-                    f"error to {run}"
+                    f"error to {place.run}"
                 )
                 raise RuntimeError(msg)
             return
         # Workers catch errors of cells, so a process died or the cluster is gone. The
         # cells that were running may be the cause: run them again, one at a time.
-        suspects = _worker.marks(run)
+        suspects = _worker.marks(place)
         for item in [item for item in left if item.id in suspects]:
             again = _attempt(pool.alone, job.function, job.call(item))
-            if again is not None and item.id in _worker.marks(run):
+            if again is not None and item.id in _worker.marks(place):
                 why = f"its process died twice ({type(again).__name__}: {again})"
                 job.give_up(item, why)
         left = [item for item in left if not job.is_settled(item)]

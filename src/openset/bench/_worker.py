@@ -13,20 +13,19 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from openset import _io, _plugins, datasets
-from openset.bench import _cell, _network
+from openset import _backends, _io, _plugins, datasets
+from openset.bench import _cell, _folder, _network
 from openset.bench._plan import OutputsSource, Task
 from openset.bench._study import NetworkModel
 from openset.protocols import Protocol
-
-_MARKS = "running"
 
 
 @dataclass(frozen=True)
 class Locations:
     """Folders of a study, and the plug-ins it uses.
 
-    The run folder, the folder of the study file, and that of the data sets. `search`:
+    The run folder, the folder of the study file, and that of the data sets. `owner`:
+    the name of the run, and `main`: its process, if workers are its children. `search`:
     further folders with modules. `plugins`: what to import first. `datasets`: names of
     plug-in data sets and their loaders.
     """
@@ -34,6 +33,8 @@ class Locations:
     run: Path
     base: Path
     root: Path
+    owner: str = ""
+    main: int = 0
     search: tuple[Path, ...] = ()
     plugins: tuple[str, ...] = ()
     datasets: tuple[tuple[str, str], ...] = ()
@@ -65,7 +66,9 @@ def _together(
     pairs = [(source, protocol) for source, protocol, _ in group]
     threads = group[0][2][0].threads
     with _prepared(place, name, threads):
-        _network.make_together(pairs, place.run, base=place.base, root=place.root)
+        _network.make_together(
+            pairs, _training(place), base=place.base, root=place.root
+        )
 
 
 def _network_alone(
@@ -76,7 +79,14 @@ def _network_alone(
     place: Locations,
 ) -> None:
     def one() -> None:
-        _network.make(source, protocol, place.run, base=place.base, root=place.root)
+        _network.make(
+            source,
+            protocol,
+            place.run,
+            base=place.base,
+            root=place.root,
+            unfinished=_training(place) / source.id,
+        )
 
     def with_torch() -> None:
         # Imported before the number of threads is limited, so that torch is included.
@@ -84,6 +94,10 @@ def _network_alone(
 
     before = with_torch if isinstance(source.model, NetworkModel) else None
     _guarded(one, place, name, tasks, what="its network", before=before)
+
+
+def _training(place: Locations) -> Path:
+    return _folder.training(place.run, place.owner)
 
 
 def cell(task: Task, protocol_hash: str, place: Locations) -> None:
@@ -118,6 +132,8 @@ def _guarded(
         with _prepared(place, name, tasks[0].threads):
             one()
     except Exception as error:  # an error of a cell is recorded as its result
+        if not _is_current(place):
+            return  # of a run that was killed: what it misses was taken by the next
         text = f"{type(error).__name__}: {error}"
         trace = traceback.format_exc()
         for task in tasks:
@@ -127,8 +143,9 @@ def _guarded(
 @contextmanager
 def _prepared(place: Locations, name: str, threads: int) -> Iterator[None]:
     """Mark what runs, limit the threads, and make the plug-ins of the study known."""
+    _backends.follow(place.main)
     with (
-        _marked(place.run, name),
+        _marked(_marks(place), name),
         _threads(threads),
         _plugins.searching(place.base, *place.search),
     ):
@@ -147,11 +164,19 @@ def fail(run: Path, task: Task, error: str, trace: str = "") -> None:
     _io.write(path, lambda stream: stream.write(text.encode()))
 
 
+def _marks(place: Locations) -> Path:
+    return place.run / "running" / place.owner
+
+
+def _is_current(place: Locations) -> bool:
+    """Whether the run this worker belongs to still owns the folder."""
+    return _marks(place).is_dir()
+
+
 @contextmanager
-def _marked(run: Path, name: str) -> Iterator[None]:
+def _marked(folder: Path, name: str) -> Iterator[None]:
     """Keep a mark file while running; after a crash it shows what was running."""
-    mark = run / _MARKS / name
-    mark.parent.mkdir(exist_ok=True)
+    mark = folder / name
     mark.write_text(f"{platform.node()} {os.getpid()}", encoding="utf-8")
     try:
         yield
@@ -159,9 +184,9 @@ def _marked(run: Path, name: str) -> Iterator[None]:
         mark.unlink(missing_ok=True)
 
 
-def marks(run: Path) -> set[str]:
+def marks(place: Locations) -> set[str]:
     """Return what was running when a process died, and remove the marks."""
-    found = list((run / _MARKS).glob("*"))
+    found = list(_marks(place).glob("*"))
     for path in found:
         path.unlink(missing_ok=True)
     return {path.name for path in found}

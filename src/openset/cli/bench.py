@@ -1,6 +1,6 @@
 """`openset bench`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +21,8 @@ openset bench study.yaml --out runs/study
 openset bench study.yaml --out runs/study --backend ray \\
     --address 10.0.0.1:6379
 
+openset bench study.yaml --out runs/study --shard 3/8
+
 Run the same command again to continue a study: finished cells are not repeated. \
 docs/bench.md explains the study file; openset report runs/study writes a report."""
 
@@ -34,6 +36,7 @@ _OPTIONS = {
     "address": "--address",
     "jobs": "--jobs",
     "log_to": "--log-to",
+    "shard": "--shard",
 }
 
 
@@ -68,6 +71,14 @@ def command(
     jobs: Annotated[
         int, typer.Option(help="Number of workers; -1 for one per core.")
     ] = -1,
+    shard: Annotated[
+        str,
+        typer.Option(
+            metavar="I/N",
+            help="Run only part I of N, e.g. one task of a job array (3/8). The same "
+            "command without --shard then runs what is left and shows the results.",
+        ),
+    ] = "",
     by_protocol: Annotated[
         bool,
         typer.Option(
@@ -105,6 +116,7 @@ def command(
             address=address,
             jobs=jobs,
             log_to=log_to,
+            shard=_shard(shard) if shard else None,
             watch=bench.live_progress,
         )
     except KeyboardInterrupt:
@@ -115,6 +127,22 @@ def command(
             highlight=False,
         )
         raise typer.Exit(130) from None
+    if not shard:
+        _tables(study, out, save or (), by_protocol=by_protocol)
+    OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
+    if shard:
+        OUT.print(
+            "When all shards are done, run the command without --shard.",
+            highlight=False,
+        )
+    if done.failed:
+        _failures(done.failed)
+        raise typer.Exit(1)
+
+
+def _tables(study: Path, out: Path, save: Iterable[Path], *, by_protocol: bool) -> None:
+    from openset import bench  # noqa: PLC0415
+
     found = runs.results(out)
     if len(found):
         headline, *metrics = (row.key for row in bench.read(study).rows())
@@ -126,12 +154,18 @@ def command(
                     OUT.print(stats.leaderboard(found, metric))
         elif set(metrics) != {headline}:
             OUT.print(stats.leaderboard(found, metrics, columns="metric"))
-        for path in save or ():
+        for path in save:
             board.save(path)
-    OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
-    if done.failed:
-        _failures(done.failed)
-        raise typer.Exit(1)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, _, n = text.partition("/")
+    if not (number.isdecimal() and n.isdecimal()):
+        rule = "I/N, such as 3/8"
+        raise ValueError(
+            _check.must(rule, caller="bench", name="shard", got=repr(text))
+        )
+    return int(number), int(n)
 
 
 def _plan(study: object, out: Path, backend: str, jobs: int) -> None:

@@ -10,13 +10,23 @@ import typer
 from numpy.typing import NDArray
 from rich.markup import escape
 
-from openset import _check, _io
+from openset import _check, _io, shards
 from openset._types import UNKNOWN
 from openset.cli._cautions import print_cautions
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
+from openset.cli._shards import (
+    SHARD_OPTIONS,
+    Address,
+    Backend,
+    Format,
+    Jobs,
+    need_folder,
+    refuse,
+    run_shards,
+)
 from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Rejector
@@ -30,14 +40,20 @@ openset predict rejector/ new.npz --csv
 
 openset predict rejector/ new.npz --out decisions.csv
 
-openset predict rejector/ new.npz --out decisions.npz"""
+openset predict rejector/ new.npz --out decisions.npz
 
+openset predict rejector/ shards/ --out decisions/ --jobs 8
+
+openset predict rejector/ shards/ --out decisions/ --backend ray"""
+
+_CALLER = "openset predict"
 _SHOWN = 10
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "key": "--verify",
     "plugins": "--plugin",
+    **SHARD_OPTIONS,
 }
 
 
@@ -51,17 +67,42 @@ def command(
         Path,
         typer.Argument(
             metavar="OUTPUTS",
-            help="Outputs of the network on new samples: .npz or a folder.",
+            help="Outputs of the network on new samples: .npz or a folder of .npy "
+            "files; or a folder of many such shards (.npz, .parquet, folders).",
         ),
     ],
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write to this .csv or .npz file.")
+        Path | None,
+        typer.Option(
+            help="Write to this .csv or .npz file; for a folder of shards, a folder."
+        ),
     ] = None,
+    format_: Format = None,
+    jobs: Jobs = None,
+    backend: Backend = None,
+    address: Address = None,
     plugin: Plugins = None,
     verify: Verify = None,
 ) -> None:
-    """Classify samples, or reject them as unknown (-1)."""
+    """Classify samples, or reject them as unknown (-1).
+
+    Of a folder of shards, every shard gives a file of decisions in --out, which appears
+    when it is complete. Run the same command again to continue.
+    """
+    if shards.is_folder_of_shards(new):
+        folder = need_folder(_CALLER, out)
+        job = shards.Predict(
+            rejector,
+            format=format_ or "parquet",
+            plugins=tuple(plugin or ()),
+            key=read_key(verify),
+        )
+        print_cautions(job.load(), ERRORS)
+        found = shards.find(new, caller=_CALLER)
+        run_shards(job, found, folder, backend=backend, address=address, jobs=jobs)
+        return
+    refuse(_CALLER, format_=format_, jobs=jobs, backend=backend, address=address)
     if out is not None:
         _check.one_of(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
@@ -80,7 +121,7 @@ def command(
                 "decisions": decisions.labels,
                 "predicted": scores.predicted,
                 "known": scores.known,
-                "margin": _margin(opened, scores),
+                "margin": opened.margins(scores),
             }
             arrays |= _names(scores, outputs.ids)
             _io.write_npz(out, arrays)
@@ -92,13 +133,6 @@ def command(
         typer.echo(_csv(opened, decisions, outputs.ids), nl=False)
     else:
         _print(opened, decisions, outputs.ids)
-
-
-def _margin(rejector: Rejector, scores: Scores) -> NDArray[np.float64]:
-    threshold = rejector.threshold.of(scores.predicted)
-    same = scores.known == threshold  # inf - inf is NaN
-    with np.errstate(invalid="ignore"):
-        return np.where(same, 0.0, scores.known - threshold)
 
 
 def _names(scores: Scores, ids: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
@@ -120,7 +154,7 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
         decisions.labels.tolist(),
         scores.predicted.tolist(),
         scores.known.tolist(),
-        _margin(rejector, scores).tolist(),
+        rejector.margins(scores).tolist(),
         *(column.tolist() for column in named.values()),
         strict=True,
     )
@@ -144,7 +178,7 @@ def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
-    margin = _margin(rejector, scores)
+    margin = rejector.margins(scores)
     for row in range(min(_SHOWN, len(decisions))):
         table.add_row(
             str(row),

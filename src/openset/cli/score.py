@@ -1,14 +1,27 @@
 """`openset score`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from openset import _check, _io, detectors
+from openset import _check, _io, detectors, shards
+from openset._plugins import is_built_in, reference
 from openset.cli._detector_options import need_training, recipe
 from openset.cli._options import naming
+from openset.cli._shards import (
+    SHARD_OPTIONS,
+    Address,
+    Backend,
+    Format,
+    Jobs,
+    need_folder,
+    refuse,
+    run_shards,
+)
 from openset.cli._tables import ERRORS, OUT
+from openset.detectors import Detector, Fitted
 from openset.outputs import Outputs
 
 EPILOG = """[bold]Examples[/bold]
@@ -19,11 +32,14 @@ openset score -d energy test.npz --out scores.npz
 
 openset score -d msp -d postmax -d knn:k=20 --train train/ test/ --out scores/
 
-openset compare scores/*.npz"""
+openset compare scores/*.npz
+
+openset score -d postmax --train train/ shards/ --out scores/ --jobs 8"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "batch_size": "--batch-size",
+    **SHARD_OPTIONS,
 }
 
 
@@ -32,7 +48,9 @@ def command(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="TEST", help="Outputs to score: .npz, or a folder of .npy files."
+            metavar="TEST",
+            help="Outputs to score: .npz, or a folder of .npy files; or a folder of "
+            "many such shards (.npz, .parquet, folders).",
         ),
     ],
     detector: Annotated[
@@ -58,15 +76,23 @@ def command(
             "--out",
             "-o",
             help="File to write (.npz, .csv, .parquet); a folder for several "
-            "detectors.",
+            "detectors or shards.",
         ),
     ] = Path("scores"),
     batch_size: Annotated[
         int | None,
         typer.Option(help="Number of samples per batch (default: chosen by size)."),
     ] = None,
+    format_: Format = None,
+    jobs: Jobs = None,
+    backend: Backend = None,
+    address: Address = None,
 ) -> None:
-    """Fit detectors on training outputs and score test outputs."""
+    """Fit detectors on training outputs and score test outputs.
+
+    Of a folder of shards, every shard gives a file of scores per detector in --out,
+    which appears when it is complete. Run the same command again to continue.
+    """
     recipes = {text: recipe(text) for text in detector}
     if out.suffix and len(recipes) > 1:
         msg = _check.must(
@@ -82,19 +108,27 @@ def command(
     if batch_size is not None:
         _check.positive_int("openset score", "--batch-size", batch_size)
     need_training(recipes, train, caller="openset score")
-    train_outputs, test = Outputs.load(train) if train else None, Outputs.load(path)
+    train_outputs = Outputs.load(train) if train else None
+    if shards.is_folder_of_shards(path):
+        need_folder("openset score", out)
+        listed = shards.find(path, caller="openset score")
+        files = _fit_to_files(recipes, train_outputs, train or path, out)
+        job = shards.Score(
+            files, format=format_ or "parquet", plugins=_plugins(recipes)
+        )
+        run_shards(job, listed, out, backend=backend, address=address, jobs=jobs)
+        return
+    refuse(
+        "openset score", format_=format_, jobs=jobs, backend=backend, address=address
+    )
+    test = Outputs.load(path)
     if test.labels is None:
         msg = (
             f"openset score: {path} must hold labels, got none. Scores are for "
             "evaluation; for unlabelled outputs use openset predict"
         )
         raise ValueError(msg)
-    fitted = {}
-    with ERRORS.status("") as status:
-        for text, one in recipes.items():
-            status.update(f"fitting {text}")
-            with _io.naming(train or path):
-                fitted[text] = one.fit(train_outputs)
+    fitted = _fit(recipes, train_outputs, train or path)
     with _io.naming(path):
         scores = detectors.score_all(fitted, test, batch_size=batch_size, progress=True)
     for text, found in scores.items():
@@ -102,6 +136,35 @@ def command(
         found.save(file)
         line = f"{text}: {found!r} → {file}"
         OUT.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def _fit(
+    recipes: Mapping[str, Detector], train: Outputs | None, path: Path
+) -> dict[str, Fitted]:
+    fitted = {}
+    with ERRORS.status("") as status:
+        for text, one in recipes.items():
+            status.update(f"fitting {text}")
+            with _io.naming(path):
+                fitted[text] = one.fit(train)
+    return fitted
+
+
+def _fit_to_files(
+    recipes: Mapping[str, Detector], train: Outputs | None, path: Path, out: Path
+) -> tuple[tuple[str, Path], ...]:
+    """Fit and save detectors where workers find them; return names and files."""
+    files = []
+    for text, fitted in _fit(recipes, train, path).items():
+        name = f"scores-{_file_name(text)}"
+        files.append((name, fitted.save((out / "fitted" / f"{name}.npz").resolve())))
+    return tuple(files)
+
+
+def _plugins(recipes: Mapping[str, Detector]) -> tuple[str, ...]:
+    """Return the detectors that workers have to import: those named module:Class."""
+    kinds = [type(one) for one in recipes.values() if not is_built_in(type(one))]
+    return tuple(map(reference, kinds))
 
 
 def _file_name(text: str) -> str:

@@ -462,7 +462,7 @@ def _of_texts(
 def _image_processor(
     transformers: Any, name: str
 ) -> tuple[Callable[[list[Any]], Any], tuple[float, ...] | None, str]:
-    """Return what prepares images, what it divides pixels by, and all it does in words."""
+    """Return what prepares images, what it divides pixels by, and a description."""
     images = transformers.AutoImageProcessor.from_pretrained(name)
     is_divided = images.do_rescale and images.do_normalize
     std = tuple(images.image_std) if is_divided else None

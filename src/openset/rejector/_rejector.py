@@ -351,6 +351,13 @@ class Rejector:
             top=best,
         )
 
+    def margins(self, scores: Scores) -> NDArray[np.float64]:
+        """Return knownness minus threshold; a sample is accepted iff it is >= 0."""
+        threshold = self.threshold.of(scores.predicted)
+        same = scores.known == threshold  # inf - inf is NaN
+        with np.errstate(invalid="ignore"):
+            return np.where(same, 0.0, scores.known - threshold)
+
     def name_of(self, label: int) -> str:
         """Return the name of a class; "unknown" for -1."""
         if label == UNKNOWN:

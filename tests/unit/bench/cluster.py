@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on this machine, for as long as a test lasts."""
+"""A Ray cluster of several nodes on this machine, for as long as a test lasts."""
 
 import os
 import secrets
@@ -15,6 +15,13 @@ _ROOT = Path(__file__).resolve().parents[3]
 _SCRIPT = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
 _SMALL = str(80 << 20)  # bytes of shared memory; cells leave their results on disk
 
+# Asked more often, a node that is gone is noticed after seconds, not half a minute. A
+# slow one still has its ten seconds for every answer, and minutes to start.
+_PACE = {
+    "RAY_health_check_period_ms": "500",
+    "RAY_raylet_start_wait_time_s": "300",
+}
+
 
 def _free_port():
     with socket.socket() as one:
@@ -22,66 +29,86 @@ def _free_port():
         return one.getsockname()[1]
 
 
-def _node(arguments, environment, log):
-    # --block: the node lives and dies with this process, and no other node with it.
-    command = [sys.executable, "-c", _SCRIPT, "start", "--block", *arguments]
-    return subprocess.Popen(  # noqa: S603  # our own words
-        command,
-        env=environment,
-        stdout=log,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
+class Cluster:
+    """Its address, the environment that lets a process in, and its nodes.
 
-
-@contextmanager
-def two_nodes(folder, *, cpus=1):
-    """Start two nodes of `cpus` CPUs; yields the address and how to be let in.
-
-    Ray listens on all interfaces, so both nodes ask for a token only we know. It is in
-    the environment that is yielded, which Ray reads once, when it is first imported.
+    Ray listens on all interfaces, so all nodes ask for a token only we know. It is in
+    the environment, which Ray reads once, when it is first imported.
     """
-    folder = Path(folder)
-    environment = os.environ | {
-        "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "PYTHONPATH": os.pathsep.join([str(_ROOT / "src"), str(_ROOT)]),
-    }
-    port = _free_port()
-    address = f"127.0.0.1:{port}"
-    shared = [
-        f"--num-cpus={cpus}",
-        f"--object-store-memory={_SMALL}",
-        "--disable-usage-stats",
-    ]
-    head = [
-        "--head",
-        f"--port={port}",
-        f"--ray-client-server-port={_free_port()}",
-        "--include-dashboard=false",
-        f"--temp-dir={folder}",
-    ]
-    nodes = []
-    try:
-        with (folder / "ray.log").open("wb") as log:
-            nodes.append(_node([*head, *shared], environment, log))
-            wait_until(lambda: _has_started(nodes[0], port, log.name))
-            nodes.append(_node([f"--address={address}", *shared], environment, log))
-            yield address, environment
-    finally:
-        for node in reversed(nodes):
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self.environment = os.environ | {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "PYTHONPATH": os.pathsep.join([str(_ROOT / "src"), str(_ROOT)]),
+            **_PACE,
+        }
+        self._port = _free_port()
+        self.address = f"127.0.0.1:{self._port}"
+        self.nodes = []
+
+    def start_head(self, *, cpus):
+        """Start the node that all others, and drivers, talk to."""
+        self._start(
+            "--head",
+            f"--port={self._port}",
+            f"--ray-client-server-port={_free_port()}",
+            "--include-dashboard=false",
+            f"--temp-dir={self.folder}",
+            cpus=cpus,
+        )
+        wait_until(self._has_started)
+
+    def add_node(self, *, cpus):
+        """Start another node; it joins when it is ready."""
+        self._start(f"--address={self.address}", cpus=cpus)
+
+    def _start(self, *arguments, cpus):
+        # --block: the node lives and dies with this process, and no other node with it.
+        command = [sys.executable, "-c", _SCRIPT, "start", "--block", *arguments]
+        shared = [
+            f"--num-cpus={cpus}",
+            f"--object-store-memory={_SMALL}",
+            "--disable-usage-stats",
+        ]
+        with (self.folder / "ray.log").open("ab") as log:
+            node = subprocess.Popen(  # noqa: S603  # our own words
+                [*command, *shared],
+                env=self.environment,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.nodes.append(node)
+
+    def _has_started(self):
+        """Whether it answers; what it said instead, if it has ended."""
+        if self.nodes[0].poll() is not None:
+            said = (self.folder / "ray.log").read_text(errors="replace")[-2000:]
+            msg = f"no Ray cluster: {said}"
+            raise RuntimeError(msg)
+        with socket.socket() as one:
+            return one.connect_ex(("127.0.0.1", self._port)) == 0
+
+    def stop(self):
+        """End all nodes, the head last."""
+        for node in reversed(self.nodes):
             _stop(node)
 
 
-def _has_started(node, port, log):
-    """Whether it answers; what it said instead, if it has ended."""
-    if node.poll() is not None:
-        said = Path(log).read_text(errors="replace")[-2000:]
-        msg = f"no Ray cluster: {said}"
-        raise RuntimeError(msg)
-    with socket.socket() as one:
-        return one.connect_ex(("127.0.0.1", port)) == 0
+@contextmanager
+def nodes(folder, *, cpus):
+    """Start a cluster with one node for each number of CPUs; the first is the head."""
+    cluster = Cluster(folder)
+    try:
+        cluster.start_head(cpus=cpus[0])
+        for n in cpus[1:]:
+            cluster.add_node(cpus=n)
+        yield cluster
+    finally:
+        cluster.stop()
 
 
 def _stop(node):

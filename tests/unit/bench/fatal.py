@@ -19,11 +19,14 @@ class Fatal(MSP):
     ----------
     mark
         A file. Who creates it dies; who finds it there lives. Without it all die.
+    node
+        Whether the Ray node it runs on dies, too.
     """
 
     name = "fatal"
 
     mark: str = ""
+    node: bool = False
 
     def _fit(self, train):
         try:
@@ -31,5 +34,30 @@ class Fatal(MSP):
                 Path(self.mark).open("x").close()
         except FileExistsError:
             return {}
+        if self.node:
+            parent = os.getppid()
+            assert "raylet" in Path(f"/proc/{parent}/cmdline").read_text()
+            os.kill(parent, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError  # nobody comes here
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held(MSP):
+    """MSP; the process that fits it first writes its number to `mark`, and waits.
+
+    It waits until it is killed. Who finds the file there goes on.
+    """
+
+    name = "held"
+
+    mark: str = ""
+
+    def _fit(self, train):
+        path = Path(self.mark)
+        if not path.exists():
+            partial = path.with_name(f"{path.name}.{os.getpid()}")
+            partial.write_text(str(os.getpid()))
+            partial.rename(path)
+            signal.pause()
+        return {}

@@ -22,10 +22,14 @@ def contents(folder):
     return {cell.id: cell.to_json(provenance=False) for cell in read_cells(folder)}
 
 
-def fatal(text=SMALL, *, mark=""):
+def fatal(text=SMALL, *, mark="", node=False):
     """Return the text of a study with one more detector, which kills its process.
 
-    With a `mark` only the first of them: see :mod:`tests.unit.bench.fatal`.
+    With a `mark` only the first of them: see :mod:`tests.unit.bench.fatal`. With `node`
+    the Ray node of the process, too.
     """
-    one = f'{{name: "tests.unit.bench.fatal:Fatal", label: fatal, mark: "{mark}"}}'
+    label = "fatal node" if node else "fatal"
+    name = "tests.unit.bench.fatal:Fatal"
+    more = f'label: {label}, mark: "{mark}", node: {str(node).lower()}'
+    one = f'{{name: "{name}", {more}}}'
     return text.replace(b"[msp,", b"[msp, " + one.encode() + b",")

@@ -30,6 +30,16 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(study, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_shards_say_how_they_are_merged(study, tmp_path):
+    options = [study, "--out", tmp_path / "run", "--backend", "sequential"]
+    done = call(*options, "--shard", "1/2")
+    assert "3 of 3 cells" in done.stdout
+    assert "run the command without --shard" in done.stdout
+    assert "6 of 6 cells" in call(*options).stdout
+    done = call(*options, "--shard", "2")
+    assert "--shard must be I/N, such as 3/8, got '2'" in str(done.exception)
+
+
 def test_a_run_prints_the_table_and_saves_it(study, tmp_path):
     out = tmp_path / "run"
     options = ["--out", out, "--backend", "sequential", "--save", tmp_path / "t.md"]

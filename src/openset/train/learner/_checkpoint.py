@@ -16,7 +16,7 @@ with _io.importing("openset.train", "torch"):
     from safetensors.torch import save_file
     from torch import Tensor, nn
 
-_SCHEMA = "1"
+_SCHEMA = "2"
 
 
 def save(
@@ -44,8 +44,8 @@ def save(
         "schema": _SCHEMA,
         "epoch": str(epoch),
         "spec": json.dumps(spec, sort_keys=True),
-        "crc32": _sum(held),
     }
+    meta["crc32"] = _sum(held, meta)
     with _io.replacing(path) as temporary:
         try:
             save_file(held, str(temporary), metadata=meta)
@@ -96,9 +96,10 @@ def _as_the_weights(optimiser: Any) -> None:
                 state[name] = torch.empty_like(weight, dtype=value.dtype).copy_(value)
 
 
-def _sum(tensors: Mapping[str, Tensor]) -> str:
+def _sum(tensors: Mapping[str, Tensor], meta: Mapping[str, str]) -> str:
     """Return a checksum: training would continue from a flipped bit unnoticed."""
-    found = 0
+    words = {name: text for name, text in meta.items() if name != "crc32"}
+    found = zlib.crc32(json.dumps(words, sort_keys=True).encode())
     for name in sorted(tensors):
         found = zlib.crc32(bytes_of(tensors[name]), zlib.crc32(name.encode(), found))
     return f"{found:08x}"
@@ -121,7 +122,7 @@ def _open(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             f"{meta.get('kind', 'another file')} {meta.get('schema', '')}"
         )
         raise ArtefactError(msg)
-    if meta.get("crc32") != _sum(tensors):
+    if meta.get("crc32") != _sum(tensors, meta):
         msg = (
             f"train: checkpoint {path} is damaged (wrong checksum). Delete it to start "
             "from the beginning"

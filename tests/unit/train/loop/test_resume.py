@@ -296,6 +296,16 @@ def test_a_flipped_bit_in_a_checkpoint_is_noticed(interrupted):
         go_on()
 
 
+def test_another_epoch_in_a_checkpoint_is_noticed(interrupted):
+    folder, go_on = interrupted
+    path = folder / CHECKPOINT
+    content = path.read_bytes()
+    assert content.count(b'"epoch":"2"') == 1
+    path.write_bytes(content.replace(b'"epoch":"2"', b'"epoch":"3"'))
+    with pytest.raises(ArtefactError, match="wrong checksum"):
+        go_on()
+
+
 def test_garbage_in_place_of_a_checkpoint_is_named(interrupted):
     folder, go_on = interrupted
     (folder / CHECKPOINT).write_bytes(os.urandom(3000))
@@ -307,7 +317,7 @@ def test_tensors_of_another_kind_are_no_checkpoint(interrupted):
     folder, go_on = interrupted
     save_file({"a": torch.zeros(3)}, folder / CHECKPOINT)
     with pytest.raises(
-        ArtefactError, match="must be a checkpoint of schema 1, got anot"
+        ArtefactError, match="must be a checkpoint of schema 2, got anot"
     ):
         go_on()
 
@@ -317,7 +327,7 @@ def test_a_checkpoint_without_a_weight_does_not_fit(interrupted):
     path = folder / CHECKPOINT
     tensors, meta = _checkpoint._open(path)
     del tensors["learner/network.head.weight"]
-    meta["crc32"] = _checkpoint._sum(tensors)
+    meta["crc32"] = _checkpoint._sum(tensors, meta)
     save_file(tensors, path, metadata=meta)
     with pytest.raises(ArtefactError, match=r"(?s)does not fit the network .*head"):
         go_on()

@@ -1,0 +1,99 @@
+"""Options of commands that work on a folder of shards, and what they share."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from rich.markup import escape
+
+from openset import _check, shards
+from openset.cli._tables import ERRORS, OUT
+
+_SHOWN = 5  # number of failed shards to print; all are in the folder
+
+# Arguments of the library, by the option they come from.
+SHARD_OPTIONS = {
+    "format": "--format",
+    "jobs": "--jobs",
+    "backend": "--backend",
+    "address": "--address",
+}
+
+Format: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--format", help="For shards: parquet or npz files (default: parquet)."
+    ),
+]
+Jobs: TypeAlias = Annotated[
+    int | None,
+    typer.Option(help="For shards: number of workers (default: one per core)."),
+]
+Backend: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="For shards: loky (processes on this machine, the default), ray, dask or "
+        "sequential."
+    ),
+]
+Address: TypeAlias = Annotated[
+    str | None,
+    typer.Option(help="For shards: address of a running Ray or Dask cluster."),
+]
+
+
+def need_folder(caller: str, out: Path | None) -> Path:
+    """Return the folder for the results of shards; raise if a file is named."""
+    if out is None or out.suffix or out.is_file():
+        rule = "a folder for the results of a folder of shards"
+        got = "none" if out is None else str(out)
+        raise typer.BadParameter(
+            _check.must(rule, caller=caller, name="--out", got=got)
+        )
+    return out
+
+
+def refuse(caller: str, **given: object) -> None:
+    """Refuse options that are for shards."""
+    unused = [
+        f"--{name.rstrip('_')}" for name, value in given.items() if value is not None
+    ]
+    if unused:
+        msg = f"{caller}: {', '.join(unused)} can only be used with a folder of shards"
+        raise typer.BadParameter(msg)
+
+
+def run_shards(
+    job: shards.Job,
+    found: Sequence[shards.Shard],
+    out: Path,
+    *,
+    backend: str | None,
+    address: str | None,
+    jobs: int | None,
+    **more: Any,
+) -> None:
+    """Run a job over shards; say what was done, and what failed."""
+    done = shards.run(
+        job,
+        found,
+        out,
+        backend=backend or "loky",
+        address=address,
+        jobs=-1 if jobs is None else jobs,
+        **more,
+    )
+    OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
+    for one in done.failed[:_SHOWN]:
+        text = f"{one['shard']}: {one['error']}"
+        ERRORS.print(
+            f"[bold red]failed:[/bold red] {escape(text)}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if len(done.failed) > _SHOWN:
+        n = len(done.failed) - _SHOWN
+        ERRORS.print(f"… and {n} more, in the folder failed/", highlight=False)
+    if done.failed:
+        raise typer.Exit(1)

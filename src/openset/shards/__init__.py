@@ -1,0 +1,23 @@
+"""Score and classify outputs that lie in many files, with workers or on a cluster.
+
+A folder of shards holds outputs as ``.npz`` files, folders of ``.npy`` files, or
+``.parquet`` files. Every shard gives one file of results with its name, which appears
+only when it is complete; what is there is not done again.
+"""
+
+from openset.shards._predict import Predict
+from openset.shards._run import Done, Job, run
+from openset.shards._score import Score
+from openset.shards._shards import Shard, find, is_folder_of_shards, read
+
+__all__ = [
+    "Done",
+    "Job",
+    "Predict",
+    "Score",
+    "Shard",
+    "find",
+    "is_folder_of_shards",
+    "read",
+    "run",
+]

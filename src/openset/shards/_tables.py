@@ -1,0 +1,45 @@
+"""Tables that are written batch by batch: Parquet files, or arrays in a ``.npz``."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io
+
+FORMATS = ("parquet", "npz")
+Columns = Mapping[str, NDArray[Any]]
+
+
+def check_format(caller: str, name: str) -> None:
+    """Check the format, and that what it needs is installed."""
+    _check.one_of(caller, "format", name, FORMATS)
+    if name == "parquet":
+        _io.optional(caller, "pyarrow.parquet", name="tables")
+
+
+def write(path: Path, batches: Iterable[Columns]) -> None:
+    """Write the columns of all batches; the file appears when it is complete.
+
+    A Parquet file is written batch by batch; of a ``.npz`` all columns are in memory.
+    """
+    if path.suffix == ".npz":
+        found = list(batches)
+        _io.write_npz(
+            path, {name: np.concatenate([b[name] for b in found]) for name in found[0]}
+        )
+        return
+    pa: Any = _io.optional("shards", "pyarrow", name="tables")
+    parquet: Any = _io.optional("shards", "pyarrow.parquet", name="tables")
+    with _io.replacing(path) as temporary:
+        writer = None
+        try:
+            for batch in batches:
+                table = pa.table({name: pa.array(one) for name, one in batch.items()})
+                writer = writer or parquet.ParquetWriter(temporary, table.schema)
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()

@@ -1,0 +1,203 @@
+"""Folders of shards: the same as all samples at once; nothing lost, nothing twice."""
+
+import json
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from openset import CalibrationWarning, Rejector, _backends, detectors, shards
+from openset.scores import Scores
+from tests.unit.rejector.test_rejector import drawn
+from tests.unit.shards.fatal import Fatal
+
+pq = pytest.importorskip("pyarrow.parquet", reason="Parquet is optional")
+pa = pytest.importorskip("pyarrow")
+
+WHOLE = drawn(250, seed=5)
+CUTS = [0, 100, 130, 250]
+
+
+@pytest.fixture(scope="module")
+def rejector(tmp_path_factory):
+    fitted = detectors.KNN(k=3).fit(drawn(300, seed=1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        made = Rejector.calibrate(
+            fitted, known=drawn(200, seed=2), surrogate=drawn(200, seed=3, unknown=True)
+        )
+    return made.save(tmp_path_factory.mktemp("saved") / "rejector")
+
+
+def parts():
+    return [WHOLE.take(slice(a, b)) for a, b in pairwise(CUTS)]
+
+
+def to_parquet(outputs, path):
+    columns = {
+        "logits": list(np.asarray(outputs.logits)),
+        "features": list(np.asarray(outputs.features)),
+        "labels": np.asarray(outputs.labels),
+    }
+    columns = {name: one for name, one in columns.items() if one is not None}
+    pq.write_table(pa.table(columns), path)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a folder with one shard of each kind."""
+    path = tmp_path / "shards"
+    path.mkdir()
+    first, second, third = parts()
+    first.save(path / "a.npz")
+    second.save(path / "b")
+    to_parquet(third, path / "c.parquet")
+    (path / "README.txt").write_text("no shard")
+    return path
+
+
+def columns(out, format_):
+    files = sorted(out.glob(f"*.{format_}"))
+    if format_ == "npz":
+        tables = [dict(np.load(file)) for file in files]
+    else:
+        tables = [
+            {k: np.asarray(v) for k, v in pq.read_table(file).to_pydict().items()}
+            for file in files
+        ]
+    names = tables[0]
+    return {name: np.concatenate([t[name] for t in tables]) for name in names}
+
+
+@pytest.mark.parametrize("format_", ["parquet", "npz"])
+@pytest.mark.parametrize("rows", [7, 1000])
+def test_decisions_are_those_of_all_samples_at_once(
+    rejector, folder, tmp_path, format_, rows
+):
+    job = shards.Predict(rejector, format=format_, rows=rows)
+    out = tmp_path / "out"
+    done = shards.run(job, shards.find(folder, caller="x"), out, backend="sequential")
+    assert (done.n_shards, done.n_run, done.failed) == (3, 3, ())
+    opened = Rejector.load(rejector)
+    expected = opened.decide(WHOLE)
+    found = columns(out, format_)
+    assert_array_equal(found["decision"], expected.labels)
+    # Matrix products of other sizes may round the last digit in another way.
+    assert_allclose(found["known"], expected.scores.known, rtol=1e-13)
+    assert_array_equal(found["predicted"], expected.scores.predicted)
+    assert_allclose(found["margin"], opened.margins(expected.scores), atol=1e-13)
+    assert_array_equal(found["decision"] != -1, found["margin"] >= 0)
+    names = {"job.json", ".lock", *(f"{name}.{format_}" for name in "abc")}
+    assert {path.name for path in out.iterdir()} == names
+
+
+def test_scores_are_those_of_all_samples_at_once(folder, tmp_path):
+    train = drawn(300, seed=1)
+    fitted = {"knn": detectors.KNN(k=3).fit(train), "msp": detectors.MSP().fit(None)}
+    files = tuple(
+        (name, one.save(tmp_path / f"{name}.npz")) for name, one in fitted.items()
+    )
+    job = shards.Score(files, format="npz", rows=50)
+    out = tmp_path / "out"
+    shards.run(job, shards.find(folder, caller="x"), out, backend="sequential")
+    for name, expected in detectors.score_all(fitted, WHOLE).items():
+        paths = sorted((out / name).iterdir())
+        found = Scores.concat([Scores.load(path) for path in paths])
+        assert_array_equal(found.known, expected.known)
+        assert_array_equal(found.labels, expected.labels)
+
+
+def test_what_is_there_is_not_done_again(rejector, folder, tmp_path):
+    job = shards.Predict(rejector, format="npz")
+    found = shards.find(folder, caller="x")
+    out = tmp_path / "out"
+    shards.run(job, found[:2], out, backend="sequential")
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*.npz")}
+    (out / "b.npz").unlink()
+    (out / ".a.npz.half").touch()  # of a run that was killed
+    assert shards.run(job, found, out, backend="sequential").n_run == 2
+    assert (out / "a.npz").stat().st_mtime_ns == before[out / "a.npz"]
+    assert not (out / ".a.npz.half").exists()
+
+
+def test_another_job_or_other_shards_are_not_mixed_in(rejector, folder, tmp_path):
+    out = tmp_path / "out"
+    found = shards.find(folder, caller="x")
+    job = shards.Predict(rejector, format="npz")
+    shards.run(job, found, out, backend="sequential")
+    other = shards.Predict(rejector, format="parquet")
+    with pytest.raises(ValueError, match=r"--out must be new, .* with another job"):
+        shards.run(other, found, out, backend="sequential")
+    WHOLE.save(folder / "a.npz")
+    with pytest.raises(ValueError, match=r"with a of another size\. Choose another"):
+        shards.run(job, found, out, backend="sequential")
+
+
+def test_a_bad_shard_is_named_and_stops_nobody(rejector, folder, tmp_path):
+    (folder / "b" / "logits.npy").write_bytes(b"x")
+    out = tmp_path / "out"
+    job = shards.Predict(rejector, format="npz")
+    found = shards.find(folder, caller="x")
+    done = shards.run(job, found, out, backend="sequential")
+    assert done.n_run == 2
+    (failure,) = done.failed
+    assert failure["shard"] == "b"
+    assert "logits.npy is damaged" in failure["error"]
+    (record,) = out.glob("failed/*/b.json")
+    assert json.loads(record.read_text()) == failure
+    second = parts()[1]
+    second.save(folder / "b")
+    (out / "job.json").unlink()  # another size is meant
+    assert shards.run(job, found, out, backend="sequential").failed == ()
+    assert not (out / "failed").exists()
+
+
+def test_lists_of_different_lengths_are_refused(tmp_path):
+    pq.write_table(
+        pa.table({"logits": [[1.0, 2.0], [1.0], [3.0]]}), tmp_path / "a.parquet"
+    )
+    (shard,) = shards.find(tmp_path, caller="x")
+    with pytest.raises(ValueError, match="logits must be lists of one length"):
+        list(shards.read(shard, rows=10))
+
+
+def test_two_shards_of_one_name_are_refused(tmp_path):
+    WHOLE.save(tmp_path / "a.npz")
+    WHOLE.save(tmp_path / "a")
+    with pytest.raises(ValueError, match="several called a"):
+        shards.find(tmp_path, caller="x")
+    with pytest.raises(FileNotFoundError, match=r"x: .* must be outputs, or a folder"):
+        shards.find(tmp_path / "a", caller="x")
+
+
+def test_a_killed_worker_loses_nothing_and_writes_nothing_twice(
+    rejector, folder, tmp_path
+):
+    mark = tmp_path / "mark"
+    job = Fatal(rejector, rows=20, mark=str(mark))
+    found = shards.find(folder, caller="x")
+    done = shards.run(job, found, tmp_path / "out", jobs=2)
+    assert mark.exists()
+    assert (done.n_run, done.failed) == (3, ())
+    found = columns(tmp_path / "out", "parquet")["decision"]
+    assert_array_equal(found, Rejector.load(rejector).decide(WHOLE).labels)
+
+
+def test_shards_that_kill_every_worker_are_named(
+    rejector, folder, tmp_path, monkeypatch
+):
+    class Broken:
+        def __call__(self, function, calls):
+            calls = [call for call in calls if call[1].name != "b"]
+            for call in calls:
+                function(*call)
+            raise BrokenPipeError
+
+    monkeypatch.setattr(_backends, "pool", lambda *_, **__: Broken())
+    job = shards.Predict(rejector, format="npz")
+    found = shards.find(folder, caller="x")
+    with pytest.raises(RuntimeError, match=r"died 3 times .* with 1 shards left \(b\)"):
+        shards.run(job, found, tmp_path / "out")
+    assert {path.name for path in tmp_path.glob("out/*.npz")} == {"a.npz", "c.npz"}

@@ -6,7 +6,7 @@ Each module imports its own framework; nothing is imported here.
 from importlib import import_module
 from types import ModuleType
 
-_MODULES = ("onnx", "sklearn", "torch", "torchmetrics")
+_MODULES = ("onnx", "sklearn", "torch", "torch_sketch", "torchmetrics")
 
 
 def __getattr__(name: str) -> ModuleType:

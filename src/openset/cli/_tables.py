@@ -14,7 +14,7 @@ from rich.text import Text
 
 from openset._io import csv_cell, visible
 from openset.cli._lists import percent, plain_table
-from openset.metrics import Evaluation, Interval, Metric, sections
+from openset.metrics import Bracket, Evaluation, Interval, Metric, sections
 from openset.stats import latex_text
 
 
@@ -70,6 +70,21 @@ def _one_set(evaluation: Evaluation, title: str) -> Table:
         for line in lines:
             span = _interval(evaluation.intervals.get(line.key))
             table.add_row(_indented(line), f"{evaluation[line.key]:.4f}", span)
+    return table
+
+
+def show_brackets(brackets: Mapping[str, Bracket], *, title: str) -> Table:
+    """Show both ends of each metric."""
+    table = plain_table(escape(title))
+    table.add_column("metric", no_wrap=True)
+    for name in ("at least", "at most"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for section, lines in sections(brackets).items():
+        table.add_section()
+        table.add_row(f"[bold]{section}[/bold]")
+        for line in lines:
+            one = brackets[line.key]
+            table.add_row(_indented(line), f"{one.low:.6f}", f"{one.high:.6f}")
     return table
 
 

@@ -1,9 +1,10 @@
 """`openset evaluate`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +16,8 @@ from openset.cli._score_files import (
     UnknownLabel,
     reading,
 )
-from openset.cli._tables import OUT, as_csv, as_latex, show
-from openset.metrics import Evaluation
+from openset.cli._tables import OUT, as_csv, as_latex, show, show_brackets
+from openset.metrics import Evaluation, Sketch
 from openset.metrics import by_group as evaluate_groups
 from openset.metrics import evaluate as evaluate_scores
 from openset.scores import Scores
@@ -30,7 +31,9 @@ openset evaluate scores.npz --threshold 0.7 --bootstrap 1000
 openset evaluate scores.csv --groups --latex --out table.tex
 
 openset evaluate theirs.csv --columns labels=y,known=energy \\
-    --higher-is-unknown --unknown-label oos"""
+    --higher-is-unknown --unknown-label oos
+
+openset evaluate shards/*.npz --sketch"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
@@ -46,12 +49,13 @@ _OPTIONS = {
 
 @naming("openset evaluate", _OPTIONS)
 def command(
-    path: Annotated[
-        Path,
+    paths: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="SCORES",
+            metavar="SCORES...",
             help="Scores as .npz, .csv or .parquet, with columns labels (-1 or "
-            "unknown for unknown samples), predicted, known and optionally groups.",
+            "unknown for unknown samples), predicted, known and optionally groups. "
+            "Several files need --sketch.",
         ),
     ],
     threshold: Annotated[
@@ -91,6 +95,14 @@ def command(
             "are related.",
         ),
     ] = False,
+    sketch: Annotated[
+        bool,
+        typer.Option(
+            "--sketch",
+            help="Read one file after the other and keep only counts, in constant "
+            "memory; show two numbers with the exact value between them.",
+        ),
+    ] = False,
     columns: Columns = "",
     unknown_label: UnknownLabel = None,
     higher_is_unknown: HigherIsUnknown = False,
@@ -125,6 +137,25 @@ def command(
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
+    if sketch:
+        refused = {
+            "--groups": groups,
+            "--metric": metric,
+            "--bootstrap": bootstrap,
+            "--clusters": clusters,
+            "--csv": csv,
+            "--latex": latex,
+        }
+        _need_none("--sketch", refused)
+        _evaluate_sketch(paths, threshold, options, out=out, as_json=as_json)
+        return
+    if len(paths) > 1:
+        msg = (
+            f"openset evaluate: SCORES must be one file, got {len(paths)}. Add "
+            "--sketch to evaluate several as one set, or use openset compare"
+        )
+        raise typer.BadParameter(msg)
+    path = paths[0]
     scores = Scores.load(path, **options)
     _check_scores(path, scores, with_groups=groups or clusters)
     evaluations: dict[str, Evaluation] = {
@@ -149,6 +180,40 @@ def command(
             _deliver(writer(evaluations), out)
             return
     _print_tables(path, scores, evaluations)
+
+
+def _need_none(option: str, others: Mapping[str, object]) -> None:
+    given = [name for name, value in others.items() if value]
+    if given:
+        msg = f"openset evaluate: {given[0]} cannot be used with {option}"
+        raise typer.BadParameter(msg)
+
+
+def _evaluate_sketch(
+    paths: Sequence[Path],
+    threshold: float | None,
+    options: Mapping[str, Any],
+    *,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Count the scores of all files, one at a time, and show the brackets."""
+    sketch = Sketch()
+    for path in paths:
+        sketch.update(Scores.load(path, **options))
+    found = sketch.brackets(threshold)
+    if as_json:
+        document: dict[str, Any] = {
+            "n_known": sketch.n_known,
+            "n_unknown": sketch.n_unknown,
+            "threshold": threshold,
+            "brackets": {key: asdict(one) for key, one in found.items()},
+        }
+        _deliver(json.dumps(document, indent=2) + "\n", out)
+        return
+    title = f"{len(paths)} files" if len(paths) > 1 else paths[0].name
+    title += f": {sketch.n_known} known samples, {sketch.n_unknown} unknown"
+    OUT.print(show_brackets(found, title=title))
 
 
 def _check_scores(path: Path, scores: Scores, *, with_groups: bool) -> None:

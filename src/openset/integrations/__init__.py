@@ -7,8 +7,8 @@ from importlib import import_module
 from types import ModuleType
 
 _MODULES = (
-    *("lightning", "mlflow", "networks", "onnx", "sklearn", "torch", "torchmetrics"),
-    "transformers",
+    *("lightning", "mlflow", "networks", "onnx", "sklearn", "torch", "torch_sketch"),
+    *("torchmetrics", "transformers"),
 )
 
 

@@ -111,7 +111,8 @@ class Sketch:
         # Zeros take no memory before they are written to.
         self._tables = {n: np.zeros(shape, np.int64) for n, shape in _SHAPES.items()}
         self._n = np.zeros(len(KINDS), np.int64)
-        self._cells: bins.Intervals | None = None
+        self._cells: bins.Intervals | None = None  # computed once after an update
+        self._both_orders: tuple[RankingCounts, RankingCounts] | None = None
 
     def __len__(self) -> int:
         return int(self._n.sum())
@@ -170,7 +171,7 @@ class Sketch:
         if scores is None:
             for start in range(0, n, _CHUNK):
                 _check_chunk(*(c[start : start + _CHUNK] for c in columns))
-        self._cells = None
+        self._forget()
         for start in range(0, n, _CHUNK):
             self._count(*(c[start : start + _CHUNK] for c in columns))
 
@@ -188,7 +189,7 @@ class Sketch:
         """Add the counts of other sketches."""
         for other in others:
             _need_sketch("Sketch.merge", other)
-            self._cells = None
+            self._forget()
             self._n += other._n
             for name, table in self._tables.items():
                 mine, theirs = table.reshape(-1), other._tables[name].reshape(-1)
@@ -402,8 +403,7 @@ class Sketch:
     def _best(self, name: str, options: dict[str, Any]) -> Bracket:
         low, high = (_best_of(name, table, options) for table in self._orders())
         # Sweeps take values this close for equal, and return the smallest threshold.
-        margin = 0.0 if name == "osa" else _ROUNDING
-        return Bracket(low - margin, high + margin)
+        return Bracket(low - _ROUNDING, high + _ROUNDING)
 
     def _at(self, name: str, threshold: float, options: dict[str, Any]) -> Bracket:
         cells = self._intervals()
@@ -422,7 +422,7 @@ class Sketch:
         return Bracket(*values)
 
     def _intervals(self) -> bins.Intervals:
-        if self._cells is None:  # until the next update
+        if self._cells is None:
             self._cells = bins.intervals(**self._tables)
         return self._cells
 
@@ -433,9 +433,14 @@ class Sketch:
         correct ones. Best: the other way round. Any other order, with ties or without,
         gives every metric here a value between the two.
         """
-        cells = self._intervals()
-        worst, best = (_levels(cells, order) for order in ((2, 1, 0), (0, 1, 2)))
-        return worst, best
+        if self._both_orders is None:
+            cells = self._intervals()
+            worst, best = (_levels(cells, order) for order in ((2, 1, 0), (0, 1, 2)))
+            self._both_orders = worst, best
+        return self._both_orders
+
+    def _forget(self) -> None:
+        self._cells = self._both_orders = None
 
 
 def _levels(cells: bins.Intervals, order: tuple[int, int, int]) -> RankingCounts:

@@ -50,6 +50,27 @@ def test_the_table_shows_metrics_and_intervals(path):
     assert f"{interval.low:.4f}–{interval.high:.4f}" in text
 
 
+def test_several_files_are_sketched_as_one_set(path, tmp_path):
+    whole = Scores.load(path)
+    parts = [whole.take(slice(0, 120)), whole.take(slice(120, None))]
+    files = [p.save(tmp_path / f"{i}.npz") for i, p in enumerate(parts)]
+    text = run("evaluate", *files, "--sketch", "--threshold", 0.5, "--json")
+    found = json.loads(text)
+    assert (found["n_known"], found["n_unknown"]) == (100, 100)
+    exact = evaluate(whole, 0.5)
+    for key in ("openauc", "auroc", "osa", "f_score_micro_best", "ccr_at_fpr_0.1"):
+        ends = found["brackets"][key]
+        assert ends["low"] <= exact[key] <= ends["high"]
+        assert ends["high"] - ends["low"] < 1e-3
+    table = run("evaluate", *files, "--sketch")
+    assert "at least" in table
+    assert f"{found['brackets']['openauc']['low']:.6f}" in table
+    refused = CliRunner().invoke(app, ["evaluate", *map(str, files)])
+    assert refused.exit_code == 2
+    both = CliRunner().invoke(app, ["evaluate", str(path), "--sketch", "--groups"])
+    assert both.exit_code == 2
+
+
 def test_groups_are_columns(path):
     text = run("evaluate", path, "--groups")
     assert "near_by" in text

@@ -412,10 +412,10 @@ def _of_embeddings(
         raise ValueError(_check.must(rule, caller=_CALLER, name="network", got=got))
     model = transformers.AutoModel.from_pretrained(name)
     made = _embedding.Embedded(model, pooling, head).eval()
-    std = None
+    std, about = None, ""
     is_image = hasattr(config, "num_channels")
     if is_image:
-        prepare, std = _image_processor(transformers, name)
+        prepare, std, about = _image_processor(transformers, name)
     else:
         prepare = _words(transformers, name)
     return Classifier(
@@ -427,6 +427,7 @@ def _of_embeddings(
         note=f"an embedding model, {pooling} pooling",
         std=std,
         embeds=head is None,
+        preprocessing=about,
     )
 
 

@@ -57,8 +57,8 @@ class TorchSketch:
 
 def empty(device: torch.device | str = "cpu") -> dict[str, Tensor]:
     """Return empty tables: those of a sketch, and a count of unusable samples."""
-    shapes = {name: (_KINDS, length) for name, length in bins.SHAPES.items()}
-    shapes["unusable"] = (1,)
+    shapes: dict[str, tuple[int, ...]] = {"unusable": (1,)}
+    shapes |= {name: (_KINDS, length) for name, length in bins.SHAPES.items()}
     return {
         name: torch.zeros(shape, dtype=torch.int64, device=device)
         for name, shape in shapes.items()

@@ -20,6 +20,8 @@ MIN_SAMPLES = 3
 """A class with fewer correctly classified samples is not revised."""
 
 _ROWS = 4096  # training samples per batch
+# Scored at a time: rows, class means and their difference, in float64, stay in cache.
+_BLOCK_BYTES = 1 << 20
 
 Floats = NDArray[np.float64]
 
@@ -169,61 +171,62 @@ class OpenMax(Detector):
     ) -> Array:
         """Distance between corresponding rows and centres, shape (n,).
 
-        `lengths` are the products of their lengths, if already computed.
+        `centres` must be a temporary array: it is overwritten. `lengths` are the
+        products of their lengths, if already computed.
         """
-        if self.distance != "cosine":
-            euclidean = _xp.row_norms(rows - centres)
-        if self.distance == "euclidean":
-            return euclidean
         xp = _xp.array_namespace(rows)
-        if lengths is None:
-            lengths = _xp.row_norms(rows) * _xp.row_norms(centres)
-        lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
-        cosine = 1 - xp.sum(rows * centres, axis=1) / lengths
+        if self.distance != "euclidean":
+            if lengths is None:
+                lengths = _xp.row_norms(rows) * _xp.row_norms(centres)
+            lengths = xp.where(lengths > 0, lengths, xp.ones_like(lengths))
+            cosine = 1 - _row_dots(rows, centres) / lengths
         if self.distance == "cosine":
             return cosine
+        euclidean = _xp.row_norms(_minus_own(rows, centres))
+        if self.distance == "euclidean":
+            return euclidean
         return self.weight * euclidean + cosine
 
-    def _revised(self, state: State, batch: Batch) -> tuple[Array, Array]:
-        """Return the revised logits, shape (n, C), and that of the unknown class."""
-        logits = batch.logits
-        xp = _xp.array_namespace(logits)
-        n_classes = logits.shape[1]
-        alpha = min(self.alpha, n_classes)
+    def _ready(self, state: State, dtype: Any) -> State:
         # In float64: the distributions are so steep that rounding of a float32 cosine
         # would change the leading digits of the revised logit.
-        rows = xp.astype(logits, xp.float64, copy=False)
+        xp = _xp.array_namespace(state["means"])
         means = xp.astype(state["means"], xp.float64, copy=False)
-        row_lengths, mean_lengths = _xp.row_norms(rows), _xp.row_norms(means)
-        columns = xp.arange(n_classes, device=_xp.device(logits))[None, :]
-        nothing = xp.full_like(logits, -math.inf)
-        revised, left = logits, logits
+        return {**state, "means": means, "lengths": _xp.row_norms(means)}
+
+    def _revised(self, state: State, logits: Array) -> tuple[Array, Array]:
+        """Return the revised logits, shape (n, C), and that of the unknown class."""
+        xp = _xp.array_namespace(logits)
+        alpha = min(self.alpha, logits.shape[1])
+        rows = xp.astype(logits, xp.float64, copy=False)
+        row_lengths = _xp.row_norms(rows)
+        revised, left = (xp.asarray(logits, copy=True) for _ in range(2))
         unknown = xp.zeros_like(logits[:, 0])
         # One maximum at a time: alpha is small, ties go to the lowest class in every
         # library (which sorts do not guarantee), and only alpha distances are computed.
         for rank in range(1, alpha + 1):
-            top, value = xp.argmax(left, axis=1), xp.max(left, axis=1)
-            shape, scale, loc, is_law = (
+            top = xp.argmax(left, axis=1)
+            value = _xp.pick(left, top)
+            shape, scale, loc, is_law, lengths = (
                 xp.take(state[name], top, axis=0)
-                for name in ("shape", "scale", "loc", "revised")
+                for name in ("shape", "scale", "loc", "revised", "lengths")
             )
-            distances = self._distances(
-                rows,
-                xp.take(means, top, axis=0),
-                row_lengths * xp.take(mean_lengths, top, axis=0),
-            )
+            centres = xp.take(state["means"], top, axis=0)
+            distances = self._distances(rows, centres, row_lengths * lengths)
             cdf = weibull_cdf(log_exponent(distances, shape, scale, loc))
             weight = (alpha + 1 - rank) / alpha * is_law * cdf
             lost = value * xp.astype(weight, logits.dtype, copy=False)
             unknown = unknown + lost
-            is_top = columns == top[:, None]
-            revised = xp.where(is_top, (value - lost)[:, None], revised)
-            left = xp.where(is_top, nothing, left)
+            revised = _put(revised, top, value - lost)
+            left = _xp.put(left, top, -math.inf)
         return revised, unknown
 
     def _score(self, state: State, batch: Batch) -> Array:
-        known, unknown = self._revised(state, batch)
-        return _xp.logsumexp(known) - unknown
+        def one(logits: Array) -> Array:
+            known, unknown = self._revised(state, logits)
+            return _xp.logsumexp(known) - unknown
+
+        return _xp.by_rows(one, batch.logits, size=_BLOCK_BYTES)
 
     def _probability(self, state: State, batch: Batch) -> Array:
         odds = self._score(state, batch)
@@ -232,10 +235,37 @@ class OpenMax(Detector):
         return xp.where(odds >= 0, 1 / (1 + small), small / (1 + small))
 
     def _class_probabilities(self, state: State, batch: Batch) -> Array:
-        known, unknown = self._revised(state, batch)
-        xp = _xp.array_namespace(known)
-        both = xp.concat([known, unknown[:, None]], axis=1)
-        return xp.exp(both - _xp.logsumexp(both)[:, None])
+        def one(logits: Array) -> Array:
+            known, unknown = self._revised(state, logits)
+            xp = _xp.array_namespace(known)
+            both = xp.concat([known, unknown[:, None]], axis=1)
+            return xp.exp(both - _xp.logsumexp(both)[:, None])
+
+        return _xp.by_rows(one, batch.logits, size=_BLOCK_BYTES)
+
+
+def _row_dots(a: Array, b: Array) -> Array:
+    """Return the inner products of corresponding rows."""
+    if _xp.is_numpy_array(a):
+        return np.einsum("ij,ij->i", a, b)  # one pass, no temporary
+    return _xp.array_namespace(a).sum(a * b, axis=1)
+
+
+def _minus_own(rows: Array, own: Array) -> Array:
+    """Subtract a temporary array, in its memory if the library can."""
+    return np.subtract(rows, own, out=own) if _xp.is_numpy_array(own) else rows - own
+
+
+def _put(rows: Array, columns: Array, values: Array) -> Array:
+    """Set ``rows[i, columns[i]]`` to ``values[i]``, in place if the library can."""
+    if _xp.is_numpy_array(rows):
+        rows[np.arange(rows.shape[0]), columns] = values
+        return rows
+    if _xp.is_torch_array(rows):
+        return rows.scatter_(1, columns[:, None], values[:, None])
+    xp = _xp.array_namespace(rows)
+    numbers = xp.arange(rows.shape[1], device=_xp.device(rows))[None, :]
+    return xp.where(numbers == columns[:, None], values[:, None], rows)
 
 
 def _dtype(train: Outputs) -> np.dtype[Any]:

@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from openset import Outputs
-from openset.detectors import Batch, Fitted, OpenMax
+from openset.detectors import Fitted, OpenMax
 
 
 def network(n=240, seed=0, n_classes=4):
@@ -95,9 +95,7 @@ def shares_lost(alpha, logits):
         Outputs(logits=near, labels=labels)
     )
     row = 1e3 * np.array([logits])
-    revised, unknown = fitted.detector._revised(
-        fitted.state, Batch(Outputs(logits=row))
-    )
+    revised, unknown = fitted.detector._revised(fitted.prepared(row.dtype), row)
     assert unknown[0] == pytest.approx((row - revised).sum())
     return (1 - revised / row)[0]
 

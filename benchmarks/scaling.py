@@ -1,0 +1,224 @@
+"""How time grows with samples, classes and features; and what choosing costs.
+
+    PYTHONPATH=src python benchmarks/scaling.py           # slopes, for docs/scaling.md
+    PYTHONPATH=src python benchmarks/scaling.py --choose  # at 50,000 x 1000 x 2048
+    PYTHONPATH=src python benchmarks/scaling.py --choose 5000 100 256  # a trial
+
+Slopes are those of a straight line through logarithms: 1 means that twice as much takes
+twice as long. Times are processor time of the process (all its threads), the least of a
+few calls, so that other work on the machine changes them little. `--choose` fits the
+eighteen detectors of `operating.py`, scores calibration outputs of this size with each,
+and chooses; it writes `choosing_cost.json` to `--out`, where it also continues.
+"""
+
+import argparse
+import json
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _measure import machine, put_section
+
+from openset import Outputs, Scores, metrics, selection
+from openset.detectors import Fitted, make, names
+from openset.metrics import Sketch
+
+PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
+CANDIDATES = (
+    *("msp", "maxlogit", "energy", "gen", "postmax", "openmax"),
+    *("nnguide", "scale", "ash", "react", "vim", "knn"),
+    *("mahalanobis", "rmds", "fdbd", "nci", "osnn", "nno"),
+)
+SLOW = ("evm", "pisvm", "wsvm")  # fitting solves a problem per class or pair of samples
+BASE = {"n": 2000, "classes": 50, "features": 64}
+STEPS = {
+    "n": (1000, 2000, 4000, 8000),
+    "classes": (25, 50, 100, 200),
+    "features": (64, 128, 256, 512),
+}
+REPEATS = 5
+
+
+def made_up(n: int, classes: int, features: int, *, seed: int = 0) -> Outputs:
+    """Make outputs of a linear head on class clusters."""
+    rng = np.random.default_rng(seed)
+    weight = np.random.default_rng(7).standard_normal(
+        (classes, features), dtype=np.float32
+    )
+    labels = np.arange(n) % classes
+    points = rng.standard_normal((n, features), dtype=np.float32)
+    points += weight[labels]
+    np.maximum(points, 0, out=points)
+    scaled = weight * np.float32(4 / features)
+    return Outputs(
+        logits=points @ scaled.T,
+        features=points,
+        labels=labels,
+        weight=scaled,
+        bias=np.zeros(classes, np.float32),
+    )
+
+
+def least(function: Callable[[], object]) -> float:
+    """Least processor time of a few calls."""
+    function()
+    taken = []
+    for _ in range(REPEATS):
+        start = time.process_time()
+        function()
+        taken.append(time.process_time() - start)
+    return max(min(taken), 1e-6)
+
+
+def slope(sizes: tuple[int, ...], taken: list[float]) -> float:
+    """Exponent of the growth: slope of the line through the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(taken), 1)[0])
+
+
+def grow(name: str, what: str) -> tuple[float, float, list[float], list[float]]:
+    """Fit and score a detector at all sizes of one kind."""
+    fitting, scoring = [], []
+    for size in STEPS[what]:
+        sizes = BASE | {what: size}
+        train, test = made_up(**sizes), made_up(**sizes, seed=1)
+        fitted = make(name).fit(train)
+        fitting.append(least(lambda train=train: make(name).fit(train)))
+        scoring.append(least(lambda f=fitted, test=test: f.known(test)))
+    kinds = STEPS[what]
+    return slope(kinds, fitting), slope(kinds, scoring), fitting, scoring
+
+
+def of_metrics() -> list[str]:
+    """Measure metrics over n."""
+    sizes = (2**16, 2**17, 2**18, 2**19, 2**20)
+    rng = np.random.default_rng(0)
+
+    def scores(n: int) -> Scores:
+        labels = np.where(np.arange(n) % 2 == 0, -1, 0)
+        known = rng.normal(size=n) + (labels == 0)
+        return Scores(labels=labels, predicted=np.zeros(n, np.int64), known=known)
+
+    sets = [scores(n) for n in sizes]
+    sketch = Sketch()
+    rows = []
+    for label, function in (
+        ("`metrics.evaluate`, all metrics", metrics.evaluate),
+        ("`Sketch.update`", sketch.update),
+        ("`np.sort`", lambda one: np.sort(one.known)),
+    ):
+        taken = [least(lambda f=function, one=one: f(one)) for one in sets]
+        each = taken[-1] / sizes[-1]
+        rows.append(
+            f"| {label} | {slope(sizes, taken):.2f} | {each * 1e9:.0f} ns | "
+            f"{predicted(taken[-1], sizes[-1], slope(sizes, taken))} |"
+        )
+        print(rows[-1], flush=True)
+    return rows
+
+
+def predicted(taken: float, n: int, exponent: float) -> str:
+    """Extend a line to 10^9 samples."""
+    total = taken * (1e9 / n) ** max(exponent, 1.0)
+    return f"{total / 3600:.1f} h" if total > 7200 else f"{total / 60:.1f} min"
+
+
+def slopes() -> None:
+    """Measure all detectors, and write the page."""
+    lines = []
+    for name in (n for n in names() if n in CANDIDATES or n in ("mcm",)):
+        cells = []
+        per_sample = 0.0
+        for what in STEPS:
+            try:
+                fit, score, _, scoring = grow(name, what)
+            except (ValueError, ImportError) as error:
+                print(f"{name} left out: {error}")
+                break
+            cells += [f"{fit:.1f}" if make(name).learns else "–", f"{score:.1f}"]
+            if what == "n":
+                per_sample = scoring[-1] / STEPS["n"][-1]
+        else:
+            lines.append(
+                f"| {name} | {' | '.join(cells)} | {per_sample * 1e6:.2f} µs |"
+            )
+            print(lines[-1], flush=True)
+    base = ", ".join(f"{v} {k}" for k, v in BASE.items())
+    text = f"""`python benchmarks/scaling.py` on {machine()}; numpy {np.__version__}.
+Processor time, the least of {REPEATS} calls. Base: {base} (n samples to fit and to
+score); one of them grows: {", ".join(f"{k} {v[0]} to {v[-1]}" for k, v in STEPS.items())}.
+
+| detector | fit, n | score, n | fit, classes | score, classes | fit, features |
+score, features | score of a sample at n = {STEPS["n"][-1]} |
+|---|---|---|---|---|---|---|---|
+""".replace("fit, features |\nscore", "fit, features | score")
+    text += "\n".join(lines)
+    text += """
+
+Metrics, over the number of scores, and what 10⁹ scores would take on one core if the
+line goes on (a prediction, but for `Sketch`, which was [run](../benchmarks/README.md)):
+
+| | slope over n | a score, at 2²⁰ | 10⁹ scores, predicted |
+|---|---|---|---|
+"""
+    text += "\n".join(of_metrics())
+    put_section("slopes", text, PAGE)
+
+
+def peak_mb() -> float:
+    """Return the largest memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def choose(n: int, classes: int, features: int, out: Path) -> None:
+    """Fit, score and choose at this size; continue what a file holds."""
+    path = out / "choosing_cost.json"
+    out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {"shape": [n, classes, features], "machine": machine()}
+    if path.exists() and json.loads(path.read_text())["shape"] == found["shape"]:
+        found = json.loads(path.read_text())
+    train = made_up(n, classes, features)
+    calibration = made_up(n, classes, features, seed=1)
+    known = calibration.take(slice(0, n // 2))
+    unknown = calibration.take(slice(n // 2, None)).as_unknown()
+    found["data_mb"] = peak_mb()
+    fitted: dict[str, Fitted] = {}
+    for name in CANDIDATES:
+        start = time.perf_counter()
+        fitted[name] = make(name).fit(train)
+        fitting = time.perf_counter() - start
+        if name not in found:
+            start = time.perf_counter()
+            fitted[name].known(calibration)
+            scoring = time.perf_counter() - start
+            row = {"fit": fitting, "score": scoring, "peak_mb": peak_mb()}
+            found[name] = row
+            print(name, json.dumps(row), flush=True)
+            path.write_text(json.dumps(found, indent=1))
+    for label, some in (
+        ("suitable four", selection.suitable(train).names),
+        ("all eighteen", CANDIDATES),
+    ):
+        start = time.perf_counter()
+        selection.choose({k: fitted[k] for k in some}, known=known, surrogate=unknown)
+        found[label] = {"seconds": time.perf_counter() - start, "peak_mb": peak_mb()}
+        print(label, json.dumps(found[label]), flush=True)
+        path.write_text(json.dumps(found, indent=1))
+
+
+def main() -> None:
+    """Measure one of the two."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--choose", nargs="*", type=int)
+    parser.add_argument("--out", type=Path, default=Path("runs/scaling"))
+    args = parser.parse_args()
+    if args.choose is None:
+        slopes()
+        return
+    choose(*(args.choose or (50_000, 1000, 2048)), args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -146,9 +146,10 @@ def slopes() -> None:
             )
             print(lines[-1], flush=True)
     base = ", ".join(f"{v} {k}" for k, v in BASE.items())
+    ranges = ", ".join(f"{k} {v[0]} to {v[-1]}" for k, v in STEPS.items())
     text = f"""`python benchmarks/scaling.py` on {machine()}; numpy {np.__version__}.
 Processor time, the least of {REPEATS} calls. Base: {base} (n samples to fit and to
-score); one of them grows: {", ".join(f"{k} {v[0]} to {v[-1]}" for k, v in STEPS.items())}.
+score); one of them grows: {ranges}.
 
 | detector | fit, n | score, n | fit, classes | score, classes | fit, features |
 score, features | score of a sample at n = {STEPS["n"][-1]} |

@@ -205,6 +205,33 @@ def together(bench: Bench) -> None:
     bench.add(f"With scale instead of openmax: {ratio:.2f}× {heaviest} alone.")
 
 
+def distances(bench: Bench) -> None:
+    """OpenMax beside the distances it needs: ten class means a sample, in float64."""
+    if bench.on_gpu:
+        return
+    n = bench.n(20_000)
+    outputs = network(n)
+    fitted = make("openmax").fit(outputs)
+    means = fitted.state["means"].astype(np.float64)
+    rows = outputs.logits.astype(np.float64)
+    tops = np.argsort(-outputs.logits, axis=1)[:, :10]
+
+    def bound() -> None:
+        for start in range(0, n, 64):  # temporaries stay in cache
+            part = rows[start : start + 64]
+            for top in tops[start : start + 64].T:
+                centres = np.take(means, top, axis=0)
+                np.einsum("ij,ij->i", part, centres)
+                centres -= part
+                np.einsum("ij,ij->i", centres, centres)
+
+    name = "bound: read ten class means, inner product, distance"
+    times = bench.side_by_side(
+        {name: bound, "openmax": lambda: fitted.known(outputs)}, 7
+    )
+    bench.table(f"OpenMax on {n} × {N_CLASSES} logits", times, name, {"openmax": "2"})
+
+
 def search(bench: Bench) -> None:
     """KNN and NNGuide beside the bare matrix product and pytorch-ood."""
     n_bank, n = bench.n(50_000), bench.n(10_000)
@@ -338,7 +365,10 @@ def anonymous_memory() -> int:
     return 0
 
 
-CASES = {case.__name__: case for case in (scoring, together, search, tail_fit, mapped)}
+CASES = {
+    case.__name__: case
+    for case in (scoring, together, distances, search, tail_fit, mapped)
+}
 
 
 def versions() -> str:

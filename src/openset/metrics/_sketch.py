@@ -149,8 +149,9 @@ class Sketch:
         whole. Scores may be float32 or float64, and infinite, but not NaN.
         """
         arrays = (labels, predicted, known)
-        if (scores is None) == any(array is None for array in arrays):
-            got = "both" if scores is not None else "neither"
+        n_given = sum(array is not None for array in arrays)
+        if n_given != (len(arrays) if scores is None else 0):
+            got = f"{'' if scores is None else 'Scores and '}{n_given} of the arrays"
             rule = "Scores, or labels, predicted and known"
             remedy = "Give one of the two"
             msg = _check.must(

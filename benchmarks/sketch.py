@@ -209,20 +209,18 @@ def main() -> None:
     if args.work:
         work(int(args.work[0]), int(args.work[1]), Path(args.work[2]))
         return
-    parts = [
-        "## Metrics without keeping scores",
-        f"`python benchmarks/sketch.py` on {machine()}; numpy {np.__version__}.",
-    ]
+    place = f"`python benchmarks/sketch.py` on {machine()}; numpy {np.__version__}."
     if args.only != "widths":
         args.folder.mkdir(parents=True, exist_ok=True)
         for old in args.folder.glob("*.npz"):
             old.unlink()
-        parts.append(speed(args.n, args.folder))
-        print(parts[-1], flush=True)
+        text = f"## Metrics without keeping scores\n\n{place}\n\n"
+        text += speed(args.n, args.folder)
+        print(text, flush=True)
+        if args.n >= 10**9:  # trials are not written down
+            put_section("sketch", text)
     if args.only != "speed":
-        parts.append(widths())
-    if args.only is None:
-        put_section("sketch", "\n\n".join(parts))
+        put_section("sketch widths", widths())
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 from openset import _check, _io, metrics
-from openset.integrations import torch_sketch
 from openset.scores import Scores
 
 _CALLER = "openset.integrations.torchmetrics"
@@ -16,6 +15,9 @@ with _io.importing(_CALLER, "torchmetrics"):
     with _io.fitting(_CALLER, "torchmetrics", remedy=". Or uninstall torchvision"):
         from torchmetrics import Metric
         from torchmetrics.utilities import dim_zero_cat
+
+    # After torch, so that a missing torch is reported for this module.
+    from openset.integrations import torch_sketch
 
 __all__ = ["OSA", "OSCR", "Brackets", "OSCRPoints", "OpenAUC"]
 

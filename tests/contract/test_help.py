@@ -163,6 +163,8 @@ def folder(tmp_path_factory):
             half = scores.take(np.arange(i, len(scores), 2))
             half.save(there / f"runs/{name}_seed{i}.csv")
     scores.save(there / "scores.npz")
+    for name in ("monday", "tuesday"):
+        scores.save(there / f"scores-{name}.npz")
     scores.save(there / "scores.csv")
     theirs = "y,predicted,energy\ncat,cat,-3\ndog,cat,-1\noos,cat,2\noos,dog,-2\n"
     (there / "theirs.csv").write_text(theirs, encoding="utf-8")

@@ -33,7 +33,7 @@ openset evaluate scores.csv --groups --latex --out table.tex
 openset evaluate theirs.csv --columns labels=y,known=energy \\
     --higher-is-unknown --unknown-label oos
 
-openset evaluate shards/*.npz --sketch"""
+openset evaluate scores-monday.npz scores-tuesday.npz --sketch"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {

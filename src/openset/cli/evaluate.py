@@ -52,7 +52,7 @@ def command(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="SCORES...",
+            metavar="SCORES",
             help="Scores as .npz, .csv or .parquet, with columns labels (-1 or "
             "unknown for unknown samples), predicted, known and optionally groups. "
             "Several files need --sketch.",

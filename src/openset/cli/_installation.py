@@ -23,8 +23,8 @@ BASE = (
     "filelock",
 )
 
-NETWORKS = ("torchvision", "timm")
-"""Packages whose networks ``openset train --network`` can use."""
+NETWORKS = ("torchvision", "timm", "transformers")
+"""Packages whose networks ``openset extract`` can use (the first two: ``train``)."""
 
 
 @dataclass(frozen=True)

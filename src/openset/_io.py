@@ -367,6 +367,7 @@ def pick(
     *,
     required: tuple[str, ...],
     optional: tuple[str, ...],
+    remedy: str = "",
 ) -> dict[str, NDArray[Any]]:
     """Keep the known names; raise if required ones are missing."""
     missing = [name for name in required if name not in arrays]
@@ -374,6 +375,7 @@ def pick(
         msg = (
             f"{caller}: {path} must hold {', '.join(required)}; missing "
             f"{', '.join(missing)} (it has {', '.join(sorted(arrays)) or 'nothing'})"
+            f"{'. ' if remedy else ''}{remedy}"
         )
         raise ArtefactError(msg)
     return {name: arrays[name] for name in (*required, *optional) if name in arrays}

@@ -355,7 +355,13 @@ class Scores:
             )
             raise ArtefactError(msg)
         found = _io.pick(
-            "Scores.load", path, found, required=_REQUIRED, optional=_OPTIONAL
+            "Scores.load",
+            path,
+            found,
+            required=_REQUIRED,
+            optional=_OPTIONAL,
+            remedy="If they have other names there: columns={'known': 'score'}, in the "
+            "shell --columns known=score,labels=y",
         )
         if kind == ".csv":
             found |= _parsed(path, found)

@@ -23,8 +23,8 @@ BASE = (
     "filelock",
 )
 
-NETWORKS = ("torchvision", "timm")
-"""Packages whose networks ``openset train --network`` can use."""
+NETWORKS = ("torchvision", "timm", "transformers")
+"""Packages whose networks ``openset extract`` can use (the first two: ``train``)."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ EXTRAS = (
     Extra("cluster", ("ray",), "studies on many machines"),
     Extra(
         "serve",
-        ("fastapi", "uvicorn", "httptools", "prometheus-client"),
+        ("fastapi", "uvicorn", "prometheus-client", "python-multipart"),
         "openset serve",
     ),
     Extra("vision", ("pillow",), "image data sets"),
@@ -73,6 +73,11 @@ EXTRAS = (
         "hub",
         ("datasets", "huggingface-hub"),
         "data sets and rejectors of the Hugging Face hub",
+    ),
+    Extra(
+        "docs",
+        ("mkdocs", "mkdocs-material", "mkdocstrings", "latex2mathml"),
+        "the documentation as a site",
     ),
 )
 

@@ -26,8 +26,12 @@ def show_run_tests(
     level: float,
     csv: bool = False,
     latex: bool = False,
+    of_networks: bool = False,
 ) -> None:
-    """Print the tests as a table per metric, as CSV or as LaTeX."""
+    """Print the tests as a table per metric, as CSV or as LaTeX.
+
+    With `of_networks` the runs are seeds, each a network of its own.
+    """
     if csv:
         typer.echo(_as_csv([test for tests in by_metric for test in tests]), nl=False)
     elif latex:
@@ -35,11 +39,14 @@ def show_run_tests(
     else:
         for tests in by_metric:
             _as_table(tests, correction, level)
-        OUT.print(
-            "Runs (test splits) of one network differ in their test samples only: "
-            "such tests say nothing about other networks or classes.",
-            style="dim",
+        about = (
+            "If the seeds share their training or test samples, the p-values are too "
+            "small, and other data may differ more."
+            if of_networks
+            else "Runs (test splits) of one network differ in their test samples only: "
+            "such tests say nothing about other networks or classes."
         )
+        OUT.print(about, style="dim")
 
 
 def _as_csv(tests: Sequence[RunComparison]) -> str:

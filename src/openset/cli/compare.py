@@ -161,7 +161,8 @@ def command(
         boards = _boards(results, level, correction)
         _show_boards(boards, csv=csv, latex=latex)
         if not (csv or latex):
-            show_run_tests(tests, correction=correction, level=level)
+            seeds = all("{seed}" in str(path) for path in paths)
+            show_run_tests(tests, correction=correction, level=level, of_networks=seeds)
         return
     for name, value in of_runs.items():
         if value:

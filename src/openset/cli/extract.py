@@ -51,6 +51,7 @@ _OPTIONS = {
     "name": "DATA",
     "head": "--head",
     "pooling": "--pooling",
+    "weights": "--weights",
     "root": "--root",
     "plugins": "--plugin",
 }

@@ -26,6 +26,8 @@ from openset.protocols import Protocol
 
 EPILOG = """[bold]Examples[/bold]
 
+openset train --data digits --epochs 100 --out runs/digits
+
 openset train --method openauc --data cifar10 --split 0 --recipe ceplus \\
     --out runs/openauc
 
@@ -88,7 +90,7 @@ def command(
             help="Training method: a name (see --list), or one of your own as "
             "package.module:Class.",
         ),
-    ] = "",
+    ] = "ceplus",
     data: Annotated[
         str, typer.Option(help="Name of a data set, a .npz file or an image folder.")
     ] = "",
@@ -236,10 +238,9 @@ def command(
     if show:
         OUT.print(_methods(train.methods.REGISTRY))
         return
-    for name, value in (("--method", method), ("--data", data)):
-        if not value:
-            msg = f"{_CALLER}: {name} must be given, got none. See openset train --help"
-            raise ValueError(msg)
+    if not data:
+        msg = f"{_CALLER}: --data must be given, got none. See openset train --help"
+        raise ValueError(msg)
     need_root(_CALLER, root)
     read = cache(lambda: datasets.load(data, root))
     with _naming_options():
@@ -619,8 +620,10 @@ def _say_what_next(run: Path, trained: list[Protocol], *, several: bool) -> None
         f"Outputs are in {where}/outputs, scores in {where}/scores{others}. Next: "
         f"[bold]openset evaluate {where}/scores/published.npz[/bold], or any detector: "
         f"[bold]openset score -d postmax --train {where}/outputs/train.npz "
-        f"{where}/outputs/test.npz[/bold]. The network on other data: "
-        f"[bold]openset extract {where} DATA[/bold]",
+        f"{where}/outputs/test.npz[/bold]. A page of it: [bold]openset report "
+        f"{where}[/bold]. To reject unknowns: [bold]openset calibrate --run {where} "
+        f"--out rejector/[/bold]. The network on other data: [bold]openset extract "
+        f"{where} DATA[/bold]",
         highlight=False,
         soft_wrap=True,
     )

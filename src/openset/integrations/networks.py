@@ -578,7 +578,7 @@ def _naming_model(library: str, name: str) -> Iterator[None]:
         msg = (
             f"{_CALLER}: network must be a model of {library} whose weights are here "
             f"or can be downloaded, got {name!r} ({_io.first_line(error)}). A file of "
-            "weights can be given: weights="
+            "weights can be given: weights='FILE'"
         )
         raise ValueError(msg) from error
 

@@ -85,15 +85,19 @@ def test_networks_of_others_are_listed_with_why_they_do_not_import(
 ):
     broken = "raise RuntimeError('operator torchvision::nms does not exist\\nmore')"
     (tmp_path / "torchvision.py").write_text(broken)
-    (tmp_path / "timm.py").write_text("")
+    for name in ("timm", "transformers"):
+        (tmp_path / f"{name}.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     for name in _installation.NETWORKS:
-        monkeypatch.delitem(sys.modules, name, raising=False)
+        # First any module, so that what is imported here is taken out at the end.
+        monkeypatch.setitem(sys.modules, name, sys.modules.get(name, sys))
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(metadata, "version", lambda name: "0.1")
     why = "RuntimeError: operator torchvision::nms does not exist"
     assert json.loads(run("--json"))["networks"] == {
         "torchvision": {"version": "0.1", "why": why},
         "timm": {"version": "0.1", "why": None},
+        "transformers": {"version": "0.1", "why": None},
     }
     text = " ".join(run().split())
     assert "torchvision no 0.1 installed, but cannot be imported: RuntimeError:" in text

@@ -103,6 +103,8 @@ def test_the_next_commands_are_of_a_run_that_is_there(draws, tmp_path, monkeypat
         f"openset evaluate {first}/scores/published.npz",
         f"openset score -d postmax --train {first}/outputs/train.npz "
         f"{first}/outputs/test.npz",
+        f"openset report {first}",
+        f"openset calibrate --run {first} --out rejector/",
     )
     for command in commands:
         assert command in text
@@ -363,7 +365,7 @@ def test_errors_name_options_as_they_are_typed(message, typed):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "--method must be given"),
+        ([], "--data must be given"),
         (
             ["-m", "softmax", *QUICK, "--accelerator", "abacus"],
             "^openset train: --accelerator must be one of 'auto', 'cpu'",

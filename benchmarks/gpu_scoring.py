@@ -168,9 +168,9 @@ def kernel_times(outputs: Outputs, repeats: int) -> dict[str, float]:
         return {}
     batch = Batch(outputs)
     needed = (batch.top_class, batch.energy)
-    default, found = kernels._WARPS_PER_COLUMNS, {}
+    default, found = dict(kernels._COLUMNS_PER_WARP), {}
     for per_warp in (1024, 512, 256, 128):
-        kernels._WARPS_PER_COLUMNS = per_warp
+        kernels._COLUMNS_PER_WARP = dict.fromkeys(default, per_warp)
         for name, kernel in (
             ("reduce", lambda: kernels.reduce_rows(outputs.logits)),
             (
@@ -183,7 +183,7 @@ def kernel_times(outputs: Outputs, repeats: int) -> dict[str, float]:
             taken = min(times(kernel, "cuda", repeats))
             found[f"{name}, {per_warp} columns a warp"] = taken
             print(f"kernel {name}, {per_warp} columns a warp: {seconds(taken)}")
-    kernels._WARPS_PER_COLUMNS = default
+    kernels._COLUMNS_PER_WARP = default
     return found
 
 
@@ -209,6 +209,8 @@ def page(found: dict[str, Any]) -> str:
             f"| {name} | {seconds(best)} | {seconds(median)} | {best / copy:.2f} |"
         )
     worst = max(found["differences"]["after"].values())
+    lines += ["", "Each kernel alone, by the columns that one warp holds:", ""]
+    lines += [f"- {name}: {seconds(taken)}" for name, taken in found["kernels"].items()]
     lines += [
         "",
         f"Largest relative difference from NumPy on {ROWS_COMPARED} rows: {worst:.1e}.",

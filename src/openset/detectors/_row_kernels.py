@@ -15,7 +15,9 @@ from openset import _xp
 MAX_COLUMNS = 16384
 """Longer rows do not fit in the registers of one program."""
 
-_WARPS_PER_COLUMNS = 1024  # up to here one warp holds a row: no barriers between warps
+# Columns that one warp holds, by kernel: the fastest of 128 to 1024 on an H200 with 1000
+# columns (benchmarks/gpu_scoring.py).
+_COLUMNS_PER_WARP = {"reduce": 1024, "entropy": 512}
 
 
 @triton.jit
@@ -150,7 +152,7 @@ def reduce_rows(logits: Any) -> RowReductions:
         n_columns,
         logits.stride(0),
         block=block,
-        num_warps=_warps(block),
+        num_warps=_warps("reduce", block),
     )
     return RowReductions(top_class, *floats)
 
@@ -172,7 +174,7 @@ def entropy_of_others(
         kept,
         gamma,
         block=block,
-        num_warps=_warps(block),
+        num_warps=_warps("entropy", block),
     )
     return result
 
@@ -186,5 +188,5 @@ def _block(n_columns: int) -> int:
     return max(int(triton.next_power_of_2(n_columns)), 32)
 
 
-def _warps(block: int) -> int:
-    return max(1, block // _WARPS_PER_COLUMNS)
+def _warps(kernel: str, block: int) -> int:
+    return max(1, block // _COLUMNS_PER_WARP[kernel])

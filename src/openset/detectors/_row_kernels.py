@@ -15,8 +15,8 @@ from openset import _xp
 MAX_COLUMNS = 16384
 """Longer rows do not fit in the registers of one program."""
 
-# Columns that one warp holds, by kernel: the fastest of 128 to 1024 on an H200 with 1000
-# columns (benchmarks/gpu_scoring.py).
+# Columns that one warp holds, by kernel: the fastest of 128 to 1024 on an H200, with
+# 1000 columns (benchmarks/gpu_scoring.py).
 _COLUMNS_PER_WARP = {"reduce": 1024, "entropy": 512}
 
 

@@ -11,7 +11,7 @@ of the package, was settled or shown on these networks.
 
 `show` ranks the detectors. One family of data is one problem (the mean over its
 networks and kinds of unknowns), since networks of one family are not independent. It
-writes the table of docs/detectors-ranked.md and the figure beside it.
+writes the table of docs/results/ranks.md and the figure beside it.
 
 Left out are EVM, W-SVM and PI-SVM, which need minutes. Rows named "a+b+c" are the mean
 rank that several detectors give, which is how `selection.choose` combines them; the
@@ -38,7 +38,7 @@ from openset.selection._surrogate import mean_rank
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = Path(__file__).with_name("results") / "detector_ranks.json"
-PAGE = ROOT / "docs" / "detectors-ranked.md"
+PAGE = ROOT / "docs" / "results" / "ranks.md"
 FIGURE = ROOT / "docs" / "figures" / "detector-ranks.png"
 FIRST_DRAW = 300
 LEFT_OUT = ("evm", "wsvm", "pisvm")

@@ -92,8 +92,8 @@ def moments(
     scatter: Any = 0.0
     fourth: Any = 0.0
     for rows, groups in runs():
-        own = xp.take(means, _xp.moved(groups, rows), axis=0)
-        away = xp.astype(rows, xp.float64) - own
+        away = xp.astype(rows, xp.float64)  # a copy: changed in place
+        away -= xp.take(means, _xp.moved(groups, rows), axis=0)
         scatter = away.T @ away + scatter
         fourth = xp.sum(_xp.row_norms(away) ** 4) + fourth
     n = float(labels.size)

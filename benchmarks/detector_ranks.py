@@ -11,7 +11,7 @@ of the package, was settled or shown on these networks.
 
 `show` ranks the detectors. One family of data is one problem (the mean over its
 networks and kinds of unknowns), since networks of one family are not independent. It
-writes the table of docs/detectors-ranked.md and the figure beside it.
+writes the table of docs/results/ranks.md and the figure beside it.
 
 Left out are EVM, W-SVM and PI-SVM, which need minutes. Rows named "a+b+c" are the mean
 rank that several detectors give, which is how `selection.choose` combines them; the
@@ -38,7 +38,7 @@ from openset.selection._surrogate import mean_rank
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = Path(__file__).with_name("results") / "detector_ranks.json"
-PAGE = ROOT / "docs" / "detectors-ranked.md"
+PAGE = ROOT / "docs" / "results" / "ranks.md"
 FIGURE = ROOT / "docs" / "figures" / "detector-ranks.png"
 FIRST_DRAW = 300
 LEFT_OUT = ("evm", "wsvm", "pisvm")
@@ -83,8 +83,8 @@ def scores_of(
         except ValueError as error:
             print(f"  {problem.name}: without {name} ({error})", flush=True)
     for members in SETS:
-        if all(name in found for name in members):
-            found["+".join(members)] = consensus([found[name] for name in members])
+        fit = [found[name] for name in members if name in found]
+        found["+".join(members)] = consensus(fit)
     is_right = test.logits.argmax(axis=1) == test.labels
     return found, np.asarray(is_right)
 
@@ -174,18 +174,31 @@ def is_other_data(row: Row) -> bool:
 
 
 def table_of(rows: list[Row], metric: str) -> dict[str, list[float]]:
-    """Average over networks and kinds of a family; keep detectors that all have."""
-    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    """Average over networks and kinds of a family.
+
+    A detector that cannot be fitted to a network shares the last place there: it gets
+    the smallest value that another one has.
+    """
+    cases: dict[tuple[str, str, str], dict[str, float]] = defaultdict(dict)
     for row in rows:
-        values[row["detector"]][row["family"]].append(row[metric])
+        case = row["family"], row["network"], row["unknown"]
+        cases[case][row["detector"]] = row[metric]
+    names = sorted({row["detector"] for row in rows})
     families = sorted({row["family"] for row in rows})
-    counts = {
-        family: max(len(of[family]) for of in values.values()) for family in families
-    }
     return {
-        name: [float(np.mean(of[family])) for family in families]
-        for name, of in values.items()
-        if all(len(of[family]) == counts[family] for family in families)
+        name: [
+            float(
+                np.mean(
+                    [
+                        values.get(name, min(values.values()))
+                        for (family, *_), values in cases.items()
+                        if family == wanted
+                    ]
+                )
+            )
+            for wanted in families
+        ]
+        for name in names
     }
 
 

@@ -38,6 +38,24 @@ WHEN = {
     "evm": "When classes must be added later and the training set is small.",
     "wsvm": "For tables with few thousand training samples.",
     "pisvm": "As W-SVM.",
+    "entropy": "Like MSP, looking at all probabilities. In our comparisons it is hardly "
+    "ever behind MSP.",
+    "temperature": "MSP on calibrated probabilities. Fit it on held-out outputs; it "
+    "mostly ranks samples as MSP does.",
+    "klm": "For many classes that are confused in typical ways.",
+    "gradnorm": "For comparison with the literature: last or nearly so on small networks.",
+    "lts": "As SCALE, without any training data or weights.",
+    "dice": "For wide networks trained on ImageNet, after its paper; on small networks it "
+    "was last.",
+    "vra": "As ReAct, when small activations are noise, too.",
+    "she": "When one mean feature per class is all that can be kept.",
+    "relation": "Like KNN, counting neighbours of similar predictions.",
+    "core": "When logits, features and weights are at hand and scoring must be cheap: "
+    "among the first on most of our problems.",
+    "gmm": "For tables and small features, with many training samples of each class.",
+    "pnml": "For image networks: it leads on MNIST in our comparison.",
+    "residual": "ViM without its energy: for unknowns that leave the principal space.",
+    "weiper": "For comparison with the literature: a hundred times the last layer's cost.",
 }
 _NEEDS = {
     "logits": "logits",

@@ -1,15 +1,16 @@
 """The space of features outside their principal directions (ViM, Residual)."""
 
+from dataclasses import dataclass
 from typing import Any
 
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._batch import fit_batches
+from openset.detectors._batch import fit_batches, in_dtype
 from openset.outputs import Outputs
 
 # A residual below this share of the features' length is a rounding error of float32.
-_NO_RESIDUAL = 1e-7
+_NO_RESIDUAL = 1e-6
 
 
 def principal_dim(caller: str, dim: int | None, width: int) -> int:
@@ -32,10 +33,19 @@ def principal_dim(caller: str, dim: int | None, width: int) -> int:
     return dim
 
 
-def residual_space(caller: str, train: Outputs, dim: int | None) -> tuple[Array, Array]:
-    """Return the origin ``-W^+ b`` and the residual directions (d, d - dim).
+@dataclass(frozen=True, eq=False)
+class Space:
+    """Where features are not expected, in float64."""
 
-    Both in float64. The directions are eigenvectors of the second moment around the
+    origin: Array  # (d,): -W^+ b
+    residual: Array  # (d, d - dim): orthonormal directions
+    length: float  # root mean square distance of training features from the origin
+
+
+def residual_space(caller: str, train: Outputs, dim: int | None) -> Space:
+    """Find the residual space of the training features.
+
+    The directions are eigenvectors of the second moment around the
     origin, without the leading ones.
     """
     head = shaping.head(caller, train)
@@ -45,23 +55,29 @@ def residual_space(caller: str, train: Outputs, dim: int | None) -> tuple[Array,
     origin = -(xp.linalg.pinv(weight) @ xp.astype(head["bias"], xp.float64))
     scatter: Any = 0.0
     for batch in fit_batches(train):
-        away = xp.astype(batch.features, xp.float64) - origin
+        away = xp.astype(batch.features, xp.float64)
+        away -= origin
         scatter = away.T @ away + scatter
-    directions = xp.linalg.eigh(scatter / len(train))[1]
+    second = scatter / len(train)
+    directions = xp.linalg.eigh(second)[1]
     # eigh sorts ascending: the residual space comes first.
-    return origin, directions[:, : weight.shape[1] - size]
+    residual = directions[:, : weight.shape[1] - size]
+    length = float(xp.sum(xp.linalg.diagonal(second))) ** 0.5
+    return Space(origin=origin, residual=residual, length=length)
 
 
-def mean_residual(caller: str, train: Outputs, origin: Array, residual: Array) -> float:
+def mean_residual(caller: str, train: Outputs, space: Space) -> float:
     """Return the mean length of the training residuals; raise if there are none."""
-    sums = {"residual": 0.0, "length": 0.0}
+    total = 0.0
     for batch in fit_batches(train):
         xp = _xp.array_namespace(batch.features)
-        away = xp.astype(batch.features, xp.float64) - origin
-        sums["residual"] += float(xp.sum(_xp.row_norms(away @ residual)))
-        sums["length"] += float(xp.sum(_xp.row_norms(away)))
-    if sums["residual"] <= _NO_RESIDUAL * sums["length"]:
-        dim = residual.shape[0] - residual.shape[1]
+        local = in_dtype(
+            {"origin": space.origin, "residual": space.residual}, batch.features.dtype
+        )
+        outside = (batch.features - local["origin"]) @ local["residual"]
+        total += float(xp.sum(_xp.row_norms(outside), dtype=xp.float64))
+    if total <= _NO_RESIDUAL * space.length * len(train):
+        dim = space.residual.shape[0] - space.residual.shape[1]
         msg = _check.must(
             f"spread over more than {dim} dimensions",
             caller=f"{caller}.fit",
@@ -70,4 +86,4 @@ def mean_residual(caller: str, train: Outputs, origin: Array, residual: Array) -
             remedy="Lower dim",
         )
         raise ValueError(msg)
-    return sums["residual"] / len(train)
+    return total / len(train)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dtrtri
 
 from openset import _check, _xp
 from openset._types import Array
@@ -94,13 +95,13 @@ class GMM(Detector):
                 got="no spread (constant features, or one sample per class)",
             )
             raise ValueError(msg)
-        ridge = self.reg * variance * xp.eye(width, dtype=xp.float64)
-        ridge = _xp.to_device(ridge, _xp.device(origin))
+        eye = xp.eye(width, dtype=xp.float64, device=_xp.device(origin))
+        ridge = self.reg * variance * eye
         whiteners, means, offsets = [], [], []
         for share, (mean, covariance) in zip(shares, found, strict=True):
             # With the inverse A of the Cholesky factor, the distance is |A (f - mu)|.
             factor = xp.linalg.cholesky(covariance + ridge)
-            whiten = xp.linalg.inv(factor).T
+            whiten = _inverse_of_lower(factor).T
             whiteners.append(whiten)
             # Numbers near 0 are more precise: features are centred first.
             means.append((mean - origin) @ whiten)
@@ -139,6 +140,17 @@ class GMM(Detector):
         together = graph.op("Concat", *columns, axis=1)
         top = together.max()
         return top + (together - top).exp().sum().log()
+
+
+def _inverse_of_lower(factor: Array) -> Array:
+    """Invert a lower triangular matrix: a sixth of the cost of any other."""
+    if _xp.is_numpy_array(factor):
+        return dtrtri(factor, lower=1)[0]
+    xp = _xp.array_namespace(factor)
+    eye = xp.eye(factor.shape[0], dtype=factor.dtype, device=_xp.device(factor))
+    # torch's own function, if it is torch; the standard has none for triangles.
+    solve = getattr(xp.linalg, "solve_triangular", None)
+    return xp.linalg.inv(factor) if solve is None else solve(factor, eye, upper=False)
 
 
 def _moments_of(train: Outputs, rows: Any) -> tuple[Array, Array]:

@@ -54,9 +54,9 @@ class Residual(Detector):
     dim: int | None = None
 
     def _fit(self, train: Outputs) -> State:
-        origin, residual = residual_space("Residual", train, self.dim)
-        mean_residual("Residual", train, origin, residual)  # raises if there is none
-        state = {"origin": origin, "residual": residual}
+        space = residual_space("Residual", train, self.dim)
+        mean_residual("Residual", train, space)  # raises if there is none
+        state = {"origin": space.origin, "residual": space.residual}
         return in_dtype(state, working_dtype(train))
 
     def _ready(self, state: State, dtype: Any) -> State:

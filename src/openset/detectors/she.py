@@ -55,14 +55,12 @@ class SHE(Detector):
         counts: Any = 0.0
         start = 0
         for batch in fit_batches(train):
-            xp = _xp.array_namespace(batch.features)
             n_classes = batch.logits.shape[1]
             own = labels[start : start + len(batch)]
             is_right = _xp.to_numpy(batch.top_class) == own
             # Misclassified samples are summed up in a group of their own.
             groups = np.where(is_right, own, n_classes)
-            rows = xp.astype(batch.features, xp.float64)
-            sums = sums_by(rows, groups, n_classes + 1) + sums
+            sums = sums_by(batch.features, groups, n_classes + 1) + sums
             counts = np.bincount(groups, minlength=n_classes + 1) + counts
             start += len(batch)
         counts = counts[:-1].astype(np.float64)

@@ -60,11 +60,11 @@ class ViM(Detector):
     dim: int | None = None
 
     def _fit(self, train: Outputs) -> State:
-        origin, residual = residual_space("ViM", train, self.dim)
-        length = mean_residual("ViM", train, origin, residual)
+        space = residual_space("ViM", train, self.dim)
+        length = mean_residual("ViM", train, space)
         alpha = self._mean_logit(train) / length
         # alpha scales the directions, so that one product gives the virtual logit.
-        state = {"origin": origin, "residual": residual * alpha}
+        state = {"origin": space.origin, "residual": space.residual * alpha}
         return in_dtype(state, working_dtype(train))
 
     def _mean_logit(self, train: Outputs) -> float:

@@ -436,7 +436,7 @@ def _class_count(path: Path, values: NDArray[Any]) -> int:
     found = np.unique(values).tolist()
     try:
         (count,) = {int(value) for value in found if int(value) == float(value)}
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         msg = f"Scores.load: {path}: n_classes must be one integer, got {found}"
         raise ArtefactError(msg) from error
     return count
@@ -494,7 +494,7 @@ def _parsed(path: Path, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[A
     for name, kind in kinds.items():
         try:
             parsed[name] = columns[name].astype(kind)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             what = "numbers" if name == "known" else "integers"
             msg = f"Scores.load: {path}: column {name} must be {what} ({error})"
             raise ArtefactError(msg) from error

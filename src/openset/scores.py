@@ -335,17 +335,18 @@ class Scores:
             found = _from_csv(path)
         else:
             parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
+            # A damaged file can hold anything, such as integers of 100 bits.
             try:
                 table = parquet.read_table(path)
-            except (OSError, ValueError) as error:
+                found = {
+                    name: np.asarray(table[name].to_numpy(zero_copy_only=False))
+                    for name in table.column_names
+                }
+                stored = (table.schema.metadata or {}).get(b"openset.n_classes")
+                n_classes = None if stored is None else int(stored)
+            except (OSError, ValueError, LookupError, NotImplementedError) as error:
                 msg = f"Scores.load: {path} is damaged or not Parquet ({error})"
                 raise ArtefactError(msg) from error
-            found = {
-                name: np.asarray(table[name].to_numpy(zero_copy_only=False))
-                for name in table.column_names
-            }
-            stored = (table.schema.metadata or {}).get(b"openset.n_classes")
-            n_classes = None if stored is None else int(stored)
         found = _renamed(path, found, columns or {})
         if "known" not in found and {"logits", "features"} & set(found):
             msg = (

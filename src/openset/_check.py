@@ -144,6 +144,10 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
             )
             raise TypeError(msg)
     vector(caller, name, array)
+    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
+        # Beyond 64 bits with a sign, the largest would become -1, which is unknown.
+        rule, got = "integers below 2^63", str(array.max())
+        raise ValueError(must(rule, caller=caller, name=name, got=got))
     array = array.astype(np.int64, copy=False)
     if array.min() < lowest:
         rule = f">= {lowest}"

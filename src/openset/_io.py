@@ -134,8 +134,13 @@ def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
 
 
 @contextmanager
-def replacing_folder(path: Path, *, sealed: bool = False) -> Iterator[Path]:
-    """Yield a temporary folder that is renamed to `path` on success.
+def replacing_folder(
+    path: Path,
+    *,
+    sealed: bool = False,
+    put: Callable[[Path, Path], None] | None = None,
+) -> Iterator[Path]:
+    """Yield a temporary folder that is renamed to `path` on success, or brought by put.
 
     An existing folder is kept until the new one is complete. With `sealed`, a list of
     the files with their hashes is written last (:func:`unsealed` compares it), and a
@@ -150,13 +155,16 @@ def replacing_folder(path: Path, *, sealed: bool = False) -> Iterator[Path]:
             yield temporary
             if sealed:
                 _seal(temporary, path)
-        rename_folder(temporary, path)
+        (rename_folder if put is None else put)(temporary, path)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def rename_folder(folder: Path, path: Path) -> None:
-    """Rename a complete folder to `path`; an existing one is removed."""
+    """Rename a complete folder to `path`; an existing one is removed.
+
+    For an instant there is neither; see :func:`openset.outputs.put_folder`.
+    """
     folder.chmod(0o755)  # mkdtemp folders are private
     if not path.exists():
         folder.rename(path)

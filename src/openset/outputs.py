@@ -1,6 +1,9 @@
 """`Outputs`: the outputs of a network on one split, in the caller's array library."""
 
 import json
+import re
+import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +17,9 @@ from openset._types import UNKNOWN, Array, ArtefactError
 
 _PER_SAMPLE = ("logits", "features", "labels", "groups", "ids")
 _ARRAYS = (*_PER_SAMPLE, "weight", "bias")
+_META = "meta.json"
+# Arrays of outputs that replaced others in their folder; see `put_folder`.
+_FILE = re.compile(rf"({'|'.join(_ARRAYS)})-[0-9a-f]{{8}}\.npy")
 _Outputs = TypeVar("_Outputs", bound="Outputs")
 
 
@@ -296,7 +302,9 @@ class Outputs:
     def save(self, path: str | Path) -> Path:
         """Write a ``.npz`` file; for a name without ending, a folder of ``.npy`` files.
 
-        :meth:`load` memory-maps such a folder instead of reading it.
+        :meth:`load` memory-maps such a folder instead of reading it. A file or folder
+        that is there already is replaced in one step: whoever loads it meanwhile, or
+        after a crash, gets the old outputs or the new ones.
         """
         path = Path(path)
         arrays = self._numpy()
@@ -312,11 +320,11 @@ class Outputs:
                     rule, caller="Outputs.save", name="ending", got=repr(path.suffix)
                 )
             )
-        with _io.replacing_folder(path) as temporary:
+        with _io.replacing_folder(path, put=put_folder) as temporary:
             for name, array in arrays.items():
                 np.save(temporary / f"{name}.npy", array, allow_pickle=False)
             meta = {"kind": "openset.Outputs", "schema": 1, "classes": self.classes}
-            (temporary / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+            (temporary / _META).write_text(json.dumps(meta), encoding="utf-8")
         return path
 
     @classmethod
@@ -338,10 +346,23 @@ class Outputs:
 
     @classmethod
     def _load_folder(cls, path: Path) -> Self:
+        text = _meta(path)
+        while True:
+            try:
+                return cls._mapped(path, text)
+            except ArtefactError:
+                # Outputs that are saved meanwhile take the files of these away.
+                before, text = text, _meta(path)
+                if text == before:
+                    raise
+
+    @classmethod
+    def _mapped(cls, path: Path, text: bytes | None) -> Self:
         arrays: dict[str, Any] = {}
+        classes, files = _described(path / _META, text)
         for name in _ARRAYS:
-            file = path / f"{name}.npy"
-            if not file.exists():
+            file = path / files.get(name, f"{name}.npy")
+            if name not in files and (files or not file.exists()):
                 continue
             try:
                 arrays[name] = np.load(file, mmap_mode="r", allow_pickle=False)
@@ -352,15 +373,68 @@ class Outputs:
                 )
                 raise ArtefactError(msg) from error
         _need_logits_or_features(path, arrays)
-        meta_file = path / "meta.json"
-        if meta_file.exists():
-            try:
-                arrays["classes"] = json.loads(meta_file.read_text("utf-8"))["classes"]
-            except (ValueError, KeyError, TypeError) as error:
-                msg = f"Outputs.load: {meta_file} is damaged ({error!r})"
-                raise ArtefactError(msg) from error
         with _io.naming(path):
-            return cls(**arrays)
+            return cls(**arrays, classes=classes)
+
+
+def _meta(path: Path) -> bytes | None:
+    """Return what describes a folder of arrays; folders of others may not have it."""
+    try:
+        return (path / _META).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def _described(path: Path, text: bytes | None) -> tuple[Any, dict[str, str]]:
+    """Return names of classes, and of the files of arrays where they are not usual."""
+    if text is None:
+        return (), {}
+    try:
+        meta = json.loads(text)
+        classes, files = meta["classes"], dict(meta.get("files", {}))
+        # A name that leads elsewhere is refused.
+        wrong = [n for n, f in files.items() if not f.startswith(f"{n}-")]
+        wrong += [name for name, file in files.items() if not _FILE.fullmatch(file)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"Outputs.load: {path} is damaged ({error!r})"
+        raise ArtefactError(msg) from error
+    if wrong:
+        msg = f"Outputs.load: {path} is damaged (wrong name of the file of {wrong[0]})"
+        raise ArtefactError(msg)
+    return classes, files
+
+
+def put_folder(folder: Path, path: Path) -> None:
+    """Bring a complete folder of arrays to `path`, where there may be an old one.
+
+    A new folder is renamed. The arrays of a folder that replaces another get names of
+    their own beside the old ones; one rename of ``meta.json``, which lists them, makes
+    them the outputs. So there is no instant without outputs.
+    """
+    if not path.is_dir():
+        _io.rename_folder(folder, path)
+        return
+    meta = json.loads((folder / _META).read_bytes())
+    with _io.locked(path / ".lock") as is_alone:
+        mark = secrets.token_hex(4)
+        arrays = [file for file in folder.glob("*.npy") if file.stem in _ARRAYS]
+        meta["files"] = {one.stem: f"{one.stem}-{mark}.npy" for one in arrays}
+        for one in arrays:
+            one.rename(path / meta["files"][one.stem])
+        text = json.dumps(meta)
+        _io.write(path / _META, lambda stream: stream.write(text.encode()))
+        if is_alone:
+            _tidy(path, {*meta["files"].values()})
+    shutil.rmtree(folder)
+
+
+def _tidy(path: Path, used: set[str]) -> None:
+    """Remove the arrays of earlier outputs, and what a killed save left behind."""
+    usual = {f"{name}.npy" for name in _ARRAYS}
+    for file in path.iterdir():
+        is_ours = file.name in usual or _FILE.fullmatch(file.name)
+        if (is_ours and file.name not in used) or file.name.startswith(f".{_META}."):
+            file.unlink()
 
 
 def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:

@@ -335,17 +335,18 @@ class Scores:
             found = _from_csv(path)
         else:
             parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
+            # A damaged file can hold anything, such as integers of 100 bits.
             try:
                 table = parquet.read_table(path)
-            except (OSError, ValueError) as error:
+                found = {
+                    name: np.asarray(table[name].to_numpy(zero_copy_only=False))
+                    for name in table.column_names
+                }
+                stored = (table.schema.metadata or {}).get(b"openset.n_classes")
+                n_classes = None if stored is None else int(stored)
+            except (OSError, ValueError, LookupError, NotImplementedError) as error:
                 msg = f"Scores.load: {path} is damaged or not Parquet ({error})"
                 raise ArtefactError(msg) from error
-            found = {
-                name: np.asarray(table[name].to_numpy(zero_copy_only=False))
-                for name in table.column_names
-            }
-            stored = (table.schema.metadata or {}).get(b"openset.n_classes")
-            n_classes = None if stored is None else int(stored)
         found = _renamed(path, found, columns or {})
         if "known" not in found and {"logits", "features"} & set(found):
             msg = (
@@ -436,7 +437,7 @@ def _class_count(path: Path, values: NDArray[Any]) -> int:
     found = np.unique(values).tolist()
     try:
         (count,) = {int(value) for value in found if int(value) == float(value)}
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         msg = f"Scores.load: {path}: n_classes must be one integer, got {found}"
         raise ArtefactError(msg) from error
     return count
@@ -494,7 +495,7 @@ def _parsed(path: Path, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[A
     for name, kind in kinds.items():
         try:
             parsed[name] = columns[name].astype(kind)
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             what = "numbers" if name == "known" else "integers"
             msg = f"Scores.load: {path}: column {name} must be {what} ({error})"
             raise ArtefactError(msg) from error

@@ -151,6 +151,8 @@ def folder(tmp_path_factory):
         outputs(200, 0.4).save(there / name)
     for name in ("today", "monday", "tuesday", "calibration", "lastweek"):
         outputs(600, 0.4).save(there / f"{name}.npz")
+    for i in (1, 2):
+        outputs(600, 0.4).save(there / "traffic" / f"traffic-00000{i}.npz")
     for name in ("msp", "postmax"):
         fitted = detectors.make(name).fit(train)
         scores = fitted.score(calibration)

@@ -141,15 +141,49 @@ class Batch:
     @cached_property
     def feature_norm(self) -> Array:
         """Euclidean length of each feature vector, shape (n,)."""
-        return _xp.by_rows(_xp.row_norms, self.features)
+        return _xp.by_rows(lengths, self.features)
 
     @cached_property
     def unit_features(self) -> Array:
         """Features scaled to length one (a zero vector stays zero), shape (n, d)."""
         xp = _xp.array_namespace(self.features)
         norms = self.feature_norm
-        lengths = xp.where(norms > 0, norms, xp.ones_like(norms))
-        return self.features / lengths[:, None]
+        units = self.features / xp.where(norms > 0, norms, xp.ones_like(norms))[:, None]
+        is_lost = ~xp.isfinite(norms)
+        if not bool(xp.any(is_lost)):
+            return units
+        # Of a length beyond all floats. Only in those rows, so that a score does not
+        # depend on other samples.
+        small = self.features / _largest(self.features)[:, None]
+        norms = _xp.row_norms(small)
+        others = small / xp.where(norms > 0, norms, xp.ones_like(norms))[:, None]
+        return xp.where(is_lost[:, None], others, units)
+
+
+def lengths(rows: Array) -> Array:
+    """Return the Euclidean length of each row, though its square may overflow.
+
+    Examples
+    --------
+    >>> lengths(np.array([[3e300, 4e300], [0.0, 2.0]]))
+    array([5.e+300, 2.e+000])
+    """
+    xp = _xp.array_namespace(rows)
+    found = _xp.row_norms(rows)
+    is_lost = ~xp.isfinite(found)
+    if not bool(xp.any(is_lost)):
+        return found
+    largest = _largest(rows)
+    again = largest * _xp.row_norms(rows / largest[:, None])
+    return xp.where(is_lost, again, found)
+
+
+def _largest(rows: Array) -> Array:
+    """Return the largest size of a number in each row; 1 if that is 0 or infinite."""
+    xp = _xp.array_namespace(rows)
+    found = xp.max(xp.abs(rows), axis=1)
+    is_usable = xp.isfinite(found) & (found > 0)
+    return xp.where(is_usable, found, xp.ones_like(found))
 
 
 def working_dtype(outputs: Outputs) -> Any:

@@ -7,7 +7,7 @@ from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import shaping
 from openset.detectors._base import Detector
-from openset.detectors._batch import Batch, State, in_dtype, working_dtype
+from openset.detectors._batch import Batch, State, in_dtype, lengths, working_dtype
 from openset.detectors._moments import mean_feature
 from openset.detectors.constraints import OneOf
 from openset.outputs import Outputs
@@ -71,8 +71,8 @@ class FDBD(Detector):
                 "two or more", caller="FDBD.fit", name="number of classes", got="1"
             )
             raise ValueError(msg)
-        lengths = xp.sum(weight**2, axis=1)
-        both = lengths[:, None] + lengths[None, :]
+        squared = xp.sum(weight**2, axis=1)
+        both = squared[:, None] + squared[None, :]
         squares = both - 2 * (weight @ weight.T)
         is_self = xp.eye(n_classes, dtype=xp.bool, device=_xp.device(weight))
         is_same = (squares <= _SAME_VECTOR * both) & ~is_self
@@ -107,7 +107,7 @@ class FDBD(Detector):
             return xp.sum((top[:, None] - logits) * per_class, axis=1)
 
         def away(features: Array) -> Array:
-            return _xp.row_norms(features - state["mean"])
+            return lengths(features - state["mean"])
 
         to_boundary = _xp.by_rows(
             boundary, batch.logits, batch.top_logit, batch.top_class

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from openset import _xp
+from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import _fused
 from openset.detectors._base import Detector
@@ -19,7 +19,9 @@ class GEN(Detector):
     With a small exponent, probabilities far below the smallest float32 still matter
     (:math:`(10^{-40})^{0.1} = 10^{-4}`), so logarithms are used throughout, and 1 - p
     of the predicted class is computed as the sum of the other probabilities. With one
-    class, s = 0.
+    class, s = 0. So it is, up to rounding, where the largest logit leads by more than
+    745 / gamma (float32: 103 / gamma). Logits so large that their own rounding exceeds
+    1 raise an error: their probabilities are noise.
 
     Parameters
     ----------
@@ -54,6 +56,17 @@ class GEN(Detector):
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)
+        largest = 1 / float(xp.finfo(batch.logits.dtype).eps)
+        sizes = xp.abs(batch.top_logit)
+        is_noise = xp.isfinite(sizes) & (sizes > largest)
+        if bool(xp.any(is_noise)):
+            msg = _check.must(
+                f"below {largest:.2g} in size, or probabilities are rounding errors",
+                caller="GEN.score",
+                name="logits",
+                got=f"{float(xp.max(sizes[is_noise])):.3g}",
+            )
+            raise ValueError(msg)
         log_total = xp.log1p(batch.other_mass)
         # The predicted class: p = 1 / (1 + others), 1 - p = others / (1 + others).
         first = xp.exp(self.gamma * (batch.log_other_mass - 2 * log_total))

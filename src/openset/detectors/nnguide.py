@@ -4,7 +4,9 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from openset import _xp
+import numpy as np
+
+from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import _neighbours
 from openset.detectors._base import Detector
@@ -89,4 +91,17 @@ class NNGuide(Detector):
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         top = _neighbours.search("NNGuide", batch.unit_features, state, self.k)
-        return batch.energy * xp.mean(top, axis=1)
+        with np.errstate(over="ignore"):  # refused below
+            known = batch.energy * xp.mean(top, axis=1)
+        is_lost = xp.isinf(known) & xp.isfinite(batch.energy)
+        if bool(xp.any(is_lost)):
+            largest = float(xp.max(xp.abs(batch.energy[is_lost])))
+            msg = _check.must(
+                "small enough for the product of two energies",
+                caller="NNGuide.score",
+                name="logits",
+                got=f"an energy of {largest:.3g}",
+                remedy="Divide the logits, here and in training, by a constant",
+            )
+            raise ValueError(msg)
+        return known

@@ -1,11 +1,12 @@
 """Coded cautions: signs in the calibration data that a threshold will not hold."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from openset import _check
 from openset.metrics import Rates
 from openset.scores import Scores
 from openset.thresholds._threshold import Threshold
@@ -53,6 +54,9 @@ class Caution:
     code: str
     message: str
     severity: Severity = "warning"
+
+    def __post_init__(self) -> None:
+        _check.one_of("Caution", "severity", self.severity, get_args(Severity))
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"

@@ -43,17 +43,31 @@ def folder(tmp_path_factory):
     np.savez(folder / "uneven.npz", logits=test.logits, labels=[0, 1])
     np.savez(folder / "uneven-scores.npz", labels=[0, -1], predicted=[0], known=[1.0])
     np.savez(folder / "unlabelled-scores.npz", predicted=[0], known=[1.0])
+    for name in ("labels", "predicted"):
+        row = {"labels": "0", "predicted": "0", "known": "0.5", name: "9" * 20}
+        text = ",".join(row) + "\n" + ",".join(row.values()) + "\n-1,0,0.1\n"
+        (folder / f"big-{name}.csv").write_text(text)
+    big = np.array([2**64 - 1, 0], dtype=np.uint64)  # -1 as an integer with a sign
+    np.savez(folder / "big.npz", labels=big, predicted=[0, 0], known=[1.0, 2.0])
+    np.savez_compressed(folder / "packed.npz", logits=test.logits, labels=test.labels)
+    content = bytearray((folder / "packed.npz").read_bytes())
+    content[-6] ^= 1  # where the list of members begins
+    (folder / "offset.npz").write_bytes(content)
+    content = bytearray((folder / "packed.npz").read_bytes())
+    content[200] ^= 255
+    (folder / "flipped.npz").write_bytes(content)
     return folder
 
 
 OUTPUTS = [
     *("missing.npz", "folder", "bare.npy", "empty.npz", "text.npz", "nan.npz"),
-    *("uneven.npz", "wide.npz", "scores.npz"),
+    *("uneven.npz", "wide.npz", "scores.npz", "offset.npz", "flipped.npz"),
 ]
 SCORES = [
     *("missing.npz", "folder", "bare.npy", "empty.npz", "empty.csv", "text.npz"),
     *("short.csv", "nan.csv", "uneven-scores.npz", "unlabelled-scores.npz"),
-    *("test.npz", "knowns.npz"),
+    *("test.npz", "knowns.npz", "offset.npz", "flipped.npz"),
+    *("big-labels.csv", "big-predicted.csv", "big.npz"),
 ]
 CASES = [
     *(("predict rejector", name) for name in OUTPUTS),

@@ -147,3 +147,17 @@ def test_bad_parameters_are_refused_by_name():
         NCI(alpha=-1)
     with pytest.raises(ValueError, match="ViM: dim must be an integer >= 1, got 0"):
         ViM(dim=0)
+
+
+def test_fdbd_of_features_whose_squares_overflow_is_that_of_small_ones(train, test):
+    def scaled(outputs):
+        return Outputs(
+            logits=outputs.logits * 1e300,
+            features=outputs.features * 1e300,
+            labels=outputs.labels,
+            weight=outputs.weight,
+            bias=outputs.bias,
+        )
+
+    expected = FDBD().fit(train).known(test)
+    assert_allclose(FDBD().fit(scaled(train)).known(scaled(test)), expected, rtol=1e-9)

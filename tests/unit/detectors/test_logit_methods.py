@@ -154,3 +154,14 @@ def test_bad_parameters_are_refused_by_name(build, message):
 
 def test_the_methods_are_registered():
     assert {"msp", "mcm", "maxlogit", "energy", "gen"} <= set(names())
+
+
+def test_gen_refuses_logits_whose_rounding_exceeds_one(logits):
+    assert_array_equal(known(GEN(), logits * 1e9), np.zeros(40))  # p is 0 or 1
+    for factor in (1e16, 1e300):
+        with pytest.raises(
+            ValueError, match=r"GEN\.score: logits must be below 4\.5e\+15"
+        ):
+            known(GEN(), logits * factor)
+    with pytest.raises(ValueError, match=r"below 8\.4e\+06 in size"):
+        known(GEN(), (logits * 1e8).astype(np.float32))

@@ -216,3 +216,32 @@ def test_without_faiss_the_error_names_the_extra(monkeypatch):
 def test_a_seed_that_is_none_is_refused_at_once(kind, seed):
     with pytest.raises(ValueError, match="seed must be an integer >= 0"):
         kind(seed=seed)
+
+
+def scaled(outputs, factor):
+    return Outputs(
+        logits=outputs.logits * factor,
+        features=outputs.features * factor,
+        labels=outputs.labels,
+    )
+
+
+@pytest.mark.parametrize("factor", [1e160, 1e300])
+def test_directions_of_features_whose_squares_overflow_are_those_of_small_ones(factor):
+    train, test = split(60), split(25, seed=3, unknown=0.3)
+    expected = KNN(k=3).fit(train).known(test)
+    found = KNN(k=3).fit(scaled(train, factor)).known(scaled(test, factor))
+    assert_allclose(found, expected, rtol=1e-7)
+    # a score does not depend on the other samples
+    mixed = Outputs.concat([test, scaled(test, factor)])
+    assert_array_equal(KNN(k=3).fit(train).known(mixed)[:25], expected)
+
+
+def test_energies_whose_product_overflows_are_refused():
+    train, test = split(60), split(25, seed=3, unknown=0.3)
+    assert NNGuide(k=3).fit(scaled(train, 1e150)).known(scaled(test, 1e150)).any()
+    fitted = NNGuide(k=3).fit(scaled(train, 1e200))
+    with pytest.raises(
+        ValueError, match=r"NNGuide\.score: logits must be small enough"
+    ):
+        fitted.known(scaled(test, 1e200))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from openset import _check, _io
 from openset._progress import bar
 from openset._types import UNKNOWN
-from openset.outputs import Outputs
+from openset.outputs import Outputs, put_folder
 from openset.train.inference._input_step import Odin
 from openset.train.inference._layers import LayerRecorder
 from openset.train.inference._row_files import RowFiles, RowLists
@@ -470,13 +470,13 @@ def _length(loader: Iterable[Any]) -> int | None:
 def _folder(path: Path, *, resume: bool) -> Iterator[Path]:
     """Give a folder to write in; it is renamed to `path` when it is complete."""
     if not resume:
-        with _io.replacing_folder(path) as temporary:
+        with _io.replacing_folder(path, put=put_folder) as temporary:
             yield temporary
         return
     unfinished = path.parent / f".{path.name}.partial"
     unfinished.mkdir(parents=True, exist_ok=True)
     yield unfinished
-    _io.rename_folder(unfinished, path)
+    put_folder(unfinished, path)
 
 
 def _same_start(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -200,6 +200,11 @@ class _Sums:
     generalized_risk: Floats
     moments: tuple[Floats, Floats]
 
+    @classmethod
+    def zero(cls, n: int, shape: tuple[int, ...]) -> Self:
+        """Return sums to add to."""
+        return cls(n, np.zeros(shape), np.zeros(shape), (np.zeros(2), np.zeros(2)))
+
 
 # Four numbers and two variances need the same pass: it is made once for a table of
 # counts, and forgotten with it.
@@ -216,11 +221,8 @@ def _sums(table: RankingCounts, over: Over) -> _Sums:
 def _added_up(table: RankingCounts) -> dict[Over, _Sums]:
     shape = table.unknown.shape[:-1]
     forms: dict[Over, _Sums] = {
-        over: _Sums(n, np.zeros(shape), np.zeros(shape), (np.zeros(2), np.zeros(2)))
-        for over, n in (
-            ("all", table.n_known + table.n_unknown),
-            ("known", table.n_known),
-        )
+        "all": _Sums.zero(table.n_known + table.n_unknown, shape),
+        "known": _Sums.zero(table.n_known, shape),
     }
     for block in blocks(table):
         wrong = block.d_known - block.d_correct

@@ -42,7 +42,7 @@ openset calibrate --train train.npz --known val.npz --objective conformal \\
     --target 0.05 --out rejector/
 
 openset calibrate --train train.npz --known val.npz --surrogate far.npz \\
-    --sets lac --coverage 0.9 --sets-known more.npz --out rejector/"""
+    --sets lac --coverage 0.9 --out rejector/"""
 
 _AUTO = "auto"
 _COMPARED = (None, "anchored", "osa", "worst_group", "by_cost")  # by what they aim at

@@ -113,7 +113,7 @@ def view(
             risk_coverage(table),
             "The share of errors among the accepted samples (wrong class, or unknown), "
             "over the share of all samples accepted; the mean is AURC. It depends on "
-            "how many of the test samples are unknown.",
+            "how many of the test samples are unknown." + _band(table),
         ),
         _operating(pairs),
         _figure(

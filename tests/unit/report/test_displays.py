@@ -266,3 +266,16 @@ def test_risk_over_coverage_shows_the_curve_and_its_mean():
     np.testing.assert_array_equal(line.y, curve.risk)
     # the short table: the risk at full coverage is the share of all errors
     assert shown.brief.rows[-1] == ("1", approx(np.mean(~one.is_correct)))
+
+
+def test_risk_over_coverage_of_repeats_is_their_mean_with_a_band():
+    repeats = [scores(1), scores(2)]
+    shown = report.risk_coverage({"a": repeats, "b": scores(3)})
+    line = shown.charts[0].lines[0]
+    curves = [metrics.risk_coverage_curve(one) for one in repeats]
+    at = [np.interp(line.x, one.coverage, one.risk) for one in curves]
+    np.testing.assert_allclose(line.y, np.mean(at, axis=0))
+    assert ((line.low <= line.y) & (line.y <= line.high)).all()
+    mean = np.mean([metrics.aurc(one) for one in repeats])
+    assert line.name.startswith(f"AURC {mean:.4f} ± ")
+    assert set(shown.columns) == {"name", "coverage", "risk"}

@@ -220,19 +220,19 @@ def command(
     weight = _alpha(alpha)
     tested = None if test is None else _labelled(test)
     training = None if train is None else Outputs.load(train)
-    validation, sets = _split(known, surrogate or [])
+    validation, unknowns = _split(known, surrogate or [])
     if train is not None and training is not None:
         _compare_rows(train, training, known, validation)
-    recipes = _recipes(detector or [_AUTO], training, sets)
+    recipes = _recipes(detector or [_AUTO], training, unknowns)
     with _io.naming(train or known):
         fitted = {text: recipes[text].fit(training) for text in bar(recipes, "fitting")}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
-        _need_surrogate(sets, "to choose among detectors")
+        _need_surrogate(unknowns, "to choose among detectors")
         source = selection.choose(
             fitted,
             known=validation,
-            surrogate=Outputs.concat(sets),
+            surrogate=Outputs.concat(unknowns),
             objectives=objective,
             options=options,
             alpha=weight,
@@ -240,7 +240,7 @@ def command(
         )
         _print_choice(source, aims=objective not in _COMPARED)
     elif (objective or "osa") in thresholds.objectives(needs_unknowns=True):
-        _need_surrogate(sets, f"for --objective {objective or 'osa'}")
+        _need_surrogate(unknowns, f"for --objective {objective or 'osa'}")
     # The words that NegLabel is fitted on are no samples of classes to leave out.
     is_of_words = all(isinstance(one, NegLabel) for one in recipes.values())
     with warnings.catch_warnings():  # they are printed below
@@ -248,7 +248,7 @@ def command(
         rejector = Rejector.calibrate(
             source,
             known=validation,
-            surrogate=sets,
+            surrogate=unknowns,
             objective=objective,
             alpha=weight,
             train=None if is_of_words else training,
@@ -256,7 +256,7 @@ def command(
             **for_sets,
             **options,
         )
-    _print_magnitudes(validation, sets)
+    _print_magnitudes(validation, unknowns)
     _print_report(rejector)
     _need_no_collapse(rejector, accept_risk=accept_risk)
     rejector.save(out, key=key)

@@ -248,8 +248,8 @@ def _ends(
     )
     low = _root(q - f, u - f, (below[0], above[1], above[2]), sign=-1)
     high = _root(q - f, u - f, (above[0], below[1], below[2]), sign=1)
-    ends = (min(max(end, 0.0), 1.0) for end in (low, high))
-    return *ends, low <= 1 and high >= 0
+    is_plausible = low <= 1 and high >= 0
+    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), is_plausible
 
 
 def _root(

@@ -45,6 +45,11 @@ NAMES = [
     "osa_curve",
     "confusion",
     "imbalance_ratio",
+    "aurc",
+    "augrc",
+    "oaa",
+    "scod_risk",
+    "risk_coverage_curve",
 ]
 THRESHOLD = 0.4
 

@@ -128,6 +128,54 @@ def partial_openauc(scores, bound, ties):
     return float(area / (len(known) * len(unknown)) / Fraction(str(bound)))
 
 
+def errors_in_order(scores, over):
+    """Return (score, is error) of the samples that count, highest score first."""
+    counted = [
+        (s, y == UNKNOWN or y != p)
+        for y, p, s in rows(scores)
+        if over == "all" or y != UNKNOWN
+    ]
+    return sorted(counted, key=lambda one: -one[0])
+
+
+def expected_errors(scores, over):
+    """Errors among the best 1, 2, ... samples, expected over the order of ties."""
+    counted = errors_in_order(scores, over)
+    found = []
+    for k in range(1, len(counted) + 1):
+        last = counted[k - 1][0]
+        above = [error for s, error in counted if s > last]
+        tied = [error for s, error in counted if s == last]
+        share = Fraction(sum(tied), len(tied))
+        found.append(sum(above) + (k - len(above)) * share)
+    return found
+
+
+def aurc(scores, over):
+    found = expected_errors(scores, over)
+    return float(sum(e / k for k, e in enumerate(found, start=1)) / len(found))
+
+
+def augrc(scores, over):
+    found = [Fraction(0), *expected_errors(scores, over)]
+    n = len(found) - 1
+    return float(sum((a + b) / 2 for a, b in pairwise(found)) / n**2)
+
+
+def accepted_costs(scores, threshold, beta):
+    """Cost of each accepted sample."""
+    return [
+        beta if y == UNKNOWN else float(y != p)
+        for y, p, s in rows(scores)
+        if s >= threshold
+    ]
+
+
+def oaa(scores, threshold):
+    right = [(y == p) == (s >= threshold) for y, p, s in rows(scores)]
+    return sum(right) / len(right)
+
+
 def osa(scores, threshold, alpha):
     known, unknown = split(scores)
     _, correct, false = counts(scores, threshold)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pytest import approx  # noqa: PT013
 
 from openset import Scores, evaluate, metrics
+from openset._types import UndefinedMetricError
 from tests.property import brute
 from tests.property.strategies import scores, scores_and_threshold
 
@@ -155,6 +156,80 @@ def test_osa_curve_is_osa_at_each_threshold(s, alpha):
         assert curve.osa[i] == approx(brute.osa(s, threshold, alpha))
 
 
+OVER = st.sampled_from(["all", "known"])
+
+
+@given(scores(), OVER)
+def test_aurc_is_the_mean_risk_of_the_best_samples(s, over):
+    assert metrics.aurc(s, over=over) == approx(brute.aurc(s, over), abs=1e-12)
+
+
+@given(scores(), OVER)
+def test_augrc_is_the_area_under_the_generalized_risk(s, over):
+    assert metrics.augrc(s, over=over) == approx(brute.augrc(s, over), abs=1e-12)
+    curve = metrics.risk_coverage_curve(s, over=over)
+    heights = (curve.generalized_risk[1:] + curve.generalized_risk[:-1]) / 2
+    area = np.diff(curve.coverage) @ heights
+    assert metrics.augrc(s, over=over) == approx(area, abs=1e-12)
+
+
+@given(scores(), OVER)
+def test_augrc_is_bounded_by_the_error_rate_and_by_aurc(s, over):
+    value = metrics.augrc(s, over=over)
+    counted = brute.errors_in_order(s, over)
+    rate = sum(error for _, error in counted) / len(counted)
+    assert rate**2 / 2 - 1e-12 <= value <= rate - rate**2 / 2 + 1e-12
+    assert value <= metrics.aurc(s, over=over) + 1e-12
+
+
+@given(scores())
+def test_augrc_is_made_of_openauc_and_augrc_of_the_knowns(s):
+    share = s.n_known / len(s)
+    expected = (
+        share**2 * metrics.augrc(s, over="known")
+        + share * (1 - share) * (1 - metrics.openauc(s))
+        + (1 - share) ** 2 / 2
+    )
+    assert metrics.augrc(s) == approx(expected, abs=1e-12)
+
+
+@given(scores(), OVER)
+def test_the_risk_coverage_curve_counts_accepted_errors(s, over):
+    curve = metrics.risk_coverage_curve(s, over=over)
+    assert curve.thresholds.tolist() == brute.thresholds(s)
+    counted = brute.errors_in_order(s, over)
+    for i, threshold in enumerate(curve.thresholds[1:], start=1):
+        accepted = [error for score, error in counted if score >= threshold]
+        assert curve.coverage[i] == approx(len(accepted) / len(counted))
+        assert curve.generalized_risk[i] == approx(sum(accepted) / len(counted))
+        if accepted:
+            assert curve.risk[i] == approx(sum(accepted) / len(accepted))
+    assert curve.coverage[0] == curve.generalized_risk[0] == 0
+    assert curve.risk[0] == curve.risk[np.argmax(curve.coverage > 0)]
+
+
+@given(scores_and_threshold(), st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+def test_scod_risk_is_the_mean_cost_of_accepted_samples(made, beta):
+    s, threshold = made
+    costs = brute.accepted_costs(s, threshold, beta)
+    if not costs:
+        with pytest.raises(UndefinedMetricError, match="no sample is accepted"):
+            metrics.scod_risk(s, threshold, beta=beta)
+        assert "scod_risk is not defined" in " ".join(evaluate(s, threshold).notes)
+        return
+    mean = sum(costs) / len(costs)
+    assert metrics.scod_risk(s, threshold, beta=beta) == approx(mean)
+    share = s.n_known / len(s)
+    assert metrics.scod_risk(s, threshold, beta=beta, alpha=share) == approx(mean)
+
+
+@given(scores_and_threshold())
+def test_oaa_counts_right_samples_accepted_and_others_rejected(made):
+    s, threshold = made
+    assert metrics.oaa(s, threshold) == approx(brute.oaa(s, threshold))
+    assert metrics.oaa(s, threshold) >= metrics.osa(s, threshold) - 1e-12
+
+
 @given(scores_and_threshold())
 @pytest.mark.parametrize("average", ["macro", "macro_f", "micro"])
 def test_f_score_at_a_threshold(average, made):
@@ -275,6 +350,11 @@ def test_evaluate_agrees_with_each_metric(made):
         "osa": metrics.osa(s, threshold),
         "osa_best": metrics.osa_optimum(s).value,
         "imbalance_ratio": metrics.imbalance_ratio(s),
+        "aurc": metrics.aurc(s),
+        "aurc_known": metrics.aurc(s, over="known"),
+        "augrc": metrics.augrc(s),
+        "augrc_known": metrics.augrc(s, over="known"),
+        "oaa": metrics.oaa(s, threshold),
     }
     for name, value in expected.items():
         assert result[name] == approx(value, abs=1e-11), name

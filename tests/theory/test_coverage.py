@@ -36,11 +36,18 @@ def truth():
 @pytest.mark.parametrize(("n_known", "n_unknown"), [(60, 40), (200, 50)])
 def test_95_percent_intervals_cover_95_percent(truth, n_known, n_unknown):
     rng = np.random.default_rng(1)
-    hits = dict.fromkeys(("auroc", "openauc", "partial_openauc"), 0)
+    names = ("auroc", "openauc", "partial_openauc", "augrc", "augrc_known")
+    hits = dict.fromkeys(names, 0)
+    # AUGRC depends on the share of knowns; the other two give it for every share.
+    share = n_known / (n_known + n_unknown)
+    augrc = share**2 * truth["augrc_known"] + (1 - share) ** 2 / 2
+    augrc += share * (1 - share) * (1 - truth["openauc"])
+    true = dict(truth) | {"augrc": augrc}
     for _ in range(REPEATS):
-        intervals = evaluate(draw(rng, n_known, n_unknown)).intervals
+        scores = draw(rng, n_known, n_unknown)
+        intervals = evaluate(scores, metrics=names).intervals
         for name in hits:
-            hits[name] += name in intervals and truth[name] in intervals[name]
+            hits[name] += name in intervals and true[name] in intervals[name]
     for name, count in hits.items():
         # Partial areas rest on a tenth of the unknowns: 4 or 5 samples.
         slack = 0.03 if name == "partial_openauc" else 0.015

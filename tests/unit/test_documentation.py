@@ -223,7 +223,7 @@ def material(tmp_path_factory):
 
 
 RUN = ["bench", "checks/index", "coming-from", "detectors", "methods", "metrics"]
-RUN += ["operating", "protocols", "report", "training"]
+RUN += ["operating", "protocols", "report", "selective", "training"]
 RUN += [f"concepts/{name}" for name in ("knownness", "openauc")]
 RUN += [f"howto/{name}" for name in ("compare", "foreign-scores", "no-unknowns")]
 RUN += ["howto/outputs", "howto/threshold"]

@@ -39,7 +39,10 @@ openset calibrate --known val.npz --surrogate negatives.npz -d energy \\
     --out rejector/
 
 openset calibrate --train train.npz --known val.npz --objective conformal \\
-    --target 0.05 --out rejector/"""
+    --target 0.05 --out rejector/
+
+openset calibrate --train train.npz --known val.npz --surrogate far.npz \\
+    --sets lac --coverage 0.9 --out rejector/"""
 
 _AUTO = "auto"
 _COMPARED = (None, "anchored", "osa", "worst_group", "by_cost")  # by what they aim at
@@ -60,6 +63,9 @@ _OPTIONS = {
     "cost_matrix": "--cost-matrix",
     "known": "--known",
     "surrogate": "--surrogate",
+    "sets": "--sets",
+    "coverage": "--coverage",
+    "sets_known": "--sets-known",
     "key": "--sign",
 }
 
@@ -163,6 +169,32 @@ def command(
             "everything (codes CAL001 and CAL002).",
         ),
     ] = False,
+    sets: Annotated[
+        str | None,
+        typer.Option(
+            help="Also give each accepted sample a set of classes it may be of: lac "
+            "(smallest sets) or raps (larger sets for harder samples)."
+        ),
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            help="For --sets: share of accepted known samples whose class is to be "
+            "in the set (default: 0.9)."
+        ),
+    ] = None,
+    by_class: Annotated[
+        bool,
+        typer.Option("--by-class", help="For --sets: the coverage for every class."),
+    ] = False,
+    sets_known: Annotated[
+        Path | None,
+        typer.Option(
+            help="For --sets: labelled outputs other than --known, so that the "
+            "coverage is guaranteed. By default --known is used again, and the "
+            "coverage is approximate."
+        ),
+    ] = None,
     test: Annotated[
         Path | None,
         typer.Option(help="Labelled test outputs: also print the results on them."),
@@ -184,22 +216,23 @@ def command(
     costs = dict(zip(_COSTS, (missed_unknown, false_unknown, confusion), strict=True))
     options = _options(objective, target) | _costs(objective, costs, cost_matrix)
     thresholds.check_options("openset calibrate", objective or "osa", options)
+    for_sets = _sets(sets, coverage, sets_known, by_class=by_class)
     weight = _alpha(alpha)
     tested = None if test is None else _labelled(test)
     training = None if train is None else Outputs.load(train)
-    validation, sets = _split(known, surrogate or [])
+    validation, unknowns = _split(known, surrogate or [])
     if train is not None and training is not None:
         _compare_rows(train, training, known, validation)
-    recipes = _recipes(detector or [_AUTO], training, sets)
+    recipes = _recipes(detector or [_AUTO], training, unknowns)
     with _io.naming(train or known):
         fitted = {text: recipes[text].fit(training) for text in bar(recipes, "fitting")}
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
-        _need_surrogate(sets, "to choose among detectors")
+        _need_surrogate(unknowns, "to choose among detectors")
         source = selection.choose(
             fitted,
             known=validation,
-            surrogate=Outputs.concat(sets),
+            surrogate=Outputs.concat(unknowns),
             objectives=objective,
             options=options,
             alpha=weight,
@@ -207,7 +240,7 @@ def command(
         )
         _print_choice(source, aims=objective not in _COMPARED)
     elif (objective or "osa") in thresholds.objectives(needs_unknowns=True):
-        _need_surrogate(sets, f"for --objective {objective or 'osa'}")
+        _need_surrogate(unknowns, f"for --objective {objective or 'osa'}")
     # The words that NegLabel is fitted on are no samples of classes to leave out.
     is_of_words = all(isinstance(one, NegLabel) for one in recipes.values())
     with warnings.catch_warnings():  # they are printed below
@@ -215,14 +248,15 @@ def command(
         rejector = Rejector.calibrate(
             source,
             known=validation,
-            surrogate=sets,
+            surrogate=unknowns,
             objective=objective,
             alpha=weight,
             train=None if is_of_words else training,
             accept_risk=True,
+            **for_sets,
             **options,
         )
-    _print_magnitudes(validation, sets)
+    _print_magnitudes(validation, unknowns)
     _print_report(rejector)
     _need_no_collapse(rejector, accept_risk=accept_risk)
     rejector.save(out, key=key)
@@ -309,6 +343,25 @@ def _options(objective: str | None, target: float | None) -> dict[str, Any]:
         msg = f"openset calibrate: --target can only be used with --objective {names}"
         raise typer.BadParameter(msg)
     return {_TARGETS[objective]: target}
+
+
+def _sets(
+    sets: str | None, coverage: float | None, known: Path | None, *, by_class: bool
+) -> dict[str, Any]:
+    """Return the options of prediction sets."""
+    given = {"--coverage": coverage, "--sets-known": known, "--by-class": by_class}
+    if sets is None:
+        extra = [name for name, value in given.items() if value not in {None, False}]
+        if extra:
+            msg = f"openset calibrate: {extra[0]} can only be used with --sets"
+            raise typer.BadParameter(msg)
+        return {}
+    return {
+        "sets": sets,
+        "coverage": 0.9 if coverage is None else coverage,
+        "by_class": by_class,
+        "sets_known": None if known is None else Outputs.load(known),
+    }
 
 
 def _costs(
@@ -479,6 +532,8 @@ def _print_report(rejector: Rejector) -> None:
     )
     for sentence in report.sentences:
         OUT.print(sentence, highlight=False)
+    if rejector.sets is not None:
+        OUT.print(str(rejector.sets), highlight=False)
     if len(report.groups) > 1:
         table = _table("", "unknowns", "n", "rejected", "OSA", "best OSA", "loss")
         for row in report.groups:

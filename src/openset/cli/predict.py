@@ -123,6 +123,8 @@ def command(
                 "known": scores.known,
                 "margin": opened.margins(scores),
             }
+            if decisions.sets is not None:
+                arrays["sets"] = decisions.sets
             arrays |= _names(scores, outputs.ids)
             _io.write_npz(out, arrays)
         else:
@@ -141,12 +143,25 @@ def _names(scores: Scores, ids: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
     return {name: column for name, column in columns.items() if column is not None}
 
 
+def _set_names(rejector: Rejector, decisions: Decisions) -> list[str] | None:
+    """Return the classes of each set as text; None without sets."""
+    if decisions.sets is None:
+        return None
+    return [
+        "|".join(rejector.name_of(one) for one in classes)
+        for classes in decisions.set_classes
+    ]
+
+
 def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> str:
     scores = decisions.scores
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     header = ["row", "decision", "name", "predicted", "known", "margin"]
     named = _names(scores, ids)
+    sets = _set_names(rejector, decisions)
+    if sets is not None:
+        named["set"] = np.array(sets)
     writer.writerow([*header, *named])
     labels = np.unique(decisions.labels).tolist()
     names = {one: _io.csv_cell(rejector.name_of(one)) for one in labels}
@@ -173,8 +188,10 @@ def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -
     )
     table = plain_table(title)
     named = _names(scores, ids)
-    for column in ("row", *named, "decision", "name", "knownness", "margin"):
-        if column in {*named, "name"}:
+    sets = _set_names(rejector, decisions)
+    of_set = [] if sets is None else ["set"]
+    for column in ("row", *named, "decision", "name", *of_set, "knownness", "margin"):
+        if column in {*named, "name", "set"}:
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
@@ -185,6 +202,7 @@ def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -
             *(escape(str(column[row])) for column in named.values()),
             str(labels[row]),
             escape(rejector.name_of(int(labels[row]))),
+            *([] if sets is None else [escape(sets[row])]),
             f"{scores.known[row]:.4g}",
             f"{margin[row]:+.4g}",
             style="yellow" if labels[row] == UNKNOWN else None,

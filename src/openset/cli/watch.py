@@ -16,6 +16,7 @@ from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
+from openset.cli._prevalence import prevalence_of, print_prevalence
 from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -132,11 +133,15 @@ def command(
             )
             raise ValueError(msg)
         names = [f"{v.start}…{v.start + v.n - 1}" for v in verdicts]
+    shares = [prevalence_of(rejector, verdict) for verdict in verdicts]
     if as_json:
-        for name, verdict in zip(names, verdicts, strict=True):
-            typer.echo(json.dumps({"window": name, **verdict.to_dict()}))
+        for name, verdict, share in zip(names, verdicts, shares, strict=True):
+            record = {"window": name, **verdict.to_dict()}
+            record["prevalence"] = None if share is None else share.to_dict()
+            typer.echo(json.dumps(record))
     else:
         OUT.print(_table(names, verdicts, false_alarms))
+        print_prevalence(names, shares)
     if page is not None:
         _write_page(page, rejector, folder, reference, names, verdicts)
         ERRORS.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)

@@ -26,11 +26,19 @@ from openset.metrics._imbalance import (
     overall_score,
 )
 from openset.metrics._nacc import normalized_accuracy
+from openset.metrics._oaa import oaa
 from openset.metrics._openauc import openauc, partial_openauc
 from openset.metrics._osa import OSACurve, ccr, oosa, osa, osa_curve, osa_optimum, urr
 from openset.metrics._oscr import OSCRCurve, ccr_at_fpr, oscr_curve
 from openset.metrics._rates import Rates
 from openset.metrics._registry import Metric, get, names, register, sections, table
+from openset.metrics._risk_coverage import (
+    RiskCoverageCurve,
+    augrc,
+    aurc,
+    risk_coverage_curve,
+)
+from openset.metrics._scod import scod_risk
 from openset.metrics._sketch import Bracket, Sketch
 from openset.metrics._sweep import Sweep, sweep
 from openset.metrics._youden import youden
@@ -45,12 +53,15 @@ __all__ = [
     "OSACurve",
     "OSCRCurve",
     "Rates",
+    "RiskCoverageCurve",
     "Sketch",
     "Sweep",
     "acc_plus_auroc",
     "acc_times_auroc",
     "accuracy",
+    "augrc",
     "aupr",
+    "aurc",
     "auroc",
     "bins",
     "bootstrap",
@@ -71,6 +82,7 @@ __all__ = [
     "intervals",
     "names",
     "normalized_accuracy",
+    "oaa",
     "oosa",
     "openauc",
     "osa",
@@ -81,6 +93,8 @@ __all__ = [
     "overall_score",
     "partial_openauc",
     "register",
+    "risk_coverage_curve",
+    "scod_risk",
     "sections",
     "sweep",
     "table",

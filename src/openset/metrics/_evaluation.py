@@ -308,12 +308,12 @@ def _values(
     for row in rows:
         if _is_swept(row) or (row.kind == "threshold" and threshold is None):
             continue
-        # Metrics without rejection have a cheaper function of their own.
-        if row.kernel is not None and row.kind in counts:
-            values[row.key] = float(row.kernel(counts[row.kind], **row.params))
-            continue
         try:
-            values[row.key] = row.value(scores, threshold)
+            # Metrics without rejection have a cheaper function of their own.
+            if row.kernel is not None and row.kind in counts:
+                values[row.key] = float(row.kernel(counts[row.kind], **row.params))
+            else:
+                values[row.key] = row.value(scores, threshold)
         except UndefinedMetricError as error:
             undefined.append(f"{row.key} is not defined on these data ({error})")
     return values, undefined

@@ -4,7 +4,7 @@ Propositions 1-3 of the OpenAUC paper are constructions: from any scores they bu
 *twin* with the same (or a better) value of the metric that rejects no unknown sample,
 or ranks misclassified samples first. :func:`twin` builds them from yours, to show how
 much a metric could hide. Propositions 4-8 state properties of OpenAUC, which hold on
-any data.
+any data. The twin of AURC and AUGRC is ours.
 
 References
 ----------
@@ -24,7 +24,13 @@ from openset.metrics._registry import get
 from openset.scores import Scores, need_both_sides
 
 Fooled = Literal[
-    "f_score", "youden", "normalized_accuracy", "acc_times_auroc", "acc_plus_auroc"
+    "f_score",
+    "youden",
+    "normalized_accuracy",
+    "acc_times_auroc",
+    "acc_plus_auroc",
+    "aurc",
+    "augrc",
 ]
 
 
@@ -34,8 +40,8 @@ class Twin:
 
     `found` counts the unknowns rejected at the threshold. `complete`: whether the
     construction reached its end: all unknowns accepted for F and Youden, all but one
-    for normalized accuracy (whose AUS would be 0/0), and for the sums and products of
-    accuracy and AUROC the worst order of the known samples.
+    for normalized accuracy (whose AUS would be 0/0), and for ranking metrics the worst
+    order of the samples that may change places.
     """
 
     scores: Scores
@@ -60,7 +66,9 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
         ``"f_score"`` or ``"youden"`` (Prop. 1: each rejected unknown changes places
         with an accepted known of wrong class), ``"normalized_accuracy"`` (Prop. 2:
         unknowns are accepted together with knowns), ``"acc_times_auroc"`` or
-        ``"acc_plus_auroc"`` (Prop. 3: wrong knowns take the highest scores).
+        ``"acc_plus_auroc"`` (Prop. 3: wrong knowns take the highest scores), ``"aurc"``
+        or ``"augrc"`` (misclassified and unknown samples are errors alike: unknowns
+        take the highest scores of both).
     threshold
         The operating point.
 
@@ -85,7 +93,9 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
         # A class predicted only for changed samples must stay in the average.
         n_classes = int(scores.classes[-1]) + 1
         scores = replace(scores, n_classes=n_classes)
-    if get(metric).kind == "ranking":
+    if metric in {"aurc", "augrc"}:
+        other, complete = _unknowns_first(scores), True
+    elif get(metric).kind == "ranking":
         other, complete = _reordered(scores), True
     else:
         build = _let_in if metric == "normalized_accuracy" else _exchanged
@@ -156,6 +166,23 @@ def _reordered(scores: Scores) -> Scores:
     for rows, given in (
         (right, ascending[: right.size]),
         (wrong, ascending[right.size :]),
+    ):
+        values[rows[np.argsort(scores.known[rows], kind="stable")]] = given
+    return _changed(scores, values, scores.predicted)
+
+
+def _unknowns_first(scores: Scores) -> Scores:
+    """Keep the scores of the errors, but give the highest of them to unknowns.
+
+    AURC and AUGRC see no difference: at every score there are as many errors as before.
+    """
+    wrong = np.flatnonzero(~scores.is_correct & ~scores.is_unknown)
+    unknown = np.flatnonzero(scores.is_unknown)
+    ascending = np.sort(scores.known[~scores.is_correct])
+    values = scores.known.copy()
+    for rows, given in (
+        (wrong, ascending[: wrong.size]),
+        (unknown, ascending[wrong.size :]),
     ):
         values[rows[np.argsort(scores.known[rows], kind="stable")]] = given
     return _changed(scores, values, scores.predicted)

@@ -2,11 +2,13 @@
 
 from openset.rejector._artefact import check_destination
 from openset.rejector._rejector import Decisions, Explanation, Rejector, need_rejector
+from openset.rejector._sets import SetRule
 
 __all__ = [
     "Decisions",
     "Explanation",
     "Rejector",
+    "SetRule",
     "check_destination",
     "need_rejector",
 ]

@@ -4,6 +4,7 @@ Schema 1::
 
     manifest.json     kind, schema, detector {name, params, widths, classes [{name,
                       class, distribution}]}, threshold, classes, report,
+                      sets (if calibrated with prediction sets),
                       files {state-HASH.npz: {bytes, sha256}}, versions,
                       hmac (if saved with a key: HMAC-SHA256 of the entries above),
                       sha256 (of the manifest without this entry)
@@ -37,6 +38,7 @@ from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted, remade
 from openset.outputs import Outputs
+from openset.rejector._sets import SetRule
 from openset.thresholds import Report, Threshold
 
 KIND = "openset.Rejector"
@@ -62,6 +64,7 @@ class Opened:
     threshold: Threshold
     classes: tuple[str, ...]
     report: Report
+    sets: SetRule | None
 
 
 def write(
@@ -73,6 +76,7 @@ def write(
     reference: Mapping[str, NDArray[Any]],
     features: NDArray[Any] | None = None,
     report: Report,
+    sets: SetRule | None = None,
     key: bytes | None = None,
 ) -> Path:
     """Write the rejector; until the last step, the folder holds what it held before."""
@@ -105,6 +109,8 @@ def write(
             "python": platform.python_version(),
         },
     }
+    if sets is not None:
+        manifest["sets"] = sets.to_dict()
     if key is not None:
         manifest["hmac"] = _signature(manifest, key)
     manifest["sha256"] = _digest(manifest)
@@ -192,6 +198,8 @@ def _opened(
         threshold = Threshold.from_dict(manifest["threshold"])
         opened = Report.from_dict(manifest["report"], threshold)
         classes = tuple(str(name) for name in manifest["classes"])
+        written_sets = manifest.get("sets")
+        sets = None if written_sets is None else SetRule.from_dict(written_sets)
     except ArtefactError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -238,6 +246,7 @@ def _opened(
         threshold=threshold,
         classes=classes,
         report=opened,
+        sets=sets,
     )
 
 

@@ -17,6 +17,7 @@ from openset.detectors import Fitted
 from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.outputs import Outputs, need_outputs
 from openset.rejector import _artefact, _card, _hub
+from openset.rejector._sets import Method, SetRule, checked_coverage, classes_in
 from openset.scores import Scores
 from openset.selection import (
     SYNTHETIC_KINDS,
@@ -50,11 +51,14 @@ class Decisions:
     """Decisions about samples, and the scores they are based on.
 
     `labels` holds the class of each accepted sample and -1 for each rejected one. Of
-    unlabelled outputs, the scores have the label -1 throughout.
+    unlabelled outputs, the scores have the label -1 throughout. `sets` tells which
+    classes are in the prediction set of each sample, shape (n, C), none for rejected
+    ones; it is None if the rejector was calibrated without sets.
     """
 
     labels: NDArray[np.int64]
     scores: Scores
+    sets: NDArray[np.bool_] | None = None
 
     @property
     def is_rejected(self) -> NDArray[np.bool_]:
@@ -65,6 +69,11 @@ class Decisions:
     def n_rejected(self) -> int:
         """Number of samples rejected as unknown."""
         return int(np.count_nonzero(self.is_rejected))
+
+    @property
+    def set_classes(self) -> list[list[int]]:
+        """The classes of each prediction set; none for rejected samples."""
+        return [] if self.sets is None else classes_in(self.sets, self.labels)
 
     def __len__(self) -> int:
         return self.labels.size
@@ -130,6 +139,7 @@ class Rejector:
         reference: Reference | Callable[[], Reference],
         report: Report,
         features: Features | Callable[[], Features] = None,
+        sets: SetRule | None = None,
     ) -> None:
         self._fitted = fitted
         self._reference = reference
@@ -137,6 +147,7 @@ class Rejector:
         self.threshold = threshold
         self.classes = tuple(classes)
         self.report = report
+        self.sets = sets
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get the arrays themselves, not a way to read the file.
@@ -166,6 +177,10 @@ class Rejector:
         alpha: Alpha = None,
         train: Outputs | None = None,
         accept_risk: bool = False,
+        sets: Method | None = None,
+        coverage: float = 0.9,
+        by_class: bool = False,
+        sets_known: Outputs | None = None,
         batch_size: int | None = None,
         **options: Any,
     ) -> Self:
@@ -199,6 +214,18 @@ class Rejector:
             holds for such unknowns.
         accept_risk
             Keep a threshold that rejects or accepts nearly everything.
+        sets
+            ``"lac"`` or ``"raps"``: also give each accepted sample a set of classes
+            (:class:`SetRule`), so that the answer is "one of these" or "unknown".
+        coverage
+            Share of accepted known samples whose class is to be in the set.
+        by_class
+            Keep the coverage for each class, not only for all together. Needs about
+            ``1 / (1 - coverage)`` accepted samples of every class.
+        sets_known
+            Labelled outputs for the sets, other than `known`. With them the coverage is
+            guaranteed; by default the accepted samples of `known` are used, on which
+            the threshold was chosen, and the coverage is approximate.
         batch_size
             Samples scored at a time.
         **options
@@ -251,6 +278,10 @@ class Rejector:
             alpha=alpha,
             options=options,
         )
+        rule = None
+        if sets is not None:
+            held = known if sets_known is None else sets_known
+            rule = _set_rule(fitted, threshold, held, sets, coverage, by_class=by_class)
         near = None if train is None else _near(fitted, train, known)
         made = report(scores, threshold, near=near)
         _heed(made.cautions, accept_risk=accept_risk)
@@ -261,6 +292,7 @@ class Rejector:
             reference=_reference(counts),
             report=made,
             features=_features(known),
+            sets=rule,
         )
 
     @property
@@ -279,13 +311,50 @@ class Rejector:
     def decide(self, outputs: Outputs, *, batch_size: int | None = None) -> Decisions:
         """Return the decisions with the scores they are based on, in one pass."""
         scores = self.score(outputs, batch_size=batch_size)
-        return Decisions(self.threshold.decide(scores), scores)
+        labels = self.threshold.decide(scores)
+        sets = None
+        if self.sets is not None:
+            sets = self.sets.contains(_logits("Rejector.decide", outputs))
+            sets[labels == UNKNOWN] = False
+        return Decisions(labels, scores, sets)
 
     def predict(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[np.int64]:
         """Return the class of each sample, or -1 for unknown."""
         return self.decide(outputs, batch_size=batch_size).labels
+
+    def predict_sets(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> list[list[int]]:
+        """Return the classes each sample may be of; none for unknown.
+
+        Examples
+        --------
+        >>> from openset import detectors
+        >>> known = Outputs(logits=[[2.0, 1.0, 0.0]] * 9, labels=[0] * 6 + [1] * 3)
+        >>> rejector = Rejector.calibrate(
+        ...     detectors.MaxLogit().fit(known),
+        ...     known=known,
+        ...     objective="at_tpr",
+        ...     accept_risk=True,
+        ...     sets="lac",
+        ...     coverage=0.8,
+        ... )
+        >>> rejector.predict_sets(Outputs(logits=[[3.0, 2.9, 0], [9, 0, 0], [0, 1, 1]]))
+        [[0, 1], [0], []]
+        """
+        if self.sets is None:
+            msg = _check.must(
+                "calibrated with sets",
+                caller="Rejector.predict_sets",
+                name="rejector",
+                got="one without",
+                remedy="Calibrate again with sets='lac' or sets='raps'",
+            )
+            raise ValueError(msg)
+        decided = self.decide(outputs, batch_size=batch_size)
+        return decided.set_classes
 
     def known(
         self, outputs: Outputs, *, batch_size: int | None = None
@@ -391,6 +460,7 @@ class Rejector:
             reference=self.reference,
             report=self.report,
             features=self.reference_features,
+            sets=self.sets,
         )
 
     def save(self, folder: str | Path, *, key: bytes | None = None) -> Path:
@@ -411,6 +481,7 @@ class Rejector:
             reference=self.reference,
             features=self.reference_features,
             report=self.report,
+            sets=self.sets,
             key=key,
         )
 
@@ -448,6 +519,7 @@ class Rejector:
             reference=opened.reference,
             report=opened.report,
             features=opened.features,
+            sets=opened.sets,
         )
 
     def model_card(self, repo: str = "") -> str:
@@ -577,6 +649,46 @@ def need_rejector(caller: str, value: object) -> None:
         Rejector,
         rule="a Rejector",
         remedy="Calibrate one first: Rejector.calibrate(fitted, known=...)",
+    )
+
+
+def _logits(caller: str, outputs: Outputs) -> NDArray[Any]:
+    if outputs.logits is None:
+        msg = _check.must(
+            "with logits, from which prediction sets are made",
+            caller=caller,
+            name="outputs",
+            got="features only",
+        )
+        raise ValueError(msg)
+    return _xp.to_numpy(outputs.logits)
+
+
+def _set_rule(
+    fitted: Fitted,
+    threshold: Threshold,
+    held: Outputs,
+    method: Method,
+    coverage: float,
+    *,
+    by_class: bool,
+) -> SetRule:
+    """Compute the limits of prediction sets from accepted known samples."""
+    caller = "Rejector.calibrate"
+    need_outputs(caller, "sets_known", held)
+    checked_coverage(caller, coverage)
+    logits = _logits(caller, held)
+    if held.labels is None:
+        msg = _check.must("labelled", caller=caller, name="sets_known", got="no labels")
+        raise ValueError(msg)
+    kept = threshold.accepts(fitted.score(held)) & (held.labels != UNKNOWN)
+    return SetRule.calibrate(
+        logits[kept],
+        held.labels[kept],
+        method=method,
+        coverage=coverage,
+        by_class=by_class,
+        caller=caller,
     )
 
 

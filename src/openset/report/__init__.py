@@ -18,6 +18,7 @@ from openset.report._osa_over_urr import osa_over_urr
 from openset.report._page import render, write
 from openset.report._regions import confusion_regions
 from openset.report._rejection import per_class_rejection
+from openset.report._risk_coverage import risk_coverage
 from openset.report._sweeps import alpha_sweep, surrogate_sweep
 from openset.report._watch_page import write_watch
 from openset.report.imbalance import random_scores, sample_counts
@@ -38,6 +39,7 @@ __all__ = [
     "per_class_rejection",
     "random_scores",
     "render",
+    "risk_coverage",
     "roc",
     "sample_counts",
     "sensitivity",

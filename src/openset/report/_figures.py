@@ -23,6 +23,7 @@ from openset.report._osa_over_urr import osa_over_urr
 from openset.report._regions import REGIONS, Regions, confusion_regions
 from openset.report._rejection import per_class_rejection
 from openset.report._report_data import ReportData, Run
+from openset.report._risk_coverage import risk_coverage
 from openset.report._svg import draw_svg, readable
 from openset.report._sweeps import alpha_sweep
 from openset.scores import Scores
@@ -107,6 +108,12 @@ def view(
             roc(table),
             "Known against unknown, ignoring classes; the area is AUROC."
             + _band(table),
+        ),
+        _figure(
+            risk_coverage(table),
+            "The share of errors among the accepted samples (wrong class, or unknown), "
+            "over the share of all samples accepted; the mean is AURC. It depends on "
+            "how many of the test samples are unknown." + _band(table),
         ),
         _operating(pairs),
         _figure(

@@ -11,6 +11,7 @@ from openset.metrics import Interval, Rates
 from openset.metrics.counts import RankingCounts, optimum, ranking_counts
 from openset.scores import Scores, need_scores
 from openset.thresholds._cautions import CalibrationFacts, Caution, cautions
+from openset.thresholds._prevalence import at_prevalence
 from openset.thresholds._threshold import Rate, Span, Threshold, need_threshold
 from openset.thresholds.groups import SYNTHETIC_PREFIX, ByGroup, by_group
 from openset.thresholds.kinds import Kinds, kinds_of
@@ -20,6 +21,7 @@ from openset.thresholds.table import Table
 ALPHAS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Weights of the known side over which a threshold's movement is reported."""
 
+_SHARES = (0.01, 0.1)  # of unknown samples, to show what a rejection means there
 _NEAR = 0.01  # "as good as the best": within one point of open-set accuracy
 
 
@@ -57,6 +59,20 @@ class Report:
     def codes(self) -> tuple[str, ...]:
         """The codes of the cautions."""
         return tuple(caution.code for caution in self.cautions)
+
+    @property
+    def rates(self) -> Rates:
+        """Counts of the decisions on the calibration samples."""
+        n = self.threshold.n
+        correct = self.ccr if self.accuracy is None else self.accuracy
+        return Rates(
+            n_known=n.known,
+            n_unknown=n.unknown,
+            n_correct=round(correct * n.known),
+            n_accepted_known=round(self.accepted_known * n.known),
+            n_accepted_correct=round(self.ccr * n.known),
+            n_rejected_unknown=round((self.urr or 0.0) * n.unknown),
+        )
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -100,6 +116,8 @@ class Report:
                 f"{self.flat.low:.4g} to {self.flat.high:.4g}, {self.flat_share:.1%} "
                 "of the samples"
             )
+        if self.urr is not None:
+            found += self._at_shares()
         if len(self.alphas) and self.threshold.method == "osa":
             first, last = self.alphas[0], self.alphas[-1]
             found.append(
@@ -108,6 +126,21 @@ class Report:
                 f"{last['threshold']:.4g}"
             )
         return tuple(found)
+
+    def _at_shares(self) -> list[str]:
+        """Say what a rejection means where few samples are unknown."""
+        told = [
+            f"{share:.0%} unknown samples, {made.unknown_precision:.0%}"
+            for share in _SHARES
+            if (made := at_prevalence(self.rates, share)).unknown_precision is not None
+        ]
+        if not told:
+            return []
+        first, *rest = told
+        return [
+            "; ".join([f"at {first} of the rejections are unknown", *rest])
+            + " (if they are like those of the calibration)"
+        ]
 
     def __str__(self) -> str:
         groups = [

@@ -383,3 +383,40 @@ def test_a_signed_rejector_is_verified(data, tmp_path):
         run(data, *new, "--verify", str(tmp_path / "other"))
     with pytest.raises(ValueError, match="--sign must be at least 16 bytes, got 3"):
         run(data, "calibrate", *words, "--out", out, "--sign", str(tmp_path / "short"))
+
+
+def test_sets_are_calibrated_saved_and_printed(data, tmp_path):
+    out = tmp_path / "rejector"
+    words = [
+        "calibrate", "--detector", "energy", "--known", "val.npz", "--surrogate",
+        "far.npz", "--out", str(out),
+    ]  # fmt: skip
+    done = run(data, *words, "--sets", "raps", "--coverage", "0.95", "--by-class")
+    assert done.exit_code == 0
+    assert "sets by raps: the class of 0.95 of each class" in done.stdout
+    assert "at 1% unknown samples, " in done.stdout
+    rejector = Rejector.load(out)
+    expected = [
+        "|".join("abcd"[c] for c in one)
+        for one in rejector.predict_sets(Outputs.load(data / "new.npz"))
+    ]
+    assert {len(one) for one in expected} > {0, 1}
+    done = run(data, "predict", str(out), "new.npz", "--csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert [row["set"] for row in rows] == expected
+    assert "set" in run(data, "predict", str(out), "new.npz").stdout
+    run(data, "predict", str(out), "new.npz", "--out", str(tmp_path / "d.npz"))
+    with np.load(tmp_path / "d.npz") as arrays:
+        assert arrays["sets"].sum(axis=1).tolist() == [
+            len(one.split("|")) if one else 0 for one in expected
+        ]
+
+
+def test_options_of_sets_need_sets(data, tmp_path):
+    words = ["calibrate", "--detector", "energy", "--known", "val.npz"]
+    words += ["--surrogate", "far.npz", "--out", str(tmp_path / "r")]
+    done = run(data, *words, "--coverage", "0.9")
+    assert done.exit_code == 2
+    assert "--coverage can only be used with --sets" in " ".join(done.output.split())
+    with pytest.raises(ValueError, match="--sets must be one of 'lac', 'raps'"):
+        run(data, *words, "--sets", "aps")

@@ -227,3 +227,25 @@ def test_the_page_says_what_the_table_says(with_features):
         app, ["watch", str(files / "rejector"), "x.npz", "--html", "page.pdf"]
     )
     assert "the ending of page.pdf must be one of '.html'" in str(wrong.exception)
+
+
+def test_the_share_of_unknowns_is_estimated(files):
+    """A quarter of the strange samples are unknown."""
+    text = run(files, files / "strange.npz", files / "quiet.npz", code=1)
+    first, second = [one for one in text.splitlines() if ".npz: about" in one]
+    assert first.startswith("strange.npz: about 2")
+    assert "are unknown (0.0% to " in second
+    rows = run(files, "--json", files / "strange.npz", code=1)
+    found = json.loads(rows)["prevalence"]
+    assert found["interval"]["low"] <= 0.25 <= found["interval"]["high"]
+    assert found["expected"]["unknown_precision"] > 0.8
+
+
+def test_without_unknowns_in_the_calibration_there_is_no_estimate(files):
+    fitted = detectors.MSP().fit(split(0, 100, unknown=0))
+    known = split(1, 400, unknown=0)
+    rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr")
+    rejector.save(files / "rejector")
+    text = run(files, "--json", files / "quiet.npz", code=0)
+    assert json.loads(text)["prevalence"] is None
+    assert "about" not in run(files, files / "quiet.npz", code=0)

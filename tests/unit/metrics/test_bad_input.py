@@ -98,6 +98,9 @@ def test_bad_options_are_named(name, options, words):
         call(name, GOOD, **options)
 
 
+BAD_RATES = ("x", 1.5, -0.5, np.nan, True)
+
+
 def options_of(name):
     """Return the options of a metric with whether each is one of some words."""
     function = metrics.get(name).function
@@ -112,11 +115,12 @@ def options_of(name):
     [(name, *one) for name in metrics.names() for one in options_of(name)],
 )
 def test_every_option_of_every_metric_is_checked(name, option, is_word):
-    """Options are words from a list, or rates."""
+    """Options are words from a list, or rates; a cost may be above 1."""
     calibration = {"calibration": GOOD.take([1, 0, 2, 3])} if name == "oosa" else {}
     rule = "one of '" if is_word else "a number in"
     caller = "osa_optimum" if name == "oosa" else name
-    for bad in ("x", None) if is_word else ("x", 1.5, -0.5, np.nan, True):
+    numbers = ("x", -0.5, np.nan, True) if option == "beta" else BAD_RATES
+    for bad in ("x", None) if is_word else numbers:
         with pytest.raises(ValueError, match=f"^{caller}: {option} must be {rule}"):
             call(name, GOOD, **calibration, **{option: bad})
 

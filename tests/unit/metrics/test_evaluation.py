@@ -34,14 +34,14 @@ def test_shares_have_wilsons_interval_and_areas_one_on_the_logit_scale():
     hits = int((scores.is_unknown & (scores.known < 0.5)).sum())
     assert result.intervals["urr"] == wilson(hits, n_unknown, 0.9)
     counts = ranking_counts(scores)
-    for key in ("auroc", "openauc", "partial_openauc"):
+    areas = {"auroc", "openauc", "partial_openauc", "augrc", "augrc_known"}
+    for key in areas:
         row = metrics.get(key)
         variance, freedom = row.variance(counts, **row.params)
         assert result.intervals[key] == on_logit_scale(
             result[key], variance, 0.9, freedom=freedom
         )
-    with_intervals = {"accuracy", "ccr", "urr", "auroc", "openauc", "partial_openauc"}
-    assert set(result.intervals) == with_intervals
+    assert set(result.intervals) == {"accuracy", "ccr", "urr"} | areas
     assert (result.level, result.threshold) == (0.9, 0.5)
 
 

@@ -20,7 +20,8 @@ def test_rows_are_shown_in_this_order():
         *["f_score_micro", "f_score_macro_f", "halfpoint_k_plus_1"],
         *["error_at_tpr_unknown_pooled", "youden", "youden_binary"],
         *["normalized_accuracy", "normalized_accuracy_recall", "acc_times_auroc"],
-        *["acc_plus_auroc", "openauc_strict", "openauc_optimistic", "imbalance_ratio"],
+        *["acc_plus_auroc", "openauc_strict", "openauc_optimistic", "aurc", "augrc"],
+        *["aurc_known", "augrc_known", "scod_risk", "oaa", "imbalance_ratio"],
     ]
     assert [row.key for row in BUILT_IN if row.kind == "oracle"] == [
         *["osa_best", "f_score_best", "halfpoint_score_best", "overall_score_best"],
@@ -77,8 +78,9 @@ def value(row, scores):
 
 BOUNDED = [row for row in BUILT_IN if row.bounds is not None]
 
-# A mean over K + 1 classes, of which one is always 0.
-BELOW_THE_BEST = {"halfpoint_k_plus_1"}
+# A mean over K + 1 classes, of which one is always 0; areas up to full coverage, where
+# unknown samples are accepted, too.
+BELOW_THE_BEST = {"halfpoint_k_plus_1", "aurc", "augrc"}
 
 
 @pytest.mark.parametrize(
@@ -92,9 +94,10 @@ def test_a_perfect_detector_reaches_the_bound(row):
 
 
 # Samples of other classes count as true negatives, precision is at least the base
-# rate, and the detection error is read where nearly all knowns are accepted.
+# rate, the detection error is read where nearly all knowns are accepted, and rejecting
+# misclassified knowns is right by OAA.
 ABOVE_THE_WORST = {
-    "aupr", "aupr_unknown", "youden", "normalized_accuracy",
+    "aupr", "aupr_unknown", "youden", "normalized_accuracy", "oaa",
     "normalized_accuracy_recall", "error_at_tpr", "error_at_tpr_unknown_pooled",
 }  # fmt: skip
 

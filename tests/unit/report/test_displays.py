@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from pytest import approx  # noqa: PT013
 
 from openset import (
     Scores,
@@ -39,6 +40,7 @@ def displays():
     return {
         "oscr": report.oscr(TWO),
         "roc": report.roc(TWO),
+        "risk": report.risk_coverage(TWO),
         "osa": report.osa_over_urr(TWO, thresholds={"msp": 1.0}, alpha=0.5),
         "histogram": report.histogram(scores(1), threshold=0.5),
         "rejection": report.per_class_rejection(scores(1), 1.0, classes=[HOSTILE]),
@@ -252,3 +254,28 @@ def test_known_ink_is_red_and_unknown_ink_is_blue():
     assert page[3, 3].tolist() == _RED.tolist()
     assert page[3, 3 + 7].tolist() == _BLUE.tolist()
     assert page[0, 0].tolist() == [255] * 3
+
+
+def test_risk_over_coverage_shows_the_curve_and_its_mean():
+    one = scores(1)
+    shown = report.risk_coverage(one)
+    curve = metrics.risk_coverage_curve(one)
+    (line,) = shown.charts[0].lines
+    assert line.name == f"AURC {metrics.aurc(one):.4f}"
+    np.testing.assert_array_equal(line.x, curve.coverage)
+    np.testing.assert_array_equal(line.y, curve.risk)
+    # the short table: the risk at full coverage is the share of all errors
+    assert shown.brief.rows[-1] == ("1", approx(np.mean(~one.is_correct)))
+
+
+def test_risk_over_coverage_of_repeats_is_their_mean_with_a_band():
+    repeats = [scores(1), scores(2)]
+    shown = report.risk_coverage({"a": repeats, "b": scores(3)})
+    line = shown.charts[0].lines[0]
+    curves = [metrics.risk_coverage_curve(one) for one in repeats]
+    at = [np.interp(line.x, one.coverage, one.risk) for one in curves]
+    np.testing.assert_allclose(line.y, np.mean(at, axis=0))
+    assert ((line.low <= line.y) & (line.y <= line.high)).all()
+    mean = np.mean([metrics.aurc(one) for one in repeats])
+    assert line.name.startswith(f"AURC {mean:.4f} ± ")
+    assert set(shown.columns) == {"name", "coverage", "risk"}

@@ -315,7 +315,8 @@ def test_curves_are_means_over_the_seeds(tmp_path):
     folder = write_study(tmp_path / "study", protocols=("digits",), seeds=3)
     text = report.write(folder, tmp_path / "page.html").read_text()
     shown = "".join(Reader(text).texts)
-    assert shown.count("Mean over 3 repeats; the band is one standard deviation.") == 2
+    # OSCR, ROC, and risk over coverage.
+    assert shown.count("Mean over 3 repeats; the band is one standard deviation.") == 3
     # What `cell` drew for postmax with λ = 1, seed by seed.
     areas = [
         evaluate(scores(10 * seed, gap=2.2 + 1.0 / 5))["openauc"] for seed in range(3)

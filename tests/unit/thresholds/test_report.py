@@ -229,6 +229,8 @@ def test_a_report_is_read_line_by_line():
         "0.98 on kinds like these (90%); unknowns closer to your classes do worse",
         "within a point of the best open-set accuracy: thresholds from 1.161 to 1.165, "
         "1.2% of the samples",
+        "at 1% unknown samples, 23% of the rejections are unknown; 10% unknown "
+        "samples, 77% (if they are like those of the calibration)",
         "if 10% of the samples were known, the threshold would be 2.833; if 90%, 1.165",
         "  far: 0.9500 of 20 rejected, OSA 0.9500, 0.0125 below its best",
         "  near: 0.5500 of 20 rejected, OSA 0.7500, 0.0125 below its best",

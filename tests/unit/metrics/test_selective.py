@@ -1,0 +1,141 @@
+"""AURC, AUGRC, SCOD risk and OAA, against other code and worked by hand."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from pytest import approx  # noqa: PT013
+from sklearn.metrics import auc, roc_auc_score
+
+from openset import Scores, UndefinedMetricError, metrics
+from openset.metrics._risk_coverage import augrc_variance
+from openset.metrics.counts import ranking_counts
+from openset.metrics.intervals import replicates
+
+
+def draw(seed=0, n=400, *, decimals=None):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(-1, 4, n)
+    predicted = np.where(rng.random(n) < 0.7, np.maximum(labels, 0), 2)
+    known = rng.normal(size=n) + (labels >= 0) + (labels == predicted)
+    known = known if decimals is None else known.round(decimals)
+    return Scores(labels=labels, predicted=predicted, known=known)
+
+
+def is_error(scores):
+    return ~scores.is_correct
+
+
+@pytest.mark.parametrize("over", ["all", "known"])
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_augrc_by_the_formula_of_the_paper_with_another_auroc(over, decimals):
+    scores = draw(decimals=decimals)
+    if over == "known":
+        scores = scores.take(~scores.is_unknown)
+    error = is_error(scores)
+    rate = error.mean()
+    area = roc_auc_score(~error, scores.known)
+    expected = (1 - area) * rate * (1 - rate) + rate**2 / 2
+    assert metrics.augrc(scores, over=over) == approx(expected)
+
+
+def test_without_ties_the_areas_are_those_of_another_package():
+    scores = draw()
+    error = is_error(scores)[np.argsort(-scores.known)]
+    k = np.arange(1, len(scores) + 1)
+    assert metrics.aurc(scores) == approx(np.mean(np.cumsum(error) / k))
+    coverage = np.append(0, k) / len(scores)
+    risk = np.append(0, np.cumsum(error)) / len(scores)
+    assert metrics.augrc(scores) == approx(auc(coverage, risk))
+
+
+def test_ties_are_the_mean_over_all_their_orders():
+    labels, predicted = [0, 0, -1, 0, -1, 0], [0, 1, 0, 0, 0, 1]
+    scores = Scores(labels=labels, predicted=predicted, known=[2, 2, 2, 1, 1, 1])
+    found = {"aurc": [], "augrc": []}
+    for order in permutations(range(6)):
+        broken = scores.known * 10 + np.array(order)
+        for name, values in found.items():
+            values.append(metrics.get(name).value(scores.with_known(broken)))
+    for name, values in found.items():
+        assert metrics.get(name).value(scores) == approx(np.mean(values)), name
+
+
+def test_a_perfect_order_has_the_least_aurc():
+    n_correct, n = 6, 10
+    error = np.arange(n) >= n_correct
+    scores = Scores(
+        labels=np.where(error, -1, 0), predicted=np.zeros(n, int), known=-np.arange(n)
+    )
+    risks = [max(k - n_correct, 0) / k for k in range(1, n + 1)]
+    assert metrics.aurc(scores) == approx(np.mean(risks))
+    assert metrics.augrc(scores) == approx(0.4**2 / 2)
+    assert metrics.aurc(scores, over="known") == 0
+
+
+def test_many_ties_in_many_samples_stay_exact():
+    """Two levels of half a million samples: sums of harmonic numbers, no loop."""
+    n = 500_000
+    labels = np.repeat([0, -1, 0, -1], [n - 1, 1, 1, n - 1])
+    known = np.repeat([1.0, 0.0], n)
+    scores = Scores(labels=labels, predicted=np.zeros(2 * n, int), known=known)
+    errors = np.append(np.arange(1, n + 1) / n, 1 + np.arange(1, n + 1) * (1 - 1 / n))
+    expected = np.mean(errors / np.arange(1, 2 * n + 1))
+    assert metrics.aurc(scores) == approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("over", ["all", "known"])
+def test_the_variance_of_augrc_is_that_of_the_bootstrap(over):
+    scores = draw(n=300, decimals=1)
+    variance, freedom = augrc_variance(ranking_counts(scores), over=over)
+    row = metrics.get("augrc" if over == "all" else "augrc_known")
+    drawn = replicates(scores, {"it": row}, resamples=4000)["it"]
+    assert variance == approx(drawn.var(ddof=1), rel=0.1)
+    assert np.isinf(freedom)
+
+
+def test_one_sample_on_a_side_has_no_variance():
+    scores = Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 2, 1])
+    assert np.isnan(augrc_variance(ranking_counts(scores))[0])
+    assert augrc_variance(ranking_counts(scores), over="known")[0] > 0
+
+
+def test_scod_risk_weighs_both_sides():
+    scores = draw()
+    rates = metrics.Rates.at(scores, 1.0)
+    tpr, fpr, wrong = rates.tpr, 1 - rates.urr, rates.tpr - rates.ccr
+    expected = (0.2 * wrong + 0.8 * 0.5 * fpr) / (0.2 * tpr + 0.8 * fpr)
+    assert metrics.scod_risk(scores, 1.0, beta=0.5, alpha=0.2) == approx(expected)
+    with pytest.raises(ValueError, match=r"beta must be .*got -1"):
+        metrics.scod_risk(scores, 1.0, beta=-1)
+
+
+def test_a_replicate_that_accepts_nothing_has_no_risk():
+    scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 1, 1, 1])
+    row = metrics.get("scod_risk")
+    drawn = replicates(scores, {"it": row}, threshold=4.0, resamples=50)["it"]
+    assert set(drawn) == {0.0}  # the best sample is right, or not drawn
+
+
+def test_the_closed_set_forms_need_no_unknowns():
+    scores = Scores(labels=[0, 0], predicted=[0, 1], known=[2, 1])
+    assert metrics.aurc(scores, over="known") == 0.25
+    for function in (metrics.aurc, metrics.augrc, metrics.risk_coverage_curve):
+        with pytest.raises(UndefinedMetricError):
+            function(scores)
+        with pytest.raises(ValueError, match=r"over must be one of"):
+            function(scores, over="unknown")
+    curve = metrics.risk_coverage_curve(
+        Scores(labels=[-1, 0], predicted=[0, 1], known=[2, 1]), over="known"
+    )
+    assert curve.risk.tolist() == [1, 1, 1]
+    assert curve.coverage.tolist() == [0, 0, 1]
+
+
+def test_the_mean_of_oaa_over_coverages_is_given_by_augrc():
+    scores = draw()
+    curve = metrics.risk_coverage_curve(scores)
+    values = [metrics.oaa(scores, t) for t in curve.thresholds]
+    mean = np.diff(curve.coverage) @ (np.array(values[1:]) + values[:-1]) / 2
+    expected = 0.5 + is_error(scores).mean() - 2 * metrics.augrc(scores)
+    assert mean == approx(expected)

@@ -57,7 +57,7 @@ openset extract timm:resnet50 photos/ --odin temperature=1000,epsilon=0.0014
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
 
-openset extract timm:resnet50 tars/ --classes names.txt --out outputs/ --jobs 4
+openset extract runs/openauc tars/ --out outputs/ --jobs 4
 
 openset predict rejector/ new-outputs.npz"""
 

@@ -94,15 +94,68 @@ def fitting(caller: str, package: str, *, remedy: str = "") -> Iterator[None]:
         raise MissingExtraError(msg) from error
 
 
+POINTS = (
+    "file: before its temporary name",
+    "file: before its content",
+    "file: before its new name",
+    "file: after its new name",
+    "folder: before its temporary name",
+    "folder: before its content",
+    "folder: before its list of files",
+    "folder: before its new name",
+    "folder: between the old and the new",
+    "folder: after its new name",
+    "folder: before it is deleted",
+    "end of a file: before it is written",
+    "end of a file: after it is written",
+)
+"""Where a process that writes may be killed. This module writes all files; tests kill a
+process at each of these points, and let the disk be full there."""
+
+_observer: Callable[[str, Path], None] | None = None
+
+
+def observe(observer: Callable[[str, Path], None] | None) -> None:
+    """Let tests call a function with the point and the path whenever one is reached."""
+    global _observer  # noqa: PLW0603  # set by tests alone
+    _observer = observer
+
+
+def _reached(point: str, path: Path) -> None:
+    if _observer is not None:
+        _observer(point, path)
+
+
+_REMEDIES = {
+    errno.ENOSPC: "Free some space and try again",
+    errno.EDQUOT: "Free some space and try again",
+    errno.EROFS: "Choose another folder",
+    errno.EACCES: "Choose another folder, or change its permissions",
+    errno.EPERM: "Choose another folder, or change its permissions",
+}
+
+
+def is_of_the_disk(error: BaseException) -> bool:
+    """Whether an error says that the disk is full, or that we may not write to it."""
+    return isinstance(error, OSError) and error.errno in _REMEDIES
+
+
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Add the file name to errors that lack it, such as that of a full disk."""
+    """Name the file in errors, such as that of a full disk, and what can be done."""
     try:
         yield
     except OSError as error:
         if type(error) is OSError and error.errno is None:  # NumPy: short write
             msg = f"{path}: could not be written, is the disk full? ({error})"
             raise OSError(msg) from error
+        if len(error.args) == 1:  # told already, by a writer within this one
+            raise
+        if error.errno in _REMEDIES:
+            why, remedy = error.strerror, _REMEDIES[error.errno]
+            told = type(error)(f"{path}: could not be written ({why}). {remedy}")
+            told.errno = error.errno
+            raise told from error
         if error.errno is not None and error.filename is None:
             error.filename = str(path)
         raise
@@ -111,26 +164,43 @@ def _writing(path: Path) -> Iterator[None]:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that is renamed to `path` on success."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        with _writing(path):
+    with _writing(path):
+        _reached(POINTS[0], path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        os.close(handle)
+        temporary = Path(name)
+        try:
+            _reached(POINTS[1], path)
             yield temporary
-        # mkstemp files are private; set the permissions that open() would set.
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+            # mkstemp files are private; set the permissions that open() would set.
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o666 & ~umask)
+            _reached(POINTS[2], path)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    _reached(POINTS[3], path)
 
 
 def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
     """Write a binary file with `writer`; it appears at `path` only when complete."""
     with replacing(path) as temporary, temporary.open("wb") as stream:
         writer(stream)
+
+
+@contextmanager
+def appending(path: Path, *, anew: bool = False) -> Iterator[BinaryIO]:
+    """Open a file whose end a reader does not trust: logs, parts of downloads.
+
+    With `anew` it is begun again, else continued.
+    """
+    with _writing(path):
+        _reached(POINTS[11], path)
+        with path.open("wb" if anew else "ab") as stream:
+            yield stream
+    _reached(POINTS[12], path)
 
 
 @contextmanager
@@ -146,18 +216,21 @@ def replacing_folder(
     the files with their hashes is written last (:func:`unsealed` compares it), and a
     folder that another process has discarded meanwhile is not renamed.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        with _writing(path):
+    with _writing(path):
+        _reached(POINTS[4], path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        try:
             if sealed:
                 (temporary / _MINE).touch()
+            _reached(POINTS[5], path)
             yield temporary
             if sealed:
+                _reached(POINTS[6], path)
                 _seal(temporary, path)
-        (rename_folder if put is None else put)(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+            (rename_folder if put is None else put)(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 def rename_folder(folder: Path, path: Path) -> None:
@@ -166,12 +239,21 @@ def rename_folder(folder: Path, path: Path) -> None:
     For an instant there is neither; see :func:`openset.outputs.put_folder`.
     """
     folder.chmod(0o755)  # mkdtemp folders are private
+    _reached(POINTS[7], path)
     if not path.exists():
         folder.rename(path)
+        _reached(POINTS[9], path)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
     path.rename(old / path.name)
-    folder.rename(path)
+    try:
+        _reached(POINTS[8], path)
+        folder.rename(path)
+    except OSError:
+        (old / path.name).rename(path)
+        old.rmdir()
+        raise
+    _reached(POINTS[9], path)
     shutil.rmtree(old)
 
 
@@ -181,6 +263,7 @@ def discard(folder: Path) -> None:
     It is renamed away first: what that process writes next fails. Deleted in place,
     file by file, the folder could lose some files and keep those written later.
     """
+    _reached(POINTS[10], folder)
     away = Path(tempfile.mkdtemp(prefix=".gone.", dir=folder.parent))
     with suppress(FileNotFoundError):  # another process was faster
         folder.rename(away / "folder")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 from rich.markup import escape
@@ -72,7 +72,7 @@ def run_shards(
     backend: str | None,
     address: str | None,
     jobs: int | None,
-    **more: Any,
+    gpus: float = 0,
 ) -> None:
     """Run a job over shards; say what was done, and what failed."""
     done = shards.run(
@@ -82,7 +82,7 @@ def run_shards(
         backend=backend or "loky",
         address=address,
         jobs=-1 if jobs is None else jobs,
-        **more,
+        gpus=gpus,
     )
     OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
     for one in done.failed[:_SHOWN]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +11,25 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 from openset import _check, datasets
-from openset._types import UNKNOWN, ArtefactError
+from openset._types import UNKNOWN
 from openset.cli._detector_options import Plugins
+from openset.cli._extract_shards import (
+    Extract,
+    Network,
+    input_shards,
+    odin_step,
+    read_array,
+)
 from openset.cli._options import naming, need_root, numbers
+from openset.cli._shards import (
+    SHARD_OPTIONS,
+    Address,
+    Backend,
+    Jobs,
+    need_folder,
+    refuse,
+    run_shards,
+)
 from openset.cli._tables import ERRORS, OUT
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
@@ -42,9 +57,12 @@ openset extract timm:resnet50 photos/ --odin temperature=1000,epsilon=0.0014
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
 
+openset extract runs/openauc tars/ --out outputs/ --jobs 4
+
 openset predict rejector/ new-outputs.npz"""
 
 _CALLER = "openset extract"
+_OUT = "outputs.npz"
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
@@ -54,6 +72,7 @@ _OPTIONS = {
     "weights": "--weights",
     "root": "--root",
     "plugins": "--plugin",
+    **SHARD_OPTIONS,
 }
 
 
@@ -73,7 +92,8 @@ def command(
             metavar="DATA",
             help="A folder of images (with or without a folder per class), a .npy or "
             ".npz file, a .txt file with a text per line, a .csv file with the columns "
-            "text and label, or the name of a data set.",
+            "text and label, or the name of a data set. Or shards: a folder of .tar "
+            "files of images (WebDataset) or .npy files.",
         ),
     ],
     part: Annotated[
@@ -82,9 +102,10 @@ def command(
     root: Annotated[
         Path | None, typer.Option(help="Folder where data sets are kept.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path(
-        "outputs.npz"
-    ),
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", help="File to write; for shards, a folder."),
+    ] = Path(_OUT),
     weights: Annotated[
         str | None,
         typer.Option(
@@ -155,6 +176,9 @@ def command(
     device: Annotated[
         str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
     ] = None,
+    jobs: Jobs = None,
+    backend: Backend = None,
+    address: Address = None,
     plugin: Plugins = None,
 ) -> None:
     """Run a trained network on data and save its outputs.
@@ -163,60 +187,55 @@ def command(
     -1; groups are the class names. A folder of images without subfolders, and a .npy
     file, have no labels; such images form one group, named after the folder. The
     outputs hold the names of image files, which openset predict shows.
+
+    Of a folder of shards, every shard gives a .npz file of outputs in --out, which
+    appears when it is complete. Run the same command again to continue.
     """
     need_root(_CALLER, root)
-    is_run = (Path(network) / "trained.json").exists() or not _is_named(network)
-    if is_run:
-        others = {
-            "--weights": weights,
-            "--classes": classes,
-            "--prompts": prompts,
-            "--head": head,
-            "--fit-head": fit_head,
-            "--pooling": pooling,
-            "--side": side,
-        }
-        unused = [option for option, given in others.items() if given is not None]
-        if unused:
-            msg = (
-                f"{_CALLER}: {', '.join(unused)} cannot be used with a folder of "
-                "openset train, which has its own"
-            )
-            raise typer.BadParameter(msg)
-        # Imported here: the extra may be missing.
-        from openset.train import Trained  # noqa: PLC0415
-
-        trained = Trained.load(Path(network), plugins=plugin or ())
-        known, apply, embeds = trained.classes, trained.apply, False
-    else:
-        from openset.integrations import networks  # noqa: PLC0415
-
-        found = networks.load(
-            network,
-            weights=weights,
-            classes=_lines(classes) if classes else (),
-            prompts=_lines(prompts) if prompts else (),
-            head=head,
-            pooling=pooling,
-            side=side,
-            mean=numbers(_CALLER, "--mean", mean),
-            std=numbers(_CALLER, "--std", std),
-        )
-        if found.note:
-            ERRORS.print(f"[yellow]{escape(found.name)}: {found.note}[/yellow]")
-        known = found.classes
-        apply = partial(found.apply, batch_size=batch_size, device=device)
-        if fit_head and not found.embeds:
-            rule = "left out for a network that has a last layer"
+    settings = Network(
+        # Workers may have another current folder.
+        name=str(Path(network).resolve()) if Path(network).exists() else network,
+        weights=weights,
+        classes=tuple(_lines(classes)) if classes else None,
+        prompts=tuple(_lines(prompts)) if prompts else None,
+        head=head.resolve() if head else None,
+        pooling=pooling,
+        side=side,
+        mean=numbers(_CALLER, "--mean", mean),
+        std=numbers(_CALLER, "--std", std),
+        batch_size=batch_size,
+        device=device,
+        plugins=tuple(plugin or ()),
+    )
+    settings.check(fit_head=fit_head)
+    listed = input_shards(Path(data))
+    if listed:
+        if fit_head:
+            rule = "left out for shards"
             msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
             raise ValueError(msg)
-        embeds = found.embeds
-    step = _step(odin) if odin is not None else None
-    samples = _read(data, part, root, known, names_classes=embeds)
+        _check_part(part, {})
+        folder = need_folder(_CALLER, None if str(out) == _OUT else out)
+        job = Extract(settings, unknown=unknown, odin=odin)
+        gpus = 1 if device is not None and device.startswith("cuda") else 0
+        run_shards(
+            job, listed, folder, backend=backend, address=address, jobs=jobs, gpus=gpus
+        )
+        return
+    refuse(_CALLER, jobs=jobs, backend=backend, address=address)
+    loaded = settings.load()
+    if loaded.note:
+        ERRORS.print(f"[yellow]{escape(loaded.note)}[/yellow]")
+    if fit_head and not loaded.embeds:
+        rule = "left out for a network that has a last layer"
+        msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
+        raise ValueError(msg)
+    step = odin_step(odin) if odin is not None else None
+    samples = _read(data, part, root, loaded.classes, names_classes=loaded.embeds)
     labels = samples.labels
     if unknown:
         labels = np.full(len(samples.inputs), UNKNOWN)
-    outputs = apply(
+    outputs = loaded.apply(
         samples.inputs,
         labels=labels,
         groups=samples.groups,
@@ -235,28 +254,6 @@ def command(
             highlight=False,
             soft_wrap=True,
         )
-
-
-def _is_named(network: str) -> bool:
-    """Whether this is no folder of a run, but a name or an ONNX file."""
-    return ":" in network or network.endswith(".onnx")
-
-
-def _step(text: str) -> Any:
-    """Read the options of ODIN's step."""
-    from openset.train import Odin  # noqa: PLC0415  # the extra may be missing
-
-    options: dict[str, Any] = {}
-    for one in text.split(","):
-        name, _, value = one.partition("=")
-        _check.one_of(_CALLER, "--odin", name.strip(), ["temperature", "epsilon"])
-        try:
-            options[name.strip()] = float(value)
-        except ValueError:
-            rule, got = "NAME=VALUE with a number", repr(one)
-            msg = _check.must(rule, caller=_CALLER, name="--odin", got=got)
-            raise ValueError(msg) from None
-    return Odin(**options)
 
 
 def _lines(path: Path) -> list[str]:
@@ -363,7 +360,7 @@ def _check_part(part: str, parts: Mapping[str, Any]) -> None:
 def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
     """Return inputs and groups of unlabelled data; None if the data have labels."""
     if path.suffix == ".npy":
-        return _array(path), None
+        return read_array(path), None
     if path.suffix == ".txt":
         texts = _lines(path)
         return texts, np.full(len(texts), path.stem)
@@ -383,16 +380,6 @@ def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
     if not files:
         return None
     return ImageFiles(tuple(files)), np.full(len(files), path.resolve().name)
-
-
-def _array(path: Path) -> NDArray[Any]:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        rule = "an array of numbers written by np.save"
-        got = "a damaged file, or pickled objects, which are never loaded"
-        msg = _check.must(rule, caller=_CALLER, name=str(path), got=got)
-        raise ArtefactError(msg) from error
 
 
 def _file_names(images: Any, folder: Path) -> list[str] | None:

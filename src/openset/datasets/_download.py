@@ -117,6 +117,8 @@ def _attempts(url: str, part: Path) -> None:
             if error.code < 500 or attempt == ATTEMPTS:
                 raise
         except (OSError, http.client.HTTPException) as error:
+            if _io.is_of_the_disk(error):
+                raise
             if attempt == ATTEMPTS:
                 msg = f"broke off {ATTEMPTS} times ({error})"
                 raise _TransferError(msg) from error
@@ -167,7 +169,7 @@ def _starts_at(response: Any, start: int) -> bool:
 def _copy(response: Any, part: Path, *, start: int, total: int | None) -> None:
     name = part.name.removesuffix(".part")
     have = start
-    with part.open("ab" if start else "wb") as out, _progress(name, total) as advance:
+    with _io.appending(part, anew=not start) as out, _progress(name, total) as advance:
         advance(start)
         # read1 returns what has arrived, so a slow connection still shows progress.
         while chunk := response.read1(_CHUNK):

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, datasets, detectors, protocols
+from openset import _check, _io, datasets, detectors, protocols
 from openset._types import UNKNOWN, ArtefactError
 from openset.bench import MLPModel, fit_model, test_splits
 from openset.detectors import Detector
@@ -209,7 +209,8 @@ def make_example(folder: Path) -> None:
         "surrogate": "fives and sixes",
         "easy": "sevens to nines",
     }
-    path.write_text(json.dumps(about), encoding="utf-8")
+    text = json.dumps(about)
+    _io.write(path, lambda stream: stream.write(text.encode()))
 
 
 def joined(*parts: Scores) -> Scores:

@@ -31,7 +31,7 @@ class Predict:
         As in :meth:`openset.Rejector.load`.
     """
 
-    rejector: Path
+    rejector: str | Path
     format: str = "parquet"
     rows: int = 65536
     plugins: tuple[str, ...] = ()
@@ -39,12 +39,14 @@ class Predict:
     caller: str = "openset predict"
 
     def __post_init__(self) -> None:
+        # Workers may have another current folder.
+        object.__setattr__(self, "rejector", Path(self.rejector).resolve())
         _tables.check_format(self.caller, self.format)
 
     @property
     def identity(self) -> dict[str, Any]:
         """The content of the rejector."""
-        content = (self.rejector / "manifest.json").read_bytes()
+        content = (Path(self.rejector) / "manifest.json").read_bytes()
         digest = hashlib.sha256(content).hexdigest()
         return {"kind": "predict", "rejector": digest, "format": self.format}
 

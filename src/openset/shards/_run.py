@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from openset import _backends, _check, _io
 from openset._types import ArtefactError
-from openset.shards._shards import Shard
+from openset.shards._shards import Shard, find
 
 _JOB, _FAILED = "job.json", "failed"
 _FRUITLESS = 3  # times in a row that workers die without finishing a shard
@@ -63,7 +63,7 @@ class Done:
 
 def run(
     job: Job,
-    shards: Sequence[Shard],
+    shards: Sequence[Shard] | str | Path,
     out: str | Path,
     *,
     backend: str = "loky",
@@ -82,7 +82,7 @@ def run(
     job
         What to do: :class:`Predict`, :class:`Score`, or one of your own.
     shards
-        The shards (:func:`find`).
+        The shards, or the folder they are in (:func:`find`).
     out
         Folder of the results; every worker must have access to it and to the shards.
     backend, address, jobs
@@ -93,6 +93,8 @@ def run(
     start = time.perf_counter()
     caller = job.caller
     _backends.check(backend, jobs, caller=caller)
+    if isinstance(shards, str | Path):
+        shards = find(shards, caller=caller)
     out = Path(out).resolve()
     busy = f"{caller}: {out} must be free, got another run that writes to it"
     with (

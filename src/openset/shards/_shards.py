@@ -39,9 +39,9 @@ def is_folder_of_shards(path: str | Path) -> bool:
     return path.is_dir() and not _is_outputs(path)
 
 
-def find(folder: str | Path, *, caller: str) -> list[Shard]:
+def find(folder: str | Path, *, caller: str = "shards.find") -> list[Shard]:
     """List the shards of a folder, in the order of their names."""
-    folder = Path(folder)
+    folder = Path(folder).resolve()  # workers may have another current folder
     shards = [
         Shard(path.stem if path.is_file() else path.name, path)
         for path in sorted(folder.iterdir())

@@ -16,11 +16,8 @@ _SCRIPT = "import sys; from ray.scripts.scripts import main; sys.exit(main())"
 _SMALL = str(80 << 20)  # bytes of shared memory; cells leave their results on disk
 
 # Asked more often, a node that is gone is noticed after seconds, not half a minute. A
-# slow one still has its ten seconds for every answer, and minutes to start.
-_PACE = {
-    "RAY_health_check_period_ms": "500",
-    "RAY_raylet_start_wait_time_s": "300",
-}
+# slow one still has its ten seconds for every answer.
+_PACE = {"RAY_health_check_period_ms": "500"}
 
 
 def _free_port():
@@ -59,10 +56,9 @@ class Cluster:
             f"--temp-dir={self.folder}",
             cpus=cpus,
         )
-        wait_until(self._has_started)
 
     def add_node(self, *, cpus):
-        """Start another node; it joins when it is ready."""
+        """Start another node, one after the other: they share a folder of logs."""
         self._start(f"--address={self.address}", cpus=cpus)
 
     def _start(self, *arguments, cpus):
@@ -73,24 +69,17 @@ class Cluster:
             f"--object-store-memory={_SMALL}",
             "--disable-usage-stats",
         ]
-        with (self.folder / "ray.log").open("ab") as log:
+        log = self.folder / f"node{len(self.nodes)}-{secrets.token_hex(4)}.log"
+        with log.open("wb") as stream:
             node = subprocess.Popen(  # noqa: S603  # our own words
                 [*command, *shared],
                 env=self.environment,
-                stdout=log,
+                stdout=stream,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
         self.nodes.append(node)
-
-    def _has_started(self):
-        """Whether it answers; what it said instead, if it has ended."""
-        if self.nodes[0].poll() is not None:
-            said = (self.folder / "ray.log").read_text(errors="replace")[-2000:]
-            msg = f"no Ray cluster: {said}"
-            raise RuntimeError(msg)
-        with socket.socket() as one:
-            return one.connect_ex(("127.0.0.1", self._port)) == 0
+        wait_until(lambda: _has_started(node, log))
 
     def stop(self):
         """End all nodes, the head last."""
@@ -109,6 +98,15 @@ def nodes(folder, *, cpus):
         yield cluster
     finally:
         cluster.stop()
+
+
+def _has_started(node, log):
+    """Whether it has joined; raise what it said instead, if it has ended."""
+    said = log.read_text(errors="replace")
+    if node.poll() is not None:
+        msg = f"no Ray node: {said[-2000:]}"
+        raise RuntimeError(msg)
+    return "Ray runtime started" in said
 
 
 def _stop(node):

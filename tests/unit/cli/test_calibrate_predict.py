@@ -420,3 +420,31 @@ def test_options_of_sets_need_sets(data, tmp_path):
     assert "--coverage can only be used with --sets" in " ".join(done.output.split())
     with pytest.raises(ValueError, match="--sets must be one of 'lac', 'raps'"):
         run(data, *words, "--sets", "aps")
+
+
+def test_a_folder_of_shards_gives_a_file_each(data, tmp_path):
+    out = str(tmp_path / "rejector")
+    run(
+        data, "calibrate", "--train", "train.npz", "--detector", "msp",
+        "--known", "val.npz", "--surrogate", "far.npz", "--out", out,
+    )  # fmt: skip
+    new = Outputs.load(data / "new.npz")
+    new.take(slice(0, 25)).save(tmp_path / "shards" / "a.npz")
+    new.take(slice(25, 40)).save(tmp_path / "shards" / "b")
+    words = ["predict", out, str(tmp_path / "shards"), "--backend", "sequential"]
+    options = ["--out", str(tmp_path / "decided"), "--format", "npz"]
+    done = run(data, *words, *options)
+    assert done.exit_code == 0
+    assert "2 of 2 shards" in done.stdout
+    found = [np.load(tmp_path / "decided" / f"{name}.npz")["decision"] for name in "ab"]
+    expected = Rejector.load(out).predict(new)
+    assert np.array_equal(np.concatenate(found), expected)
+    (tmp_path / "shards" / "c.npz").write_bytes(b"x")
+    done = run(data, *words, *options)
+    assert done.exit_code == 1
+    assert "failed: c: ArtefactError" in done.stderr
+    refused = run(data, "predict", out, "new.npz", "--jobs", "2")
+    assert refused.exit_code == 2
+    assert "--jobs can only be used" in refused.stderr
+    refused = run(data, *words)
+    assert "--out must be a folder" in refused.stderr

@@ -1,5 +1,8 @@
 """`openset extract`, and what goes on from it, as it is typed."""
 
+import io
+import tarfile
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -180,3 +183,44 @@ def test_options_a_training_folder_does_not_need_are_refused(tmp_path):
     assert refused.exit_code == 2
     said = " ".join(refused.output.replace("│", " ").split())
     assert "--side cannot be used with a folder of openset train" in said
+
+
+def put(tar, name, content):
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    tar.addfile(info, io.BytesIO(content))
+
+
+def test_shards_of_images_give_the_outputs_of_their_files(tmp_path):
+    pictures = pytest.importorskip("PIL.Image")
+    data = image_data(side=16)
+    images = data.inputs[:6]
+    fit_tiny(data, network="osrci", epochs=1, out=tmp_path / "run")
+    (tmp_path / "tars").mkdir()
+    for number in range(2):
+        with tarfile.open(tmp_path / "tars" / f"{number}.tar", "w") as tar:
+            for i in range(3 * number, 3 * number + 3):
+                png = io.BytesIO()
+                pictures.fromarray(images[i]).save(png, "png")
+                put(tar, f"set/{i}.png", png.getvalue())
+                put(tar, f"set/{i}.cls", str(i).encode())
+    words = ("extract", tmp_path / "run", tmp_path / "tars", "--out", tmp_path / "out")
+    text = run(*words, "--backend", "sequential")
+    assert "2 of 2 shards" in text
+    found = [Outputs.load(tmp_path / "out" / f"{i}.npz") for i in range(2)]
+    trained = Trained.load(tmp_path / "run")
+    both = Outputs.concat(found)
+    assert both.ids.tolist() == [f"set/{i}.png" for i in range(6)]
+    n = len(trained.classes)
+    assert both.labels.tolist() == [i if i < n else -1 for i in range(6)]
+    np.testing.assert_allclose(both.logits, trained.apply(images).logits, rtol=1e-4)
+    assert "0 run now" in run(*words, "--backend", "sequential")
+
+
+def test_a_shard_without_images_is_named(trained, tmp_path):
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        put(tar, "a.cls", b"0")
+    words = ["extract", trained / "run", tmp_path, "--out", tmp_path / "out"]
+    done = CliRunner().invoke(app, [*map(str, words), "--backend", "sequential"])
+    assert done.exit_code == 1
+    assert "must be a .tar file with images, got none" in " ".join(done.output.split())

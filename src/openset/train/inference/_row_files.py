@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openset import _io
+
 _HEADER_BYTES = 192
 _STATE = "progress.json"
 
@@ -55,6 +57,8 @@ class RowFiles:
             for file in folder.iterdir():  # how many rows are complete is not known
                 file.unlink()
             return None
+        for left in folder.glob(f".{_STATE}.*"):  # of a run that was killed
+            left.unlink()
         files = cls(folder, state["provenance"])
         files.rows, files.batches = state["rows"], state["batches"]
         files._shapes = {
@@ -90,7 +94,7 @@ class RowFiles:
                     f"extract: {name} must keep dtype and width, got {now} after {was}"
                 )
                 raise ValueError(msg)
-            with self._path(name).open("ab") as stream:
+            with _io.appending(self._path(name)) as stream:
                 if stream.tell() == 0:
                     stream.write(self._header(name, 0))
                 stream.write(np.ascontiguousarray(array).tobytes())
@@ -105,9 +109,8 @@ class RowFiles:
             "batches": self.batches,
             "arrays": self._shapes,
         }
-        temporary = self._folder / f".{_STATE}"
-        temporary.write_text(json.dumps(state), encoding="utf-8")
-        temporary.replace(self._folder / _STATE)
+        text = json.dumps(state)
+        _io.write(self._folder / _STATE, lambda stream: stream.write(text.encode()))
 
     def close(self) -> None:
         """State the number of rows in every header; the files are complete."""

@@ -73,8 +73,8 @@ class Log:
         """Append the line of an epoch."""
         self.lines.append(line)
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(line) + "\n")
+            with _io.appending(self.path) as stream:
+                stream.write(f"{json.dumps(line)}\n".encode())
         if self._tracker is not None:
             values = trackers.numbers(line)
             self._tracker.log(values, step=int(values.pop("epoch")))

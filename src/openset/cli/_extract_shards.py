@@ -1,0 +1,241 @@
+"""`openset extract` over shards: the network and the job, as workers get them."""
+
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from openset import _check, _io
+from openset._types import UNKNOWN, ArtefactError
+from openset.datasets.lazy_inputs import ImageFiles
+from openset.outputs import Outputs
+from openset.shards import Shard
+
+_CALLER = "openset extract"
+_IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm"}
+
+Apply = Callable[..., Outputs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """The options that name a network."""
+
+    name: str
+    weights: str | None
+    classes: tuple[str, ...] | None
+    prompts: tuple[str, ...] | None
+    head: Path | None
+    pooling: str | None
+    side: int | None
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    batch_size: int
+    device: str | None
+    plugins: tuple[str, ...]
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is a folder of openset train, not a name or an ONNX file."""
+        is_named = ":" in self.name or self.name.endswith(".onnx")
+        return (Path(self.name) / "trained.json").exists() or not is_named
+
+    def check(self, *, fit_head: Path | None = None) -> None:
+        """Refuse options that a folder of openset train does not need."""
+        others = {
+            "--weights": self.weights,
+            "--classes": self.classes,
+            "--prompts": self.prompts,
+            "--head": self.head,
+            "--fit-head": fit_head,
+            "--pooling": self.pooling,
+            "--side": self.side,
+        }
+        unused = [option for option, given in others.items() if given is not None]
+        if self.is_run and unused:
+            msg = (
+                f"{_CALLER}: {', '.join(unused)} cannot be used with a folder of "
+                "openset train, which has its own"
+            )
+            raise typer.BadParameter(msg)
+
+    def load(self) -> "Loaded":
+        """Load the network."""
+        if self.is_run:
+            # Imported here: the extra may be missing.
+            from openset.train import Trained  # noqa: PLC0415
+
+            trained = Trained.load(Path(self.name), plugins=self.plugins)
+            return Loaded(trained.classes, trained.apply)
+        from openset.integrations import networks  # noqa: PLC0415
+
+        found = networks.load(
+            self.name,
+            weights=self.weights,
+            classes=self.classes or (),
+            prompts=self.prompts or (),
+            head=self.head,
+            pooling=self.pooling,
+            side=self.side,
+            mean=self.mean,
+            std=self.std,
+        )
+        note = f"{found.name}: {found.note}" if found.note else ""
+        apply = partial(found.apply, batch_size=self.batch_size, device=self.device)
+        return Loaded(found.classes, apply, embeds=found.embeds, note=note)
+
+    def digest(self) -> dict[str, Any]:
+        """Return what the outputs depend on."""
+        options = asdict(self)
+        del options["batch_size"], options["device"], options["head"]
+        files = [Path(self.name) / "trained.json", Path(self.name), self.head]
+        hashes = [_io.sha256(path) for path in files if path and path.is_file()]
+        return {**options, "files": hashes}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A network: its classes, how to apply it, and a note for the user."""
+
+    classes: tuple[str, ...]
+    apply: Apply
+    embeds: bool = False
+    note: str = ""
+
+
+def odin_step(text: str) -> Any:
+    """Read the options of ODIN's step."""
+    from openset.train import Odin  # noqa: PLC0415  # the extra may be missing
+
+    options: dict[str, Any] = {}
+    for one in text.split(","):
+        name, _, value = one.partition("=")
+        _check.one_of(_CALLER, "--odin", name.strip(), ["temperature", "epsilon"])
+        try:
+            options[name.strip()] = float(value)
+        except ValueError:
+            rule, got = "NAME=VALUE with a number", repr(one)
+            msg = _check.must(rule, caller=_CALLER, name="--odin", got=got)
+            raise ValueError(msg) from None
+    return Odin(**options)
+
+
+def input_shards(path: Path) -> list[Shard]:
+    """Return the shards of a folder of .tar or .npy files; none if it is not one."""
+    if not path.is_dir():
+        return []
+    files = [one for one in sorted(path.iterdir()) if not one.name.startswith(".")]
+    if not all(one.is_file() and one.suffix in {".tar", ".npy"} for one in files):
+        return []
+    return [Shard(one.stem, one.resolve()) for one in files]
+
+
+@dataclass(frozen=True)
+class Extract:
+    """Run a network on the inputs of every shard; a shard gives a .npz of outputs."""
+
+    network: Network
+    unknown: bool = False
+    odin: str | None = None
+    caller: str = _CALLER
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The network, and what labels are given."""
+        return {
+            "kind": "extract",
+            **self.network.digest(),
+            "unknown": self.unknown,
+            "odin": self.odin,
+        }
+
+    def files(self, shard: Shard, out: Path) -> list[Path]:
+        """Return the file of a shard."""
+        return [out / f"{shard.name}.npz"]
+
+    def open(self) -> Callable[[Shard, Path], None]:
+        """Load the network."""
+        loaded = self.network.load()
+        step = odin_step(self.odin) if self.odin is not None else None
+        apply = partial(loaded.apply, step=step)
+        return partial(self._write, apply, len(loaded.classes))
+
+    def _write(self, apply: Apply, n_known: int, shard: Shard, out: Path) -> None:
+        with _inputs(shard, n_known) as (inputs, given, ids):
+            labels = np.full(len(inputs), UNKNOWN) if self.unknown else given
+            outputs = apply(inputs, labels=labels, groups=None, ids=ids)
+        (path,) = self.files(shard, out)
+        outputs.save(path)
+
+
+Inputs = tuple[Any, NDArray[np.int64] | None, list[str] | None]
+
+
+@contextmanager
+def _inputs(shard: Shard, n_known: int) -> Iterator[Inputs]:
+    if shard.path.suffix == ".npy":
+        yield read_array(shard.path), None, None
+        return
+    # Images stay on disk until their batch is read: memory does not grow with a shard.
+    with tempfile.TemporaryDirectory(prefix="openset-tar-") as folder:
+        yield _unpacked(shard.path, Path(folder), n_known)
+
+
+def _unpacked(path: Path, folder: Path, n_known: int) -> Inputs:
+    """Unpack the images of a WebDataset, which are named by what stands before the dot.
+
+    A number in NAME.cls is the class; those the network does not have are unknown.
+    """
+    images: dict[str, str] = {}
+    numbers: dict[str, int] = {}
+    try:
+        with tarfile.open(path) as tar:
+            for member in tar:
+                name = PurePosixPath(member.name)
+                key = str(name.parent / name.name.partition(".")[0])
+                stream = tar.extractfile(member) if member.isfile() else None
+                if stream is None:
+                    continue
+                if name.suffix == ".cls":
+                    numbers[key] = int(stream.read())
+                elif name.suffix.lower() in _IMAGES:
+                    target = folder / f"{len(images):08}{name.suffix.lower()}"
+                    with target.open("wb") as copy:
+                        shutil.copyfileobj(stream, copy)
+                    images[key] = member.name
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        msg = f"{_CALLER}: {path} is damaged or not a WebDataset ({error})"
+        raise ArtefactError(msg) from error
+    if not images:
+        rule, got = "a .tar file with images", "none"
+        raise ValueError(_check.must(rule, caller=_CALLER, name=str(path), got=got))
+    missing = images.keys() - numbers.keys()
+    if numbers and missing:
+        rule, got = "a .cls for every image, or for none", f"none for {min(missing)}"
+        raise ValueError(_check.must(rule, caller=_CALLER, name=str(path), got=got))
+    labels = None
+    if numbers:
+        found = np.array([numbers[key] for key in images])
+        labels = np.where((found >= 0) & (found < n_known), found, UNKNOWN)
+    paths = [str(one) for one in sorted(folder.iterdir())]
+    return ImageFiles(tuple(paths)), labels, list(images.values())
+
+
+def read_array(path: Path) -> NDArray[Any]:
+    """Read the array of a .npy file."""
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        rule = "an array of numbers written by np.save"
+        got = "a damaged file, or pickled objects, which are never loaded"
+        msg = _check.must(rule, caller=_CALLER, name=str(path), got=got)
+        raise ArtefactError(msg) from error

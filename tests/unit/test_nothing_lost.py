@@ -1,0 +1,261 @@
+"""Killed, or without space on the disk, at every named point where files are written.
+
+What is killed is a process of its own, which ends there and then, without any clean-up.
+Afterwards the same is done once more, undisturbed, and must end as if nothing had been.
+"""
+
+import errno
+import hashlib
+import http.server
+import os
+import threading
+import warnings
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from openset import CalibrationWarning, Rejector, _io, bench, detectors, runs, shards
+from openset.bench import parse
+from openset.datasets._download import File, download
+from openset.outputs import Outputs
+from openset.scores import Scores
+from tests.killing import forking
+from tests.unit.bench.studies import contents
+from tests.unit.rejector.test_rejector import drawn
+
+KILLED = 137
+FILE, FOLDER, END = _io.POINTS[:4], _io.POINTS[4:10], _io.POINTS[11:]
+DISCARD = _io.POINTS[10]
+OUTPUTS = {seed: drawn(40, seed=seed) for seed in (1, 2)}
+
+# What is written, and how one sees that it is there.
+
+
+def scores(seed):
+    rng = np.random.default_rng(seed)
+    return Scores(labels=[0, 1, -1], predicted=[0, 1, 0], known=rng.random(3))
+
+
+def save_scores(folder, seed=2):
+    scores(seed).save(folder / "scores.npz")
+
+
+def check_scores(folder):
+    known = Scores.load(folder / "scores.npz").known
+    assert any(np.array_equal(known, scores(seed).known) for seed in (1, 2))
+
+
+def save_outputs(folder, seed=2):
+    OUTPUTS[seed].save(folder / "outputs")
+
+
+def check_outputs(folder):
+    found = Outputs.load(folder / "outputs").logits
+    assert any(np.array_equal(found, one.logits) for one in OUTPUTS.values())
+
+
+def rejector(seed):
+    fitted = detectors.KNN(k=3).fit(drawn(100, seed=seed))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return Rejector.calibrate(
+            fitted, known=drawn(60, seed=5), surrogate=drawn(60, seed=6, unknown=True)
+        )
+
+
+REJECTORS = {seed: rejector(seed) for seed in (1, 2)}
+
+
+def save_rejector(folder, seed=2):
+    REJECTORS[seed].save(folder / "rejector")
+
+
+def check_rejector(folder):
+    found = Rejector.load(folder / "rejector")
+    assert found.threshold in {one.threshold for one in REJECTORS.values()}
+
+
+STUDY = b"""
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, max_train: 60,
+             max_test: 60}]
+models: [{kind: logistic}]
+detectors: [msp]
+"""
+
+
+def run_study(folder, seed=2):
+    if seed == 1:
+        return  # nothing is there before
+    done = bench.run(parse(STUDY, "study.yaml"), folder / "run", backend="sequential")
+    if done.failed:
+        raise OSError(done.failed[0]["error"])
+
+
+def check_study(folder):
+    assert len(contents(folder / "run")) == 1
+    assert runs.failures(folder / "run") == []
+    (network,) = (folder / "run" / "networks").iterdir()
+    assert _io.unsealed(network) == ""
+
+
+def predict(folder, seed=2):
+    if seed == 1:
+        save_rejector(folder)
+        OUTPUTS[1].save(folder / "shards" / "a.npz")
+        return
+    job = shards.Predict(folder / "rejector", format="npz")
+    found = shards.find(folder / "shards", caller="test")
+    done = shards.run(job, found, folder / "decided", backend="sequential")
+    if done.failed:
+        raise OSError(done.failed[0]["error"])
+
+
+def check_predict(folder):
+    expected = REJECTORS[2].decide(OUTPUTS[1]).labels
+    with np.load(folder / "decided" / "a.npz") as found:
+        assert_array_equal(found["decision"], expected)
+
+
+BODY = bytes(range(256)) * 300
+
+
+@contextmanager
+def server():
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            start = int(self.headers.get("Range", "bytes=0-")[6:-1])
+            self.send_response(206 if start else 200)
+            self.send_header("Content-Length", str(len(BODY) - start))
+            end = len(BODY) - 1
+            self.send_header("Content-Range", f"bytes {start}-{end}/{len(BODY)}")
+            self.end_headers()
+            self.wfile.write(BODY[start:])
+
+        def log_message(self, *_):
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{web.server_port}/data.bin"
+        web.shutdown()
+
+
+def fetch(folder, seed=2):
+    if seed == 1:
+        return
+    with server() as url:
+        digest = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
+        download(File("data.bin", digest, (url,)), folder / "data.bin")
+
+
+def check_download(folder):
+    assert (folder / "data.bin").read_bytes() == BODY
+
+
+WRITERS = {
+    "scores": (save_scores, check_scores),
+    "outputs": (save_outputs, check_outputs),
+    "rejector": (save_rejector, check_rejector),
+    "study": (run_study, check_study),
+    "predict": (predict, check_predict),
+    "download": (fetch, check_download),
+}
+
+# Where: the writer, the point, and a part of the path, if there are several files.
+PLACES = [
+    *(("scores", point, "") for point in FILE),
+    *(("outputs", point, "") for point in FOLDER if point != FOLDER[2]),
+    *(("rejector", point, "manifest") for point in FILE[2:]),
+    *(("rejector", point, "state-") for point in FILE[1:3]),
+    *(("study", point, "networks/") for point in FOLDER if point != FOLDER[4]),
+    *(("study", point, "cells/") for point in FILE),
+    *(("study", FILE[2], name) for name in ("study.yaml", "scores/", "results.csv")),
+    ("study", DISCARD, "running"),
+    *(("predict", point, "a.npz") for point in FILE),
+    ("predict", FILE[2], "job.json"),
+    *(("download", point, ".part") for point in END),
+]
+
+
+def test_every_point_is_in_the_list():
+    assert {point for _, point, _ in PLACES} == set(_io.POINTS)
+
+
+@contextmanager
+def at(point, where, action):
+    """Call a function when a point is reached for the first time."""
+    found = []
+
+    def look(reached, path):
+        if reached == point and where in str(path) and not found:
+            found.append(path)
+            action()
+
+    _io.observe(look)
+    try:
+        yield found
+    finally:
+        _io.observe(None)
+
+
+def write_and_die(folder, writer, point, where):
+    """Run in a process of its own."""
+    with at(point, where, partial(os._exit, KILLED)):
+        WRITERS[writer][0](folder)
+
+
+def assert_clean(folder):
+    left = [p.relative_to(folder) for p in folder.rglob(".*") if "lock" not in p.name]
+    assert left == []
+
+
+@pytest.mark.parametrize(("writer", "point", "where"), PLACES)
+def test_a_process_killed_at_a_point_loses_nothing(tmp_path, writer, point, where):
+    write, check = WRITERS[writer]
+    write(tmp_path, seed=1)
+    arguments = (tmp_path, writer, point, where)
+    process = forking().Process(target=write_and_die, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == KILLED
+    if writer in {"scores", "rejector"}:  # the old one or the new, at any time
+        check(tmp_path)
+    write(tmp_path)
+    check(tmp_path)
+    if writer in {"study", "predict", "rejector"}:  # folders of ours: tidied
+        assert_clean(tmp_path)
+
+
+FULL = [
+    (*place, errno.ENOSPC)
+    for place in PLACES
+    if "after" not in place[1] and place[1] != DISCARD
+]
+# What cannot be written to at all, one notices when the first file is made.
+FIRST = {FILE[0], FOLDER[0], END[0]}
+READ_ONLY = [(*place, errno.EROFS) for place in PLACES if place[1] in FIRST]
+
+
+@pytest.mark.parametrize(("writer", "point", "where", "error"), [*FULL, *READ_ONLY])
+def test_a_disk_that_cannot_be_written_to_is_named(
+    tmp_path, writer, point, where, error
+):
+    write, check = WRITERS[writer]
+    write(tmp_path, seed=1)
+
+    def refuse():
+        raise OSError(error, os.strerror(error))
+
+    why = rf"could not be written \({os.strerror(error)}\)\. (Free some|Choose another)"
+    with at(point, where, refuse) as found, pytest.raises(OSError, match=why):
+        write(tmp_path)
+    assert len(found) == 1
+    left = {p.name for p in tmp_path.rglob(".*") if "lock" not in p.name}
+    assert left == set()
+    if writer in {"scores", "outputs", "rejector"}:  # the old one is still there
+        check(tmp_path)
+    write(tmp_path)
+    check(tmp_path)

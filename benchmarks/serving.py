@@ -33,6 +33,7 @@ from openset import Outputs, Rejector, detectors
 N_BATCH = 256
 ROUNDS = 3
 CORES = os.cpu_count() or 1
+LOAD = os.getloadavg()[0]
 JSON, NPZ = "application/json", "application/x-npz"
 
 
@@ -89,9 +90,23 @@ CASES = (
 )
 
 
+@dataclass(frozen=True)
+class Running:
+    """A server that runs."""
+
+    url: str
+    process: int
+
+    def cpu(self) -> float:
+        """Return the seconds it has computed so far."""
+        text = Path(f"/proc/{self.process}/stat").read_text()
+        user, system = text.rsplit(")", 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def running(*arguments: str) -> Iterator[str]:
-    """Run a server in a process of its own, and give its address."""
+def running(*arguments: str) -> Iterator["Running"]:
+    """Run a server in a process of its own."""
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, *arguments], stderr=subprocess.PIPE, text=True
     )
@@ -102,7 +117,7 @@ def running(*arguments: str) -> Iterator[str]:
             line = process.stderr.readline()
             assert line, "the server did not start"
             found = re.search(r"http://[\d.:]+", line)
-        yield found[0]
+        yield Running(found[0], process.pid)
     finally:
         process.terminate()
         process.wait(timeout=60)
@@ -110,7 +125,7 @@ def running(*arguments: str) -> Iterator[str]:
 
 
 @contextmanager
-def servers(case: Case, workers: int) -> Iterator[dict[str, str]]:
+def servers(case: Case, workers: int) -> Iterator[dict[str, Running]]:
     """Start ours, the plain one, and ours with several workers."""
     ours = ("-c", "from openset.cli import main; main()", "serve")
     plain = str(Path(__file__).with_name("_plain.py"))
@@ -153,25 +168,30 @@ def compared(case: Case, seconds: float, workers: int) -> Iterator[str]:
             paths = {"plain": "/json" if kind == JSON else "/binary"}
             found: dict[str, list[dict[str, float]]] = {name: [] for name in urls}
             for _ in range(ROUNDS + 1):  # the first round warms up
-                for name, url in urls.items():
-                    path = paths.get(name, "/predict")
+                for name, server in urls.items():
+                    path = server.url + paths.get(name, "/predict")
                     span = seconds / ROUNDS
                     options = {"connections": connections, "seconds": span}
-                    found[name].append(load(url + path, body, kind, **options))
+                    before = server.cpu()
+                    one = load(path, body, kind, **options)
+                    one["cpu"] = 1e3 * (server.cpu() - before) / one["n"]
+                    found[name].append(one)
             assert not sum(one["errors"] for many in found.values() for one in many)
             middle = {
                 name: {
-                    key: median(one[key] for one in many[1:]) for key in ("rate", "p99")
+                    key: median(one[key] for one in many[1:])
+                    for key in ("rate", "p99", "cpu")
                 }
                 for name, many in found.items()
             }
             ours, plain, more = middle["ours"], middle["plain"], middle["workers"]
             what = "one, JSON" if n == 1 else f"{n}, `.npz`, {len(body) / 1e6:.2f} MB"
+            ratios = [ours[key] / plain[key] for key in ("rate", "p99", "cpu")]
             yield (
                 f"| {case.name} | {what} | {connections} | {plain['rate']:.0f} | "
-                f"{ours['rate']:.0f} | {ours['rate'] / plain['rate']:.2f}× | "
-                f"{more['rate']:.0f} | {plain['p99']:.1f} ms | {ours['p99']:.1f} ms | "
-                f"{ours['p99'] / plain['p99']:.2f}× |"
+                f"{ours['rate']:.0f} | {ratios[0]:.2f}× | {more['rate']:.0f} | "
+                f"{plain['p99']:.1f} ms | {ours['p99']:.1f} ms | {ratios[1]:.2f}× | "
+                f"{plain['cpu']:.2f} ms | {ours['cpu']:.2f} ms | {ratios[2]:.2f}× |"
             )
 
 
@@ -182,14 +202,14 @@ def endurance(case: Case, requests: int) -> str:
     with tempfile.TemporaryDirectory() as folder:
         there = str(case.rejector().save(Path(folder) / "rejector"))
         start = ("-c", "from openset.cli import main; main()", "serve", there)
-        with running(*start, "--port", "0") as url:
+        with running(*start, "--port", "0") as server:
             while total < requests:
                 seconds = min(60.0, (requests - total) / rate + 1)
-                path = f"{url}/predict"
+                path = f"{server.url}/predict"
                 found = load(path, body, JSON, connections=16, seconds=seconds)
                 total, errors = total + found["n"], errors + found["errors"]
                 rate, tail = found["rate"], max(tail, found["p99"])
-            served = httpx.get(url + "/metrics").text
+            served = httpx.get(server.url + "/metrics").text
     counted = re.search(r'path="/predict",status="200"} (\S+)', served)
     assert counted is not None
     return (
@@ -217,12 +237,13 @@ def main() -> None:
         "answer, but without limits, deadlines or metrics (`benchmarks/_plain.py`). "
         f"Requests per second and 99th percentile, the median of {ROUNDS} rounds in "
         f"turns; one process each, and `--workers {n}`. The client on the same machine "
-        "shares its cores. Rate above 1× and p99 below 1× are better than the plain "
-        "application.",
+        "shares its cores. Rate above 1×, p99 and CPU time of a request below 1× are "
+        f"better than the plain application. Load average before: {LOAD:.1f}.",
         "",
         "| | samples in a request | connections | plain, 1/s | ours, 1/s | rate | "
-        f"{n} workers, 1/s | plain, p99 | ours, p99 | p99 |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        f"{n} workers, 1/s | plain, p99 | ours, p99 | p99 | plain, CPU | "
+        "ours, CPU | CPU |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for case in CASES:
         for line in compared(case, arguments.seconds, n):

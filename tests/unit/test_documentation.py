@@ -233,6 +233,7 @@ ELSEWHERE = {
     "README.md": "tests/unit/cli/test_demo.py",
     "docs/integrations.md": "tests/unit/integrations/test_documentation.py",
     "docs/plugins.md": "tests/guests",
+    "docs/serving.md": "tests/unit/serve/test_v2.py",
 }
 
 

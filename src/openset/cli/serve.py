@@ -32,7 +32,8 @@ openset serve rejector/ --model timm:resnet50
 
 openset serve rejector/ --workers 4 --log traffic/ --log-rate 0.01
 
-curl localhost:8000/predict -H 'Content-Type: image/png' --data-binary @photo.png
+curl localhost:8000/predict -H 'Content-Type: image/png' \\
+    --data-binary @photo.png
 
 curl localhost:8000/predict -H 'Content-Type: application/json' \\
     -d '{"logits": [[4, 0, 1]]}'

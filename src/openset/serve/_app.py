@@ -198,8 +198,11 @@ def _describe(decider: Decider) -> dict[str, Any]:
         "threshold": threshold,
         "threshold_text": str(rejector.threshold),
         "cautions": [str(one) for one in rejector.cautions],
-        # Every eighth of the 1025 quantiles draws the same picture.
-        "reference": {n: plain(grid[::8]) for n, grid in rejector.reference.items()},
+        # A hundred of the 1025 quantiles or so draw the same picture.
+        "reference": {
+            n: plain(grid[:: max(1, grid.size // 128)])
+            for n, grid in rejector.reference.items()
+        },
     }
 
 

@@ -13,7 +13,7 @@ from anyio.to_thread import run_sync
 T = TypeVar("T")
 
 _SMALL = 64 << 10  # bytes
-_QUICK = 0.002  # seconds
+_QUICK = 0.005  # seconds
 _LATELY = 9  # requests
 
 
@@ -45,15 +45,14 @@ class Executor:
         size = max(n_bytes, _SMALL).bit_length()
         lately = self._seconds.setdefault(size, deque(maxlen=_LATELY))
 
-        def timed(clock: Callable[[], float]) -> T:
-            start = clock()
+        def timed() -> T:
+            # Time of this thread: waiting for a core, or for the interpreter, does not
+            # make the work slow.
+            start = time.thread_time()
             try:
                 return work()
             finally:
-                lately.append(clock() - start)
+                lately.append(time.thread_time() - start)
 
         is_quick = median(lately) < _QUICK if lately else n_bytes <= _SMALL
-        if is_quick:
-            return timed(time.perf_counter)
-        # thread_time: waiting for the interpreter does not make the work slow.
-        return await run_sync(lambda: timed(time.thread_time), limiter=self._threads)
+        return timed() if is_quick else await run_sync(timed, limiter=self._threads)

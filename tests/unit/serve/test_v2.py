@@ -1,7 +1,9 @@
 """The Open Inference Protocol, with Triton's own client."""
 
 import json
+import re
 import struct
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -19,9 +21,31 @@ ROWS = [[9.0, 0.0, 0.0], [0.0, 0.1, 0.0]]
 
 
 @pytest.fixture(scope="module")
-def client(logits_folder):
+def pets(logits_folder):
     with serving(logits_folder, "--name", "pets") as live:
-        yield triton.InferenceServerClient(f"127.0.0.1:{live.port}")
+        yield live
+
+
+@pytest.fixture(scope="module")
+def client(pets):
+    return triton.InferenceServerClient(f"127.0.0.1:{pets.port}")
+
+
+def test_the_code_of_the_page_runs(pets, logits_folder):
+    """Only the address, the name and the folder are others; nothing is served twice."""
+    page = Path(__file__).parents[3] / "docs" / "serving.md"
+    function, call = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S)
+    function = function.replace("rejector/", str(logits_folder))
+    names = {"f": lambda batch: batch[:, :3], "batch": np.zeros((2, 4))}
+    exec(function.replace("serve.run(application)", ""), names)  # noqa: S102
+    answer = TestClient(names["application"]).post(
+        "/predict", json={"inputs": [[9.0, 0.0, 0.0, 0.0]]}
+    )
+    assert answer.json()["decisions"] == [0]
+    call = call.replace("localhost:8000", f"127.0.0.1:{pets.port}")
+    names = {}
+    exec(call.replace('"openset"', '"pets"'), names)  # noqa: S102  # our own page
+    assert names["answer"].as_numpy("decision").shape == (1,)
 
 
 def tensor(array, kind="FP32", *, name="logits", binary=True):

@@ -1,10 +1,16 @@
 """Docstrings of the package, written for Sphinx, as Markdown: a Griffe extension."""
 
+import functools
 import re
+import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import griffe
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # Griffe loads this file alone
+from sitegen import api
 
 _MATH = re.compile(
     r"^( *)\.\. math::[ ]*(.*\n(?:\1 +.*\n|[ ]*\n(?=\1 ))*)", re.MULTILINE
@@ -14,13 +20,29 @@ _ROLE = re.compile(r":(?:func|class|meth|mod|attr):`~?([^`<]+)`")
 _DOCTEST = re.compile(r"^(?:>>> .*\n(?:(?!>>> ).+\n)*)+", re.MULTILINE)
 
 
+@functools.cache
+def homes() -> dict[str, str]:
+    """Return public name -> its place in the reference, bare and in full."""
+    found: dict[str, str] = {}
+    for module, names in api.modules().items():
+        for name in api.members(module, names):
+            found.setdefault(name, f"{module}.{name}")
+            found[f"{module}.{name}"] = f"{module}.{name}"
+    return found
+
+
+def _named(found: re.Match[str]) -> str:
+    name = " ".join(found[1].split())
+    return f"[`{name}`][{homes()[name]}]" if name in homes() else f"`{name}`"
+
+
 def markdown(text: str) -> str:
     r"""Return a docstring with formulas and names as Markdown has them.
 
     Examples
     --------
     >>> markdown("The :func:`ccr` of :math:`x`.")
-    'The `ccr` of $x$.'
+    'The [`ccr`][openset.metrics.ccr] of $x$.'
     """
 
     def block(found: re.Match[str]) -> str:
@@ -31,7 +53,7 @@ def markdown(text: str) -> str:
     if "Examples\n---" not in text:  # a module's example stands in its text
         text = _DOCTEST.sub(lambda found: f"```pycon\n{found[0]}```\n", text)
     text = _INLINE.sub(lambda found: f"${' '.join(found[1].split())}$", text)
-    return _ROLE.sub(lambda found: f"`{found[1]}`", text).rstrip()
+    return _ROLE.sub(_named, text).rstrip()
 
 
 class Docstrings(griffe.Extension):

@@ -56,7 +56,8 @@ def test_a_cell_that_raises_stops_the_build(part, tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("A :func:`ccr` of :math:`x_1`.", "A `ccr` of $x_1$."),
+        ("A :func:`ccr` of :math:`x_1`.", "A [`ccr`][openset.metrics.ccr] of $x_1$."),
+        ("See :meth:`Fitted.score`.", "See `Fitted.score`."),
         ("Before.\n\n.. math:: a = b\n          + c\n\nAfter.",
          "Before.\n\n$$\na = b + c\n$$\n\n\nAfter."),
         (">>> 1 + 1\n2\n", "```pycon\n>>> 1 + 1\n2\n```"),

@@ -17,7 +17,21 @@ _MATH = re.compile(
 )
 _INLINE = re.compile(r":math:`([^`]+)`")
 _ROLE = re.compile(r":(?:func|class|meth|mod|attr):`~?([^`<]+)`")
+_TABLE = re.compile(r"^=+(?: +=+)+\n(?:.+\n)+", re.MULTILINE)
 _DOCTEST = re.compile(r"^(?:>>> .*\n(?:(?!>>> ).+\n)*)+", re.MULTILINE)
+
+
+def _table(found: re.Match[str]) -> str:
+    """Return a table between rulers of equals signs as Markdown has it."""
+    ruler, *lines = found[0].rstrip().splitlines()
+    starts = [one.start() for one in re.finditer(r"=+", ruler)]
+    spans = list(zip(starts, [*starts[1:], None], strict=True))
+    rows = [[line[a:b].strip() for a, b in spans] for line in lines]
+    rulers = [i for i, line in enumerate(lines) if line.startswith("=")]
+    head = rows[: rulers[0]] if len(rulers) > 1 else [[""] * len(spans)]
+    body = rows[rulers[0] + 1 : rulers[1]] if len(rulers) > 1 else rows[: rulers[0]]
+    shown = [*head, ["---"] * len(spans), *body]
+    return "\n".join(f"| {' | '.join(row)} |" for row in shown) + "\n"
 
 
 @functools.cache
@@ -49,7 +63,7 @@ def markdown(text: str) -> str:
         tex = " ".join(textwrap.dedent(found[2]).split())
         return f"{found[1]}$$\n{found[1]}{tex}\n{found[1]}$$\n\n"
 
-    text = _MATH.sub(block, text + "\n")
+    text = _TABLE.sub(_table, _MATH.sub(block, text + "\n"))
     if "Examples\n---" not in text:  # a module's example stands in its text
         text = _DOCTEST.sub(lambda found: f"```pycon\n{found[0]}```\n", text)
     text = _INLINE.sub(lambda found: f"${' '.join(found[1].split())}$", text)

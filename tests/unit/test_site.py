@@ -113,3 +113,8 @@ def test_the_page_of_a_detector_says_what_it_needs(part):
 def test_detectors_with_advice_exist(part):
     pytest.importorskip("griffe", reason="an extra")
     assert set(part("methods").WHEN) <= set(detectors.names())
+
+
+def test_the_page_of_peers_counts_our_detectors():
+    page = (ROOT / "docs" / "peers.md").read_text("utf-8")
+    assert f"| post-hoc methods | {len(detectors.names())} |" in page

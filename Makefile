@@ -35,9 +35,10 @@ docs: .venv/.installed-dev
 	$(BIN)/python docs/sitegen/screenshot.py
 
 # The documentation site, into build/site: open build/site/index.html. Strict: a link, a
-# name, a formula or an example that does not work is an error.
+# name, a formula or an example that does not work is an error. (Not --quiet: strict counts
+# only warnings that are shown.)
 site: .venv/.installed-dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Lines and branches of the core that its own tests reach.
 CORE := scores outputs metrics thresholds rejector

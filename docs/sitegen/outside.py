@@ -12,8 +12,12 @@ PAGES = {
     "benchmarks/README.md": "benchmarks.md",
 }
 # Files that pages link to, shown as they are.
-FILES = {f"examples/{path.name}": f"examples/{path.name}"
-         for path in sorted((ROOT / "examples").glob("*.yaml"))}  # fmt: skip
+FILES = {
+    name: name
+    for path in sorted((ROOT / "examples").rglob("*"))
+    if path.is_file() and path.suffix in {".yaml", "", ".dockerignore"}
+    for name in [path.relative_to(ROOT).as_posix()]
+}
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 
 

@@ -66,7 +66,7 @@ def take() -> None:
         finally:
             browser.quit()
     image = Image.open(io.BytesIO(found)).convert("RGB")
-    image = image.crop((0, 0, image.width, min(image.height, 572))).quantize(128)
+    image = image.crop((0, 0, image.width, min(image.height, 563))).quantize(128)
     notes = PngImagePlugin.PngInfo()
     notes.add_text(KEY, fingerprint())
     image.save(PICTURE, pnginfo=notes, optimize=True)

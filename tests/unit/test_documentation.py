@@ -226,7 +226,7 @@ RUN = ["bench", "checks/index", "coming-from", "detectors", "methods", "metrics"
 RUN += ["operating", "protocols", "report", "selective", "training"]
 RUN += [f"concepts/{name}" for name in ("knownness", "openauc")]
 RUN += [f"howto/{name}" for name in ("compare", "foreign-scores", "no-unknowns")]
-RUN += ["howto/outputs", "howto/threshold"]
+RUN += [f"howto/{name}" for name in ("outputs", "sign", "threshold")]
 RUN += [f"start/{name}" for name in ("first-rejector", "research", "tables", "text")]
 # Pages whose code other tests run, with the server or the package they are about.
 ELSEWHERE = {

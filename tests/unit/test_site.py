@@ -56,9 +56,14 @@ def test_a_cell_that_raises_stops_the_build(part, tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("A :func:`ccr` of :math:`x_1`.", "A `ccr` of $x_1$."),
+        ("A :func:`ccr` of :math:`x_1`.", "A [`ccr`][openset.metrics.ccr] of $x_1$."),
+        ("See :meth:`Fitted.score`.", "See `Fitted.score`."),
         ("Before.\n\n.. math:: a = b\n          + c\n\nAfter.",
          "Before.\n\n$$\na = b + c\n$$\n\n\nAfter."),
+        ("==  ====\nA   one\nB   two\n==  ====",
+         "|  |  |\n| --- | --- |\n| A | one |\n| B | two |"),
+        ("==  ====\nx   what\n==  ====\nA   one\n==  ====",
+         "| x | what |\n| --- | --- |\n| A | one |"),
         (">>> 1 + 1\n2\n", "```pycon\n>>> 1 + 1\n2\n```"),
         ("Examples\n--------\n>>> 1 + 1\n2", "Examples\n--------\n>>> 1 + 1\n2"),
     ],
@@ -108,3 +113,8 @@ def test_the_page_of_a_detector_says_what_it_needs(part):
 def test_detectors_with_advice_exist(part):
     pytest.importorskip("griffe", reason="an extra")
     assert set(part("methods").WHEN) <= set(detectors.names())
+
+
+def test_the_page_of_peers_counts_our_detectors():
+    page = (ROOT / "docs" / "peers.md").read_text("utf-8")
+    assert f"| post-hoc methods | {len(detectors.names())} |" in page

@@ -57,6 +57,15 @@ def check_outputs(folder):
     assert any(np.array_equal(found, one.logits) for one in OUTPUTS.values())
 
 
+def save_folder(folder, seed=2):
+    with _io.replacing_folder(folder / "pages") as temporary:
+        (temporary / "page.txt").write_text(f"seed {seed}")
+
+
+def check_folder(folder):
+    assert (folder / "pages" / "page.txt").read_text() in {"seed 1", "seed 2"}
+
+
 def rejector(seed):
     fitted = detectors.KNN(k=3).fit(drawn(100, seed=seed))
     with warnings.catch_warnings():
@@ -158,6 +167,7 @@ def check_download(folder):
 WRITERS = {
     "scores": (save_scores, check_scores),
     "outputs": (save_outputs, check_outputs),
+    "folder": (save_folder, check_folder),
     "rejector": (save_rejector, check_rejector),
     "study": (run_study, check_study),
     "predict": (predict, check_predict),
@@ -167,7 +177,9 @@ WRITERS = {
 # Where: the writer, the point, and a part of the path, if there are several files.
 PLACES = [
     *(("scores", point, "") for point in FILE),
-    *(("outputs", point, "") for point in FOLDER if point != FOLDER[2]),
+    *(("outputs", point, "outputs") for point in FOLDER[:2]),
+    *(("outputs", point, "meta.json") for point in FILE),
+    *(("folder", point, "pages") for point in FOLDER if point != FOLDER[2]),
     *(("rejector", point, "manifest") for point in FILE[2:]),
     *(("rejector", point, "state-") for point in FILE[1:3]),
     *(("study", point, "networks/") for point in FOLDER if point != FOLDER[4]),
@@ -221,7 +233,7 @@ def test_a_process_killed_at_a_point_loses_nothing(tmp_path, writer, point, wher
     process.start()
     process.join()
     assert process.exitcode == KILLED
-    if writer in {"scores", "rejector"}:  # the old one or the new, at any time
+    if writer in {"scores", "outputs", "rejector"}:  # old or new, at any time
         check(tmp_path)
     write(tmp_path)
     check(tmp_path)
@@ -255,7 +267,7 @@ def test_a_disk_that_cannot_be_written_to_is_named(
     assert len(found) == 1
     left = {p.name for p in tmp_path.rglob(".*") if "lock" not in p.name}
     assert left == set()
-    if writer in {"scores", "outputs", "rejector"}:  # the old one is still there
+    if writer in {"scores", "outputs", "folder", "rejector"}:  # the old one is there
         check(tmp_path)
     write(tmp_path)
     check(tmp_path)

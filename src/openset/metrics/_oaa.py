@@ -20,7 +20,8 @@ def oaa(scores: Scores, threshold: float) -> float:
     The mean of OAA over all coverages is ½ + ε − 2·AUGRC, with error rate ε.
 
     The paper reports it for data with covariate shift, which count as known samples.
-    It is read here as a rate at a threshold over known and unknown samples together.
+    It is read here as a rate at a threshold over known and unknown samples together;
+    that reading was not compared with the authors' code.
 
     References
     ----------

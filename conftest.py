@@ -7,6 +7,7 @@ from importlib.util import find_spec
 names = ("lightning", "torchmetrics", "transformers")
 collect_ignore = [f"src/openset/integrations/{name}.py" for name in names]
 if find_spec("triton") is None:  # a GPU's libraries
+    collect_ignore.append("src/openset/detectors/_row_kernels.py")
     collect_ignore.append("src/openset/train/networks/_norm_kernels.py")
 
 # Each worker of pytest-xdist gets its share of the cores: threads that wait for a core

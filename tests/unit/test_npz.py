@@ -10,7 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from openset import ArtefactError, Outputs, Scores, _io, _npz
-from openset.serve import _npy
+from openset.serve import _arrays
 from openset.serve._errors import RequestError
 
 HUGE = 64 << 20
@@ -58,7 +58,7 @@ def test_a_request_that_lies_about_its_size_takes_no_memory(method):
     content = forged(method)
     tracemalloc.start()
     with pytest.raises(RequestError) as refused:
-        _npy.from_npz(content, {"logits"}, max_bytes=1 << 20)
+        _arrays.from_npz(content, {"logits"}, max_bytes=1 << 20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert refused.value.status == 400

@@ -91,6 +91,7 @@ def command(
     when it is complete. Run the same command again to continue.
     """
     if shards.is_folder_of_shards(new):
+        found = shards.find(new, caller=_CALLER)
         folder = need_folder(_CALLER, out)
         job = shards.Predict(
             rejector,
@@ -99,7 +100,6 @@ def command(
             key=read_key(verify),
         )
         print_cautions(job.load(), ERRORS)
-        found = shards.find(new, caller=_CALLER)
         run_shards(job, found, folder, backend=backend, address=address, jobs=jobs)
         return
     refuse(_CALLER, format_=format_, jobs=jobs, backend=backend, address=address)

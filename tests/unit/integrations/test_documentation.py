@@ -22,7 +22,7 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_small("clip", tmp_path / "clip-folder")
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names = {}
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)  # noqa: S102  # our own page

@@ -19,10 +19,7 @@ def tracking(tmp_path, monkeypatch):
     """Keep what MLflow writes in a folder of the test."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    before = mlflow.get_tracking_uri()
-    mlflow.set_tracking_uri((tmp_path / "mlruns").as_uri())
-    yield
-    mlflow.set_tracking_uri(before)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "mlruns").as_uri())
 
 
 def samples(rng, n=80):

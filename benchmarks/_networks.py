@@ -122,10 +122,10 @@ def of_small(problem: Problem, *, epochs: int) -> dict[str, Outputs]:
     rows, held = np.split(rows[: N_TRAIN + N_VALIDATION], [N_TRAIN])
     tested = np.flatnonzero(own["test_y"] < N_KNOWN)
     tested = rng.permutation(tested)[:N_TEST]
-    network = _trained(own["train_x"][rows], own["train_y"][rows], epochs)
+    network = train_small(own["train_x"][rows], own["train_y"][rows], epochs=epochs)
 
     def of(images: Images, labels: Any, groups: Any) -> Outputs:
-        return _outputs(network, images, labels, groups)
+        return outputs_of(network, images, labels, groups)
 
     def knowns(part: str, chosen: NDArray[np.intp]) -> Outputs:
         labels = own[f"{part}_y"][chosen]
@@ -183,14 +183,14 @@ def _unknowns(kinds: list[Kind], part: str, size: int, rng: Any, of: Any) -> Out
     return of(np.concatenate(drawn), np.full(groups.size, -1), groups)
 
 
-def _network(channels: int, side: int) -> nn.Sequential:
+def _network(channels: int, side: int, n_classes: int) -> nn.Sequential:
     widths = (channels, 32, 64, 128)
     layers: list[nn.Module] = []
     for n_in, n_out in pairwise(widths):
         layers += [nn.Conv2d(n_in, n_out, 3, padding=1), nn.BatchNorm2d(n_out)]
         layers += [nn.ReLU(), nn.MaxPool2d(2)]
     body = [*layers, nn.Flatten(), nn.Linear(128 * (side // 8) ** 2, 128), nn.ReLU()]
-    return nn.Sequential(nn.Sequential(*body), nn.Linear(128, N_KNOWN))
+    return nn.Sequential(nn.Sequential(*body), nn.Linear(128, n_classes))
 
 
 def _tensor(images: Images) -> torch.Tensor:
@@ -202,10 +202,12 @@ def _scaled(batch: torch.Tensor) -> torch.Tensor:
     return batch.float() / 127.5 - 1
 
 
-def _trained(images: Images, labels: Any, epochs: int) -> nn.Sequential:
+def train_small(images: Images, labels: Any, *, epochs: int) -> nn.Sequential:
+    """Train a small network on images of the classes 0, 1, ..."""
     torch.manual_seed(0)
     x, y = _tensor(images), torch.from_numpy(labels.astype(np.int64))
-    network = _network(x.shape[1], x.shape[2]).to(memory_format=torch.channels_last)
+    network = _network(x.shape[1], x.shape[2], int(y.max()) + 1)
+    network = network.to(memory_format=torch.channels_last)
     steps = epochs * -(-len(x) // 128)
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -222,7 +224,10 @@ def _trained(images: Images, labels: Any, epochs: int) -> nn.Sequential:
     return network.eval()
 
 
-def _outputs(network: nn.Sequential, images: Images, labels: Any, groups: Any) -> Any:
+def outputs_of(
+    network: nn.Sequential, images: Images, labels: Any, groups: Any = None
+) -> Outputs:
+    """Run a small network over images."""
     head = network[1]
     with torch.inference_mode():
         parts = [network[0](_scaled(batch)) for batch in _tensor(images).split(512)]

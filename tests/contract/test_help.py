@@ -13,8 +13,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from openset import Outputs, Rejector, detectors, protocols
+from openset.bench import named
 from openset.cli import app
 from openset.runs import Cell
+from tests.unit.bench.made_outputs import made
 
 WIDTH = 80
 PROGRAMS = ("openset", "curl", "torchrun")
@@ -32,7 +34,7 @@ NOT_RUN = {
     "extract": "wants a trained network",
     "export": "wants onnx, and is run in tests/unit/cli/test_export.py",
     "report": "wants jinja2, and is run in tests/unit/report",
-    "bench": "wants a study, and is run in tests/unit/cli/test_bench.py",
+    "bench study.yaml": "wants a study, and is run in tests/unit/cli/test_bench.py",
     "reproduce": "wants data sets, and is run in tests/unit/reproduce",
     "check": "wants a study, and is run in tests/unit/cli/test_check.py",
 }
@@ -171,6 +173,7 @@ def folder(tmp_path_factory):
     theirs = "y,predicted,energy\ncat,cat,-3\ndog,cat,-1\noos,cat,2\noos,dog,-2\n"
     (there / "theirs.csv").write_text(theirs, encoding="utf-8")
     Rejector.calibrate(fitted, known=calibration).save(there / "rejector")
+    made(there / "outputs", named.load("mnist-small"))
     protocols.holdout(10, n_known=6, n_unknown=4, repeats=2).save(there / "draws.json")
     return there
 

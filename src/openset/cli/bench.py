@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from openset import _check, runs, stats
+from openset.cli import _named_benchmarks
 from openset.cli._lists import plain_table
 from openset.cli._options import LogTo, naming
 from openset.cli._tables import ERRORS, OUT
@@ -23,8 +24,15 @@ openset bench study.yaml --out runs/study --backend ray \\
 
 openset bench study.yaml --out runs/study --shard 3/8
 
+openset bench --list
+
+openset bench openood:cifar10
+
+openset bench mnist-small --outputs outputs/ --out runs/mnist -d msp -d knn
+
 Run the same command again to continue a study: finished cells are not repeated. \
-docs/bench.md explains the study file; openset report runs/study writes a report."""
+docs/bench.md explains the study file; openset report runs/study writes a report. \
+docs/named-benchmarks.md explains benchmarks by name."""
 
 _SHOWN = 5  # number of failed cells to print; all are in the folder
 
@@ -37,21 +45,65 @@ _OPTIONS = {
     "jobs": "--jobs",
     "log_to": "--log-to",
     "shard": "--shard",
+    "outputs": "--outputs",
+    "pack": "--pack",
 }
 
 
 @naming("openset bench", _OPTIONS)
 def command(
     study: Annotated[
-        Path, typer.Argument(metavar="STUDY", help="Study file, YAML or TOML.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="STUDY",
+            help="Study file, YAML or TOML; or the name of a benchmark, such as "
+            "openood:cifar10.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            help="Run folder: a new one, or that of an earlier run of this study.",
+            help="Run folder: a new one, or that of an earlier run of this study. Of a "
+            "benchmark: where its table goes.",
             metavar="DIR",
         ),
-    ],
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="List the benchmarks by name.")
+    ] = False,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Benchmark: outputs of your network, in the form that openset bench "
+            "NAME shows; or a .tar file of --pack.",
+        ),
+    ] = None,
+    detector: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--detector",
+            "-d",
+            help="Benchmark: a detector to score, such as knn:k=20; may be repeated "
+            "(default: those recommended for these outputs).",
+            show_default=False,
+        ),
+    ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option(
+            "--partial", help="Benchmark: leave out data sets that have no file."
+        ),
+    ] = False,
+    pack: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Benchmark: write the outputs to one .tar file, which others can "
+            "score without your network.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -94,7 +146,35 @@ def command(
     ] = None,
     log_to: LogTo = None,
 ) -> None:
-    """Run a study: every combination of protocols, models, detectors and seeds."""
+    """Run a study, or score outputs of your network on a benchmark by name.
+
+    A study is every combination of protocols, models, detectors and seeds of a file. A
+    benchmark by name needs --outputs; without it, its definition is shown.
+    """
+    if list_:
+        _named_benchmarks.list_all()
+        return
+    if study is None:
+        msg = (
+            "openset bench: STUDY must be given: a study file, or the name of a "
+            "benchmark (openset bench --list)"
+        )
+        raise typer.BadParameter(msg)
+    if _named_benchmarks.is_name(study):
+        _named(str(study), outputs, out, detector, partial=partial, pack=pack)
+        return
+    for option, value in {
+        "--outputs": outputs,
+        "--detector": detector,
+        "--partial": partial,
+        "--pack": pack,
+    }.items():
+        if value:
+            msg = f"openset bench: {option} can be given with a benchmark by name only"
+            raise typer.BadParameter(msg)
+    if out is None:
+        msg = "openset bench: --out must be given: the run folder of the study"
+        raise typer.BadParameter(msg)
     # Imported here: the extra may be missing, and --help should be fast.
     from openset import bench  # noqa: PLC0415
 
@@ -138,6 +218,30 @@ def command(
     if done.failed:
         _failures(done.failed)
         raise typer.Exit(1)
+
+
+def _named(
+    name: str,
+    outputs: Path | None,
+    out: Path | None,
+    detector: list[str] | None,
+    *,
+    partial: bool,
+    pack: Path | None,
+) -> None:
+    if outputs is None:
+        if out or detector or pack:
+            msg = f"openset bench: --outputs must be given, to score {name}"
+            raise typer.BadParameter(msg)
+        _named_benchmarks.describe(name)
+        return
+    if out is None and pack is None:
+        msg = "openset bench: --out must be given: the folder for the table"
+        raise typer.BadParameter(msg)
+    if pack is not None:
+        _named_benchmarks.pack(name, outputs, pack)
+    if out is not None:
+        _named_benchmarks.score(name, outputs, out, detector, partial=partial)
 
 
 def _tables(study: Path, out: Path, save: Iterable[Path], *, by_protocol: bool) -> None:

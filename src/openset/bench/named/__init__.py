@@ -1,0 +1,31 @@
+"""Benchmarks by name: definitions, and scores of your own network's outputs on them.
+
+A definition says what is known, which data sets are unknown and which role they have,
+and which metrics are reported with which side as the positive one. Outputs of a network
+are files in one folder, in the form that :meth:`Benchmark.files` lists.
+"""
+
+from openset.bench.named._definition import (
+    Benchmark,
+    Column,
+    Group,
+    Published,
+    load,
+    names,
+)
+from openset.bench.named._evaluate import Row, Table, evaluate
+from openset.bench.named._pack import folder_of, pack
+
+__all__ = [
+    "Benchmark",
+    "Column",
+    "Group",
+    "Published",
+    "Row",
+    "Table",
+    "evaluate",
+    "folder_of",
+    "load",
+    "names",
+    "pack",
+]

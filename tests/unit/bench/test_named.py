@@ -1,0 +1,197 @@
+"""Benchmarks by name: definitions, scores against a plain computation, packing."""
+
+import json
+import tarfile
+
+import numpy as np
+import pytest
+from sklearn import metrics as sk
+
+from openset import Outputs, detectors, protocols
+from openset._types import ArtefactError
+from openset.bench import named
+from openset.results import Results
+from tests.unit.bench.made_outputs import made
+
+
+@pytest.fixture
+def small():
+    return named.load("mnist-small")
+
+
+@pytest.mark.parametrize("name", named.names())
+def test_definitions_are_complete(name):
+    one = named.load(name)
+    assert one.name == name
+    assert one.reference
+    assert one.source.strip()
+    assert one.status.startswith(("Not run here", "\nNot run here", "Run here"))
+    assert one.published_source
+    assert any(group.role == "unknown" for group in one.groups)
+    assert set(one.shown) <= {row.key for row in one.metrics}
+    assert "positive" in one.conventions or "CCR at an FPR" in one.conventions
+    columns = {column.name for column in one.columns()}
+    for row in one.published:
+        for metric, values in row.values.items():
+            assert metric in one.shown
+            assert set(values) <= columns
+            assert all(1 < value <= 100 for value in values.values())  # percent
+
+
+def test_class_lists_agree_with_the_number_of_classes():
+    with_lists = [one for one in map(named.load, named.names()) if one.split_of]
+    assert {one.split_of for one in with_lists} <= set(protocols.names())
+    for one in with_lists:
+        for group in one.groups:
+            n_known = len(one.protocol(group.name).known)
+            wanted = 991 if one.name == "ssb:imagenet" else one.n_classes
+            assert n_known == wanted
+    with pytest.raises(ValueError, match="openood:cifar10 has no class lists"):
+        named.load("openood:cifar10").protocol()
+
+
+def test_values_are_those_of_openood(tmp_path):
+    """AUROC, FPR95 and AUPR as OpenOOD computes them, with scikit-learn."""
+    one = named.load("openood:cifar10")
+    made(tmp_path, one)
+    found = named.evaluate(one, tmp_path, {"msp": detectors.make("msp")})
+
+    def confidences(name):
+        logits = Outputs.load(tmp_path / f"{name}.npz").logits
+        shares = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return (shares / shares.sum(axis=1, keepdims=True)).max(axis=1)
+
+    wanted = {}
+    for name in one.files()[1:]:
+        known, unknown = confidences("known"), confidences(name)
+        confidence = np.append(known, unknown)
+        is_unknown = np.repeat([0, 1], [known.size, unknown.size])
+        fpr, tpr, _ = sk.roc_curve(is_unknown, -confidence, drop_intermediate=False)
+        of_known = sk.precision_recall_curve(1 - is_unknown, confidence)
+        of_unknown = sk.precision_recall_curve(is_unknown, -confidence)
+        wanted[name] = {
+            "auroc": sk.roc_auc_score(is_unknown, -confidence),
+            "fpr_at_tpr_unknown": fpr[np.argmax(tpr >= 0.95)],
+            "aupr_in": sk.auc(of_known[1], of_known[0]),
+            "aupr_out": sk.auc(of_unknown[1], of_unknown[0]),
+        }
+    for metric in ("auroc", "fpr_at_tpr_unknown", "aupr_in", "aupr_out"):
+        values = found.values(metric)["msp"]
+        for name in one.files()[1:]:
+            assert values[name.partition("/")[2]] == pytest.approx(wanted[name][metric])
+        near = [wanted[f"near/{data}"][metric] for data in ("cifar100", "tin")]
+        assert values["near"] == pytest.approx(np.mean(near))
+
+
+def test_the_full_spectrum_counts_shifted_images_as_known(tmp_path):
+    one = named.load("openood:imagenet200")
+    made(tmp_path, one)
+    found = named.evaluate(one, tmp_path, {"maxlogit": detectors.make("maxlogit")})
+    known = [
+        Outputs.load(tmp_path / f"{name}.npz").logits.max(axis=1)
+        for name in ("known", *one.shifted())
+    ]
+    unknown = Outputs.load(tmp_path / "near/ninco.npz").logits.max(axis=1)
+    everything = np.concatenate(known)
+    wins = (everything[:, None] > unknown).mean()
+    plain = (known[0][:, None] > unknown).mean()
+    row = found.results.where(protocol=f"{one.name}/fs-near/ninco", metric="auroc")
+    assert row.column("value") == pytest.approx([wins])
+    assert found.values("auroc")["maxlogit"]["ninco"] == pytest.approx(plain)
+    assert list(found.values("auroc")["maxlogit"])[:4] == [
+        "near",
+        "far",
+        "fs-near",
+        "fs-far",
+    ]
+
+
+def test_missing_files_are_named_at_once_or_left_out(tmp_path, small):
+    made(tmp_path, small, leave_out={"near/digits", "far/omniglot"})
+    with pytest.raises(FileNotFoundError) as error:
+        named.evaluate(small, tmp_path)
+    assert "near/digits.npz, far/omniglot.npz" in str(error.value)
+    assert "notmnist" not in str(error.value)
+    found = named.evaluate(small, tmp_path, partial=True)
+    assert found.missing == ("near/digits", "far/omniglot")
+    heads = [found.header(column.name) for column in found.columns()]
+    assert heads == ["far*", "notmnist"]
+    assert "* Without near/digits, far/omniglot" in found.to_markdown()
+    (tmp_path / "known.npz").unlink()
+    with pytest.raises(FileNotFoundError, match=r"known\.npz and at least one"):
+        named.evaluate(small, tmp_path, partial=True)
+
+
+def test_outputs_that_do_not_fit_are_named(tmp_path, small):
+    made(tmp_path, small, train=False)
+    with pytest.raises(ValueError, match=r"train\.npz for knn"):
+        named.evaluate(small, tmp_path, {"knn": detectors.make("knn")})
+    assert {row.detector for row in named.evaluate(small, tmp_path).results} == {"msp"}
+    known = Outputs.load(tmp_path / "known.npz")
+    known.as_unknown().save(tmp_path / "known.npz")
+    with pytest.raises(ValueError, match=r"known\.npz must be labelled .* label -1"):
+        named.evaluate(small, tmp_path)
+    Outputs(logits=np.eye(3), labels=range(3)).save(tmp_path / "known.npz")
+    with pytest.raises(ValueError, match=r"outputs of 6 classes .* got 3 classes"):
+        named.evaluate(small, tmp_path)
+
+
+def test_packed_outputs_give_the_same_results(tmp_path, small):
+    folder = made(tmp_path / "net", small)
+    (folder / "notes.txt").write_text("not part of it")
+    first = named.pack(small, folder, tmp_path / "a.tar").read_bytes()
+    assert first == named.pack(small, folder, tmp_path / "b.tar").read_bytes()
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        assert "notes.txt" not in tar.getnames()
+        manifest = json.load(tar.extractfile("manifest.json"))
+    assert manifest["files"]["far/notmnist.npz"]["n"] == 42
+    wanted = named.evaluate(small, folder)
+    with named.folder_of(small, tmp_path / "a.tar") as unpacked:
+        found = named.evaluate(small, unpacked)
+    assert list(found.results) == list(wanted.results)
+    found.results.save(tmp_path / "r.csv")
+    assert list(Results.load(tmp_path / "r.csv")) == list(wanted.results)
+
+
+def test_damaged_or_foreign_packs_are_refused(tmp_path, small):
+    path = named.pack(small, made(tmp_path / "net", small), tmp_path / "a.tar")
+    other = named.load("openood:cifar10")
+    with (
+        pytest.raises(ValueError, match="outputs of openood:cifar10, got mnist-small"),
+        named.folder_of(other, path),
+    ):
+        pass
+    content = bytearray(path.read_bytes())
+    with tarfile.open(path) as tar:
+        content[tar.getmember("known.npz").offset_data + 200] ^= 1
+    path.write_bytes(content)
+    with (
+        pytest.raises(ArtefactError, match=r"damaged: known\.npz"),
+        named.folder_of(small, path),
+    ):
+        pass
+    with tarfile.open(path, "w") as tar:
+        tar.add(tmp_path / "net" / "known.npz", "known.npz")
+    with (
+        pytest.raises(ArtefactError, match=r"has no manifest\.json"),
+        named.folder_of(small, path),
+    ):
+        pass
+
+
+def test_a_manifest_cannot_name_files_elsewhere(tmp_path, small):
+    manifest = {
+        "kind": "openset.NamedOutputs",
+        "schema": 1,
+        "benchmark": "mnist-small",
+        "model": "../..",
+        "files": {"../outside.npz": {"sha256": ""}},
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        tar.add(tmp_path / "manifest.json", "manifest.json")
+    with (
+        pytest.raises(ArtefactError, match="damaged"),
+        named.folder_of(small, tmp_path / "a.tar"),
+    ):
+        pass

@@ -70,7 +70,7 @@ def _as_photograph(digit: Images) -> Images:
 PROBLEMS: dict[str, tuple[Callable[..., Any], int, int]] = {
     # name: data, training images, epochs
     "mnist-small": (mnist_small, 10_000, 4),
-    "openood:cifar10": (openood_cifar10, 30_000, 8),
+    "openood:cifar10": (openood_cifar10, 10_000, 5),
 }
 
 

@@ -18,6 +18,7 @@ import openset
 from openset import bench, detectors
 from openset.cli import app, demo
 from openset.testing import example_outputs
+from tests.unit.bench import made_outputs
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -217,13 +218,14 @@ def material(tmp_path_factory):
     parts = demo.outputs_of_a_network(np.sort(order[:6]), order[6:])
     for name, part in parts._asdict().items():
         part.save(folder / "demo-output" / f"{name}.npz")  # as `openset demo` does
+    made_outputs.made(folder / "outputs", bench.named.load("mnist-small"))
     (folder / "study.yaml").write_text(STUDY)
     bench.run(folder / "study.yaml", folder / "runs" / "digits", backend="sequential")
     return folder
 
 
 RUN = ["bench", "checks/index", "coming-from", "detectors", "methods", "metrics"]
-RUN += ["operating", "protocols", "report", "selective", "training"]
+RUN += ["named-benchmarks", "operating", "protocols", "report", "selective", "training"]
 RUN += [f"concepts/{name}" for name in ("knownness", "openauc")]
 RUN += [f"howto/{name}" for name in ("compare", "foreign-scores", "no-unknowns")]
 RUN += [f"howto/{name}" for name in ("outputs", "sign", "threshold")]

@@ -1,4 +1,7 @@
-"""Studies: run all combinations of protocols, models, detectors and seeds of a file.
+"""Studies, and benchmarks by name.
+
+A study runs all combinations of protocols, models, detectors and seeds of a file.
+:mod:`openset.bench.named` scores outputs of a network on a benchmark such as OpenOOD.
 
 Needs the extra `bench` (pydantic, pyyaml); a Ray cluster needs `cluster`.
 """
@@ -6,6 +9,7 @@ Needs the extra `bench` (pydantic, pyyaml); a Ray cluster needs `cluster`.
 from openset import _io
 
 with _io.importing("openset.bench", "bench"):
+    from openset.bench import named
     from openset.bench._estimate import Estimate, estimate, n_workers
     from openset.bench._models import fit as fit_model
     from openset.bench._plan import Plan, plan
@@ -27,6 +31,7 @@ __all__ = [
     "fit_model",
     "live_progress",
     "n_workers",
+    "named",
     "parse",
     "plan",
     "read",

@@ -7,8 +7,9 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from openset import _check, _io
 from openset._types import ArtefactError
@@ -106,10 +107,12 @@ def _unpack(
                 "says"
             )
             raise ArtefactError(msg)
-        file = folder / model / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
+        _io.write(folder / model / name, partial(_copy, content))
     return model
+
+
+def _copy(content: bytes, stream: BinaryIO) -> None:
+    stream.write(content)
 
 
 def _manifest(tar: tarfile.TarFile, path: Path) -> dict[str, Any]:

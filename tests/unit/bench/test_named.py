@@ -116,7 +116,7 @@ def test_missing_files_are_named_at_once_or_left_out(tmp_path, small):
     assert found.missing == ("near/digits", "far/omniglot")
     heads = [found.header(column.name) for column in found.columns()]
     assert heads == ["far*", "notmnist"]
-    assert "* Without near/digits, far/omniglot" in found.to_markdown()
+    assert "with others: no near/digits, far/omniglot." in found.to_markdown()
     (tmp_path / "known.npz").unlink()
     with pytest.raises(FileNotFoundError, match=r"known\.npz and at least one"):
         named.evaluate(small, tmp_path, partial=True)

@@ -101,7 +101,7 @@ class Table:
         yield f"In percent. {self.benchmark.conventions.strip()}"
         if self.missing:
             listed = ", ".join(self.missing)
-            yield f"* Without {listed}: not comparable with the published mean."
+            yield f"Means marked * cannot be compared with others: no {listed}."
         models = dict.fromkeys(row.model for row in self.benchmark.published)
         if models:
             yield (

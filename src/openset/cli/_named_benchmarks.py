@@ -28,7 +28,8 @@ def is_name(study: Path) -> bool:
     text = str(study)
     if study.is_file() or study.suffix in {".yaml", ".yml", ".toml"}:
         return False
-    if ":" in text and text not in named.names():
+    is_word = study.name == text and not study.suffix and not study.exists()
+    if ":" in text or is_word:  # no file, so a name
         _check.one_of("openset bench", "the benchmark", text, named.names())
     return text in named.names()
 

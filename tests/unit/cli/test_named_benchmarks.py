@@ -102,6 +102,7 @@ def test_what_is_missing_is_said(arguments, wanted):
     assert wanted in " ".join(done.output.replace("│", " ").split())
 
 
-def test_a_mistyped_name_is_answered_with_the_names():
-    done = call("openood:cifar", "--out", "x")
+@pytest.mark.parametrize("name", ["openood:cifar", "cifar10"])
+def test_a_mistyped_name_is_answered_with_the_names(name):
+    done = call(name, "--out", "x")
     assert "openood:cifar10" in str(done.exception)

@@ -8,6 +8,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from multiprocessing import connection
@@ -147,7 +148,11 @@ def _worker(make: Make, address: str, workers: int) -> FastAPI:
         application = make()
     except (OSError, ValueError, ImportError) as error:
         _LOG.error("%s: %s", type(error).__name__, error)  # no traceback
-        sys.exit(_BAD)
+        # The parent may be waiting for the answer to a health check, for a minute if
+        # this process ends now. Another thread answers it; then the end must be quick.
+        time.sleep(1)
+        sys.stderr.flush()
+        os._exit(_BAD)
     application.state.address = address
     limits = application.state.limits
     limits.max_in_flight = max(limits.max_bytes, limits.max_in_flight // workers)

@@ -50,7 +50,11 @@ class Caller(threading.Thread):
             except (OSError, http.client.HTTPException) as error:
                 # A connection the server had not accepted when it closed the port is
                 # reset. While the port is open, or after an answer, none may be.
-                if not is_fresh or self.connect() is not None:
+                connection.close()
+                again = self.connect()
+                if again is not None:
+                    again.close()
+                if not is_fresh or again is not None:
                     self.lost.append(repr(error))
                 return
             if answer.status != 200 or len(found["decisions"]) != self.n:

@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test check lint types layers tests docs site coverage lowest mutation bench clean
+.PHONY: demo test check lint types layers tests docs site coverage lowest wheel mutation bench clean
 
 demo: .venv/.installed
 	$(BIN)/openset demo
@@ -56,16 +56,20 @@ coverage: .venv/.installed-dev
 # Old versions warn of each other's future; that is not ours to mend.
 LOWEST_EXTRAS := tables torch faiss report bench serve vision onnx torchmetrics
 lowest: .venv-lowest/.installed
-	.venv-lowest/bin/pytest -q -n auto -W ignore::DeprecationWarning \
-	  tests/unit/test_scores.py tests/unit/test_outputs.py tests/unit/test_runs.py \
-	  tests/unit/test_stats.py tests/unit/test_ranks.py tests/unit/test_watch.py \
-	  tests/unit/metrics tests/unit/thresholds tests/unit/selection \
-	  tests/unit/rejector tests/unit/detectors tests/unit/protocols tests/unit/checks \
-	  tests/unit/report/test_page.py tests/unit/report/test_displays.py \
-	  tests/unit/bench/test_run.py tests/unit/bench/test_read.py \
-	  tests/unit/serve/test_predict.py tests/unit/integrations/test_sklearn.py \
-	  tests/unit/integrations/test_onnx.py tests/unit/integrations/test_torchmetrics.py \
-	  tests/contract/test_help.py tests/contract/test_metrics.py tests/golden
+	.venv-lowest/bin/pytest -q -n auto -W ignore::DeprecationWarning @.ci/core-tests.txt
+
+# Wheel and source distribution, into dist; the wheel is built from the latter, and used in
+# fresh environments, without extras and with some (all that .ci/test_wheel.py knows:
+# make wheel EXTRAS="tables report bench torch"). Minutes, and downloads.
+EXTRAS ?= tables report
+wheel: .venv-wheel/bin/python
+	rm -rf dist
+	.venv-wheel/bin/python -m build --outdir dist
+	.venv-wheel/bin/python .ci/test_wheel.py dist/*.whl $(EXTRAS)
+
+.venv-wheel/bin/python:
+	$(PYTHON) -m venv .venv-wheel
+	.venv-wheel/bin/python -m pip install --quiet --disable-pip-version-check build
 
 # Does a test notice if an operator, a number or a statement changes?
 MODULES ?= src/openset/metrics src/openset/thresholds
@@ -100,4 +104,4 @@ bench: .venv/.installed-dev
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-lowest dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-lowest .venv-wheel dist build demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,7 +2,7 @@
 
     OPENSET_DATA=... python benchmarks/bench_runner.py
 
-Runs examples/packaged.yaml (144 cells, 18 networks) with one and with two workers of
+Runs benchmarks/packaged.yaml (144 cells, 18 networks) with one and with two workers of
 this machine, on a Ray cluster of two nodes (one CPU each, on this machine), and there
 once more with a worker killed by SIGKILL in mid-run; then compares every cell,
 provenance
@@ -74,7 +74,7 @@ def ten_thousand(folder: Path) -> float:
 def main() -> None:
     """Measure, compare, write the section."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--study", default=str(ROOT / "examples" / "packaged.yaml"))
+    parser.add_argument("--study", default=str(ROOT / "benchmarks" / "packaged.yaml"))
     study = parser.parse_args().study
     n_cells = len(bench.plan(bench.read(study)))
     lines, digests = [], {}
@@ -113,7 +113,7 @@ def main() -> None:
     one, two = min(times["1 worker"]), min(times["2 workers (loky)"])
     text = f"""## The bench runner
 
-`python benchmarks/bench_runner.py`: `examples/packaged.yaml`, {n_cells} cells on 18
+`python benchmarks/bench_runner.py`: `benchmarks/packaged.yaml`, {n_cells} cells on 18
 networks. {machine()}. Every run from an empty folder; the digest is of all cells
 without their births.
 

@@ -20,8 +20,9 @@ from typing import Any
 
 import _networks
 import numpy as np
+import packaged_data
 from _measure import put_section
-from operating import ALPHA, CANDIDATES, WITHIN, data_module
+from operating import ALPHA, CANDIDATES, WITHIN
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
@@ -287,7 +288,7 @@ def main() -> None:
         print(text)
         put_section("choosing a detector", text)
         return
-    data = data_module()
+    data = packaged_data.reader()
     for source in args.only:
         for name, parts in SOURCES[source](data):
             sizes = {part: len(one) for part, one in parts.items()}

@@ -28,9 +28,9 @@ from typing import Any
 
 import _kinds
 import numpy as np
+import packaged_data
 from _measure import machine, put_section
 from numpy.typing import NDArray
-from operating import data_module
 
 from openset import Scores, detectors, metrics, report, stats
 from openset.selection._robust import MEMBERS
@@ -127,7 +127,7 @@ def rows_of(problem: _kinds.Problem, kind: str) -> list[Row]:
 
 def make(families: Iterable[str], draws: int) -> None:
     """Make what is missing, and save after every network."""
-    data = data_module()
+    data = packaged_data.reader()
     rows = stored()
     done = {row["network"] for row in rows}
     for family in families:

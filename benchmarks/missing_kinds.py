@@ -26,10 +26,10 @@ from typing import Any
 import _kinds
 import _stored
 import numpy as np
+import packaged_data
 from _kinds import half_of
 from _measure import put_section
 from _stored import chosen
-from operating import data_module
 
 from openset.selection._robust import MEMBERS, kinds_by
 
@@ -57,7 +57,7 @@ Rule = Callable[[_stored.Network, Kinds], _stored.Calibrated]
 
 def make(folder: Path, part: str, families: Iterable[str]) -> None:
     """Train every network of a part that is not in the folder, and save its scores."""
-    data = data_module()
+    data = packaged_data.reader()
     folder.mkdir(parents=True, exist_ok=True)
     for family in families:
         if family in LEFT_OUT.get(part, ()) or part in {"A", "B"} - {half_of(family)}:

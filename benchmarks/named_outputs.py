@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import packaged_data
 from _networks import Images, outputs_of, train_small
-from operating import data_module
 from PIL import Image
 
 N_UNKNOWN = 2000  # images of each unknown data set
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     given = parser.parse_args()
     read, n_train, epochs = PROBLEMS[given.name]
-    own, unknown = read(data_module())
+    own, unknown = read(packaged_data.reader())
     rng = np.random.default_rng(0)
     rows = rng.permutation(len(own["train_y"]))[:n_train]
     images, labels = own["train_x"][rows], own["train_y"][rows]

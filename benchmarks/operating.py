@@ -11,20 +11,16 @@ and the gap.
 
 prints two tables and writes them to docs/results/choosing.md: networks trained to the
 end, and
-small ones that are not. The data folder needs ``load.py``
-with ``outputs(name)``; it is looked for in OPENSET_DATA, then in ``../shared/data``.
+small ones that are not. The data are those of `packaged_data.py`.
 """
 
 import argparse
-import importlib.util
-import os
-import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import _networks
 import numpy as np
+import packaged_data
 from sklearn.linear_model import LogisticRegression
 from train_networks import SEEDS
 
@@ -60,19 +56,6 @@ SMALL = {
     "small CNN, SVHN 0–5": (_networks.svhn, 4),
 }
 """Problems, and epochs."""
-
-
-def data_module() -> Any:
-    """Import load.py from the data folder, or say that there is none."""
-    folder = Path(os.environ.get("OPENSET_DATA", ROOT.parent / "shared" / "data"))
-    path = folder / "load.py"
-    if not path.exists():
-        sys.exit(f"no {path}: set OPENSET_DATA to the folder of the data")
-    spec = importlib.util.spec_from_file_location("openset_data", path)
-    module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
-    spec.loader.exec_module(module)  # type: ignore[union-attr]
-    module.load = cache(module.load)  # type: ignore[attr-defined]  # decoding takes long
-    return module
 
 
 def imagenet(data: Any) -> dict[str, Outputs]:
@@ -283,7 +266,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", type=Path, required=True)
     args = parser.parse_args()
-    data = data_module()
+    data = packaged_data.reader()
     rows = cases("EfficientNet-Lite0, ImageNet", imagenet(data))
     rows += cases("MiniLM + linear head, CLINC150", clinc(data))
     for name, (folder, make) in RUNS.items():

@@ -18,7 +18,6 @@ that exists is not made again.
 """
 
 import argparse
-import importlib.util
 import json
 import time
 import warnings
@@ -28,6 +27,7 @@ from typing import Any
 
 import _networks
 import numpy as np
+import packaged_data
 import real_data
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
@@ -38,14 +38,6 @@ from openset import Outputs
 
 EPOCHS = {"mnist": 4, "svhn": 6, "cifar10": 8}
 Parts = Mapping[str, Outputs]
-
-
-def packaged() -> Any:
-    """Import the loader that lies beside the data."""
-    spec = importlib.util.spec_from_file_location("load", real_data.DATA / "load.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def by_group(outputs: Outputs, prefix: str) -> dict[str, Outputs]:
@@ -219,7 +211,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("outputs"))
     parser.add_argument("--names", nargs="+", default=list(NETWORKS))
     args = parser.parse_args()
-    data = packaged()
+    data = packaged_data.reader()
     for name in args.names:
         folder = args.out / name
         if (folder / "network.json").exists():

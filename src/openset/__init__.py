@@ -1,5 +1,6 @@
 """Open-set recognition: classifiers that reject samples of unknown classes."""
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,9 @@ __all__ = [
     "train",
     "watch",
 ]
+
+# Silent unless the program that imports openset configures logging.
+logging.getLogger("openset").addHandler(logging.NullHandler())
 
 # Imported on first use: SciPy and scikit-learn take a second to import, which is too
 # long for a program that only loads scores or prints --help.

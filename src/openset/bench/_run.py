@@ -1,5 +1,6 @@
 """`run`: run the unfinished cells of a study."""
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -35,6 +36,7 @@ class _Group:
 
 T = TypeVar("T", _Group, Task)
 
+_LOG = logging.getLogger(__name__)
 _FRUITLESS = 3  # consecutive failures of a pool, without progress, before giving up
 
 
@@ -330,6 +332,7 @@ def _settle(
 ) -> None:
     """Run items until each is done or has failed, even if workers die."""
     left, fruitless = list(items), 0
+    _LOG.info("%d tasks to run in %s", len(left), place.run)
     while left:
         pool = make_pool()  # new each time: a cluster may change its size
         error = _attempt(pool, job.function, [job.call(item) for item in left])
@@ -345,6 +348,7 @@ def _settle(
         # Workers catch errors of cells, so a process died or the cluster is gone. The
         # cells that were running may be the cause: run them again, one at a time.
         suspects = _worker.marks(place)
+        _LOG.warning("workers died (%s); %d left", error, len(left))
         for item in [item for item in left if item.id in suspects]:
             again = _attempt(pool.alone, job.function, job.call(item))
             if again is not None and item.id in _worker.marks(place):

@@ -1,42 +1,87 @@
 """The command line: thin commands over the library."""
 
+import logging
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from typer.main import get_command, get_group
 
 import openset
 from openset import _plugins
 from openset._types import ArtefactError
-from openset.cli import (
-    bench,
-    calibrate,
-    check,
-    compare,
-    datasets,
-    demo,
-    detectors,
-    doctor,
-    evaluate,
-    export,
-    extract,
-    predict,
-    protocols,
-    report,
-    reproduce,
-    score,
-    serve,
-    train,
-    watch,
-)
-from openset.cli._help import Command, Group
-from openset.cli._tables import ERRORS
+from openset.cli._console import ERRORS
+from openset.cli._help import Command, Contents
+
+# Panels in the order in which a new user meets the commands. A sentence is the first
+# of the command's own help; it stands here so that the list needs no imports.
+_PANELS = {
+    "Start": {
+        "demo": "Train a small network on handwritten digits and reject digits it has "
+        "not seen.",
+        "doctor": "Show installed packages, devices, and the folders of data sets.",
+    },
+    "Evaluate": {
+        "evaluate": "Print all metrics of a file of scores, with confidence intervals.",
+        "detectors": "List the detectors: the inputs they need, their cost, their "
+        "paper.",
+        "score": "Fit detectors on training outputs and score test outputs.",
+        "compare": "Compare detectors: all metrics with intervals, and pairwise tests.",
+        "check": "Check an evaluation for mistakes that make its results meaningless.",
+        "report": "Write a report as one HTML page: leaderboard, figures, threshold "
+        "explorer.",
+    },
+    "Operate": {
+        "calibrate": "Choose a threshold on validation and surrogate data, and save a "
+        "rejector.",
+        "predict": "Classify samples, or reject them as unknown (-1).",
+        "export": "Write a rejector as an ONNX graph, to run it without this package.",
+        "serve": "Serve a rejector over HTTP, with a page to try it at /.",
+        "watch": "Compare new samples with calibration samples; exit code 1 if they "
+        "differ.",
+    },
+    "Study and train": {
+        "datasets": "List the data sets: kind, size, whether they are present, how to "
+        "get them.",
+        "train": "Train a network by a published method.",
+        "extract": "Run a trained network on data and save its outputs.",
+        "bench": "Run a study, or score outputs of your network on a benchmark by "
+        "name.",
+        "reproduce": "Compute a table or figure of a paper again, beside its published "
+        "numbers.",
+        "protocols": "List published protocols, show one, or draw new ones.",
+    },
+}
+
+
+def _build(name: str) -> Any:
+    """Import a command and return it."""
+    module = import_module(f"openset.cli.{name}")
+    if name == "protocols":  # a group of its own
+        return get_group(module.app)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich")
+    alone.command(name, cls=Command, epilog=module.EPILOG)(module.command)
+    return get_command(alone)
+
+
+class _Program(Contents):
+    """The commands of openset."""
+
+    listed = {  # noqa: RUF012
+        name: (panel, sentence)
+        for panel, commands in _PANELS.items()
+        for name, sentence in commands.items()
+    }
+    build = staticmethod(_build)
+
 
 app = typer.Typer(
     name="openset",
-    cls=Group,
+    cls=_Program,
     help="Open-set recognition: classifiers that reject samples of unknown classes.",
     epilog="Start with: [bold]openset demo[/bold]",
     no_args_is_help=True,
@@ -44,39 +89,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-# Panels in the order in which a new user meets the commands.
-_PANELS = {
-    "Start": {"demo": demo, "doctor": doctor},
-    "Evaluate": {
-        "evaluate": evaluate,
-        "detectors": detectors,
-        "score": score,
-        "compare": compare,
-        "check": check,
-        "report": report,
-    },
-    "Operate": {
-        "calibrate": calibrate,
-        "predict": predict,
-        "export": export,
-        "serve": serve,
-        "watch": watch,
-    },
-    "Study and train": {
-        "datasets": datasets,
-        "train": train,
-        "extract": extract,
-        "bench": bench,
-        "reproduce": reproduce,
-    },
-}
-for _panel, _commands in _PANELS.items():
-    for _name, _module in _commands.items():
-        app.command(_name, cls=Command, epilog=_module.EPILOG, rich_help_panel=_panel)(
-            _module.command
-        )
-app.add_typer(protocols.app, name="protocols", rich_help_panel="Study and train")
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag
@@ -87,7 +99,8 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the f
 
 @app.callback()
 def _main(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001  # its callback has done it
         bool,
         typer.Option(
             "--version",
@@ -96,8 +109,33 @@ def _main(
             help="Show the version and exit.",
         ),
     ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            "-v",
+            help="Log what is done to standard error (Python's logging, openset).",
+        ),
+    ] = False,
 ) -> None:
     """Define the options of the program itself."""
+    if verbose:
+        context.call_on_close(_log_to_stderr())
+
+
+def _log_to_stderr() -> Callable[[], None]:
+    """Show what the package logs; return a function that ends it."""
+    logger, handler = logging.getLogger("openset"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s: %(message)s"))
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+    def end() -> None:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+    return end
 
 
 def _message(error: Exception) -> str:

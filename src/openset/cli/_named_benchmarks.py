@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check
+from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import recipe
 from openset.cli._lists import plain_table
-from openset.cli._tables import ERRORS, OUT
 
 if TYPE_CHECKING:
     from openset.bench import named

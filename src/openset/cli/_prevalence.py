@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from rich.markup import escape
 
 from openset._types import UndefinedMetricError
-from openset.cli._tables import OUT
+from openset.cli._console import OUT
 from openset.rejector import Rejector
 from openset.thresholds import Prevalence, prevalence
 from openset.watch import Verdict

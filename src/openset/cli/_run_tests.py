@@ -8,8 +8,8 @@ import typer
 from rich.markup import escape
 
 from openset import _io, stats
+from openset.cli._console import OUT
 from openset.cli._lists import plain_table
-from openset.cli._tables import OUT
 from openset.stats import RunComparison, latex_text
 
 CORRECTED = {

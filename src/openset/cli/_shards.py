@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from openset import _check, shards
-from openset.cli._tables import ERRORS, OUT
+from openset.cli._console import ERRORS, OUT
 
 _SHOWN = 5  # number of failed shards to print; all are in the folder
 

@@ -2,40 +2,20 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.markup import escape
-from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from openset._io import csv_cell, visible
+from openset.cli._console import OUT
 from openset.cli._lists import percent, plain_table
 from openset.metrics import Bracket, Evaluation, Interval, Metric, sections
 from openset.stats import latex_text
-
-
-class PlainConsole(Console):
-    """A console that shows control characters of texts instead of sending them on.
-
-    Names of classes, groups, samples and files may come from anywhere, and an escape
-    sequence in one could move the cursor, or change the title of the window.
-    """
-
-    def render(
-        self, renderable: RenderableType, options: ConsoleOptions | None = None
-    ) -> Iterable[Segment]:
-        """Render everything as text, but for what rich itself sends."""
-        for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else visible(text), style, control)
-
-
-OUT = PlainConsole()
-ERRORS = PlainConsole(stderr=True)
-
 
 _ARROWS = {"higher": "↑", "lower": "↓", "neither": " "}
 NEEDS = "% Needs \\usepackage{booktabs}."

@@ -9,9 +9,9 @@ from rich.markup import escape
 
 from openset import _check, runs, stats
 from openset.cli import _named_benchmarks
+from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
 from openset.cli._options import LogTo, naming
-from openset.cli._tables import ERRORS, OUT
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -201,12 +201,10 @@ def command(
         )
     except KeyboardInterrupt:
         n = len(runs.finished(out))
-        ERRORS.print(
-            f"Stopped; {_plural(n, 'cell')} finished. Run the same command again to "
-            "continue.",
-            highlight=False,
+        advice = (
+            f"{_plural(n, 'cell')} finished. Run the same command again to continue."
         )
-        raise typer.Exit(130) from None
+        raise KeyboardInterrupt(advice) from None
     if not shard:
         _tables(study, out, save or (), by_protocol=by_protocol)
     OUT.print(escape(str(done)), highlight=False, soft_wrap=True)

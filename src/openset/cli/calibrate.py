@@ -16,10 +16,10 @@ from openset import _check, _io, magnitudes, selection, thresholds
 from openset._progress import bar
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.cli._cautions import print_cautions
+from openset.cli._console import ERRORS, OUT, OnlyJson, print_json
 from openset.cli._detector_options import need_training, recipe
 from openset.cli._keys import Sign, read_key
 from openset.cli._options import naming
-from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Detector, Fitted, NegLabel
 from openset.outputs import Outputs, replaced
 from openset.rejector import Rejector, check_destination
@@ -200,6 +200,7 @@ def command(
         typer.Option(help="Labelled test outputs: also print the results on them."),
     ] = None,
     sign: Sign = None,
+    as_json: OnlyJson = False,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
     # Check all options before the work starts.
@@ -261,10 +262,33 @@ def command(
     _need_no_collapse(rejector, accept_risk=accept_risk)
     rejector.save(out, key=key)
     OUT.print(f"wrote {out}", highlight=False)
+    on_test: dict[str, Any] | None = None
     if tested is not None:
-        _print_test(rejector, tested, weight)
-    if tested is not None and objective == "by_cost":
-        _print_cost(rejector, tested, weight, options)
+        on_test = _print_test(rejector, tested, weight)
+    if tested is not None and on_test is not None and objective == "by_cost":
+        on_test["cost"] = _print_cost(rejector, tested, weight, options)
+    if as_json:
+        print_json(_document(rejector, source, out, on_test))
+
+
+def _document(
+    rejector: Rejector,
+    source: Fitted | Choice,
+    out: Path,
+    on_test: dict[str, Any] | None,
+) -> dict[str, Any]:
+    threshold = rejector.threshold.to_dict()
+    del threshold["fingerprint"]  # hashes of the samples, for watch and the checks
+    detector, sets = rejector.fitted.detector, rejector.sets
+    return {
+        "out": str(out),
+        "detector": {"name": detector.name, "params": detector.params()},
+        "compared": list(source.ranking) if isinstance(source, Choice) else [],
+        "threshold": threshold,
+        "report": rejector.report.to_dict(),
+        "sets": None if sets is None else sets.to_dict(),
+        "test": on_test,
+    }
 
 
 def _from_run(
@@ -547,7 +571,7 @@ def _print_report(rejector: Rejector) -> None:
                 f"{row['loss']:.4f}",
             )
         OUT.print(table)
-    print_cautions(rejector, OUT)
+    print_cautions(rejector, ERRORS if OUT.quiet else OUT)
 
 
 def _need_no_collapse(rejector: Rejector, *, accept_risk: bool) -> None:
@@ -572,11 +596,13 @@ def _labelled(path: Path) -> Outputs:
     return outputs
 
 
-def _print_test(rejector: Rejector, test: Outputs, alpha: Alpha) -> None:
+def _print_test(rejector: Rejector, test: Outputs, alpha: Alpha) -> dict[str, Any]:
+    """Print the results on test data, and return them."""
     labels = np.asarray(test.labels)
     if (labels == UNKNOWN).any() and (labels != UNKNOWN).any():
-        _print_operation(rejector.operate(test, alpha=alpha))
-        return
+        done = rejector.operate(test, alpha=alpha)
+        _print_operation(done)
+        return done.to_dict()
     scores = rejector.score(test)
     rejector.threshold.check_disjoint(scores, caller="openset calibrate")
     rates = rejector.threshold.rates(scores)
@@ -588,11 +614,14 @@ def _print_test(rejector: Rejector, test: Outputs, alpha: Alpha) -> None:
             "accepted with the right class"
         )
     OUT.print(f"On the test data: {text}", highlight=False)
+    if rates.n_unknown:
+        return {"urr": rates.urr}
+    return {"accepted_known": rates.tpr, "ccr": rates.ccr}
 
 
 def _print_cost(
     rejector: Rejector, test: Outputs, alpha: Alpha, prices: dict[str, Any]
-) -> None:
+) -> float:
     scores = rejector.fitted.score(test)
     paid = thresholds.cost(scores, rejector.threshold, alpha=alpha, **prices)
     text = f"Cost of a decision on the test data: {paid:.4g}"
@@ -600,6 +629,7 @@ def _print_cost(
         least = thresholds.by_cost(scores, alpha=alpha, **prices).rate.value
         text += f" (with the best threshold for these samples: {least:.4g})"
     OUT.print(text, highlight=False)
+    return paid
 
 
 def _print_operation(done: Operation) -> None:

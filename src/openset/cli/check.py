@@ -1,6 +1,5 @@
 """`openset check`."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +10,9 @@ from rich.table import Table
 
 from openset import checks
 from openset.checks import LIMIT, Finding
+from openset.cli._console import OUT, Json, print_json
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
-from openset.cli._tables import OUT
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -44,13 +43,13 @@ def command(
         bool,
         typer.Option("--all", help=f"Read all score files, not a sample of {LIMIT}."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check an evaluation for mistakes that make its results meaningless."""
     with naming("openset check"):
         findings = checks.run_folder(folder, limit=None if every else LIMIT)
     if as_json:
-        typer.echo(json.dumps([finding.to_dict() for finding in findings], indent=2))
+        print_json([finding.to_dict() for finding in findings])
     else:
         _print(folder, findings)
     if strict and any(finding.is_finding for finding in findings):

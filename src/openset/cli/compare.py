@@ -1,6 +1,9 @@
 """`openset compare`."""
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +16,7 @@ from rich.text import Text
 
 from openset import _check, _io, metrics, runs, score_files, stats
 from openset._types import UndefinedMetricError
+from openset.cli._console import OUT, Json, print_json
 from openset.cli._lists import percent, plain_table
 from openset.cli._options import naming
 from openset.cli._run_tests import CORRECTED, show_run_tests
@@ -22,7 +26,7 @@ from openset.cli._score_files import (
     UnknownLabel,
     reading,
 )
-from openset.cli._tables import OUT, as_csv, as_latex, show
+from openset.cli._tables import as_csv, as_latex, show
 from openset.metrics import Metric
 from openset.results import Results
 from openset.scores import Scores
@@ -113,6 +117,7 @@ def command(
     columns: Columns = "",
     unknown_label: UnknownLabel = None,
     higher_is_unknown: HigherIsUnknown = False,
+    as_json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     latex: Annotated[
         bool, typer.Option("--latex", help="Print a LaTeX table.")
@@ -125,8 +130,8 @@ def command(
     same runs (test splits, draws and seeds).
     """
     _check.one_of("openset compare", "--correction", correction, stats.CORRECTIONS)
-    if csv and latex:
-        msg = "openset compare: at most one of --csv and --latex can be given"
+    if as_json + csv + latex > 1:
+        msg = "openset compare: at most one of --json, --csv and --latex can be given"
         raise typer.BadParameter(msg)
     options = reading(
         caller="openset compare",
@@ -134,6 +139,7 @@ def command(
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
+    form = _Form(json=as_json, csv=csv, latex=latex)
     tested = metric or [_DEFAULT]
     of_runs = {"pool": pool, "test_share": test_share}
 
@@ -151,7 +157,7 @@ def command(
 
     if len(paths) == 1 and (paths[0].is_dir() or _is_results(paths[0])):
         tests = run_tests(_results(paths[0]))
-        show_run_tests(tests, correction=correction, level=level, csv=csv, latex=latex)
+        _show_runs(tests, form, correction=correction, level=level)
         return
     files = score_files.find(paths) if any(map(score_files.is_pattern, paths)) else []
     if any(file.has_repeats for file in files):
@@ -159,27 +165,13 @@ def command(
         tested = list(dict.fromkeys(row.metric for row in results))[: len(tested)]
         tests = run_tests(results)
         boards = _boards(results, level, correction)
-        _show_boards(boards, csv=csv, latex=latex)
-        if not (csv or latex):
-            seeds = all("{seed}" in str(path) for path in paths)
-            show_run_tests(tests, correction=correction, level=level, of_networks=seeds)
+        seeds = all("{seed}" in str(path) for path in paths)
+        _show_repeats(
+            boards, tests, form, correction=correction, level=level, of_networks=seeds
+        )
         return
-    for name, value in of_runs.items():
-        if value:
-            option = f"--{name.replace('_', '-')}"
-            msg = (
-                f"openset compare: {option} can be given with a run folder or a "
-                "pattern with repeats only"
-            )
-            raise typer.BadParameter(msg)
-    rows = [
-        metrics.get(one, caller="openset compare", argument="--metric")
-        for one in tested
-    ]
-    for row in rows:
-        if row.kind not in {"closed", "ranking", "oracle"}:
-            keys = [m.key for m in metrics.table() if m.kind in {"closed", "ranking"}]
-            _check.one_of("openset compare", "--metric", row.key, keys)
+    _refuse(of_runs)
+    rows = _testable(tested)
     names = [file.method for file in files] or _names(paths)
     found = _load([file.path for file in files] or paths, names, options)
     if against is not None:
@@ -190,20 +182,88 @@ def command(
         )
         for name, scores in found.items()
     }
-    if csv:
-        typer.echo(as_csv(evaluations), nl=False)
-        return
-    if latex:
-        typer.echo(as_latex(evaluations, rivals=True), nl=False)
-        return
-    first = next(iter(evaluations.values()))
-    title = f"{first.n_known} known and {first.n_unknown} unknown samples"
-    # Compute all before printing, so that an error is printed alone.
-    table = show(evaluations, title=title)
     pairs = [(a, b) for a, b in combinations(found, 2) if against in {None, a, b}]
     pairs = [(b, a) if b == against else (a, b) for a, b in pairs]
-    shown = [_tests(found, pairs, row, level, correction) for row in rows]
-    OUT.print(table, *shown, sep="\n")
+    if form.json:
+        print_json(_document(evaluations, found, pairs, rows, level, correction))
+    elif form.csv:
+        typer.echo(as_csv(evaluations), nl=False)
+    elif form.latex:
+        typer.echo(as_latex(evaluations, rivals=True), nl=False)
+    else:
+        first = next(iter(evaluations.values()))
+        title = f"{first.n_known} known and {first.n_unknown} unknown samples"
+        # Compute all before printing, so that an error is printed alone.
+        table = show(evaluations, title=title)
+        shown = [_tests(found, pairs, row, level, correction) for row in rows]
+        OUT.print(table, *shown, sep="\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """In which form results are printed; none: tables for the terminal."""
+
+    json: bool
+    csv: bool
+    latex: bool
+
+
+def _refuse(of_runs: Mapping[str, object]) -> None:
+    for name, value in of_runs.items():
+        if value:
+            option = f"--{name.replace('_', '-')}"
+            msg = (
+                f"openset compare: {option} can be given with a run folder or a "
+                "pattern with repeats only"
+            )
+            raise typer.BadParameter(msg)
+
+
+def _testable(names: Sequence[str]) -> list[Metric]:
+    """Return metrics by name, if they can be tested without a threshold."""
+    rows = [
+        metrics.get(one, caller="openset compare", argument="--metric") for one in names
+    ]
+    for row in rows:
+        if row.kind not in {"closed", "ranking", "oracle"}:
+            keys = [m.key for m in metrics.table() if m.kind in {"closed", "ranking"}]
+            _check.one_of("openset compare", "--metric", row.key, keys)
+    return rows
+
+
+def _show_runs(
+    tests: Sequence[Sequence[stats.RunComparison]],
+    form: _Form,
+    *,
+    correction: str,
+    level: float,
+) -> None:
+    if form.json:
+        print_json({"tests": _records(tests)})
+        return
+    show_run_tests(
+        tests, correction=correction, level=level, csv=form.csv, latex=form.latex
+    )
+
+
+def _show_repeats(
+    boards: Sequence[Leaderboard],
+    tests: Sequence[Sequence[stats.RunComparison]],
+    form: _Form,
+    *,
+    correction: str,
+    level: float,
+    of_networks: bool,
+) -> None:
+    if form.json:
+        tables = [{"title": one.title, "rows": one.records()} for one in boards]
+        print_json({"leaderboards": tables, "tests": _records(tests)})
+        return
+    _show_boards(boards, csv=form.csv, latex=form.latex)
+    if not (form.csv or form.latex):
+        show_run_tests(
+            tests, correction=correction, level=level, of_networks=of_networks
+        )
 
 
 def _is_results(path: Path) -> bool:
@@ -298,7 +358,8 @@ def _tests(
     correction: str,
 ) -> Table | Text:
     try:
-        return _pairwise(found, pairs, metric, level, correction)
+        tests = _pairwise(found, pairs, metric, level, correction)
+        return _table_of(tests, metric, level, correction)
     except UndefinedMetricError as error:
         return Text(f"No pairwise tests. {error}", style="dim")
 
@@ -309,12 +370,55 @@ def _pairwise(
     metric: Metric,
     level: float,
     correction: str,
-) -> Table:
+) -> list[dict[str, Any]]:
+    """Return one record per pair, the smallest p-value first."""
     tests = [
         stats.compare(found[a], found[b], metric.key, level=level) for a, b in pairs
     ]
     p_values = [test.p_value for test in tests]
     corrected = stats.adjust(p_values, correction)  # type: ignore[arg-type]
+    records = [
+        {
+            "metric": metric.key,
+            "a": a,
+            "b": b,
+            "difference": test.difference,
+            "low": test.interval.low,
+            "high": test.interval.high,
+            "p_value": test.p_value,
+            "p_corrected": float(p),
+        }
+        for (a, b), test, p in zip(pairs, tests, corrected, strict=True)
+    ]
+    return sorted(records, key=lambda record: record["p_corrected"])
+
+
+def _document(
+    evaluations: Mapping[str, metrics.Evaluation],
+    found: dict[str, Scores],
+    pairs: Sequence[tuple[str, str]],
+    rows: Sequence[Metric],
+    level: float,
+    correction: str,
+) -> dict[str, Any]:
+    tests: list[dict[str, Any]] = []
+    for row in rows:
+        # A metric that is undefined here has no tests, as in the table.
+        with suppress(UndefinedMetricError):
+            tests += _pairwise(found, pairs, row, level, correction)
+    return {
+        "evaluations": {n: json.loads(e.to_json()) for n, e in evaluations.items()},
+        "tests": tests,
+    }
+
+
+def _records(tests: Sequence[Sequence[stats.RunComparison]]) -> list[dict[str, Any]]:
+    return [test.record() for of_metric in tests for test in of_metric]
+
+
+def _table_of(
+    tests: Sequence[Mapping[str, Any]], metric: Metric, level: float, correction: str
+) -> Table:
     table = plain_table(
         f"Pairwise differences in {metric.key} (same samples; p-values "
         f"{CORRECTED[correction]})"
@@ -324,18 +428,17 @@ def _pairwise(
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
-    for (a, b), test, p in sorted(
-        zip(pairs, tests, corrected, strict=True), key=lambda row: row[2]
-    ):
-        better = a if test.difference > 0 else b
+    for test in tests:
+        a, b, p = test["a"], test["b"], test["p_corrected"]
+        better = a if test["difference"] > 0 else b
         if metric.better == "lower":
             better = b if better == a else a
         is_sure = p < 1 - level
         table.add_row(
             escape(a),
             escape(b),
-            f"{test.difference:+.4f}",
-            f"{test.interval.low:+.4f} … {test.interval.high:+.4f}",
+            f"{test['difference']:+.4f}",
+            f"{test['low']:+.4f} … {test['high']:+.4f}",
             f"{p:.3g}",
             f"[bold green]{escape(better)}[/bold green]" if is_sure else "unclear",
         )

@@ -1,16 +1,16 @@
 """`openset datasets`."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.markup import escape
 
 from openset import _check, datasets
+from openset.cli._console import OUT, Json, print_json
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
-from openset.cli._tables import OUT
 
 _KINDS = {
     "image": "Images",
@@ -43,7 +43,7 @@ def command(
             "user's cache)."
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List the data sets: kind, size, whether they are present, how to get them."""
     if name is not None and ":" not in name:
@@ -59,7 +59,7 @@ def command(
         records = [_record(one, here) for one in listed]
     if as_json:
         shown = records if name is None else records[0]
-        typer.echo(json.dumps(shown, indent=2))
+        print_json(shown)
         return
     n_here = sum(record["here"] for record in records)
     table = plain_table(f"Data sets ({n_here} of {len(listed)} present)")
@@ -77,7 +77,8 @@ def command(
             sizes = [row["n_classes"], row["n_samples"]]
             counts = ["" if size is None else f"{size:,}" for size in sizes]
             way = "[green]here[/green]" if row["here"] else _short(row["how"])
-            table.add_row(row["name"], *counts, way, escape(row["about"]))
+            source = f" ({_host(row['from'])})" if row["from"] else ""
+            table.add_row(row["name"], *counts, way, escape(row["about"] + source))
     OUT.print(table)
     OUT.print(
         "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold] or "
@@ -89,7 +90,13 @@ def command(
 
 def _record(name: str, here: set[str]) -> dict[str, Any]:
     """Describe a data set; a broken plug-in must not hide the others."""
-    record = {"name": name, "kind": "", "n_classes": None, "n_samples": None}
+    record = {
+        "name": name,
+        "kind": "",
+        "n_classes": None,
+        "n_samples": None,
+        "from": "",
+    }
     try:
         info = datasets.info(name)
     except ImportError as error:
@@ -100,8 +107,14 @@ def _record(name: str, here: set[str]) -> dict[str, Any]:
         "n_samples": info.n_samples,
         "here": name in here,
         "how": info.how,
+        "from": info.source,
         "about": info.about,
     }
+
+
+def _host(source: str) -> str:
+    """Return the host of an address, or the text as it is."""
+    return urlsplit(source).hostname or source
 
 
 def _short(how: str) -> str:

@@ -16,7 +16,8 @@ import openset
 from openset import _io, thresholds
 from openset._types import UNKNOWN, CalibrationWarning, MissingExtraError
 from openset.cli._cautions import print_cautions
-from openset.cli._tables import OUT, show
+from openset.cli._console import OUT
+from openset.cli._tables import show
 from openset.metrics import evaluate
 from openset.outputs import Outputs
 from openset.rejector import Rejector

@@ -1,14 +1,18 @@
 """`openset detectors`."""
 
+from typing import Any
+
 from rich import box
 from rich.table import Table
 
 from openset import detectors
-from openset.cli._tables import OUT
+from openset.cli._console import OUT, Json, print_json
 
 EPILOG = """[bold]Examples[/bold]
 
 openset detectors
+
+openset detectors --json
 
 openset score --detector postmax --train train.npz test.npz --out scores.npz"""
 
@@ -16,11 +20,14 @@ openset score --detector postmax --train train.npz test.npz --out scores.npz"""
 _INPUTS = {"logits": "L", "features": "F", "labels": "y", "head": "H"}
 
 
-def command() -> None:
+def command(as_json: Json = False) -> None:
     """List the detectors: the inputs they need, their cost, their paper.
 
     Costs are per sample, with C classes, d features and n training samples.
     """
+    if as_json:
+        print_json([_record(name) for name in detectors.names()])
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("name", no_wrap=True, style="bold")
     for letter in _INPUTS.values():
@@ -42,3 +49,15 @@ def command() -> None:
         "layer); f: needed to fit, s: needed to score",
         style="dim",
     )
+
+
+def _record(name: str) -> dict[str, Any]:
+    kind = detectors.find(name)
+    return {
+        "name": name,
+        "fit_needs": sorted(kind.fit_needs),
+        "score_needs": sorted(kind.score_needs),
+        "fit_cost": kind.fit_cost,
+        "score_cost": kind.score_cost,
+        "paper": kind.paper,
+    }

@@ -1,15 +1,13 @@
 """`openset doctor`."""
 
-import json
-from typing import Annotated, Any
+from typing import Any
 
-import typer
 from rich.markup import escape
 from rich.table import Table
 
 from openset.cli import _installation
+from openset.cli._console import OUT, Json, print_json
 from openset.cli._lists import few, plain_table
-from openset.cli._tables import OUT
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -19,7 +17,7 @@ openset doctor --json > doctor.json   # for a bug report"""
 
 
 def command(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show installed packages, devices, and the folders of data sets.
 
@@ -27,7 +25,7 @@ def command(
     """
     found = _installation.examine()
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        print_json(found)
         return
     OUT.print(
         f"openset {found['openset']}, Python {found['python']}, {found['platform']}",

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check, _io
+from openset.cli._console import OUT, Json
 from openset.cli._options import naming
 from openset.cli._score_files import (
     Columns,
@@ -16,7 +17,7 @@ from openset.cli._score_files import (
     UnknownLabel,
     reading,
 )
-from openset.cli._tables import OUT, as_csv, as_latex, show, show_brackets
+from openset.cli._tables import as_csv, as_latex, show, show_brackets
 from openset.metrics import Evaluation, Sketch
 from openset.metrics import by_group as evaluate_groups
 from openset.metrics import evaluate as evaluate_scores
@@ -106,7 +107,7 @@ def command(
     columns: Columns = "",
     unknown_label: UnknownLabel = None,
     higher_is_unknown: HigherIsUnknown = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     latex: Annotated[
         bool, typer.Option("--latex", help="Print a LaTeX table.")

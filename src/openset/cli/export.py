@@ -7,10 +7,10 @@ import typer
 
 from openset import _check
 from openset.cli._cautions import print_cautions
+from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._options import naming
-from openset.cli._tables import ERRORS, OUT
 from openset.rejector import Rejector
 
 EPILOG = """[bold]Examples[/bold]

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from openset import _check, datasets
 from openset._types import UNKNOWN
+from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._extract_shards import (
     Extract,
@@ -30,7 +31,6 @@ from openset.cli._shards import (
     refuse,
     run_shards,
 )
-from openset.cli._tables import ERRORS, OUT
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
 from openset.outputs import Outputs

@@ -13,6 +13,7 @@ from rich.markup import escape
 from openset import _check, _io, shards
 from openset._types import UNKNOWN
 from openset.cli._cautions import print_cautions
+from openset.cli._console import ERRORS, OUT, Json, print_json
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
@@ -27,7 +28,6 @@ from openset.cli._shards import (
     refuse,
     run_shards,
 )
-from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Rejector
 from openset.scores import Scores
@@ -37,6 +37,8 @@ EPILOG = """[bold]Examples[/bold]
 openset predict rejector/ new.npz
 
 openset predict rejector/ new.npz --csv
+
+openset predict rejector/ new.npz --json
 
 openset predict rejector/ new.npz --out decisions.csv
 
@@ -72,6 +74,7 @@ def command(
         ),
     ],
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: Json = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -90,6 +93,9 @@ def command(
     Of a folder of shards, every shard gives a file of decisions in --out, which appears
     when it is complete. Run the same command again to continue.
     """
+    if as_csv + as_json + (out is not None) > 1:
+        msg = "openset predict: at most one of --csv, --json and --out can be given"
+        raise typer.BadParameter(msg)
     if shards.is_folder_of_shards(new):
         found = shards.find(new, caller=_CALLER)
         folder = need_folder(_CALLER, out)
@@ -133,6 +139,8 @@ def command(
         OUT.print(f"wrote {out}", highlight=False)
     elif as_csv:
         typer.echo(_csv(opened, decisions, outputs.ids), nl=False)
+    elif as_json:
+        print_json(_document(opened, decisions, outputs.ids))
     else:
         _print(opened, decisions, outputs.ids)
 
@@ -180,6 +188,33 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
     return text.getvalue()
 
 
+def _document(
+    rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None
+) -> dict[str, Any]:
+    scores = decisions.scores
+    columns: dict[str, list[Any]] = {
+        "decision": decisions.labels.tolist(),
+        "name": [rejector.name_of(int(one)) for one in decisions.labels],
+        "predicted": scores.predicted.tolist(),
+        "known": scores.known.tolist(),
+        "margin": rejector.margins(scores).tolist(),
+        **{name: column.tolist() for name, column in _names(scores, ids).items()},
+    }
+    if decisions.sets is not None:
+        columns["set"] = [
+            [rejector.name_of(one) for one in classes]
+            for classes in decisions.set_classes
+        ]
+    return {
+        "n": len(decisions),
+        "n_rejected": decisions.n_rejected,
+        "decisions": [
+            dict(zip(columns, row, strict=True))
+            for row in zip(*columns.values(), strict=True)
+        ],
+    }
+
+
 def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> None:
     scores, labels = decisions.scores, decisions.labels
     title = (
@@ -209,4 +244,5 @@ def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -
         )
     OUT.print(table)
     if len(decisions) > _SHOWN:
-        OUT.print(f"... and {len(decisions) - _SHOWN} more samples: use --csv or --out")
+        n_more = len(decisions) - _SHOWN
+        OUT.print(f"... and {n_more} more samples: use --csv, --json or --out")

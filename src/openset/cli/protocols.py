@@ -10,10 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, datasets, protocols
+from openset.cli._console import OUT, Json, print_json
 from openset.cli._help import Command, Group
 from openset.cli._lists import few, plain_table
 from openset.cli._options import naming
-from openset.cli._tables import OUT
 from openset.protocols import Draws, Protocol
 
 _SHOW = "openset protocols show cifar10 0"
@@ -32,6 +32,7 @@ def _examples(*listed: str) -> str:
 _MANY, _ALL = 10, 200  # classes listed in a table of several protocols, or of one
 
 app = typer.Typer(
+    name="protocols",
     cls=Group,
     help="List published protocols, show one, or draw new ones.",
     epilog=_examples("openset protocols", _SHOW, _HOLDOUT, _OUTLIER, _OPERATIONAL),
@@ -72,9 +73,16 @@ def _default(context: typer.Context) -> None:
         listed()
 
 
-@app.command("list", cls=Command, epilog=_examples("openset protocols list"))
-def listed() -> None:
+@app.command(
+    "list",
+    cls=Command,
+    epilog=_examples("openset protocols list", "openset protocols list --json"),
+)
+def listed(as_json: Json = False) -> None:
     """List the published protocols."""
+    if as_json:
+        print_json([_summary(name) for name in protocols.names()])
+        return
     table = plain_table("Published protocols")
     for column in ("name", "splits"):
         table.add_column(column, no_wrap=True)
@@ -95,6 +103,24 @@ def listed() -> None:
             shown = ["", ""]
     OUT.print(table)
     OUT.print("Show one with: [bold]openset protocols show NAME SPLIT[/bold]")
+
+
+def _summary(name: str) -> dict[str, Any]:
+    each = {split: protocols.published(name, split) for split in protocols.splits(name)}
+    return {
+        "name": name,
+        "n_distinct": Draws(tuple(each.values())).n_distinct,
+        "splits": [
+            {
+                "split": split,
+                "n_known": p.n_known,
+                "n_unknown": p.n_unknown,
+                "openness": p.openness,
+                "hash": p.hash,
+            }
+            for split, p in each.items()
+        ],
+    }
 
 
 def _listed(splits: Sequence[int | str]) -> str:
@@ -120,7 +146,7 @@ def show(
             help="Number of the split (default: the first; for a file, all of them).",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Show which classes are known and unknown in a protocol."""
     if name.endswith(".json"):

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from openset import report, score_files
+from openset.cli._console import OUT
 from openset.cli._options import naming
 from openset.cli._score_files import (
     Columns,
@@ -13,7 +14,6 @@ from openset.cli._score_files import (
     UnknownLabel,
     reading,
 )
-from openset.cli._tables import OUT
 
 EPILOG = """[bold]Examples[/bold]
 

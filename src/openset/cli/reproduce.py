@@ -7,9 +7,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from openset.cli._console import OUT
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
-from openset.cli._tables import ERRORS, OUT
 
 if TYPE_CHECKING:  # the extra may be missing
     from openset.reproduce import Item
@@ -110,8 +110,8 @@ def command(
     try:
         made = reproduce.run(item, settings)
     except KeyboardInterrupt:
-        ERRORS.print("Stopped. Run the same command again to continue.")
-        raise typer.Exit(130) from None
+        advice = "Run the same command again to continue."
+        raise KeyboardInterrupt(advice) from None
     for shown in made.tables:
         table = plain_table(escape(shown.title))
         for column in shown.columns:

@@ -8,6 +8,7 @@ import typer
 
 from openset import _check, _io, detectors, shards
 from openset._plugins import is_built_in, reference
+from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import need_training, recipe
 from openset.cli._options import naming
 from openset.cli._shards import (
@@ -20,7 +21,6 @@ from openset.cli._shards import (
     refuse,
     run_shards,
 )
-from openset.cli._tables import ERRORS, OUT
 from openset.detectors import Detector, Fitted
 from openset.outputs import Outputs
 

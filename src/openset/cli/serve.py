@@ -11,10 +11,10 @@ import typer
 
 from openset import _check, serve
 from openset.cli._cautions import print_cautions
+from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._options import naming, numbers
-from openset.cli._tables import ERRORS
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:

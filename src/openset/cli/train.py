@@ -18,9 +18,9 @@ from rich.table import Table
 
 from openset import _check, datasets, protocols
 from openset._types import MissingExtraError, TrainingWarning
+from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
 from openset.cli._options import LogTo, need_root
-from openset.cli._tables import ERRORS, OUT
 from openset.datasets import Dataset
 from openset.protocols import Protocol
 
@@ -324,13 +324,13 @@ def command(
         try:
             done = train.fit_jobs(jobs, machine)
         except KeyboardInterrupt:
-            if _is_main_process():
-                ERRORS.print(
-                    "Interrupted. The same command continues from the last checkpoint; "
-                    "one is written every half minute.",
-                    soft_wrap=True,
-                )
-            raise
+            if not _is_main_process():
+                raise typer.Exit(130) from None
+            advice = (
+                "The same command continues from the last checkpoint; one is written "
+                "every half minute."
+            )
+            raise KeyboardInterrupt(advice) from None
     if _is_main_process():
         _say_cautions(kind, runs.values())
         titles = [_title(*key) for key in runs]

@@ -12,12 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, _io
+from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
 from openset.cli._options import naming
 from openset.cli._prevalence import prevalence_of, print_prevalence
-from openset.cli._tables import ERRORS, OUT
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores

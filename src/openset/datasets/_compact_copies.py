@@ -14,8 +14,8 @@ from openset._types import ArtefactError
 from openset.datasets import lazy_inputs
 from openset.datasets._cifar_png import CLASSES
 from openset.datasets._dataset import Dataset, stacked
-from openset.datasets._dataset_folder import reading
-from openset.datasets._download import File
+from openset.datasets._dataset_folder import DatasetFolder, reading
+from openset.datasets._download import File, check
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -79,12 +79,35 @@ _EVALUATION = (
 )
 
 
+SHIPPED = Path(__file__).with_name("files")
+
+
 @dataclass(frozen=True, slots=True)
 class CompactCopy:
-    """A compressed file, and the function that reads a data set from it."""
+    """A compressed file, and the function that reads a data set from it.
+
+    A file that `is_shipped` comes with openset; others are brought along.
+    """
 
     file: File
     read: Callable[[str, Path], Dataset]
+    is_shipped: bool = False
+
+    def find(self, place: DatasetFolder) -> Path | None:
+        """Return the file, if it is there."""
+        if self.is_shipped:
+            return SHIPPED / self.file.name
+        return place.find(self.file.name)
+
+    def load(self, place: DatasetFolder, name: str) -> Dataset:
+        """Read the data set from the file, checked if asked to."""
+        if not self.is_shipped:
+            (path,) = place.files(self.file)
+            return self.read(name, path)
+        path = SHIPPED / self.file.name
+        if place.verify:
+            check(path, self.file.digest)
+        return self.read(name, path)
 
 
 def content(path: Path) -> bytes:
@@ -109,15 +132,6 @@ def mnist(name: str, path: Path) -> Dataset:
     z = arrays_of(path, "train_x", "train_y", "test_x", "test_y")
     parts = {p: (z[f"{p}_x"], z[f"{p}_y"]) for p in ("train", "test")}
     return stacked(parts, name=name, classes=_DIGITS, kind="image")
-
-
-def notmnist(name: str, path: Path) -> Dataset:
-    """Read the test part of notMNIST: letters A to J."""
-    z = arrays_of(path, "test_x", "test_y")
-    note = "labels are noisy upstream; test part only"
-    parts = {"test": (z["test_x"], z["test_y"])}
-    letters = tuple("ABCDEFGHIJ")
-    return stacked(parts, name=name, classes=letters, kind="image", note=note)
 
 
 def cifar10(name: str, path: Path) -> Dataset:
@@ -215,7 +229,11 @@ def omniglot(name: str, path: Path) -> Dataset:
 
 def omniglot28(name: str, path: Path) -> Dataset:
     """Read Omniglot at 28 pixels, the size of MNIST."""
-    large = omniglot("omniglot", path)
+    return at_28(omniglot("omniglot", path), name)
+
+
+def at_28(large: Dataset, name: str) -> Dataset:
+    """Bring Omniglot to the size of MNIST."""
     return replace(
         large,
         inputs=lazy_inputs.resize(large.inputs, 28, 1),

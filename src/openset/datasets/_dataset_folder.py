@@ -65,6 +65,10 @@ class DatasetFolder:
         self.offline = offline
         self.verify = verify
 
+    def of(self, name: str) -> "DatasetFolder":
+        """Return the folder of another data set below the same root."""
+        return DatasetFolder(name, self.root, offline=self.offline, verify=self.verify)
+
     def find(self, relative: str) -> Path | None:
         """Return the file or folder `relative`, if it is there."""
         bases = [self.path, self.root]

@@ -41,6 +41,11 @@ class DatasetInfo(ABC):
     def how(self) -> str:
         """How to get it: "always there", "download", which file to bring, …."""
 
+    @property
+    def source(self) -> str:
+        """Who publishes it: a web address or a name; "" if unknown."""
+        return self.origin
+
     @abstractmethod
     def is_here(self, place: DatasetFolder) -> bool:
         """Tell whether it can be read without a download, as far as one can tell."""
@@ -72,7 +77,8 @@ class BuiltIn(DatasetInfo):
     """A data set that comes with openset: its official files, and copies of it.
 
     `marker` is the file or folder by which unpacked official files are recognised. A
-    data set that is `always_here` needs no files.
+    data set that is `always_here` needs no files. One that is derived from another has
+    its files in the folder of that one, `files_of`.
     """
 
     read: Callable[[DatasetFolder], Dataset] | None = None
@@ -81,26 +87,39 @@ class BuiltIn(DatasetInfo):
     exact_copy: ExactCopy | None = None
     compact_copy: CompactCopy | None = None
     always_here: bool = False
+    files_of: str = ""
 
     @property
     def how(self) -> str:
         """How to get it: "always there", "download", or which file to bring."""
-        if self.always_here:
+        if self.always_here or self._is_shipped:
             return "always there"
         if self.files and all(file.urls for file in self.files):
             return "download"
-        if self.read is None and self.compact_copy is not None:
-            return f"bring {self.compact_copy.file.name}"
         if not self.files:
             return f"bring {self.marker}"
         return f"bring {self.files[0].name}" + (", …" if len(self.files) > 1 else "")
 
+    @property
+    def source(self) -> str:
+        """Who publishes it: a web address or a name."""
+        urls = [url for file in self.files for url in file.urls[:1]]
+        return self.origin or (urls[0] if urls else "")
+
+    @property
+    def _is_shipped(self) -> bool:
+        return self.compact_copy is not None and self.compact_copy.is_shipped
+
+    def _folder(self, place: DatasetFolder) -> DatasetFolder:
+        return place.of(self.files_of) if self.files_of else place
+
     def is_here(self, place: DatasetFolder) -> bool:
         """Tell whether the official files, or a copy of them, are there."""
+        place = self._folder(place)
         compact, exact = self.compact_copy, self.exact_copy
         return bool(
             self.always_here
-            or (compact is not None and place.find(compact.file.name))
+            or (compact is not None and compact.find(place))
             or (exact is not None and exact.find(place))
             or self._has_official_files(place)
         )
@@ -117,24 +136,26 @@ class BuiltIn(DatasetInfo):
 
     def load(self, place: DatasetFolder) -> Dataset:
         """Read the official files if they are there, else a copy, else download."""
+        place = self._folder(place)
         compact, exact = self.compact_copy, self.exact_copy
         if not self._has_official_files(place):
             if exact is not None and exact.find(place) is not None:
                 return exact.read(place)
-            if compact is not None and place.find(compact.file.name) is not None:
-                (path,) = place.files(compact.file)
-                return compact.read(self.name, path)
+            if compact is not None and compact.find(place) is not None:
+                return compact.load(place, self.name)
         if self.read is not None:
             return self.read(place)
         if compact is None:  # pragma: no cover  # a test over the catalogue forbids it
             msg = f"datasets: {self.name} has no reader"
             raise RuntimeError(msg)
-        (path,) = place.files(compact.file)
-        return compact.read(self.name, path)
+        return compact.load(place, self.name)
 
     def files_text(self, place: DatasetFolder) -> list[str]:
         """Return lines that say which files it needs, and where they belong."""
+        place = self._folder(place)
         lines = [f"from {self.origin}"] if self.origin else []
+        if self._is_shipped:
+            lines.append("comes with openset")
         ways = {
             "official files:": [place.line(file) for file in self.files],
             "unpacked:": [f"  {place.path / self.marker}"] if self.marker else [],
@@ -143,7 +164,7 @@ class BuiltIn(DatasetInfo):
             where = self.exact_copy.find(place) or place.path / "package"
             files = [f"  {where / f.name}  ({f.digest})" for f in self.exact_copy.files]
             ways[f"{self.exact_copy.origin}:"] = files
-        if self.compact_copy is not None:
+        if self.compact_copy is not None and not self._is_shipped:
             ways["one compact file:"] = [place.line(self.compact_copy.file)]
         given = [(way, files) for way, files in ways.items() if files]
         for i, (way, files) in enumerate(given):

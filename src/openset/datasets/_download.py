@@ -5,6 +5,7 @@ Not pooch: it starts an interrupted download again from zero, and takes one addr
 
 import hashlib
 import http.client
+import logging
 import os
 import secrets
 import time
@@ -19,6 +20,7 @@ from typing import Any
 from openset import _io
 from openset._types import ArtefactError
 
+_LOG = logging.getLogger(__name__)
 OFFLINE = "OPENSET_OFFLINE"
 ATTEMPTS = 3
 PAUSE = 1.0  # seconds before the second attempt, twice that before the third
@@ -87,6 +89,7 @@ def _from_any(file: File, target: Path, part: Path) -> Path:
     # A partial file may be of another version: then the first address is tried twice.
     again = file.urls[:1] if part.exists() else ()
     for url in (*again, *file.urls):
+        _LOG.info("downloading %s from %s", file.name, url)
         try:
             _attempts(url, part)
         except (_TransferError, urllib.error.URLError) as error:
@@ -95,6 +98,7 @@ def _from_any(file: File, target: Path, part: Path) -> Path:
         found = _digest(part, file.digest)
         if found == file.digest:
             part.replace(target)
+            _LOG.info("downloaded %s, checksum right", target)
             return target
         part.unlink()
         troubles.append(f"{url}: wrong checksum {found}")

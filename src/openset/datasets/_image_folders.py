@@ -1,11 +1,14 @@
 """Readers of data sets that are folders of images."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from openset._types import ArtefactError
+from openset.datasets import lazy_inputs
+from openset.datasets._compact_copies import at_28
 from openset.datasets._dataset import Dataset
 from openset.datasets._dataset_folder import DatasetFolder, reading
 from openset.datasets._download import File
@@ -216,6 +219,19 @@ def tinyimagenet(place: DatasetFolder) -> Dataset:
     return from_listings({"train": train, "test": test}, classes, name="tinyimagenet")
 
 
+def tinyimagenet32_val(place: DatasetFolder) -> Dataset:
+    """Read the validation images of TinyImageNet at 32 pixels, as test part."""
+    large = tinyimagenet(place).part("test")
+    return replace(
+        large,
+        inputs=lazy_inputs.resize(large.inputs, 32, 3),
+        name="tinyimagenet32_val",
+        label_set="tinyimagenet",
+        parts={"test": np.arange(len(large))},
+        note="resized from 64 to 32 pixels; test part only",
+    )
+
+
 def cub(place: DatasetFolder) -> Dataset:
     """Read CUB-200-2011 with its official train and test parts."""
     folder = place.tree("CUB_200_2011", *CUB)
@@ -384,3 +400,8 @@ def omniglot(place: DatasetFolder) -> Dataset:
         ]
     classes = list(dict.fromkeys(c for part in listings.values() for _, c in part))
     return from_listings(listings, classes, name="omniglot", mode="L", invert=True)
+
+
+def omniglot28(place: DatasetFolder) -> Dataset:
+    """Read Omniglot at 28 pixels, the size of MNIST."""
+    return at_28(omniglot(place), "omniglot28")

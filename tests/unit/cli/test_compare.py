@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from openset import Scores, evaluate, stats
 from openset.cli import app
-from openset.cli._tables import OUT
+from openset.cli._console import OUT
 from openset.results import Result, Results
 
 NAMES = [

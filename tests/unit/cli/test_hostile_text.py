@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from openset import Outputs, Rejector, Scores, detectors
 from openset._io import csv_cell, visible
 from openset.cli import app
-from openset.cli._tables import PlainConsole
+from openset.cli._console import PlainConsole
 from tests.unit.rejector.test_rejector import drawn
 
 ESCAPE = "\x1b]0;owned\x07"

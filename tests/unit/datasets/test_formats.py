@@ -647,3 +647,24 @@ def test_stanford_cars_are_found_where_torchvision_wants_them(torchvision, tmp_p
     for part in ("train", "test"):
         theirs = torchvision.StanfordCars(str(tmp_path), split=part)
         assert read(found.part(part)) == listed(theirs, theirs.classes)
+
+
+def test_derived_data_sets_are_read_from_the_files_of_the_others(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
+    pixels = np.zeros((105, 105), np.uint8)
+    for part, alphabet in (("background", "Latin"), ("evaluation", "ULOG")):
+        folder = tmp_path / "omniglot" / f"images_{part}" / alphabet / "character01"
+        folder.mkdir(parents=True)
+        image.fromarray(pixels).save(folder / "0001_01.png")
+    found = datasets.load("omniglot28", tmp_path, offline=True)
+    assert (found.name, found.inputs.shape) == ("omniglot28", (2, 28, 28))
+    assert found.inputs.min() == 255  # ink, as in MNIST
+    top = tmp_path / "tinyimagenet" / "tiny-imagenet-200"
+    for folder in ("train/n01/images", "train/n02/images", "val/images"):
+        (top / folder).mkdir(parents=True)
+        image.fromarray(np.full((64, 64, 3), 7, np.uint8)).save(top / folder / "a.png")
+    (top / "val/val_annotations.txt").write_text("a.png\tn02\t0\t0\t1\t1\n", "utf-8")
+    found = datasets.load("tinyimagenet32_val", tmp_path, offline=True)
+    assert (found.inputs.shape, found.labels.tolist()) == ((1, 32, 32, 3), [1])
+    assert (found.label_set, set(found.parts)) == ("tinyimagenet", {"test"})
+    assert {"omniglot28", "tinyimagenet32_val"} <= set(datasets.available(tmp_path))

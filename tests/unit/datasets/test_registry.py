@@ -54,7 +54,7 @@ def test_every_entry_can_be_read_from_somewhere(name):
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in CATALOGUE.built_in() if not CATALOGUE[n].always_here]
+    "name", [n for n in CATALOGUE.built_in() if CATALOGUE[n].how != "always there"]
 )
 def test_every_missing_data_set_says_which_file_to_put_where(name, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"datasets\.load: ") as error:
@@ -74,7 +74,7 @@ def test_the_root_is_the_environments_or_the_users_cache(tmp_path, monkeypatch):
     assert default_root() == tmp_path / "openset"
     monkeypatch.setenv("OPENSET_DATA", str(tmp_path / "data"))
     assert default_root() == tmp_path / "data"
-    always = [n for n in CATALOGUE.built_in() if CATALOGUE[n].always_here]
+    always = [n for n in CATALOGUE.built_in() if CATALOGUE[n].how == "always there"]
     assert datasets.available() == always
     assert "digits" in always
 

@@ -1,12 +1,15 @@
 """The log of a run: one JSON line per epoch, and a tracker if asked for."""
 
 import json
+import logging
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from openset import _io, trackers
 from openset._types import ArtefactError
+
+_LOG = logging.getLogger(__name__)
 
 
 class Log:
@@ -72,6 +75,7 @@ class Log:
     def add(self, line: dict[str, Any]) -> None:
         """Append the line of an epoch."""
         self.lines.append(line)
+        _LOG.info("%s: %s", self.path or "training", line)
         if self.path is not None:
             with _io.appending(self.path) as stream:
                 stream.write(f"{json.dumps(line)}\n".encode())

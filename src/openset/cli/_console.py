@@ -1,0 +1,80 @@
+"""Where commands print: tables, messages, JSON; quietly if asked to."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any, TypeAlias
+
+import typer
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+from openset._io import visible
+
+
+class PlainConsole(Console):
+    """A console that shows control characters of texts instead of sending them on.
+
+    Names of classes, groups, samples and files may come from anywhere, and an escape
+    sequence in one could move the cursor, or change the title of the window.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render everything as text, but for what rich itself sends."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
+OUT = PlainConsole()
+ERRORS = PlainConsole(stderr=True)
+
+
+def hush(context: typer.Context, wanted: bool) -> bool:  # noqa: FBT001
+    """Print no tables and messages until the command ends: callback of an option."""
+    context.with_resource(silent(wanted))
+    return wanted
+
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OnlyJson: TypeAlias = Annotated[  # for commands that print while they work
+    bool,
+    typer.Option("--json", callback=hush, help="Print JSON instead of tables."),
+]
+
+
+def print_json(document: Any) -> None:
+    """Print a document as JSON, also with ``--quiet``: it was asked for.
+
+    Numbers that JSON does not have become text.
+
+    Examples
+    --------
+    >>> print_json({"threshold": float("-inf")})
+    {
+      "threshold": "-inf"
+    }
+    """
+    typer.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+@contextmanager
+def silent(wanted: bool = True) -> Iterator[None]:  # noqa: FBT001
+    """Print no tables and messages; errors, warnings and JSON are still printed."""
+    before, OUT.quiet = OUT.quiet, OUT.quiet or wanted
+    try:
+        yield
+    finally:
+        OUT.quiet = before

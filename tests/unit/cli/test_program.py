@@ -1,0 +1,185 @@
+"""What holds for all commands: the list, --quiet, --json, --verbose, Ctrl-C."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from openset import Outputs, Rejector, Scores, _io, detectors, metrics, stats
+from openset.cli import app
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Make scores of two detectors, outputs and a rejector."""
+    rng = np.random.default_rng(0)
+    labels = np.where(np.arange(200) % 3 == 0, -1, np.arange(200) % 3)
+    logits = rng.normal(size=(200, 3)) + 4 * np.vstack([np.eye(3), np.zeros(3)])[labels]
+    outputs = Outputs(logits=logits, labels=labels)
+    outputs.save(tmp_path / "new.npz")
+    Outputs(logits=1.1 * logits, labels=labels).save(tmp_path / "test.npz")
+    known = labels >= 0
+    outputs.take(np.flatnonzero(known)).save(tmp_path / "val.npz")
+    outputs.take(np.flatnonzero(~known)).save(tmp_path / "far.npz")
+    for name in ("msp", "energy"):
+        fitted = detectors.make(name).fit(None)
+        fitted.score(outputs).save(tmp_path / f"{name}.npz")
+    Rejector.calibrate(fitted, known=outputs).save(tmp_path / "rejector")
+    return tmp_path
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, [*map(str, words)], prog_name="openset")
+
+
+def commands(folder):
+    scores = folder / "msp.npz", folder / "energy.npz"
+    calibrate = ("--known", folder / "val.npz", "--surrogate", folder / "far.npz")
+    return {
+        "evaluate": ("evaluate", scores[0]),
+        "compare": ("compare", *scores),
+        "calibrate": ("calibrate", *calibrate, "-d", "msp", "--out", folder / "made"),
+        "predict": ("predict", folder / "rejector", folder / "new.npz"),
+        "detectors": ("detectors",),
+        "datasets": ("datasets",),
+        "protocols": ("protocols", "list"),
+        "check": ("check", folder),
+        "doctor": ("doctor",),
+        "watch": ("watch", folder / "rejector", folder / "new.npz"),
+    }
+
+
+NAMES = [*commands(Path())]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_json_is_all_that_is_printed_and_quiet_prints_nothing(name, folder):
+    words = commands(folder)[name]
+    found = invoke(*words, "--json", "--quiet")
+    assert found.exit_code in {0, 1}, found.output  # 1: watch, of an alarm
+    assert json.loads(found.stdout)
+    silent = invoke(*words, "--quiet")
+    assert (silent.exit_code, silent.stdout) == (found.exit_code, "")
+
+
+def test_quiet_is_for_one_command_only(folder):
+    words = commands(folder)["evaluate"]
+    assert invoke(*words, "--quiet").stdout == ""
+    assert "auroc" in invoke(*words).stdout.lower()
+
+
+def test_json_of_a_comparison_has_the_numbers_of_the_library(folder):
+    paths = folder / "msp.npz", folder / "energy.npz"
+    found = json.loads(invoke("compare", *paths, "--json").stdout)
+    a, b = (Scores.load(path) for path in paths)
+    (test,) = found["tests"]
+    expected = stats.compare(a, b)
+    assert test["difference"] == expected.difference
+    assert test["p_corrected"] == expected.p_value  # a single test
+    value = found["evaluations"]["msp"]["metrics"]["auroc"]["value"]
+    assert value == metrics.evaluate(a)["auroc"]
+
+
+def test_json_of_decisions_is_what_the_rejector_decides(folder):
+    words = "predict", folder / "rejector", folder / "new.npz", "--json"
+    found = json.loads(invoke(*words).stdout)
+    rejector, new = Rejector.load(folder / "rejector"), Outputs.load(folder / "new.npz")
+    decided = rejector.decide(new)
+    labels = [row["decision"] for row in found["decisions"]]
+    assert labels == decided.labels.tolist()
+    assert found["n_rejected"] == decided.n_rejected
+
+
+def test_json_of_a_calibration_is_that_of_the_saved_rejector(folder):
+    words = *commands(folder)["calibrate"], "--test", folder / "test.npz", "--json"
+    result = invoke(*words)
+    assert result.exit_code == 0, result.exception
+    found = json.loads(result.stdout)
+    saved = Rejector.load(folder / "made")
+    assert found["threshold"]["value"] == saved.threshold.value
+    assert found["report"] == json.loads(json.dumps(saved.report.to_dict()))
+    assert 0 < found["test"]["oosa"] <= 1
+
+
+def test_the_list_says_what_the_commands_say_of_themselves():
+    program = get_command(app)
+    for name, command in program.commands.items():
+        _, sentence = program.listed[name]
+        assert command.help.partition("\n\n")[0] == sentence
+        assert command.name == name
+
+
+def test_the_list_of_commands_imports_none_of_them():
+    code = """
+import sys
+from typer.testing import CliRunner
+from openset.cli import app
+assert "calibrate" in CliRunner().invoke(app, ["--help"]).output
+heavy = ("scipy", "openset.metrics", "openset.cli.train")
+print(*[name for name in heavy if name in sys.modules])
+"""
+    done = subprocess.run(  # noqa: S603  # our own interpreter and program
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("raised", "line"),
+    [
+        (KeyboardInterrupt(), "Stopped. Files appear when complete"),
+        (KeyboardInterrupt("Run it again."), "Stopped. Run it again.\n"),
+    ],
+)
+def test_ctrl_c_ends_with_one_line_and_leaves_the_old_file(
+    raised, line, folder, monkeypatch
+):
+    """Interrupt while the file is being written: the old one stays, none is added."""
+    out = folder / "table.json"
+    out.write_text("old", encoding="utf-8")
+    before = sorted(folder.iterdir())
+
+    def stopped(path, writer):
+        def interrupted(stream):
+            stream.write(b"half")
+            raise raised
+
+        write(path, interrupted)
+
+    write = _io.write
+    monkeypatch.setattr(_io, "write", stopped)
+    result = invoke("evaluate", folder / "msp.npz", "--json", "--out", out)
+    assert result.exit_code == 130
+    assert result.stderr.startswith(line)
+    assert result.stderr.count("\n") == 1
+    assert out.read_text(encoding="utf-8") == "old"
+    assert sorted(folder.iterdir()) == before
+
+
+LOADER = """
+import logging
+from openset import datasets
+
+def blobs(root):
+    logging.getLogger("openset.blobs").info("reading %d blobs", 20)
+    return datasets.from_arrays([[0.0]] * 20, [*range(10)] * 2)
+"""
+
+
+def test_verbose_logs_to_standard_error_for_this_command_only(tmp_path, monkeypatch):
+    logger = logging.getLogger("openset")
+    before = logger.handlers[:], logger.level
+    assert before[0]  # a NullHandler: silent in programs that configure no logging
+    (tmp_path / "blobs_with_log.py").write_text(LOADER, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    words = "protocols", "holdout", "blobs_with_log:blobs", "--known", 6, "--unknown", 4
+    result = invoke("--verbose", *words)
+    assert "openset.blobs: reading 20 blobs" in result.stderr, result.output
+    assert (logger.handlers, logger.level) == before
+    assert invoke(*words).stderr == ""

@@ -70,7 +70,9 @@ def run(
             with _signals.heeding(stop):
                 server.run(sockets=[one])
             return
-        make = partial(_worker, _shared(application), address, workers)
+        shared = _shared(application)
+        shared()  # what cannot work is refused here, before a process is started
+        make = partial(_worker, shared, address, workers)
         config = _config(make, stop_seconds, Connections(most, idle_seconds), workers)
         with tempfile.TemporaryDirectory(prefix="openset-serve-") as folder:
             os.environ[FOLDER] = folder

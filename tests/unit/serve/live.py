@@ -40,7 +40,14 @@ class Live:
 
 @contextmanager
 def serving(folder, *options):
-    """Start `openset serve` on a free port and stop it in the end."""
+    """Start `openset serve` on a free port and stop it in the end.
+
+    All workers are there when it returns: uvicorn waits for a minute for one that is
+    killed while it starts.
+    """
+    n_missing = (
+        int(options[options.index("--workers") + 1]) if "--workers" in options else 1
+    )
     start = "from openset.cli import main; main()"
     command = [sys.executable, "-c", start, "serve", str(folder), "--port", "0"]
     process = subprocess.Popen(  # noqa: S603  # our own command
@@ -51,7 +58,8 @@ def serving(folder, *options):
         for line in process.stderr:
             lines.append(line)
             found = re.search(r"Serving at (http://\S+)", line)
-            if found:
+            n_missing -= found is not None
+            if not n_missing:
                 break
         else:
             msg = "the server did not start:\n" + "".join(lines)

@@ -1,7 +1,7 @@
 """`openset calibrate`."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -226,7 +226,7 @@ def command(
         _compare_rows(train, training, known, validation)
     recipes = _recipes(detector or [_AUTO], training, unknowns)
     with _io.naming(train or known):
-        fitted = {text: recipes[text].fit(training) for text in bar(recipes, "fitting")}
+        fitted = _fitted(recipes, training, named=detector or ())
     source: Fitted | Choice = next(iter(fitted.values()))
     if len(fitted) > 1:
         _need_surrogate(unknowns, "to choose among detectors")
@@ -338,6 +338,24 @@ def _recipes(
     recipes = {text: recipe(text) for text in wanted}
     need_training(recipes, training, caller="openset calibrate")
     return recipes
+
+
+def _fitted(
+    recipes: Mapping[str, Detector],
+    training: Outputs | None,
+    *,
+    named: Sequence[str],
+) -> dict[str, Fitted]:
+    """Fit all detectors; one of ``auto`` that refuses the outputs is left out."""
+    fitted = {}
+    for text in bar(recipes, "fitting"):
+        try:
+            fitted[text] = recipes[text].fit(training)
+        except ValueError as error:
+            if text in named:
+                raise
+            OUT.print(f"{text} is left out: {error}", highlight=False, soft_wrap=True)
+    return fitted
 
 
 def _alpha(text: str) -> Alpha:

@@ -332,6 +332,33 @@ def test_the_default_offers_what_the_outputs_suit_and_says_so(data, tmp_path):
     assert "msp: no unknowns to compare others by" in none.stdout
 
 
+def test_a_detector_of_auto_that_refuses_the_outputs_is_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(3, 8))
+
+    def save(name, n, shift, *, unknown=False):
+        labels = rng.integers(0, 3, n)
+        features = np.zeros((n, 8))  # no residual for ViM: two of eight are used
+        features[:, :2] = rng.normal(size=(n, 2)) + shift * weight[labels, :2]
+        parts = {"logits": features @ weight.T, "features": features}
+        parts |= {"weight": weight, "bias": np.zeros(3)}
+        given = np.full(n, -1) if unknown else labels
+        Outputs(labels=given, **parts).save(tmp_path / name)
+
+    save("train.npz", 200, 3)
+    save("val.npz", 80, 3)
+    save("far.npz", 80, 0, unknown=True)
+    words = ["calibrate", "--train", "train.npz", "--known", "val.npz"]
+    words += ["--surrogate", "far.npz", "--accept-risk", "--out", str(tmp_path / "r")]
+    done = run(tmp_path, *words)
+    said = " ".join(done.stdout.split())
+    assert "vim is left out: ViM.fit: features must be spread over" in said
+    assert "chosen: " in said
+    assert Rejector.load(tmp_path / "r").threshold is not None
+    with pytest.raises(ValueError, match=r"ViM\.fit: features must be spread over"):
+        run(tmp_path, *words, "-d", "vim")
+
+
 def test_a_detector_that_learns_asks_for_training_outputs(data, tmp_path):
     base = ("calibrate", "--known", "val.npz", "--surrogate", "far.npz", "--out")
     refused = run(data, *base, str(tmp_path / "r"), "-d", "msp", "-d", "knn")

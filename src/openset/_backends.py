@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -243,6 +244,17 @@ def main_process(backend: str) -> int:
     return os.getpid() if backend == "loky" else 0
 
 
+def _stay() -> None:
+    """Keep loky from replacing this worker because it has grown.
+
+    With psutil installed, loky ends a worker that holds 300 MB more than after its
+    first task, which importing torch does; now and then the pool then waits for good.
+    """
+    loky: Any = sys.modules.get("joblib.externals.loky.process_executor")
+    if hasattr(loky, "_USE_PSUTIL"):
+        loky._USE_PSUTIL = False  # there is no public switch
+
+
 def follow(main: int) -> None:
     """End this worker process once the process `main`, its parent, is gone.
 
@@ -252,6 +264,7 @@ def follow(main: int) -> None:
     if main in {0, os.getpid()} | _followed:
         return
     _followed.add(main)
+    _stay()
 
     def look() -> None:
         while os.getppid() == main:

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 CURRENT: ContextVar["Connection | None"] = ContextVar("connection", default=None)
 """The connection of the request that is being answered; None in a test client."""
 
-BACKLOG = 256
+BACKLOG = 128
 """Connections that wait to be accepted; asyncio accepts up to as many at a time."""
 
 _RESERVED = 64  # files: the log, the rejector, libraries
@@ -32,13 +32,14 @@ _BUSY = (
 def most_connections() -> int:
     """Return how many connections a process may hold: fewer than it may open files."""
     if sys.platform == "win32":
-        return 512 - BACKLOG
+        return 512 - 2 * BACKLOG
     import resource  # noqa: PLC0415  # not on Windows
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _MOST
-    return max(8, min(_MOST, soft - _RESERVED - BACKLOG))
+    # Besides, as many may have just been accepted, and as many be about to be closed.
+    return max(8, min(_MOST, soft - _RESERVED - 2 * BACKLOG))
 
 
 @dataclass

@@ -54,7 +54,8 @@ def test_batches_are_found_where_npm_puts_them(where, tmp_path):
         "Dataset(cifar10, image, n=18, classes=10, train=15, test=3)"
     )
     assert found.note.startswith("lossless")
-    assert datasets.available(tmp_path) == ["digits", "cifar10"]
+    assert "cifar10" in datasets.available(tmp_path)
+    assert "svhn" not in datasets.available(tmp_path)
 
 
 def test_lossless_batches_win_over_a_lossy_copy(tmp_path):

@@ -19,6 +19,17 @@ LogTo = Annotated[
         f"{', '.join(trackers.NAMES)}."
     ),
 ]
+# How images are prepared for a network that does not say it.
+Side = Annotated[
+    int | None,
+    typer.Option(help="For ONNX and your own modules: size of the images."),
+]
+Mean = Annotated[
+    str, typer.Option(help="For these: mean of each channel, of pixels in [0, 1].")
+]
+Std = Annotated[
+    str, typer.Option(help="For these: standard deviation of each channel.")
+]
 _FILE = re.compile(r"\S+\.(npz|npy|csv|parquet|json|yaml|yml|toml|onnx|html): ")
 
 

@@ -21,7 +21,7 @@ from openset.cli._extract_shards import (
     odin_step,
     read_array,
 )
-from openset.cli._options import naming, need_root, numbers
+from openset.cli._options import Mean, Side, Std, naming, need_root, numbers
 from openset.cli._shards import (
     SHARD_OPTIONS,
     Address,
@@ -150,16 +150,9 @@ def command(
             "(default: as its folder states, else mean)."
         ),
     ] = None,
-    side: Annotated[
-        int | None,
-        typer.Option(help="For ONNX and your own modules: size of the images."),
-    ] = None,
-    mean: Annotated[
-        str, typer.Option(help="For these: mean of each channel, of pixels in [0, 1].")
-    ] = "0,0,0",
-    std: Annotated[
-        str, typer.Option(help="For these: standard deviation of each channel.")
-    ] = "1,1,1",
+    side: Side = None,
+    mean: Mean = "0,0,0",
+    std: Std = "1,1,1",
     unknown: Annotated[
         bool,
         typer.Option("--unknown", help="All samples are of no known class: label -1."),

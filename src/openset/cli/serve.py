@@ -14,7 +14,7 @@ from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
-from openset.cli._options import naming, numbers
+from openset.cli._options import Mean, Side, Std, naming, numbers
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -64,16 +64,9 @@ def command(
             "default the published ones, downloaded if need be."
         ),
     ] = None,
-    side: Annotated[
-        int | None,
-        typer.Option(help="For ONNX and your own modules: size of the images."),
-    ] = None,
-    mean: Annotated[
-        str, typer.Option(help="For these: mean of each channel, of pixels in [0, 1].")
-    ] = "0,0,0",
-    std: Annotated[
-        str, typer.Option(help="For these: standard deviation of each channel.")
-    ] = "1,1,1",
+    side: Side = None,
+    mean: Mean = "0,0,0",
+    std: Std = "1,1,1",
     name: Annotated[
         str, typer.Option(help="Name of the model in the Open Inference Protocol.")
     ] = "openset",

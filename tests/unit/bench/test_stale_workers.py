@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openset import bench, runs
+from openset import _backends, bench, runs
 from openset.bench import _folder, _network, _worker, parse
 from openset.bench._plan import plan
 from openset.outputs import Outputs
@@ -237,3 +237,28 @@ def test_a_shard_leaves_the_files_of_others_alone(tmp_path):
     assert [p.name for p in cells.glob(".*")] == [f".{other[0].id}.json.abc"]
     assert [p.name for p in (tmp_path / "running").iterdir()] == ["2-of-2.abc"]
     assert json.loads((tmp_path / "protocols.json").read_text())
+
+
+def note_the_switch(main, path):
+    """Follow the main process, as tasks do, and note whether loky watches memory."""
+    from joblib.externals.loky import process_executor  # noqa: PLC0415
+
+    before = process_executor._USE_PSUTIL
+    _backends.follow(main)
+    path.write_text(f"{before} {process_executor._USE_PSUTIL}")
+
+
+def test_a_worker_that_grows_is_not_replaced(tmp_path):
+    pytest.importorskip("psutil", reason="without it loky does not watch memory")
+    code = (
+        "import sys; from pathlib import Path; from openset import _backends\n"
+        "from tests.unit.bench.test_stale_workers import note_the_switch\n"
+        "main = _backends.main_process('loky')\n"
+        "calls = [(main, Path(sys.argv[1]))]\n"
+        "_backends.pool('loky', 2, None)(note_the_switch, calls)\n"
+    )
+    note = tmp_path / "note.txt"
+    # A pool of its own: workers of earlier tests have turned it off already.
+    command = [sys.executable, "-c", code, str(note)]
+    subprocess.run(command, cwd=ROOT, check=True)  # noqa: S603  # our own code
+    assert note.read_text() == "True False"

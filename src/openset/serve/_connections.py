@@ -19,6 +19,9 @@ CURRENT: ContextVar["Connection | None"] = ContextVar("connection", default=None
 BACKLOG = 128
 """Connections that wait to be accepted; asyncio accepts up to as many at a time."""
 
+# asyncio accepts up to BACKLOG + 1 in each turn of its loop, and a connection passes
+# through three turns: accepted, given to its protocol, the one it replaces closed.
+_PASSING = 3 * (BACKLOG + 1)
 _RESERVED = 64  # files: the log, the rejector, libraries
 _MOST = 4096  # connections
 _MOST_IGNORED = 16 << 20  # bytes read and dropped between two requests
@@ -32,14 +35,13 @@ _BUSY = (
 def most_connections() -> int:
     """Return how many connections a process may hold: fewer than it may open files."""
     if sys.platform == "win32":
-        return 512 - 2 * BACKLOG
+        return 512 - _PASSING
     import resource  # noqa: PLC0415  # not on Windows
 
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _MOST
-    # Besides, as many may have just been accepted, and as many be about to be closed.
-    return max(8, min(_MOST, soft - _RESERVED - 2 * BACKLOG))
+    return max(8, min(_MOST, soft - _RESERVED - _PASSING))
 
 
 @dataclass

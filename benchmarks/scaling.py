@@ -1,6 +1,7 @@
-"""How time grows with samples, classes and features; and what choosing costs.
+"""How time grows with samples, classes, features and cells; and what choosing costs.
 
     PYTHONPATH=src python benchmarks/scaling.py           # slopes, for docs/scaling.md
+    PYTHONPATH=src python benchmarks/scaling.py --cells   # studies of 24 to 384 cells
     PYTHONPATH=src python benchmarks/scaling.py --choose  # at 50,000 x 1000 x 2048
     PYTHONPATH=src python benchmarks/scaling.py --choose 5000 100 256  # a trial
 
@@ -9,12 +10,13 @@ twice as long. Times are processor time of the process (all its threads), the le
 few calls, so that other work on the machine changes them little. `--choose` fits the
 eighteen detectors of `operating.py` on 10,000 training samples, scores calibration
 outputs of this size with each, and chooses; it writes `choosing_cost.json` to `--out`,
-where it also continues.
+where it also continues. All three write their part of docs/scaling.md.
 """
 
 import argparse
 import json
 import resource
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,10 +26,11 @@ import numpy as np
 from _measure import machine, put_section
 from threadpoolctl import threadpool_limits
 
-from openset import Outputs, Scores, metrics, selection
+from openset import Outputs, Scores, bench, metrics, selection
 from openset.detectors import Fitted, make, names
 from openset.metrics import Sketch
 
+RESULTS = Path(__file__).parent / "results"
 PAGE = Path(__file__).parents[1] / "docs" / "scaling.md"
 CANDIDATES = (
     *("msp", "maxlogit", "energy", "gen", "postmax", "openmax"),
@@ -43,6 +46,14 @@ STEPS = {
 }
 REPEATS = 3
 N_TRAIN = 10_000
+SEEDS = (4, 16, 64)
+STUDY = """
+protocols: [{{kind: holdout, data: digits, known: 6, unknown: 4, validation: 0.2}}]
+models: [{{kind: logistic}}]
+detectors: [msp, energy, maxlogit, entropy, gen, postmax]
+seeds: {seeds}
+calibrate: {{surrogate: mixup}}
+"""
 
 
 def made_up(n: int, classes: int, features: int, *, seed: int = 0) -> Outputs:
@@ -219,14 +230,79 @@ def choose(n: int, classes: int, features: int, out: Path) -> None:
         found[label] = taken | {"peak_mb": peak_mb()}
         print(label, json.dumps(found[label]), flush=True)
         path.write_text(json.dumps(found, indent=1))
+    put_section("choosing", choosing(found), PAGE)
+
+
+def choosing(found: dict[str, Any]) -> str:
+    """Write what choosing costs as text with a table."""
+    n, classes, features = found["shape"]
+    costly = sorted(CANDIDATES, key=lambda name: -found[name]["score"]["cpu"])[:4]
+    listed = ", ".join(
+        f"{name} {found[name]['score']['wall']:.1f} s" for name in costly
+    )
+    rows = "\n".join(
+        f"| {label} | {found[key]['wall']:.0f} s | {found[key]['cpu']:.0f} s |"
+        for label, key in (
+            ("the suitable four", "suitable four"),
+            ("eighteen detectors", "all eighteen"),
+        )
+    )
+    peak, data = found["all eighteen"]["peak_mb"] / 1024, found["data_mb"] / 1024
+    return f"""`python benchmarks/scaling.py --choose` on {found["machine"]}:
+`selection.choose` among fitted detectors, with {n:,} calibration samples, {classes}
+classes and {features} features (made-up numbers, float32, half of them unknown; fitted
+on {N_TRAIN:,} samples).
+
+| chosen among | wall time | processor time |
+|---|---|---|
+{rows}
+
+Peak memory of the process: {peak:.1f} GB, of which {data:.1f} GB were needed to make
+the data. Scoring is nearly all of it; the slowest: {listed}."""
+
+
+def cells() -> None:
+    """Run studies of more and more cells, and once more with nothing left to do."""
+    rows = []
+    labels = ("all of it", "again, nothing left to do")
+    seconds: dict[str, list[float]] = {label: [] for label in labels}
+    for n_seeds in SEEDS:
+        with tempfile.TemporaryDirectory() as folder:
+            study = Path(folder) / "study.yaml"
+            study.write_text(STUDY.format(seeds=n_seeds))
+            for label in labels:
+                _, taken = timed(
+                    lambda s=study, f=folder: bench.run(s, out=Path(f), jobs=1)
+                )
+                seconds[label].append(taken["cpu"])
+                print(n_seeds, label, json.dumps(taken), flush=True)
+    n_cells = [6 * n for n in SEEDS]
+    for label, taken in seconds.items():
+        slope = np.polyfit(np.log(n_cells), np.log(taken), 1)[0]
+        each = (taken[-1] - taken[0]) / (n_cells[-1] - n_cells[0])
+        hours = each * 1e6 / 3600
+        rows.append(f"| {label} | {slope:.2f} | {1e3 * each:.1f} ms | {hours:.1f} h |")
+    text = f"""`python benchmarks/scaling.py --cells` on {machine()}: one network
+(logistic regression on handwritten digits) and six detectors for each seed,
+{n_cells[0]} to {n_cells[-1]} cells, in one process. Processor time.
+
+| a study | slope over cells | a cell | 10⁶ cells on one core, predicted |
+|---|---|---|---|
+"""
+    put_section("cells", text + "\n".join(rows), PAGE)
 
 
 def main() -> None:
-    """Measure one of the two."""
+    """Measure one of the three."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--choose", nargs="*", type=int)
-    parser.add_argument("--out", type=Path, default=Path("runs/scaling"))
+    parser.add_argument("--cells", action="store_true")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
+    if args.cells:
+        with threadpool_limits(1):
+            cells()
+        return
     if args.choose is None:
         with threadpool_limits(1):  # waiting threads would count as processor time
             slopes()

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from importlib import import_module
 from importlib.metadata import (
     EntryPoint,
@@ -231,11 +232,17 @@ def is_built_in(value: Any) -> bool:
     return reference(value).startswith("openset.")
 
 
+@cache
+def _owners() -> Mapping[str, list[str]]:
+    """Return the distributions of each package; reading them takes half a second."""
+    return packages_distributions()
+
+
 def distribution(value: Any) -> str | None:
     """Return name and version of the installed package that has a value, if any."""
     top, _, _ = reference(value).partition(":")[0].partition(".")
     # An editable install lists no modules: try the name itself.
-    owner = packages_distributions().get(top, [top])[0]
+    owner = top if top == "openset" else _owners().get(top, [top])[0]
     try:
         return f"{owner} {version(owner)}"
     except PackageNotFoundError:

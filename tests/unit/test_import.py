@@ -32,6 +32,12 @@ def test_the_help_does_not_wait_for_statistics_and_learning():
     assert loaded_after("import openset.cli", heavy) == set()
 
 
+def test_deciding_does_not_wait_for_parts_of_scipy_that_few_detectors_need():
+    parts = ("scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize")
+    code = "import openset; openset.detectors, openset.Rejector, openset.metrics"
+    assert loaded_after(code, parts) == set()
+
+
 @pytest.mark.parametrize("name", openset.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(openset, name) is not None

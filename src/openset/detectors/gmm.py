@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtrtri
 
 from openset import _check, _xp
 from openset._types import Array
@@ -145,7 +145,7 @@ class GMM(Detector):
 def _inverse_of_lower(factor: Array) -> Array:
     """Invert a lower triangular matrix: a sixth of the cost of any other."""
     if _xp.is_numpy_array(factor):
-        return dtrtri(factor, lower=1)[0]
+        return scipy.linalg.lapack.dtrtri(factor, lower=1)[0]
     xp = _xp.array_namespace(factor)
     eye = xp.eye(factor.shape[0], dtype=factor.dtype, device=_xp.device(factor))
     # torch's own function, if it is torch; the standard has none for triangles.

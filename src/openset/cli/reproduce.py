@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset.cli._console import OUT
-from openset.cli._lists import plain_table
+from openset.cli._lists import column_widths, plain_table
 from openset.cli._options import naming
 
 if TYPE_CHECKING:  # the extra may be missing
@@ -114,9 +114,13 @@ def command(
         raise KeyboardInterrupt(advice) from None
     for shown in made.tables:
         table = plain_table(escape(shown.title))
-        for column in shown.columns:
-            table.add_column(escape(column), overflow="fold")
-        for row in shown.texts():
+        texts = shown.texts()
+        # Beside each column stand up to two spaces.
+        room = OUT.width - 2 * len(shown.columns) - 2
+        widths = column_widths([shown.columns, *texts], room)
+        for column, width in zip(shown.columns, widths, strict=True):
+            table.add_column(escape(column), width=width, overflow="fold")
+        for row in texts:
             table.add_row(*map(escape, row))
         OUT.print(table)
         if shown.note:

@@ -567,15 +567,23 @@ def _is_synthetic(one: Outputs) -> bool:
 
 
 def _print_report(rejector: Rejector) -> None:
-    threshold, report = rejector.threshold, rejector.report
-    OUT.print(
-        f"[bold]{rejector.fitted.detector.name}[/bold], threshold {threshold}",
-        highlight=False,
+    report = rejector.report
+    table = Table(
+        title="On the calibration data",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+        show_header=False,
     )
-    for sentence in report.sentences:
-        OUT.print(sentence, highlight=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("detector", rejector.fitted.detector.name)
+    for name, text in report.summary:
+        table.add_row(name, escape(text))
     if rejector.sets is not None:
-        OUT.print(str(rejector.sets), highlight=False)
+        table.add_row("prediction sets", escape(str(rejector.sets)))
+    OUT.print()
+    OUT.print(table, highlight=False)
     if len(report.groups) > 1:
         table = _table("", "unknowns", "n", "rejected", "OSA", "best OSA", "loss")
         for row in report.groups:

@@ -22,6 +22,14 @@ ALPHAS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 """Weights of the known side over which a threshold's movement is reported."""
 
 _SHARES = (0.01, 0.1)  # of unknown samples, to show what a rejection means there
+_NAMES = {
+    "osa": "open-set accuracy",
+    "osa of the hardest group": "open-set accuracy, hardest group",
+    "tpr": "true positive rate",
+    "fpr": "false positive rate",
+    "false_unknown": "known samples to be rejected",
+    "cost": "cost of a decision",
+}
 _NEAR = 0.01  # "as good as the best": within one point of open-set accuracy
 
 
@@ -75,72 +83,73 @@ class Report:
         )
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """The report in sentences, without groups and cautions."""
-        rate, found = self.threshold.rate, []
-        span = rate.interval
-        known = f"{self.accepted_known:.1%} of the known samples accepted"
-        unknown = (
-            "" if self.urr is None else f", {self.urr:.1%} of the unknown rejected"
-        )
-        is_promise = self.threshold.method == "conformal"
-        there = " on the calibration data"
-        found.append(
-            f"{rate.name} {rate.value:.4f}"
-            + ("" if span is None else f" ({span.low:.4f}–{span.high:.4f})")
-            + (" expected of new samples" if is_promise else there)
-            + f"; {known}{unknown}"
-            + (there if is_promise else "")
-        )
+    def summary(self) -> tuple[tuple[str, str], ...]:
+        """The report as names and values, without groups and cautions."""
+        rate = self.threshold.rate
+        value = f"{rate.value:.4f}"
+        if rate.interval is not None:
+            value += f" ({rate.interval.low:.4f}–{rate.interval.high:.4f})"
+        found = [
+            ("threshold", str(self.threshold)),
+            (_NAMES.get(rate.name, rate.name), value),
+            ("known samples accepted", f"{self.accepted_known:.1%}"),
+        ]
+        if self.urr is not None:
+            found.append(("unknown samples rejected", f"{self.urr:.1%}"))
         if self.accuracy is not None:
-            found.append(
-                f"closed-set accuracy of the known samples {self.accuracy:.4f}"
-            )
+            found.append(("accuracy without rejection", f"{self.accuracy:.4f}"))
         if self.threshold.method == "worst_group" and len(self.groups) > 1:
             loss = max(row["loss"] for row in self.groups)
             found.append(
-                f"for every group of unknowns, open-set accuracy is at most {loss:.4f} "
-                "below that of the group's own best threshold"
+                (
+                    "largest loss of a group",
+                    f"{loss:.4f} below the open-set accuracy of the group's own best "
+                    "threshold",
+                )
             )
         if self.new_kind is not None and self.new_kind.interval is not None:
             span = self.new_kind.interval
             found.append(
-                f"open-set accuracy on a kind of unknowns not seen here: "
-                f"{self.new_kind.value:.2f}, between {span.low:.2f} and "
-                f"{span.high:.2f} on kinds like these ({span.level:.0%}); unknowns "
-                "closer to your classes do worse"
+                (
+                    "on a new kind of unknowns",
+                    f"open-set accuracy {self.new_kind.value:.2f}, between "
+                    f"{span.low:.2f} and {span.high:.2f} ({span.level:.0%}) on kinds "
+                    "like these; unknowns closer to your classes do worse",
+                )
             )
         if self.flat is not None and self.flat_share:
             found.append(
-                "within a point of the best open-set accuracy: thresholds from "
-                f"{self.flat.low:.4g} to {self.flat.high:.4g}, {self.flat_share:.1%} "
-                "of the samples"
+                (
+                    "thresholds about as good",
+                    f"{self.flat.low:.4g} to {self.flat.high:.4g}, within a point of "
+                    f"the best, where {self.flat_share:.1%} of the samples are",
+                )
             )
         if self.urr is not None:
             found += self._at_shares()
         if len(self.alphas) and self.threshold.method == "osa":
             first, last = self.alphas[0], self.alphas[-1]
             found.append(
-                f"if {first['alpha']:.0%} of the samples were known, the threshold "
-                f"would be {first['threshold']:.4g}; if {last['alpha']:.0%}, "
-                f"{last['threshold']:.4g}"
+                (
+                    "with another alpha",
+                    f"threshold {first['threshold']:.4g} with alpha "
+                    f"{first['alpha']:g}, {last['threshold']:.4g} with "
+                    f"{last['alpha']:g}",
+                )
             )
         return tuple(found)
 
-    def _at_shares(self) -> list[str]:
+    def _at_shares(self) -> list[tuple[str, str]]:
         """Say what a rejection means where few samples are unknown."""
         told = [
-            f"{share:.0%} unknown samples, {made.unknown_precision:.0%}"
+            f"{made.unknown_precision:.0%} if {share:.0%} of all samples are unknown"
             for share in _SHARES
             if (made := at_prevalence(self.rates, share)).unknown_precision is not None
         ]
         if not told:
             return []
-        first, *rest = told
-        return [
-            "; ".join([f"at {first} of the rejections are unknown", *rest])
-            + " (if they are like those of the calibration)"
-        ]
+        text = ", ".join(told) + ", and like those of the calibration"
+        return [("rejections that are unknown", text)]
 
     def __str__(self) -> str:
         groups = [
@@ -148,7 +157,7 @@ class Report:
             f"{row['osa']:.4f}, {row['loss']:.4f} below its best"
             for row in self.groups
         ]
-        lines = [f"threshold {self.threshold}", *self.sentences]
+        lines = [f"{name}: {text}" for name, text in self.summary]
         return "\n".join([*lines, *groups, *map(str, self.cautions)])
 
     def to_dict(self) -> dict[str, Any]:

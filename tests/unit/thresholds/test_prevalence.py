@@ -150,7 +150,7 @@ def test_the_report_of_a_threshold_has_its_rates_and_says_what_they_mean():
     made = thresholds.report(scores, threshold)
     assert made.rates == threshold.rates(scores)
     precise = [at_prevalence(made.rates, p).unknown_precision for p in (0.01, 0.1)]
-    assert (
-        f"at 1% unknown samples, {precise[0]:.0%} of the rejections are unknown; 10% "
-        f"unknown samples, {precise[1]:.0%} (if they are like those of the calibration)"
-    ) in made.sentences
+    assert dict(made.summary)["rejections that are unknown"] == (
+        f"{precise[0]:.0%} if 1% of all samples are unknown, {precise[1]:.0%} if 10% "
+        "of all samples are unknown, and like those of the calibration"
+    )

@@ -45,9 +45,7 @@ def test_groups_that_want_different_thresholds_are_cautioned():
     assert "CAL003" in fair.codes
     assert "Consider the objective worst_group" not in str(fair)
     loss = max(row["loss"] for row in fair.groups)
-    assert f"for every group of unknowns, open-set accuracy is at most {loss:.4f}" in (
-        str(fair)
-    )
+    assert f"largest loss of a group: {loss:.4f} below" in str(fair)
 
 
 def test_a_threshold_at_the_edge_is_cautioned():
@@ -65,9 +63,7 @@ def test_labels_that_are_not_the_networks_are_cautioned():
     scores = grouped(0)
     found = thresholds.report(scores, thresholds.osa(scores))
     assert found.accuracy == metrics.accuracy(scores)
-    assert f"closed-set accuracy of the known samples {found.accuracy:.4f}" in str(
-        found
-    )
+    assert f"accuracy without rejection: {found.accuracy:.4f}" in str(found)
     assert "CAL007" not in found.codes
     labels = scores.labels.copy()
     is_known = labels >= 0
@@ -108,9 +104,9 @@ def test_a_report_says_what_is_true_of_its_objective():
         name: str(thresholds.report(scores, getattr(thresholds, name)(scores)))
         for name in thresholds.objectives()
     }
-    assert {name for name in said if "samples were known" in said[name]} == {"osa"}
-    assert "expected of new samples" in said["conformal"]
-    assert "on the calibration data" in said["at_tpr"]
+    assert {name for name in said if "with another alpha" in said[name]} == {"osa"}
+    assert "known samples to be rejected: 0." in said["conformal"]
+    assert "true positive rate: 0.9" in said["at_tpr"]
     apart = Scores(
         labels=[0] * 50 + [-1] * 50 + [1] * 50 + [-1] * 50,
         predicted=[0] * 100 + [1] * 100,
@@ -221,34 +217,34 @@ def test_a_report_is_read_line_by_line():
         for name in ("osa", "worst_group", "conformal", "per_class")
     }
     assert lines["osa"].splitlines()[:-2] == [
-        "threshold 1.16499 by osa (alpha 0.5) from 40 known and 40 unknown samples",
-        "osa 0.8500 (0.7547–0.9070) on the calibration data; 97.5% of the known "
-        "samples accepted, 75.0% of the unknown rejected",
-        "closed-set accuracy of the known samples 0.9500",
-        "open-set accuracy on a kind of unknowns not seen here: 0.87, between 0.55 and "
-        "0.98 on kinds like these (90%); unknowns closer to your classes do worse",
-        "within a point of the best open-set accuracy: thresholds from 1.161 to 1.165, "
-        "1.2% of the samples",
-        "at 1% unknown samples, 23% of the rejections are unknown; 10% unknown "
-        "samples, 77% (if they are like those of the calibration)",
-        "if 10% of the samples were known, the threshold would be 2.833; if 90%, 1.165",
+        "threshold: 1.16499 by osa (alpha 0.5) from 40 known and 40 unknown samples",
+        "open-set accuracy: 0.8500 (0.7547–0.9070)",
+        "known samples accepted: 97.5%",
+        "unknown samples rejected: 75.0%",
+        "accuracy without rejection: 0.9500",
+        "on a new kind of unknowns: open-set accuracy 0.87, between 0.55 and 0.98 "
+        "(90%) on kinds like these; unknowns closer to your classes do worse",
+        "thresholds about as good: 1.161 to 1.165, within a point of the best, where "
+        "1.2% of the samples are",
+        "rejections that are unknown: 23% if 1% of all samples are unknown, 77% if 10% "
+        "of all samples are unknown, and like those of the calibration",
+        "with another alpha: threshold 2.833 with alpha 0.1, 1.165 with 0.9",
         "  far: 0.9500 of 20 rejected, OSA 0.9500, 0.0125 below its best",
         "  near: 0.5500 of 20 rejected, OSA 0.7500, 0.0125 below its best",
     ]
-    assert lines["worst_group"].splitlines()[3] == (
-        "for every group of unknowns, open-set accuracy is at most 0.0125 below that "
-        "of the group's own best threshold"
-    )
+    assert (
+        "largest loss of a group: 0.0125 below the open-set accuracy of the group's "
+        "own best threshold"
+    ) in lines["worst_group"].splitlines()
     assert lines["conformal"].splitlines()[1] == (
-        "false_unknown 0.0488 (0.0061–0.1316) expected of new samples; 97.5% of the "
-        "known samples accepted, 75.0% of the unknown rejected on the calibration data"
+        "known samples to be rejected: 0.0488 (0.0061–0.1316)"
     )
     assert "within a point" not in lines["per_class"]
     one_group = thresholds.worst_group(dataclasses.replace(scores, groups=None))
     alone = thresholds.report(dataclasses.replace(scores, groups=None), one_group)
-    assert "for every group" not in str(alone)
+    assert "largest loss" not in str(alone)
     by_cost = thresholds.report(scores, thresholds.by_cost(scores))
-    assert "cost 0.1500 on the calibration data; 97.5%" in str(by_cost)
+    assert "cost of a decision: 0.1500" in str(by_cost)
 
 
 def test_synthetic_groups_are_listed():

@@ -126,6 +126,30 @@ def test_an_image_classifier_of_hugging_face(vit):
     assert_array_equal(found.labels, [0, 1, 2, -1, 0, 1, 2])
 
 
+def test_layers_of_a_network_of_others(vit):
+    folder, model = vit
+    network = networks.load(f"hf:{folder}")
+    names = [name for name, _ in model.named_modules()]
+    inner = next(name for name in names if name.endswith("layernorm"))
+    found = network.apply(
+        IMAGES, layers=[inner, "classifier"], batch_size=4, device="cpu", progress=False
+    )
+    batch = network.prepare([Image.fromarray(one) for one in IMAGES])
+    kept = []
+    hook = model.get_submodule(inner).register_forward_hook(
+        lambda _module, _inputs, made: kept.append(made)
+    )
+    with torch.no_grad():
+        logits = model(**batch).logits
+    hook.remove()
+    assert found.layers == ((inner, 16), ("classifier", 3))
+    parts = found.by_layer()
+    assert_allclose(parts[inner].features, kept[0].mean(dim=1), atol=1e-5)
+    assert_allclose(parts["classifier"].features, logits, atol=1e-5)
+    with pytest.raises(ValueError, match=r"names of layers of the network .*'layer9'"):
+        network.apply(IMAGES[:1], layers=["layer9"], device="cpu", progress=False)
+
+
 def test_odins_step_is_in_pixels_by_what_the_network_brings(vit, tmp_path):
     """Of pixels in [0, 1]: their normalised values move by epsilon over std."""
     folder, model = vit

@@ -13,7 +13,7 @@ from openset import Outputs
 from openset._types import ArtefactError
 from openset.cli import app
 from openset.integrations import networks
-from tests.vision import declare_operators
+from tests.vision import declare_operators, save_small_vit
 
 declare_operators()  # timm and transformers import torchvision
 
@@ -96,19 +96,8 @@ def test_torchvision_with_random_weights_says_so(tmp_path):
 
 @pytest.fixture(scope="module")
 def vit(tmp_path_factory):
-    transformers = pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("vit")
-    config = transformers.ViTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=32,
-        patch_size=16, intermediate_size=32, num_labels=3,
-        id2label={0: "ant", 1: "bee", 2: "cat"},
-    )  # fmt: skip
-    torch.manual_seed(0)
-    model = transformers.ViTForImageClassification(config).eval()
-    model.save_pretrained(folder)
-    size = {"height": 32, "width": 32}
-    transformers.ViTImageProcessor(size=size).save_pretrained(folder)
-    return folder, model
+    return folder, save_small_vit(folder)
 
 
 def test_an_image_classifier_of_hugging_face(vit):

@@ -1,4 +1,4 @@
-"""Import torchvision where its compiled part does not fit torch.
+"""Networks of other libraries, built offline; torchvision where it does not fit torch.
 
 Beside a CPU build of torch the usual wheel of torchvision lacks two operators, and its
 import fails. Nothing here calls them, but torchvision, timm, torchmetrics and
@@ -11,6 +11,7 @@ import functools
 import importlib.util
 from pathlib import Path
 
+import pytest
 import torch
 
 
@@ -30,3 +31,19 @@ def declare_operators():
             )
         return library
     return None
+
+
+def save_small_vit(folder):
+    """Save an image classifier of Hugging Face with random weights; return it."""
+    transformers = pytest.importorskip("transformers", reason="a foreign library")
+    config = transformers.ViTConfig(
+        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=32,
+        patch_size=16, intermediate_size=32, num_labels=3,
+        id2label={0: "ant", 1: "bee", 2: "cat"},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.ViTForImageClassification(config).eval()
+    model.save_pretrained(folder)
+    size = {"height": 32, "width": 32}
+    transformers.ViTImageProcessor(size=size).save_pretrained(folder)
+    return model

@@ -4,7 +4,7 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -51,6 +51,9 @@ class Outputs:
     weight, bias
         The last linear layer, ``logits = features @ weight.T + bias``: shapes (C, d)
         and (C,). Detectors that reshape features need them.
+    layers
+        Where the features are those of several layers, side by side: (name, number of
+        columns) of each, in their order. :meth:`of_layers` sets it.
 
     Examples
     --------
@@ -69,6 +72,7 @@ class Outputs:
     classes: tuple[str, ...] = ()
     weight: Array | None = None
     bias: Array | None = None
+    layers: tuple[tuple[str, int], ...] = ()
 
     def __init__(
         self,
@@ -81,6 +85,7 @@ class Outputs:
         classes: Any = (),
         weight: Any = None,
         bias: Any = None,
+        layers: Any = (),
     ) -> None:
         if logits is None and features is None:
             msg = "Outputs: logits or features must be given, got neither"
@@ -94,6 +99,7 @@ class Outputs:
             "classes": tuple(str(name) for name in classes),
             "weight": _real("weight", weight, ndim=2),
             "bias": _real("bias", bias, ndim=1),
+            "layers": _layers(layers),
         }
         if labels is not None:
             values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
@@ -111,6 +117,7 @@ class Outputs:
         )
         self._check_one_place()
         self._check_class_count()
+        self._check_layers()
 
     def _check_one_place(self) -> None:
         names = ("logits", "features", "weight", "bias")
@@ -161,6 +168,22 @@ class Outputs:
                 )
                 raise ValueError(msg)
 
+    def _check_layers(self) -> None:
+        if not self.layers:
+            return
+        d = 0 if self.features is None else int(self.features.shape[1])
+        widths = [width for _, width in self.layers]
+        names = {name for name, _ in self.layers}
+        if sum(widths) != d or min(widths) < 1 or len(names) < len(widths):
+            shown = ", ".join(f"{name} {width}" for name, width in self.layers)
+            msg = _check.must(
+                f"different names with the columns of each, {d} in all",
+                caller="Outputs",
+                name="layers",
+                got=shown,
+            )
+            raise ValueError(msg)
+
     def __len__(self) -> int:
         array = self.logits if self.logits is not None else self.features
         return int(array.shape[0])  # type: ignore[union-attr]
@@ -175,6 +198,8 @@ class Outputs:
             if array is not None:
                 dtype = str(array.dtype).removeprefix("torch.")
                 parts.append(f"{name}={tuple(array.shape)} {dtype}")
+        if self.layers:
+            parts.append(f"layers={len(self.layers)}")
         if self.weight is not None:
             parts.append("head")
         if self.groups is not None:
@@ -232,6 +257,69 @@ class Outputs:
         return replaced(self, labels=np.full(len(self), UNKNOWN))
 
     @classmethod
+    def of_layers(cls, parts: "Mapping[str, Outputs]") -> "Outputs":
+        """Put the features of several layers of one network side by side.
+
+        Everything else is that of the first part.
+
+        Parameters
+        ----------
+        parts
+            Outputs by the name of the layer, such as
+            :func:`openset.train.extract_layers` returns, all of the same samples.
+
+        Examples
+        --------
+        >>> first = Outputs(logits=[[1.0, 0.0]], features=[[2.0, 3.0]])
+        >>> second = Outputs(logits=[[1.0, 0.0]], features=[[4.0]])
+        >>> both = Outputs.of_layers({"conv1": first, "conv2": second})
+        >>> both.layers, both.features
+        ((('conv1', 2), ('conv2', 1)), array([[2., 3., 4.]]))
+        """
+        caller = "Outputs.of_layers"
+        if not parts:
+            rule = "outputs of one or several layers"
+            raise ValueError(_check.must(rule, caller=caller, name="parts", got="none"))
+        for name, part in parts.items():
+            need_outputs(caller, f"layer {name!r}", part)
+            if part.features is None:
+                rule, got = "outputs with features", "none"
+                msg = _check.must(rule, caller=caller, name=f"layer {name!r}", got=got)
+                raise ValueError(msg)
+        _check.same_length(caller, {name: len(part) for name, part in parts.items()})
+        first = next(iter(parts.values()))
+        arrays: list[Array] = [part.features for part in parts.values()]
+        return cls(
+            logits=first.logits,
+            features=_xp.array_namespace(*arrays).concat(arrays, axis=1),
+            labels=first.labels,
+            groups=first.groups,
+            ids=first.ids,
+            classes=first.classes,
+            layers=[
+                (name, array.shape[1])
+                for name, array in zip(parts, arrays, strict=True)
+            ],
+        )
+
+    def by_layer(self) -> "dict[str, Outputs]":
+        """Return the outputs of each layer, as :meth:`of_layers` took them.
+
+        Examples
+        --------
+        >>> both = Outputs(features=[[2.0, 3.0, 4.0]], layers=[("a", 2), ("b", 1)])
+        >>> both.by_layer()["b"].features
+        array([[4.]])
+        """
+        found, start = {}, 0
+        for name, width in self.layers:
+            columns = self.features[:, start : start + width]  # type: ignore[index]
+            others = {"layers": (), "weight": None, "bias": None}
+            found[name] = replaced(self, features=columns, **others)
+            start += width
+        return found
+
+    @classmethod
     def concat(cls, parts: "list[Outputs]") -> Self:
         """Concatenate several splits of one network."""
         parts = list(parts)
@@ -242,7 +330,7 @@ class Outputs:
             need_outputs("Outputs.concat", "parts", part)
         columns: dict[str, Any] = {
             name: _of_one_network(name, [getattr(part, name) for part in parts])
-            for name in ("classes", "weight", "bias")
+            for name in ("classes", "weight", "bias", "layers")
         }
         for name in _PER_SAMPLE:
             arrays = [getattr(part, name) for part in parts]
@@ -311,6 +399,8 @@ class Outputs:
         if path.suffix == ".npz":
             if self.classes:
                 arrays["classes"] = np.array(self.classes, dtype=np.str_)
+            if self.layers:
+                arrays["layers"] = np.array(self.layers, dtype=np.str_)
             _io.write_npz(path, arrays)
             return path
         if path.suffix:
@@ -323,7 +413,12 @@ class Outputs:
         with _io.replacing_folder(path, put=put_folder) as temporary:
             for name, array in arrays.items():
                 np.save(temporary / f"{name}.npy", array, allow_pickle=False)
-            meta = {"kind": "openset.Outputs", "schema": 1, "classes": self.classes}
+            meta = {
+                "kind": "openset.Outputs",
+                "schema": 1,
+                "classes": self.classes,
+                "layers": self.layers,
+            }
             (temporary / _META).write_text(json.dumps(meta), encoding="utf-8")
         return path
 
@@ -338,9 +433,8 @@ class Outputs:
             return cls._load_folder(path)
         arrays = _io.read_npz("Outputs.load", path)
         _need_logits_or_features(path, arrays)
-        arrays = _io.pick(
-            "Outputs.load", path, arrays, required=(), optional=(*_ARRAYS, "classes")
-        )
+        optional = (*_ARRAYS, "classes", "layers")
+        arrays = _io.pick("Outputs.load", path, arrays, required=(), optional=optional)
         with _io.naming(path):
             return cls(**{name: _check.frozen(a) for name, a in arrays.items()})
 
@@ -359,7 +453,7 @@ class Outputs:
     @classmethod
     def _mapped(cls, path: Path, text: bytes | None) -> Self:
         arrays: dict[str, Any] = {}
-        classes, files = _described(path / _META, text)
+        about, files = _described(path / _META, text)
         for name in _ARRAYS:
             file = path / files.get(name, f"{name}.npy")
             if name not in files and (files or not file.exists()):
@@ -374,7 +468,7 @@ class Outputs:
                 raise ArtefactError(msg) from error
         _need_logits_or_features(path, arrays)
         with _io.naming(path):
-            return cls(**arrays, classes=classes)
+            return cls(**arrays, **about)
 
 
 def _meta(path: Path) -> bytes | None:
@@ -385,13 +479,14 @@ def _meta(path: Path) -> bytes | None:
         return None
 
 
-def _described(path: Path, text: bytes | None) -> tuple[Any, dict[str, str]]:
-    """Return names of classes, and of the files of arrays where they are not usual."""
+def _described(path: Path, text: bytes | None) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return classes and layers, and files of arrays whose names are not usual."""
     if text is None:
-        return (), {}
+        return {}, {}
     try:
         meta = json.loads(text)
-        classes, files = meta["classes"], dict(meta.get("files", {}))
+        about = {"classes": meta["classes"], "layers": meta.get("layers", ())}
+        files = dict(meta.get("files", {}))
         # A name that leads elsewhere is refused.
         wrong = [n for n, f in files.items() if not f.startswith(f"{n}-")]
         wrong += [name for name, file in files.items() if not _FILE.fullmatch(file)]
@@ -401,7 +496,7 @@ def _described(path: Path, text: bytes | None) -> tuple[Any, dict[str, str]]:
     if wrong:
         msg = f"Outputs.load: {path} is damaged (wrong name of the file of {wrong[0]})"
         raise ArtefactError(msg)
-    return classes, files
+    return about, files
 
 
 def put_folder(folder: Path, path: Path) -> None:
@@ -443,7 +538,7 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
     For arrays that were computed from checked ones, and that no caller can modify.
     """
     other = object.__new__(type(outputs))
-    for name in (*_ARRAYS, "classes"):
+    for name in (*_ARRAYS, "classes", "layers"):
         value = changes.get(name, getattr(outputs, name))
         if isinstance(value, np.ndarray):
             _check.frozen(value)
@@ -499,6 +594,16 @@ def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
         if "known" in arrays:
             msg += ". These are scores already: see openset evaluate, or Scores.load"
         raise ArtefactError(msg)
+
+
+def _layers(pairs: Any) -> tuple[tuple[str, int], ...]:
+    try:
+        return tuple((str(name), int(width)) for name, width in pairs)
+    except (TypeError, ValueError) as error:
+        rule = "(name, number of columns) of each layer"
+        got = repr(pairs)
+        msg = _check.must(rule, caller="Outputs", name="layers", got=got)
+        raise ValueError(msg) from error
 
 
 def _is_real(array: Array) -> bool:

@@ -7,6 +7,7 @@ import array_api_strict
 import numpy as np
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 
 from openset import ArtefactError, Outputs
 
@@ -321,3 +322,39 @@ def test_arrays_go_to_a_device_and_back_to_numpy():
 def test_an_ending_nobody_knows_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"ending must be '\.npz', or none for a fold"):
         Outputs(**GOOD).save(tmp_path / "outputs.csv")
+
+
+@pytest.mark.parametrize("name", ["layers.npz", "layers"])
+def test_layers_are_kept_by_files_rows_and_parts(tmp_path, name):
+    first = Outputs(logits=np.eye(3), features=np.eye(3), labels=[0, 1, -1])
+    second = Outputs(logits=np.eye(3), features=np.full((3, 2), 7.0))
+    both = Outputs.of_layers({"conv1": first, "conv2": second})
+    again = Outputs.load(both.save(tmp_path / name))
+    joined = Outputs.concat([again.take([0, 2]), again.take([1])])
+    for found, rows in ((again, [0, 1, 2]), (joined, [0, 2, 1])):
+        assert found.layers == (("conv1", 3), ("conv2", 2))
+        parts = found.by_layer()
+        assert_array_equal(parts["conv1"].features, np.eye(3)[rows])
+        assert_array_equal(parts["conv2"].features, np.full((3, 2), 7.0))
+        assert_array_equal(parts["conv2"].labels, np.array([0, 1, -1])[rows])
+        assert not parts["conv1"].layers
+
+
+def test_layers_must_fit_the_features():
+    rows = np.ones((2, 3))
+    for layers, words in (
+        ([("a", 1), ("b", 1)], "3 in all, got a 1, b 1"),
+        ([("a", 1), ("a", 2)], "different names"),
+        ([("a", 0), ("b", 3)], "got a 0, b 3"),
+        (["a"], r"\(name, number of columns\)"),
+    ):
+        with pytest.raises(ValueError, match=f"Outputs: layers must be .*{words}"):
+            Outputs(features=rows, layers=layers)
+    one = Outputs(features=rows)
+    with pytest.raises(ValueError, match="parts must be outputs of one or several"):
+        Outputs.of_layers({})
+    with pytest.raises(ValueError, match="'b' must be outputs with features"):
+        Outputs.of_layers({"a": one, "b": Outputs(logits=rows)})
+    other = Outputs(features=rows, layers=[("a", 1), ("c", 2)])
+    with pytest.raises(ValueError, match="of one network, got different layers"):
+        Outputs.concat([Outputs(features=rows, layers=[("a", 1), ("b", 2)]), other])

@@ -42,6 +42,7 @@ class Network:
     batch_size: int
     device: str | None
     plugins: tuple[str, ...]
+    layers: tuple[str, ...] = ()
 
     @property
     def is_run(self) -> bool:
@@ -75,7 +76,8 @@ class Network:
             from openset.train import Trained  # noqa: PLC0415
 
             trained = Trained.load(Path(self.name), plugins=self.plugins)
-            return Loaded(trained.classes, trained.apply)
+            apply = partial(trained.apply, layers=self.layers)
+            return Loaded(trained.classes, apply, lambda: trained.model().backbone)
         from openset.integrations import networks  # noqa: PLC0415
 
         found = networks.load(
@@ -90,8 +92,15 @@ class Network:
             std=self.std,
         )
         note = f"{found.name}: {found.note}" if found.note else ""
-        apply = partial(found.apply, batch_size=self.batch_size, device=self.device)
-        return Loaded(found.classes, apply, embeds=found.embeds, note=note)
+        apply = partial(
+            found.apply,
+            batch_size=self.batch_size,
+            device=self.device,
+            layers=self.layers,
+        )
+        return Loaded(
+            found.classes, apply, lambda: found.model, embeds=found.embeds, note=note
+        )
 
     def digest(self) -> dict[str, Any]:
         """Return what the outputs depend on."""
@@ -104,12 +113,19 @@ class Network:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A network: its classes, how to apply it, and a note for the user."""
+    """A network: its classes, how to apply it, itself, and a note for the user."""
 
     classes: tuple[str, ...]
     apply: Apply
+    model: Callable[[], Any]
     embeds: bool = False
     note: str = ""
+
+    def layers(self) -> list[tuple[str, str]]:
+        """Return name and kind of every layer; none of an ONNX file."""
+        modules = getattr(self.model(), "named_modules", None)
+        found = [] if modules is None else modules()
+        return [(name, type(one).__name__) for name, one in found if name]
 
 
 def odin_step(text: str) -> Any:

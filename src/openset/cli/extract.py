@@ -33,6 +33,7 @@ from openset.cli._shards import (
 )
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
+from openset.detectors.layered import GRAM
 from openset.outputs import Outputs
 
 EPILOG = """[bold]Examples[/bold]
@@ -54,6 +55,8 @@ openset extract hf:clip-folder/ photos/ --classes names.txt \\
 
 openset extract timm:resnet50 photos/ --odin temperature=1000,epsilon=0.0014
 
+openset extract timm:resnet50 photos/ --layers layer2,layer3,layer4
+
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
 
@@ -63,11 +66,13 @@ openset predict rejector/ new-outputs.npz"""
 
 _CALLER = "openset extract"
 _OUT = "outputs.npz"
+_LIST = "list"
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "name": "DATA",
     "head": "--head",
+    "layers": "--layers",
     "pooling": "--pooling",
     "weights": "--weights",
     "root": "--root",
@@ -165,6 +170,22 @@ def command(
             "temperature=1000,epsilon=0.0014 (epsilon of pixels in [0, 1]).",
         ),
     ] = None,
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Keep the features of these layers, side by side, instead of the last "
+            "layer's: for --detector layered. --layers list shows all names and ends.",
+        ),
+    ] = None,
+    gram: Annotated[
+        bool,
+        typer.Option(
+            "--gram",
+            help="With --layers: keep row sums of Gram matrices instead of means of "
+            "channels, for --detector gram.",
+        ),
+    ] = False,
     batch_size: Annotated[int, typer.Option(help="Samples per pass.")] = 64,
     device: Annotated[
         str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
@@ -199,8 +220,12 @@ def command(
         batch_size=batch_size,
         device=device,
         plugins=tuple(plugin or ()),
+        layers=_layer_names(layers, gram=gram, fit_head=fit_head),
     )
     settings.check(fit_head=fit_head)
+    if layers == _LIST:
+        _print_layers(settings)
+        return
     listed = input_shards(Path(data))
     if listed:
         if fit_head:
@@ -240,6 +265,14 @@ def command(
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
     _print_labels(outputs, samples.classes)
+    if outputs.layers:
+        shown = ", ".join(f"{name} ({width})" for name, width in outputs.layers)
+        OUT.print(
+            f"features of {shown}. A detector over them: --detector "
+            f"{'gram' if gram else 'layered'}",
+            highlight=False,
+            soft_wrap=True,
+        )
     if step is not None:
         OUT.print(
             "ODIN is the largest probability at the same temperature: "
@@ -247,6 +280,39 @@ def command(
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _layer_names(
+    text: str | None, *, gram: bool, fit_head: Path | None
+) -> tuple[str, ...]:
+    """Read the names of layers; those for Gram matrices are marked."""
+    if text is None and gram:
+        rule, got = "given, for --gram", "none"
+        raise ValueError(_check.must(rule, caller=_CALLER, name="--layers", got=got))
+    if text is None or text == _LIST:
+        return ()
+    if fit_head is not None:
+        rule = "left out with --layers"
+        msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
+        raise ValueError(msg)
+    names = [one.strip() for one in text.split(",")]
+    return tuple(f"{GRAM}{name}" if gram else name for name in names)
+
+
+def _print_layers(settings: Network) -> None:
+    """List the layers of the network."""
+    found = settings.load().layers()
+    if not found:
+        msg = _check.must(
+            "left out for an ONNX file, whose layers cannot be read",
+            caller=_CALLER,
+            name="--layers",
+            got=_LIST,
+            remedy="Load the network in PyTorch",
+        )
+        raise ValueError(msg)
+    for name, kind in found:
+        OUT.print(escape(f"{name}  {kind}"), highlight=False, soft_wrap=True)
 
 
 def _lines(path: Path) -> list[str]:

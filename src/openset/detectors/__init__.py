@@ -17,6 +17,7 @@ from openset.detectors.gmm import GMM
 from openset.detectors.gradnorm import GradNorm
 from openset.detectors.klm import KLM
 from openset.detectors.knn import KNN
+from openset.detectors.layered import ByLayer, GramBounds, layer_names
 from openset.detectors.lts import LTS
 from openset.detectors.mahalanobis import Mahalanobis
 from openset.detectors.maxlogit import MaxLogit
@@ -67,12 +68,14 @@ __all__ = [
     "VRA",
     "WSVM",
     "Batch",
+    "ByLayer",
     "Combined",
     "Detector",
     "Energy",
     "Entropy",
     "Fitted",
     "GradNorm",
+    "GramBounds",
     "Mahalanobis",
     "MaxLogit",
     "NNGuide",
@@ -90,6 +93,7 @@ __all__ = [
     "constraints",
     "evt",
     "find",
+    "layer_names",
     "make",
     "names",
     "options",

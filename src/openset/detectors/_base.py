@@ -86,6 +86,11 @@ class Detector(ABC):
         return ()
 
     @property
+    def scored_layers(self) -> tuple[tuple[str, int], ...]:
+        """Name and number of columns of the layers it scores; empty for most."""
+        return ()
+
+    @property
     def predicts_classes(self) -> bool:
         """Whether the detector predicts classes itself, from features alone."""
         first = (*self.recipes, self)[0]  # of a combination, the first one does
@@ -322,6 +327,16 @@ class Fitted:
                     got=got[what],
                 )
                 raise ValueError(msg)
+        layers = self.detector.scored_layers
+        # Arrays of a server's client do not say which layers they are of.
+        if layers and outputs.layers and outputs.layers != layers:
+            msg = _check.must(
+                f"of the layers {_listed(layers)}, as in fit",
+                caller=f"{caller}.score",
+                name="outputs",
+                got=_listed(outputs.layers),
+            )
+            raise ValueError(msg)
         for name, array in self.state.items():
             if not _xp.same_place(array, first(outputs)):
                 msg = (
@@ -547,6 +562,10 @@ _REMEDY = {
     "head": "Give Outputs(weight=..., bias=...), the last linear layer with a bias "
     "of zeros if it has none",
 }
+
+
+def _listed(layers: tuple[tuple[str, int], ...]) -> str:
+    return ", ".join(f"{name} ({width})" for name, width in layers)
 
 
 def _is_finite(array: Array) -> bool:

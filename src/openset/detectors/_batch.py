@@ -83,6 +83,15 @@ class Batch:
 
         return self.once(("tempered", temperature), make)
 
+    def columns(self, start: int, stop: int) -> "Batch":
+        """Return the batch with these columns of its features only."""
+
+        def make() -> Batch:
+            features = self.features[:, start:stop]
+            return Batch(replaced(self._outputs, features=features, layers=()))
+
+        return self.once(("columns", start, stop), make)
+
     @cached_property
     def _fused(self) -> Any:
         """All reductions of the logits from one GPU kernel; None elsewhere."""

@@ -105,20 +105,20 @@ class Combined(Detector, listed=False):
     def _ready(self, state: State, dtype: Any) -> State:
         ready = {name: state[name] for name in ("knots", "weights")}
         for i, recipe in enumerate(self.recipes):
-            part = recipe._ready(_part(state, i), dtype)
+            part = recipe._ready(part_of_state(state, i), dtype)
             ready |= {f"{i}.{name}": array for name, array in part.items()}
         return ready
 
     def _score(self, state: State, batch: Batch) -> Array:
         total = None
         for i, recipe in enumerate(self.recipes):
-            scores = recipe._score(_part(state, i), batch)
+            scores = recipe._score(part_of_state(state, i), batch)
             ranked = state["weights"][i] * _rank(scores, state["knots"][i, :])
             total = ranked if total is None else total + ranked
         return total
 
     def _predict(self, state: State, batch: Batch) -> Array | None:
-        return self.recipes[0]._predict(_part(state, 0), batch)
+        return self.recipes[0]._predict(part_of_state(state, 0), batch)
 
 
 def combine(
@@ -274,7 +274,8 @@ def _pair(part: Any) -> tuple[str, dict[str, Any]]:
     return str(name), plain
 
 
-def _part(state: Mapping[str, Array], i: int) -> dict[str, Array]:
+def part_of_state(state: Mapping[str, Array], i: int) -> dict[str, Array]:
+    """Return the arrays of one of the detectors, under their own names."""
     prefix = f"{i}."
     return {
         name.removeprefix(prefix): array

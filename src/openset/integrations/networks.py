@@ -22,7 +22,7 @@ from openset.detectors import MCM
 from openset.integrations import _embedding, _zero_shot
 from openset.integrations._embedding import LinearHead
 from openset.outputs import Outputs
-from openset.train import Odin, extract
+from openset.train import Odin, extract, layer_outputs
 from openset.train.networks import last_layer
 from openset.train.networks.weight_files import read_weights
 
@@ -84,6 +84,7 @@ class Classifier:
         unknown: bool = False,
         out: str | Path | None = None,
         step: Odin | None = None,
+        layers: Sequence[str] = (),
         batch_size: int = 64,
         device: Any = None,
         progress: bool = True,
@@ -99,6 +100,10 @@ class Classifier:
         step
             As there. Its `epsilon` is meant for pixels in [0, 1], unless it has a
             `std` of its own.
+        layers
+            Names of layers, as in ``model.named_modules()``: the features are theirs,
+            side by side, instead of those of the last layer. With ``gram:`` before each
+            name they are row sums of Gram matrices, else means of channels.
         batch_size
             Samples per pass.
         device
@@ -113,34 +118,44 @@ class Classifier:
                 _check.must(rule, caller="Classifier.apply", name="inputs", got=got)
             )
         batches = _Batches(self, inputs, labels, batch_size)
-        about = {"groups": groups, "ids": ids, "unknown": unknown, "out": out}
+        about: dict[str, Any] = {"groups": groups, "ids": ids, "unknown": unknown}
+        about["out"] = out
         if step is not None and step.std is None and self.std is not None:
             step = replace(step, std=self.std)
+        if layers and (out is not None or self.embeds):
+            what = "an embedding model without a head" if self.embeds else "out="
+            rule = f"left out for {what}"
+            got = ", ".join(layers)
+            msg = _check.must(rule, caller="Classifier.apply", name="layers", got=got)
+            raise ValueError(msg)
         if not isinstance(self.model, nn.Module):  # an ONNX file
-            if step is not None:
-                msg = _check.must(
-                    "left out for an ONNX file, which has no gradients",
-                    caller="Classifier.apply",
-                    name="step",
-                    got=repr(step),
-                    remedy="Load the network in PyTorch",
-                )
-                raise ValueError(msg)
+            for name, given in (("step", step), ("layers", layers or None)):
+                if given is not None:
+                    msg = _check.must(
+                        "left out for an ONNX file, which gives its outputs only",
+                        caller="Classifier.apply",
+                        name=name,
+                        got=repr(given),
+                        remedy="Load the network in PyTorch",
+                    )
+                    raise ValueError(msg)
             return self.model.outputs(
                 batches, classes=self.classes, progress=progress, **about
             )
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if self.embeds:
             return self._embedded(labels, batches, place, progress, **about)
-        return extract(
-            self.model.to(place),
-            batches,
-            device=place,
-            classes=self.classes,
-            step=step,
-            progress=progress,
-            **about,
-        )
+        options: dict[str, Any] = {
+            "device": place,
+            "classes": self.classes,
+            "step": step,
+            "progress": progress,
+        }
+        model = self.model.to(place)
+        if layers:
+            del about["out"]
+            return layer_outputs(model, batches, layers, **options, **about)
+        return extract(model, batches, **options, **about)
 
     def _embedded(
         self,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from openset import _check, _io
+from openset.detectors import layer_names
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ def app(
     if model is not None:
         files = None if weights is None else str(weights)
         how = _model.Preprocessing(side, tuple(mean), tuple(std), files)
-        served = _model.load(model, how, example, needs_of(rejector))
+        layers = layer_names(rejector.fitted.detector)
+        served = _model.load(model, how, example, needs_of(rejector), layers)
     traffic = None
     if log is not None:
         traffic = Traffic(Path(log), rate=log_rate, most=log_files)

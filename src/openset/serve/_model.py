@@ -171,7 +171,11 @@ def as_outputs(found: Any) -> Outputs:
 
 
 def load(
-    model: Any, how: Preprocessing, example: ArrayLike | None, needs: tuple[str, ...]
+    model: Any,
+    how: Preprocessing,
+    example: ArrayLike | None,
+    needs: tuple[str, ...],
+    layers: tuple[str, ...] = (),
 ) -> ServedModel:
     """Open a network.
 
@@ -185,18 +189,20 @@ def load(
         A batch for a Python function.
     needs
         The outputs the rejector needs.
+    layers
+        The layers whose features it needs, if they are not those of the last one.
     """
     pixels: dict[str, Any] = {"side": how.side, "mean": how.mean, "std": how.std}
     if hasattr(model, "forward") and hasattr(model, "state_dict"):  # a torch module
         # Here, not above: a server without a network needs no torch.
         from openset.integrations import networks  # noqa: PLC0415
 
-        return NamedModel(networks.load(model, **pixels))
+        return NamedModel(networks.load(model, **pixels), layers)
     if callable(model):
         return CallableModel(model, example)
     if not isinstance(model, str | Path):
         if hasattr(model, "apply") and hasattr(model, "prepare"):
-            return NamedModel(model)
+            return NamedModel(model, layers)
         msg = _check.must(
             "a file, a folder, the name of a network, a networks.Classifier or a "
             "function",
@@ -209,7 +215,8 @@ def load(
     if ":" in text and not path.exists():
         from openset.integrations import networks  # noqa: PLC0415  # as above
 
-        return NamedModel(networks.load(text, weights=how.weights, **pixels))
+        found = networks.load(text, weights=how.weights, **pixels)
+        return NamedModel(found, layers)
     if not path.exists():
         msg = _check.must(
             "an ONNX file, the folder of a training run, or a name like timm:NAME",
@@ -219,7 +226,7 @@ def load(
         )
         raise FileNotFoundError(msg)
     if path.is_dir():
-        return TrainedModel(path)
+        return TrainedModel(path, layers)
     return OnnxModel(path, how, needs)
 
 
@@ -228,10 +235,11 @@ class TrainedModel(ServedModel):
 
     gives = _WANTED
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, layers: tuple[str, ...] = ()) -> None:
         from openset.train import Trained  # noqa: PLC0415  # see load
 
         self._model = Trained.load(folder).model()
+        self._layers = layers
         self._lock = threading.Lock()
         shape = self._model.shape
         is_image = len(shape) == 3
@@ -250,7 +258,11 @@ class TrainedModel(ServedModel):
     def run(self, batch: Any) -> dict[str, NDArray[Any]]:
         """Run the network, one batch after another."""
         with self._lock:
-            return self._model.outputs(batch)
+            if not self._layers:
+                return self._model.outputs(batch)
+            logits, found = self._model.layer_outputs(batch, self._layers)
+        features = np.concatenate(list(found.values()), axis=1)
+        return {"logits": logits, "features": features}
 
     def run_images(self, images: Images) -> dict[str, NDArray[Any]]:
         """Prepare images as in training, and run them."""
@@ -264,7 +276,7 @@ class NamedModel(ServedModel):
     shape = (None, 3, None, None)
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, network: Any) -> None:
+    def __init__(self, network: Any, layers: tuple[str, ...] = ()) -> None:
         if network.kind != "image":
             msg = _check.must(
                 "a network for images",
@@ -275,6 +287,7 @@ class NamedModel(ServedModel):
             )
             raise ValueError(msg)
         self._network = network
+        self._options = {"layers": layers} if layers else {}
         self._lock = threading.Lock()
         self.preprocessing = network.preprocessing or "as the network says"
 
@@ -285,7 +298,7 @@ class NamedModel(ServedModel):
     def run_images(self, images: Images) -> Outputs:
         """Prepare images as the network says, and run them."""
         with self._lock:
-            return self._network.apply(images, progress=False)
+            return self._network.apply(images, progress=False, **self._options)
 
 
 class CallableModel(ServedModel):

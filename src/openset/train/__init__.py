@@ -5,7 +5,7 @@ Needs the extra `torch`.
 
 from openset.train import augment, methods, networks
 from openset.train.inference._extract import extract
-from openset.train.inference._extract_layers import extract_layers
+from openset.train.inference._extract_layers import extract_layers, layer_outputs
 from openset.train.inference._input_step import Odin
 from openset.train.inference._layered import FittedLayers, Gram, Layered
 from openset.train.inference._trained import Trained
@@ -29,6 +29,7 @@ __all__ = [
     "extract_layers",
     "fit",
     "fit_jobs",
+    "layer_outputs",
     "methods",
     "names",
     "networks",

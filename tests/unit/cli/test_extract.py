@@ -5,9 +5,19 @@ import tarfile
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector, datasets, detectors, protocols
+from openset import (
+    Outputs,
+    Rejector,
+    Scores,
+    datasets,
+    detectors,
+    metrics,
+    protocols,
+    serve,
+)
 from openset._types import ArtefactError
 from openset.cli import app
 from openset.train import Trained
@@ -224,3 +234,70 @@ def test_a_shard_without_images_is_named(trained, tmp_path):
     done = CliRunner().invoke(app, [*map(str, words), "--backend", "sequential"])
     assert done.exit_code == 1
     assert "must be a .tar file with images, got none" in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("name", ["layered", "gram"])
+def test_a_rejector_over_layers_from_the_shell(trained, tmp_path, name):
+    """Extract, score, calibrate, predict and serve equal what Python computes."""
+    more = ["--gram"] if name == "gram" else []
+    text = run(
+        "extract", trained / "run", "digits", "--layers", "full1, full2", *more,
+        "--out", tmp_path / "all.npz",
+    )  # fmt: skip
+    assert f"--detector {name}" in text
+    found, mark = Outputs.load(tmp_path / "all.npz"), "gram:" if more else ""
+    assert [one for one, _ in found.layers] == [f"{mark}full1", f"{mark}full2"]
+    rows = np.arange(len(found))
+    known = found.labels != -1
+    for part, mask in {
+        "train": (rows % 3 == 0) & known, "known": rows % 3 == 1, "test": rows % 3 == 2,
+    }.items():  # fmt: skip
+        found.take(mask).save(tmp_path / f"{part}.npz")
+    train, test = (Outputs.load(tmp_path / f"{one}.npz") for one in ("train", "test"))
+    run(
+        "score", "-d", name, "--train", tmp_path / "train.npz", tmp_path / "test.npz",
+        "--out", tmp_path / "scores.npz",
+    )  # fmt: skip
+    scores = Scores.load(tmp_path / "scores.npz")
+    if name == "layered":
+        expected = sum(
+            detectors.Mahalanobis().fit(train.by_layer()[one]).known(rows_of)
+            for one, rows_of in test.by_layer().items()
+        )
+        np.testing.assert_allclose(scores.known, expected, rtol=1e-5)
+    assert metrics.auroc(scores) > 0.6
+    run(
+        "calibrate", "-d", name, "--train", tmp_path / "train.npz", "--known",
+        tmp_path / "known.npz", "--out", tmp_path / "rejector",
+    )  # fmt: skip
+    run(
+        "predict", tmp_path / "rejector", tmp_path / "test.npz", "--out",
+        tmp_path / "decided.npz",
+    )  # fmt: skip
+    rejector = Rejector.load(tmp_path / "rejector")
+    accepted = scores.known >= rejector.threshold.value
+    expected = np.where(accepted, scores.predicted, -1)
+    with np.load(tmp_path / "decided.npz") as arrays:
+        np.testing.assert_array_equal(arrays["decisions"], expected)
+    client = TestClient(serve.app(rejector, model=trained / "run"))
+    samples = datasets.load("digits").inputs[2::3][:9]
+    answer = client.post("/predict", json={"inputs": samples.tolist()}).json()
+    assert answer["decisions"] == expected[:9].tolist()
+
+
+def test_layers_are_listed_and_wrong_ones_named(trained, tmp_path):
+    listed = run("extract", trained / "run", "digits", "--layers", "list").splitlines()
+    assert "full1.0  Linear" in listed
+    out = ["--out", tmp_path / "o.npz"]
+    for words, message in (
+        (["--layers", "full3"], r"--layers must be .*full1, .*full2.*, got 'full3'"),
+        (["--layers", "full1,"], "--layers must be names of"),
+        (["--gram"], "--layers must be given, for --gram"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run("extract", trained / "run", "digits", *words, *out)
+    plain = tmp_path / "plain.npz"
+    run("extract", trained / "run", "digits", "--out", plain)
+    for name in ("layered", "gram"):
+        with pytest.raises(ValueError, match="openset extract --layers NAME,NAME"):
+            run("score", "-d", name, "--train", plain, plain, *out)

@@ -13,7 +13,7 @@ from openset import Outputs
 from openset._types import ArtefactError
 from openset.cli import app
 from openset.integrations import networks
-from tests.vision import declare_operators
+from tests.vision import declare_operators, save_small_vit
 
 declare_operators()  # timm and transformers import torchvision
 
@@ -96,19 +96,8 @@ def test_torchvision_with_random_weights_says_so(tmp_path):
 
 @pytest.fixture(scope="module")
 def vit(tmp_path_factory):
-    transformers = pytest.importorskip("transformers")
     folder = tmp_path_factory.mktemp("vit")
-    config = transformers.ViTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=32,
-        patch_size=16, intermediate_size=32, num_labels=3,
-        id2label={0: "ant", 1: "bee", 2: "cat"},
-    )  # fmt: skip
-    torch.manual_seed(0)
-    model = transformers.ViTForImageClassification(config).eval()
-    model.save_pretrained(folder)
-    size = {"height": 32, "width": 32}
-    transformers.ViTImageProcessor(size=size).save_pretrained(folder)
-    return folder, model
+    return folder, save_small_vit(folder)
 
 
 def test_an_image_classifier_of_hugging_face(vit):
@@ -124,6 +113,30 @@ def test_an_image_classifier_of_hugging_face(vit):
         assert_allclose(found.logits, model(**batch).logits, atol=1e-5)
     head_gives_logits(found)
     assert_array_equal(found.labels, [0, 1, 2, -1, 0, 1, 2])
+
+
+def test_layers_of_a_network_of_others(vit):
+    folder, model = vit
+    network = networks.load(f"hf:{folder}")
+    names = [name for name, _ in model.named_modules()]
+    inner = next(name for name in names if name.endswith("layernorm"))
+    found = network.apply(
+        IMAGES, layers=[inner, "classifier"], batch_size=4, device="cpu", progress=False
+    )
+    batch = network.prepare([Image.fromarray(one) for one in IMAGES])
+    kept = []
+    hook = model.get_submodule(inner).register_forward_hook(
+        lambda _module, _inputs, made: kept.append(made)
+    )
+    with torch.no_grad():
+        logits = model(**batch).logits
+    hook.remove()
+    assert found.layers == ((inner, 16), ("classifier", 3))
+    parts = found.by_layer()
+    assert_allclose(parts[inner].features, kept[0].mean(dim=1), atol=1e-5)
+    assert_allclose(parts["classifier"].features, logits, atol=1e-5)
+    with pytest.raises(ValueError, match=r"names of layers of the network .*'layer9'"):
+        network.apply(IMAGES[:1], layers=["layer9"], device="cpu", progress=False)
 
 
 def test_odins_step_is_in_pixels_by_what_the_network_brings(vit, tmp_path):

@@ -39,16 +39,16 @@ class Live:
 
 
 @contextmanager
-def serving(folder, *options):
+def serving(folder, *options, before=""):
     """Start `openset serve` on a free port and stop it in the end.
 
     All workers are there when it returns: uvicorn waits for a minute for one that is
-    killed while it starts.
+    killed while it starts. The process runs the code `before` first.
     """
     n_missing = (
         int(options[options.index("--workers") + 1]) if "--workers" in options else 1
     )
-    start = "from openset.cli import main; main()"
+    start = f"{before}\nfrom openset.cli import main; main()"
     command = [sys.executable, "-c", start, "serve", str(folder), "--port", "0"]
     process = subprocess.Popen(  # noqa: S603  # our own command
         [*command, *map(str, options)], stderr=subprocess.PIPE, text=True

@@ -2,6 +2,7 @@
 
 import io
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ from starlette.testclient import TestClient
 from openset import Outputs, Rejector, detectors, serve
 from openset.train import Trained
 from tests.unit.serve.conftest import split
+from tests.unit.serve.live import serving
 from tests.unit.train.tiny import fit_tiny, image_data
-from tests.vision import declare_operators
+from tests.vision import declare_operators, save_small_vit
 
 Image = pytest.importorskip("PIL.Image", reason="the extra vision")
 torch = pytest.importorskip("torch", reason="the extra torch")
@@ -197,6 +199,48 @@ def test_a_named_network_brings_its_preprocessing(tmp_path):
     about = client.get("/rejector").json()["preprocessing"]
     assert "interpolation" in about
     assert "mean (0.5, 0.5, 0.5)" in about
+
+
+def save_torchvision(folder):
+    """Save weights of a small network of torchvision; return its name and options."""
+    models = pytest.importorskip("torchvision.models", reason="a foreign library")
+    safetensors = pytest.importorskip("safetensors.torch", reason="the extra torch")
+    torch.manual_seed(0)
+    made = models.shufflenet_v2_x0_5(num_classes=3)
+    weights = folder / "weights.safetensors"
+    safetensors.save_file(made.state_dict(), weights)
+    return "torchvision:shufflenet_v2_x0_5", ["--weights", weights]
+
+
+def save_hugging_face(folder):
+    """Save a small network of Hugging Face; return its name and options."""
+    save_small_vit(folder / "vit")
+    return f"hf:{folder / 'vit'}", []
+
+
+@pytest.mark.parametrize(
+    ("save", "layers"),
+    [(save_hugging_face, ()), (save_torchvision, ("stage2", "conv5"))],
+    ids=["hf", "torchvision"],
+)
+def test_a_server_runs_networks_of_others(save, layers, tmp_path):
+    """An image over HTTP gets what extract and predict say; so over several layers."""
+    declare_operators()  # transformers imports torchvision, too
+    name, options = save(tmp_path)
+    network = networks.load(name, **({"weights": options[1]} if options else {}))
+    apply = partial(network.apply, layers=layers, device="cpu", progress=False)
+    pictures = [picture(seed, 40) for seed in range(24)]
+    found = apply(pictures, labels=np.arange(24) % 3)
+    fitted = detectors.make("layered" if layers else "mahalanobis").fit(found)
+    rejector = Rejector.calibrate(fitted, known=found, objective="at_tpr", tpr=0.5)
+    cure = "from tests.vision import declare_operators; declare_operators()"
+    folder = rejector.save(tmp_path / "rejector")
+    with serving(folder, "--model", name, *options, before=cure) as server:
+        files = [("file", png(one)) for one in pictures[:4]]
+        answer = server.post(files=files).json()
+    expected = rejector.decide(apply(pictures[:4]))
+    assert answer["decisions"] == expected.labels.tolist()
+    np.testing.assert_allclose(answer["known"], expected.scores.known, rtol=1e-4)
 
 
 def test_any_function_is_a_model(by_logits):

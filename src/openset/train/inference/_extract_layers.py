@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from openset import _io
+from openset.detectors.layered import POWERS
 from openset.outputs import Outputs
 from openset.train.inference import _layers
 from openset.train.inference._extract import (
@@ -92,3 +93,28 @@ def extract_layers(
     return {
         name: Outputs(features=arrays[_layers.column(name)], **shared) for name in names
     }
+
+
+def layer_outputs(
+    model: nn.Module,
+    loader: Iterable[Any],
+    layers: Sequence[str],
+    *,
+    powers: Sequence[int] = POWERS,
+    **options: Any,
+) -> Outputs:
+    """Return one `Outputs` with the features of several layers side by side.
+
+    Parameters
+    ----------
+    model, loader, **options
+        As in :func:`extract_layers`.
+    layers
+        Names of layers; with ``gram:`` before each, the row sums of Gram matrices are
+        taken instead of means.
+    powers
+        Powers of those Gram matrices.
+    """
+    names, summary = _layers.named_summary(_CALLER, layers, powers)
+    found = extract_layers(model, loader, names, summary=summary, **options)
+    return Outputs.of_layers(dict(zip(layers, found.values(), strict=True)))

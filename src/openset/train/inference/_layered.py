@@ -1,29 +1,36 @@
 """Detectors over several layers of a network: Mahalanobis and others, and Gram."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp, detectors
-from openset._types import UNKNOWN, Array
-from openset.detectors import Batch, Detector, Fitted, State
+from openset import _check, _io, _xp
+from openset._types import UNKNOWN, ArtefactError
+from openset.detectors import Batch, ByLayer, Detector, Fitted, GramBounds
+from openset.detectors.layered import (
+    GRAM,
+    POWERS,
+    STEP,
+    layer_names,
+    layer_of,
+    over_layers,
+    with_deviations_of,
+    with_weights,
+)
 from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.inference import _layers
-from openset.train.inference._extract_layers import extract_layers
+from openset.train.inference._extract_layers import extract_layers, layer_outputs
 from openset.train.inference._input_step import Arguments, moved
 from openset.train.networks import last_layer
 
 with _io.importing("openset.train", "torch"):
     import torch  # noqa: F401  # for the examples
     from torch import Tensor, nn
-
-_HELD_OUT = 0.1  # of each class, for the expected deviation of a layer
-_SMALL = 1e-6  # keeps a deviation from a bound of 0 finite, as in the released code
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,23 +81,13 @@ class Layered:
     std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        caller = "Layered"
-        names = _layers.check_names(caller, self.layers)
+        names = _layers.check_names("Layered", self.layers)
         object.__setattr__(self, "layers", names)
-        _check.number(caller, "epsilon", self.epsilon, low=0)
-        made = self.detector
-        if isinstance(made, str):
-            made = detectors.make(made)
-        if not isinstance(made, Detector) or "head" in made.fit_needs:
-            msg = _check.must(
-                "a detector, or its name, that needs no last layer",
-                caller=caller,
-                name="detector",
-                got=repr(self.detector),
-                remedy="Inner layers have no logits of their own",
-            )
-            raise ValueError(msg)
-        object.__setattr__(self, "detector", made)
+        # Made here, so that what cannot be used is refused before the network runs.
+        object.__setattr__(self, "detector", self._recipe().detector)
+
+    def _recipe(self) -> ByLayer:
+        return ByLayer(detector=self.detector, epsilon=self.epsilon, std=self.std)
 
     def fit(
         self, model: nn.Module, loader: Iterable[Any], **options: Any
@@ -104,16 +101,8 @@ class Layered:
         **options
             Of :func:`extract_layers`: `head`, `device`, `progress`.
         """
-        found = extract_layers(model, loader, self.layers, **options)
-        one = self.detector
-        assert isinstance(one, Detector)  # noqa: S101  # made in __post_init__
-        return FittedLayers(
-            recipe=self,
-            fitted={name: one.fit(outputs) for name, outputs in found.items()},
-            weights=dict.fromkeys(self.layers, 1.0),
-            epsilon=self.epsilon,
-            std=self.std,
-        )
+        outputs = layer_outputs(model, loader, self.layers, **options)
+        return FittedLayers(self._recipe().fit(outputs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,18 +145,16 @@ class Gram:
     """
 
     layers: Sequence[str]
-    powers: Sequence[int] = tuple(range(1, 11))
+    powers: Sequence[int] = POWERS
     seed: int = 0
 
     def __post_init__(self) -> None:
         names = _layers.check_names("Gram", self.layers)
         object.__setattr__(self, "layers", names)
-        powers = tuple(_check.positive_int("Gram", "powers", p) for p in self.powers)
-        if not powers:
-            rule = "one or several integers"
-            raise ValueError(_check.must(rule, caller="Gram", name="powers", got="()"))
-        object.__setattr__(self, "powers", powers)
-        _check.integer("Gram", "seed", self.seed, low=0)
+        object.__setattr__(self, "powers", self._recipe().powers)
+
+    def _recipe(self, **options: Any) -> GramBounds:
+        return GramBounds(powers=self.powers, seed=self.seed, **options)
 
     def fit(
         self,
@@ -189,65 +176,79 @@ class Gram:
         **options
             Of :func:`extract_layers`: `head`, `device`, `progress`.
         """
-        summary = partial(_layers.gram_rows, powers=self.powers)
-        options |= {"summary": summary}
-        found = extract_layers(model, loader, self.layers, **options)
-        if validation is not None:
-            train, held = (
-                found,
-                extract_layers(model, validation, self.layers, **options),
-            )
-        else:
-            train, held = self._split(found)
-        fitted = {name: _Bounds().fit(outputs) for name, outputs in train.items()}
-        weights = {name: _inverse(fitted[name], held.get(name)) for name in self.layers}
-        return FittedLayers(
-            recipe=self, fitted=fitted, weights=weights, summary=summary
-        )
-
-    def _split(
-        self, found: dict[str, Outputs]
-    ) -> tuple[dict[str, Outputs], dict[str, Outputs]]:
-        """Hold a tenth of each class out, the same samples in every layer."""
-        labels = next(iter(found.values())).labels
-        if labels is None:  # `fit` of the detector says so
-            return found, {}
-        rng = np.random.default_rng(self.seed)
-        parts = [
-            rng.permutation(rows)[: int(_HELD_OUT * rows.size)]
-            for rows in (np.flatnonzero(labels == c) for c in np.unique(labels))
-        ]
-        out = np.sort(np.concatenate(parts))
-        kept = np.setdiff1d(np.arange(labels.size), out)
-        train = {name: one.take(kept) for name, one in found.items()}
-        if out.size == 0:
-            return train, {}
-        return train, {name: one.take(out) for name, one in found.items()}
+        names = [f"{GRAM}{name}" for name in self.layers]
+        options |= {"powers": self.powers}
+        outputs = layer_outputs(model, loader, names, **options)
+        if validation is None:
+            return FittedLayers(self._recipe().fit(outputs))
+        fitted = self._recipe(held_out=0.0).fit(outputs)
+        held = layer_outputs(model, validation, names, **options)
+        return FittedLayers(with_deviations_of(fitted, held))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False)
 class FittedLayers:
     """A detector fitted on several layers of a network.
 
-    Attributes
+    It gives the network's outputs the form that `fitted` takes: a detector like any
+    other, from which a rejector is calibrated.
+
+    Parameters
     ----------
-    recipe
-        What was fitted: a `Layered` or a `Gram`.
     fitted
-        The fitted detector of each layer.
-    weights
-        The weight of each layer in the sum.
+        A fitted :class:`openset.detectors.ByLayer` or
+        :class:`openset.detectors.GramBounds`, such as that of a rejector.
+
+    Examples
+    --------
+    >>> from openset import Rejector
+    >>> _ = torch.manual_seed(0)
+    >>> network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    >>> inputs = torch.randn(90, 3)
+    >>> batches = [(inputs, network(inputs).argmax(dim=1))]
+    >>> layered = Layered(layers=["0", "1"]).fit(network, batches)
+    >>> rejector = Rejector.calibrate(
+    ...     layered.fitted,
+    ...     known=layered.outputs(network, batches),
+    ...     objective="at_tpr",
+    ...     tpr=0.95,
+    ... )
+    >>> again = FittedLayers(rejector.fitted)
+    >>> rejector.predict(again.outputs(network, [inputs[:2] + 9]))
+    array([-1, -1])
     """
 
-    recipe: Layered | Gram
-    fitted: Mapping[str, Fitted]
-    weights: Mapping[str, float]
-    epsilon: float = 0.0
-    std: tuple[float, ...] | None = None
-    summary: _layers.Summary = field(default=_layers.mean_over_places, repr=False)
+    fitted: Fitted
 
-    def score(self, model: nn.Module, loader: Iterable[Any], **options: Any) -> Scores:
-        """Score labelled samples, for metrics and thresholds.
+    def __post_init__(self) -> None:
+        over_layers(self.fitted, caller="FittedLayers")
+
+    def __repr__(self) -> str:
+        return f"FittedLayers({self.fitted.detector!r})"
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """Names of the layers, as in ``model.named_modules()``."""
+        return tuple(name.removeprefix(GRAM) for name in self._names)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each layer in the sum."""
+        values = _xp.to_numpy(self.fitted.state["weights"]).tolist()
+        return dict(zip(self.layers, values, strict=True))
+
+    def part(self, layer: str) -> Fitted:
+        """Return the fitted detector of one layer."""
+        _check.one_of("FittedLayers.part", "layer", layer, self.layers)
+        return layer_of(self.fitted, self._names[self.layers.index(layer)])
+
+    def outputs(
+        self, model: nn.Module, loader: Iterable[Any], **options: Any
+    ) -> Outputs:
+        """Return outputs with the features of the layers, as `fitted` takes them.
+
+        With an input step each layer has its own features, and the logits are those of
+        the inputs that were moved for the first layer.
 
         Parameters
         ----------
@@ -258,25 +259,28 @@ class FittedLayers:
         **options
             Of :func:`extract_layers`: `head`, `device`, `groups`, `unknown`, ...
         """
-        scores = {
-            name: self.fitted[name].score(outputs)
-            for name, outputs in self._by_layer(model, loader, options)
-        }
-        first = next(iter(scores.values()))
-        return Scores(
-            labels=first.labels,
-            predicted=first.predicted,
-            known=sum(self.weights[name] * one.known for name, one in scores.items()),
-            groups=first.groups,
-            n_classes=first.n_classes,
-        )
+        recipe = over_layers(self.fitted, caller="FittedLayers")
+        if isinstance(recipe, GramBounds):
+            options |= {"powers": recipe.powers}
+        elif recipe.epsilon:
+            return self._moved(recipe, model, loader, options)
+        return layer_outputs(model, loader, self._names, **options)
+
+    def score(self, model: nn.Module, loader: Iterable[Any], **options: Any) -> Scores:
+        """Score labelled samples, for metrics and thresholds.
+
+        Parameters
+        ----------
+        model, loader, **options
+            As in :meth:`outputs`.
+        """
+        return self.fitted.score(self.outputs(model, loader, **options))
 
     def known(
         self, model: nn.Module, loader: Iterable[Any], **options: Any
     ) -> NDArray[np.float64]:
         """Return the knownness alone, for samples without labels."""
-        columns = self._columns(model, loader, options)[0]
-        return columns @ np.array([self.weights[name] for name in self.recipe.layers])
+        return self.fitted.known(self.outputs(model, loader, **options))
 
     def weighted(
         self, model: nn.Module, loader: Iterable[Any], **options: Any
@@ -289,12 +293,15 @@ class FittedLayers:
         Parameters
         ----------
         model, loader, **options
-            As in :meth:`score`; samples of no known class are labelled -1.
+            As in :meth:`outputs`; samples of no known class are labelled -1.
         """
         # Imported here: it takes a moment, and few need it.
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
-        columns, labels = self._columns(model, loader, options)
+        outputs = self.outputs(model, loader, **options)
+        parts = zip(self.layers, outputs.by_layer().values(), strict=True)
+        columns = np.stack([self.part(name).known(one) for name, one in parts], axis=1)
+        labels = outputs.labels
         is_known = np.zeros(len(columns), bool) if labels is None else labels != UNKNOWN
         n_known = int(is_known.sum())
         _check.both_sides("FittedLayers.weighted", n_known, is_known.size - n_known)
@@ -302,31 +309,54 @@ class FittedLayers:
         spread[spread == 0] = 1.0
         # Of one spread: the penalty then treats all layers alike.
         model_of = LogisticRegression().fit(columns / spread, is_known)
-        weights = model_of.coef_[0] / spread
-        return replace(
-            self,
-            weights=dict(zip(self.recipe.layers, weights.tolist(), strict=True)),
-        )
+        return FittedLayers(with_weights(self.fitted, model_of.coef_[0] / spread))
 
-    def _columns(
-        self, model: nn.Module, loader: Iterable[Any], options: dict[str, Any]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64] | None]:
-        """Return the knownness of each layer, shape (n, layers), and the labels."""
-        labels, columns = None, []
-        for name, outputs in self._by_layer(model, loader, options):
-            labels = outputs.labels
-            columns.append(self.fitted[name].known(outputs))
-        return np.stack(columns, axis=1), labels
+    def save(self, path: str | Path) -> Path:
+        """Write one ``.npz``, as :meth:`openset.detectors.Fitted.save` does. No pickle.
 
-    def _by_layer(
-        self, model: nn.Module, loader: Iterable[Any], options: dict[str, Any]
-    ) -> Iterator[tuple[str, Outputs]]:
-        names = list(self.recipe.layers)
-        options = options | {"summary": self.summary}
-        if not self.epsilon:
-            yield from extract_layers(model, loader, names, **options).items()
-            return
-        if len(names) > 1 and iter(loader) is loader:
+        The network is not in it. A rejector holds all of this itself: see
+        :meth:`openset.Rejector.save`.
+        """
+        return self.fitted.save(path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, plugins: Sequence[str] = ()) -> "FittedLayers":
+        """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path
+            The file.
+        plugins
+            Detectors from outside openset that may be imported, each as
+            ``"package.module:Class"``: the file does not decide what is imported.
+        """
+        fitted = Fitted.load(path, plugins=plugins)
+        if not layer_names(fitted.detector):
+            msg = _check.must(
+                "a detector over several layers",
+                caller="FittedLayers.load",
+                name=str(path),
+                got=fitted.detector.name,
+                remedy="Other detectors are read by Fitted.load",
+            )
+            raise ArtefactError(msg)
+        return cls(fitted)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        recipe = over_layers(self.fitted, caller="FittedLayers")
+        return tuple(name for name, _ in recipe.layers)
+
+    def _moved(
+        self,
+        recipe: ByLayer,
+        model: nn.Module,
+        loader: Iterable[Any],
+        options: dict[str, Any],
+    ) -> Outputs:
+        """Move the inputs for each layer separately."""
+        if len(self.layers) > 1 and iter(loader) is loader:
             msg = _check.must(
                 "one that can be run through several times, once per layer",
                 caller="FittedLayers",
@@ -335,33 +365,35 @@ class FittedLayers:
                 remedy="Give a DataLoader or a list of batches",
             )
             raise TypeError(msg)
-        for name in names:
-            step = _LayerStep(self, name)
-            yield from extract_layers(
-                model, loader, [name], step=step, **options
-            ).items()
+        found: dict[str, Outputs] = {}
+        for name in self.layers:
+            step = _LayerStep(recipe, name, self.part(name))
+            made = extract_layers(model, loader, [name], step=step, **options)
+            found[f"{STEP}{name}"] = made[name]
+        return Outputs.of_layers(found)
 
 
 @dataclass(frozen=True, eq=False)
 class _LayerStep:
     """Moves inputs towards a larger knownness by one layer."""
 
-    detector: FittedLayers
+    recipe: ByLayer
     layer: str
+    fitted: Fitted
 
     def moved(
         self, model: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
     ) -> Arguments:
         caller = "Layered"
-        recorder = _layers.LayerRecorder(caller, [self.layer], self.detector.summary)
-        fitted = self.detector.fitted[self.layer]
+        summary = _layers.mean_over_places
+        recorder = _layers.LayerRecorder(caller, [self.layer], summary)
 
         def known(*arguments: Any, **keywords: Any) -> Tensor:
             recorder.clear()
             logits = last_layer.logits_of(caller, model(*arguments, **keywords))
             (features,) = recorder.found().values()
             batch = Batch(Outputs(logits=logits, features=features))
-            return fitted.to(features).known_of_batch(batch)
+            return self.fitted.to(features).known_of_batch(batch)
 
         with recorder.recording(model):
             return moved(
@@ -369,57 +401,6 @@ class _LayerStep:
                 arguments,
                 keywords,
                 caller=caller,
-                epsilon=self.detector.epsilon,
-                std=self.detector.std,
+                epsilon=self.recipe.epsilon,
+                std=self.recipe.std,
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Bounds(Detector):
-    """Minus what lies outside of the bounds of the predicted class, relative to them.
-
-    Features are the row sums of Gram matrices.
-    """
-
-    fit_needs = ("logits", "features", "labels")
-    score_needs = ("logits", "features")
-
-    def _fit(self, train: Outputs) -> State:
-        assert train.labels is not None  # noqa: S101  # in fit_needs
-        rows = np.asarray(train.features)
-        missing = np.setdiff1d(np.arange(train.n_classes or 0), train.labels)
-        if missing.size:
-            msg = _check.must(
-                "samples of every class of the network",
-                caller="Gram.fit",
-                name="loader",
-                got=f"none of class {missing[0]}",
-            )
-            raise ValueError(msg)
-        groups = [rows[train.labels == c] for c in range(train.n_classes or 0)]
-        return {
-            "low": np.stack([one.min(axis=0) for one in groups]),
-            "high": np.stack([one.max(axis=0) for one in groups]),
-        }
-
-    def _score(self, state: State, batch: Batch) -> Array:
-        return -self.deviation(state, batch.features, batch.top_class)
-
-    @staticmethod
-    def deviation(state: State, rows: Array, classes: Array) -> Array:
-        """Return the relative deviation from the bounds of the given classes."""
-        xp = _xp.array_namespace(rows)
-        low = xp.take(state["low"], classes, axis=0)
-        high = xp.take(state["high"], classes, axis=0)
-        below = xp.clip(low - rows, 0, None) / xp.abs(low + _SMALL)
-        above = xp.clip(rows - high, 0, None) / xp.abs(high + _SMALL)
-        return xp.sum(below, axis=1) + xp.sum(above, axis=1)
-
-
-def _inverse(fitted: Fitted, held: Outputs | None) -> float:
-    """Return one over the mean deviation of held-out samples, of their own class."""
-    if held is None or held.labels is None:
-        return 1.0
-    rows = np.asarray(held.features)
-    mean = float(_Bounds.deviation(fitted.state, rows, held.labels).mean())
-    return 1 / mean if mean > 0 else 1.0

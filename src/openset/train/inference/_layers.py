@@ -6,13 +6,14 @@ from functools import partial
 from typing import Any
 
 from openset import _check, _io
+from openset.detectors.layered import GRAM, POWERS, STEP
 
 with _io.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 
 Summary = Callable[[Tensor], Tensor]
-_SHOWN = 12  # names of layers in a message
+_SHOWN = 40  # names of layers in a message
 
 
 class LayerRecorder:
@@ -92,10 +93,11 @@ def check_layers(caller: str, model: nn.Module, layers: Sequence[str]) -> None:
     names = [name for name, _ in model.named_modules() if name]
     for name in layers:
         if name not in names:
-            top = [one for one in names if "." not in one]
+            shown = ", ".join(names[:_SHOWN])
+            more = len(names) - _SHOWN
             msg = _check.must(
-                f"names of layers, such as {', '.join(top[:_SHOWN])} (all: "
-                "model.named_modules())",
+                f"names of layers of the network ({shown}"
+                f"{f' and {more} more: model.named_modules()' if more > 0 else ''})",
                 caller=caller,
                 name="layers",
                 got=repr(name),
@@ -113,6 +115,38 @@ def check_names(caller: str, layers: Sequence[str]) -> tuple[str, ...]:
         got = repr(list(names))
         raise ValueError(_check.must(rule, caller=caller, name="layers", got=got))
     return names
+
+
+def named_summary(
+    caller: str, layers: Sequence[str], powers: Sequence[int] = POWERS
+) -> tuple[tuple[str, ...], Summary]:
+    """Return plain names of layers, and how they are summarised.
+
+    Examples
+    --------
+    >>> named_summary("example", ["gram:conv1", "gram:conv2"])[0]
+    ('conv1', 'conv2')
+    """
+    names = check_names(caller, layers)
+    if names[0].startswith(STEP):
+        rule = "layers of inputs as they are"
+        msg = _check.must(
+            rule,
+            caller=caller,
+            name="layers",
+            got=f"{names[0]!r}, for which inputs are moved along a gradient",
+            remedy="In Python: train.FittedLayers(rejector.fitted).outputs(...)",
+        )
+        raise ValueError(msg)
+    plain = tuple(name.removeprefix(GRAM) for name in names)
+    n_gram = sum(name.startswith(GRAM) for name in names)
+    if n_gram == 0:
+        return names, mean_over_places
+    if n_gram < len(names):
+        rule = f"names with {GRAM} before all of them, or before none"
+        got = ", ".join(names)
+        raise ValueError(_check.must(rule, caller=caller, name="layers", got=got))
+    return plain, partial(gram_rows, powers=powers)
 
 
 def mean_over_places(made: Tensor) -> Tensor:

@@ -101,6 +101,7 @@ class Trained:
         *,
         network: Any = None,
         step: Odin | None = None,
+        layers: Sequence[str] = (),
         progress: bool = True,
     ) -> Outputs:
         """Return the network's outputs of new samples.
@@ -116,6 +117,10 @@ class Trained:
         step
             Moves the inputs before they are run, see :func:`openset.train.extract`. Of
             images, its `epsilon` is meant for pixels in [0, 1].
+        layers
+            Names of layers, as in ``model().backbone.named_modules()``: the features
+            are theirs, side by side, instead of those of the last layer. With ``gram:``
+            before each name they are row sums of Gram matrices, else means of channels.
         progress
             Show a progress bar in a terminal.
         """
@@ -123,14 +128,17 @@ class Trained:
         tensor = model.tensor(inputs)
         if step is not None:
             tensor = model.moved(tensor, step)
-        return Outputs(
-            **model.outputs(tensor, progress=progress),
-            labels=labels,
-            groups=groups,
-            ids=ids,
-            classes=self.classes,
-            **head_of(model.learner),
-        )
+        about = {"labels": labels, "groups": groups, "ids": ids}
+        about |= {"classes": self.classes}
+        if layers:
+            logits, found = model.layer_outputs(tensor, layers)
+            parts = {
+                name: Outputs(logits=logits, features=rows, **about)
+                for name, rows in found.items()
+            }
+            return Outputs.of_layers(parts)
+        arrays = model.outputs(tensor, progress=progress)
+        return Outputs(**arrays, **about, **head_of(model.learner))
 
     def save(self, folder: str | Path) -> Path:
         """Write outputs, scores and, last, a summary: with it the run is complete.

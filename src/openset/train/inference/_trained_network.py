@@ -1,5 +1,6 @@
 """`TrainedNetwork`: a trained network as a module, from raw inputs to logits."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from torch import Tensor, nn
 from openset import _check
 from openset._types import ArtefactError
 from openset.train.augment import Pipeline
+from openset.train.inference import _layers
 from openset.train.inference._input_step import Odin
 from openset.train.inference._predict import forward
 from openset.train.jobs._spec import Spec
 from openset.train.learner import _checkpoint
 from openset.train.learner._learner import Learner, make_learner
 from openset.train.learner._tensors import as_tensor, blank
+from openset.train.networks import last_layer
 
 _CALLER = "Trained.model"
 _AT_ONCE = 256
@@ -47,6 +50,11 @@ class TrainedNetwork(nn.Module):
         """Two blank inputs, to trace the module with."""
         return blank(self.shape)
 
+    @property
+    def backbone(self) -> nn.Module:
+        """All layers but the last, from prepared inputs to features."""
+        return self.learner.network.backbone
+
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the logits."""
         if inputs.dtype == torch.uint8:
@@ -62,6 +70,27 @@ class TrainedNetwork(nn.Module):
         found = forward(self.learner, tensor, rows, self.pipeline, progress=progress)
         arrays = {"logits": found.logits, "features": found.features}
         return {name: one.cpu().numpy() for name, one in arrays.items()}
+
+    def layer_outputs(
+        self, inputs: Tensor | NDArray[Any], layers: Sequence[str]
+    ) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+        """Return the logits, and by name the features of each layer.
+
+        Names are as in ``backbone.named_modules()``, perhaps with ``gram:`` before.
+        """
+        caller = "Trained.apply"
+        names, summary = _layers.named_summary(caller, layers)
+        _layers.check_layers(caller, self.backbone, names)
+        recorder = _layers.LayerRecorder(caller, names, summary)
+        logits: list[Tensor] = []
+        found: list[list[Tensor]] = []
+        with last_layer.evaluating(self), recorder.recording(self.backbone):
+            for batch in torch.as_tensor(inputs).split(_AT_ONCE):
+                recorder.clear()
+                logits.append(self(batch.to(self.learner.device)).float().cpu())
+                found.append([one.float().cpu() for one in recorder.found().values()])
+        rows = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
+        return torch.cat(logits).numpy(), dict(zip(layers, rows, strict=True))
 
     def moved(self, inputs: Tensor, step: Odin) -> Tensor:
         """Return inputs as the network takes them, moved by the step."""

@@ -1,5 +1,7 @@
 """Detectors over several layers of a network."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -8,9 +10,9 @@ from sklearn.linear_model import LogisticRegression
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from openset import evaluate, thresholds
-from openset.detectors import KNN, Mahalanobis
-from openset.train import Gram, Layered, extract, extract_layers
+from openset import ArtefactError, Outputs, Rejector, evaluate, thresholds
+from openset.detectors import KNN, MSP, Fitted, Mahalanobis
+from openset.train import FittedLayers, Gram, Layered, extract, extract_layers
 
 LAYERS = ["0", "3"]
 CLASSES = 3
@@ -147,7 +149,7 @@ def test_any_detector_of_features_works():
     model = network()
     fitted = Layered(layers=LAYERS, detector=KNN(k=3)).fit(model, loader())
     parts = extract_layers(model, loader(n=20, seed=5), LAYERS)
-    expected = sum(fitted.fitted[name].known(one) for name, one in parts.items())
+    expected = sum(fitted.part(name).known(one) for name, one in parts.items())
     assert_allclose(fitted.known(model, loader(n=20, seed=5)), expected)
     with pytest.raises(ValueError, match=r"detector must be .* needs no last layer"):
         Layered(layers=LAYERS, detector="vim")
@@ -159,7 +161,7 @@ def test_weights_are_those_of_a_logistic_regression():
     mixed = [*loader(n=30, seed=6), *loader(n=30, seed=7, shift=4, unknown=True)]
     columns = np.stack(
         [
-            fitted.fitted[name].known(one)
+            fitted.part(name).known(one)
             for name, one in extract_layers(model, mixed, LAYERS).items()
         ],
         axis=1,
@@ -257,14 +259,89 @@ def test_gram_needs_every_class():
     inputs, labels = samples()
     some = [(inputs[labels < 2], labels[labels < 2])]
     with pytest.raises(
-        ValueError, match=r"Gram.fit: loader must be .* none of class 2"
+        ValueError, match=r"Gram.fit: outputs must be .* none of class 2"
     ):
         Gram(layers=LAYERS).fit(network(), some)
 
 
+RECIPES = [
+    Layered(layers=LAYERS, detector=Mahalanobis(cutoff=1e-9)),
+    Layered(layers=LAYERS, epsilon=0.05, std=(0.5, 1.0, 2.0)),
+    Gram(layers=LAYERS, powers=POWERS),
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=["plain", "step", "gram"])
+def test_what_was_saved_scores_the_same(recipe, tmp_path):
+    model, mixed = network(), [*loader(n=30, seed=6)]
+    fitted = recipe.fit(model, loader())
+    if isinstance(recipe, Layered):
+        unknown = [*loader(n=30, seed=7, shift=4, unknown=True)]
+        fitted = fitted.weighted(model, [*mixed, *unknown])
+    path = fitted.save(tmp_path / "layered.npz")
+    again = FittedLayers.load(path)
+    assert again.layers == ("0", "3")
+    assert again.weights == fitted.weights
+    assert_array_equal(again.known(model, mixed), fitted.known(model, mixed))
+
+
+def test_a_file_does_not_decide_what_is_imported(tmp_path):
+    path = Layered(layers=LAYERS).fit(network(), loader()).save(tmp_path / "one.npz")
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    recipe = json.loads(str(arrays["recipe"]))
+    recipe["params"]["detector"] = ["openset.detectors:KNN", {}]
+    np.savez(path, **{**arrays, "recipe": np.array(json.dumps(recipe))})
+    with pytest.raises(ArtefactError, match="must not decide what is imported"):
+        FittedLayers.load(path)
+
+
+def test_files_of_other_detectors_are_refused(tmp_path):
+    msp = MSP().fit().save(tmp_path / "msp.npz")
+    with pytest.raises(ArtefactError, match="a detector over several layers, got msp"):
+        FittedLayers.load(msp)
+    with pytest.raises(TypeError, match="a fitted detector over layers"):
+        FittedLayers(Fitted.load(msp))
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=["plain", "step", "gram"])
+def test_a_rejector_is_calibrated_saved_loaded_and_decides_the_same(recipe, tmp_path):
+    model = network()
+    fitted = recipe.fit(model, loader())
+    rejector = Rejector.calibrate(
+        fitted.fitted,
+        known=fitted.outputs(model, loader(n=60, seed=6)),
+        surrogate=fitted.outputs(model, loader(n=60, seed=7, shift=6), unknown=True),
+    )
+    again = Rejector.load(rejector.save(tmp_path / "rejector"))
+    # All that is needed to run the network is in the rejector.
+    opened = FittedLayers(again.fitted)
+    new = [*loader(n=20, seed=8), *loader(n=20, seed=9, shift=6, unknown=True)]
+    decided = again.predict(opened.outputs(model, new))
+    scores = fitted.score(model, new)
+    expected = np.where(scores.known >= rejector.threshold.value, scores.predicted, -1)
+    assert_array_equal(decided, expected)
+    assert np.mean(decided[20:] == -1) > 0.8
+
+
+def test_outputs_of_other_layers_are_refused():
+    model = network()
+    fitted = Layered(layers=LAYERS).fit(model, loader())
+    other = Outputs.of_layers(extract_layers(model, loader(), ["0", "4"]))
+    with pytest.raises(ValueError, match=r"layers 0 \(5\), 3 \(4\), .* got 0 \(5\), 4"):
+        fitted.fitted.known(other)
+    moving = Layered(layers=LAYERS, epsilon=0.05).fit(model, loader())
+    with pytest.raises(ValueError, match=r"layers step:0 \(5\), step:3 .* got 0 \(5\)"):
+        moving.fitted.known(fitted.outputs(model, loader()))
+    # A server's client sends arrays alone.
+    bare = fitted.outputs(model, loader(n=6))
+    arrays = Outputs(logits=bare.logits, features=bare.features)
+    assert_array_equal(fitted.fitted.known(arrays), fitted.fitted.known(bare))
+
+
 def test_layers_that_cannot_be_used_are_named():
     model = network()
-    with pytest.raises(ValueError, match=r"names of layers, such as 0, 1, .* got '9'"):
+    with pytest.raises(ValueError, match=r"of the network \(0, 1, .* 6\), got '9'"):
         extract_layers(model, loader(), ["9"])
     for layers in ([], ["0", "0"], [3]):
         with pytest.raises(ValueError, match="layers must be names of one or several"):

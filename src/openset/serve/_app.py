@@ -197,6 +197,7 @@ def _describe(decider: Decider) -> dict[str, Any]:
         "classes": list(rejector.classes),
         "threshold": threshold,
         "threshold_text": str(rejector.threshold),
+        "sets": None if rejector.sets is None else str(rejector.sets),
         "cautions": [str(one) for one in rejector.cautions],
         # A hundred of the 1025 quantiles or so draw the same picture.
         "reference": {

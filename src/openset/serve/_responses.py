@@ -91,18 +91,19 @@ class Decider:
                 outputs = self.model(asked.arrays["inputs"])
             # Huge values overflow to NaN, which is refused with a message.
             with np.errstate(all="ignore"):
-                decisions = self.rejector.decide(outputs)
+                decisions = self.rejector.decide(outputs, threshold=asked.threshold)
         except RequestError:
             raise
         except (ValueError, TypeError) as error:
             raise RequestError(422, str(error)) from error
-        scores = decisions.scores
-        if asked.threshold is None:
+        cut: float | NDArray[np.float64]
+        if asked.threshold is not None:
+            cut = asked.threshold
+        else:
             own = self.rejector.threshold
-            cut = own.of(scores.predicted) if own.per_class else own.value
-            return BatchAnswer(decisions, cut, outputs)
-        labels = scores.decided(asked.threshold)
-        return BatchAnswer(Decisions(labels, scores), asked.threshold, outputs)
+            predicted = decisions.scores.predicted
+            cut = own.of(predicted) if own.per_class else own.value
+        return BatchAnswer(decisions, cut, outputs)
 
     def written(self, one: BatchAnswer, kind: str) -> bytes:
         """Write an answer as JSON, ``.npy`` (decisions alone) or ``.npz``."""
@@ -112,19 +113,21 @@ class Decider:
         if kind == NPY:
             np.save(stream, one.decisions.labels)
         else:
-            np.savez(
-                stream,
-                decisions=one.decisions.labels,
-                predicted=one.decisions.scores.predicted,
-                known=one.decisions.scores.known,
-                threshold=np.asarray(one.threshold),
-            )
+            arrays: dict[str, Any] = {
+                "decisions": one.decisions.labels,
+                "predicted": one.decisions.scores.predicted,
+                "known": one.decisions.scores.known,
+                "threshold": np.asarray(one.threshold),
+            }
+            if one.decisions.sets is not None:
+                arrays["sets"] = one.decisions.sets
+            np.savez(stream, **arrays)
         return stream.getvalue()
 
     def _to_json(self, one: BatchAnswer) -> bytes:
         """Write an answer; floats read back to the same bits."""
         labels, scores = one.decisions.labels, one.decisions.scores
-        document = {
+        document: dict[str, Any] = {
             "decisions": labels.tolist(),
             "names": self.names_of(labels).tolist(),
             "predicted": scores.predicted.tolist(),
@@ -132,6 +135,8 @@ class Decider:
             "threshold": plain(one.threshold),
             "n_unknown": one.n_unknown,
         }
+        if one.decisions.sets is not None:
+            document["sets"] = one.decisions.set_classes
         return json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -154,9 +159,10 @@ def plain(values: Any) -> Any:
 def needs_of(rejector: Rejector) -> tuple[str, ...]:
     """Return the outputs a decision is made from."""
     detector = rejector.fitted.detector
-    if detector.predicts_classes:
+    if detector.predicts_classes and rejector.sets is None:
         return detector.score_needs
-    # Logits even for detectors that do not use them: the class is their argmax.
+    # Logits even for detectors that do not use them: the class is their argmax, and
+    # prediction sets are made from them.
     return tuple(dict.fromkeys(("logits", *detector.score_needs)))
 
 

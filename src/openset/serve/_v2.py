@@ -44,6 +44,7 @@ _OUTPUTS = {
     "known": "FP64",
     "threshold": "FP64",
 }
+_SET = "set"  # samples by classes, if the rejector has prediction sets
 
 
 def server() -> dict[str, Any]:
@@ -67,15 +68,19 @@ def model(decider: Decider, name: str, version: str) -> dict[str, Any]:
             width = widths.get("n_classes" if one == "logits" else "n_features")
             shape = [-1, width or -1]
             inputs.append({"name": one, "datatype": "FP32", "shape": shape})
+    outputs: list[dict[str, Any]] = [
+        {"name": one, "datatype": kind, "shape": [-1]} for one, kind in _OUTPUTS.items()
+    ]
+    if decider.rejector.sets is not None:
+        n_classes = decider.rejector.fitted.widths.get("n_classes") or -1
+        shape = [-1, n_classes]
+        outputs.append({"name": _SET, "datatype": "BOOL", "shape": shape})
     return {
         "name": name,
         "versions": [version],
         "platform": "openset",
         "inputs": inputs,
-        "outputs": [
-            {"name": one, "datatype": kind, "shape": [-1]}
-            for one, kind in _OUTPUTS.items()
-        ],
+        "outputs": outputs,
     }
 
 
@@ -162,13 +167,15 @@ class Infer:
             "known": scores.known.astype("<f8"),
             "threshold": np.broadcast_to(np.asarray(one.threshold, "<f8"), n),
         }
+        if one.decisions.sets is not None:
+            values[_SET] = one.decisions.sets
         outputs, contents = [], []
         for name, is_binary in self._wanted(tuple(values)):
             array = values[name]
             tensor: dict[str, Any] = {
                 "name": name,
-                "datatype": _OUTPUTS[name],
-                "shape": [n],
+                "datatype": _OUTPUTS.get(name, "BOOL"),
+                "shape": list(array.shape),
             }
             if is_binary:
                 content = _binary(array)
@@ -176,7 +183,9 @@ class Infer:
                 contents.append(content)
             else:
                 is_float = array.dtype.kind == "f"
-                tensor["data"] = plain(array) if is_float else array.tolist()
+                # Rows may follow one another in one list, which all clients read.
+                flat = array.ravel()
+                tensor["data"] = plain(flat) if is_float else flat.tolist()
             outputs.append(tensor)
         document = {**self._head, "outputs": outputs}
         if isinstance(self._asked.get("id"), str):

@@ -456,7 +456,7 @@ class Disturbance:
                 self.n_hangups += 1
             else:
                 self.kills.append(kill(youngest))
-            print(f"{place} answered, {self._totals.n_wrong} wrong", flush=True)
+            print(time.strftime("%X"), place, "answered", flush=True)
         self._wait(last)
         n_started = 2 + len(self.kills) + self.n_hangups
         self.server.wait_for(n_started)
@@ -498,10 +498,15 @@ def measured(n: int, connections: int, every: int) -> dict[str, Any]:
         lock = threading.Lock()
 
         port = server.port
-        shared, more = itertools.islice(itertools.cycle(good), n), itertools.cycle(bad)
+        shared = itertools.islice(itertools.cycle(good), n)
+        more = itertools.cycle(bad)
 
         def taken(source: Iterator[Request]) -> Iterator[Request]:
             while not end.is_set():
+                # A malformed request for every ten others.
+                if source is more and 10 * totals.n_bad_right > totals.n_right:
+                    end.wait(0.01)
+                    continue
                 with lock:
                     one = next(source, None)
                 if one is None:

@@ -5,7 +5,6 @@ extension: JSON first, ``Inference-Header-Content-Length`` bytes of it, then the
 of each tensor in the order of the document.
 """
 
-import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from openset.serve._body import (
 )
 from openset.serve._errors import refuse, too_large
 from openset.serve._media import JSON, OCTETS
-from openset.serve._responses import BatchAnswer, Decider, plain
+from openset.serve._responses import BatchAnswer, Decider, as_json, plain
 
 HEADER = "Inference-Header-Content-Length"
 IMAGES = "images"
@@ -190,7 +189,7 @@ class Infer:
         document = {**self._head, "outputs": outputs}
         if isinstance(self._asked.get("id"), str):
             document["id"] = self._asked["id"]
-        text = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+        text = as_json(document)
         if not contents:
             return Response(text, media_type=JSON)
         return Response(

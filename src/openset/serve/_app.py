@@ -245,12 +245,14 @@ class _Middleware:
                     # The server closes the connection after it, so that the client's
                     # next request goes elsewhere instead of into a closing socket.
                     message["headers"].append((b"connection", b"close"))
+            if connection is None or not connection.is_full:
+                await send(message)  # does not wait
+                return
             try:
                 async with asyncio.timeout(_WRITE_SECONDS):
                     await send(message)
             except TimeoutError:  # the client does not read
-                if connection is not None:
-                    connection.abort()
+                connection.abort()
 
         if connection is not None:
             connection.begin()

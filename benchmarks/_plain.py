@@ -51,5 +51,4 @@ async def from_binary(request: Request) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    parser = sys.argv[2] if len(sys.argv) > 2 else "auto"
-    uvicorn.run(app, port=0, access_log=False, http=parser)
+    uvicorn.run(app, port=0, access_log=False)

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 
@@ -35,6 +36,9 @@ ROUNDS = 3
 CORES = os.cpu_count() or 1
 LOAD = os.getloadavg()[0]
 JSON, NPZ = "application/json", "application/x-npz"
+PARSERS = "both parse HTTP with h11"
+if find_spec("httptools") is not None:
+    PARSERS = "it parses HTTP in C (httptools), ours with h11, which bounds headers"
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,8 @@ def main() -> None:
         f"`python benchmarks/serving.py` on {machine()}; uvicorn {version('uvicorn')}, "
         f"fastapi {version('fastapi')}, numpy {np.__version__}. `openset serve` beside "
         "a plain FastAPI + uvicorn application with the same rejector and the same "
-        "answer, but without limits, deadlines or metrics (`benchmarks/_plain.py`). "
+        "answer, but without limits, deadlines or metrics (`benchmarks/_plain.py`); "
+        f"{PARSERS}. "
         f"Requests per second and 99th percentile, the median of {ROUNDS} rounds in "
         f"turns; one process each, and `--workers {n}`. The client on the same machine "
         "shares its cores. Rate above 1×, p99 and CPU time of a request below 1× are "

@@ -8,12 +8,14 @@ and an array is made only if its header fits the bytes that are there.
 import io
 import math
 import zipfile
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+_SHORT = 128  # bytes of most headers
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -32,18 +34,38 @@ def unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
         return member.read(info.file_size)
 
 
-def array(name: str, content: bytes) -> NDArray[Any]:
-    """Return the array of the bytes of a ``.npy``, without a copy."""
+class _Header(NamedTuple):
+    shape: tuple[int, ...]
+    is_fortran: bool
+    dtype: np.dtype[Any]
+    end: int
+
+
+def _header(content: bytes, name: str = "the array") -> _Header:
+    """Read the header of a ``.npy``."""
     stream = io.BytesIO(content)
     version = npy.read_magic(stream)
     if version not in _HEADERS:
         msg = f"{name} must be .npy of version 1.0 or 2.0, got {version}"
         raise ValueError(msg)
-    shape, is_fortran, dtype = _HEADERS[version](stream)
+    return _Header(*_HEADERS[version](stream), stream.tell())
+
+
+_short_header = lru_cache(maxsize=64)(_header)
+
+
+def array(name: str, content: bytes) -> NDArray[Any]:
+    """Return the array of the bytes of a ``.npy``, without a copy."""
+    try:
+        # NumPy compiles a header as Python, which takes longer than all else here; a
+        # server reads the same one again and again.
+        header = _short_header(content[:_SHORT])
+    except Exception:  # longer, or damaged in any way: it is read whole
+        header = _header(content, name)
+    shape, is_fortran, dtype, start = header
     if dtype.hasobject:
         msg = f"{name} holds pickled objects, which are never loaded"
         raise ValueError(msg)
-    start = stream.tell()
     wanted, have = math.prod(shape) * dtype.itemsize, len(content) - start
     if wanted != have:
         msg = (

@@ -105,6 +105,14 @@ def test_a_header_that_does_not_fit_is_refused(content, words):
         _npz.array("logits", content)
 
 
+def test_arrays_with_the_same_header_and_with_a_long_one_are_read():
+    """Headers are kept by their bytes, up to 128 of them."""
+    wide = np.arange(6.0).reshape((1,) * 30 + (2, 3))
+    assert npy(wide).index(b"\n") > 128
+    for array in (wide, np.zeros((2, 3)), np.ones((2, 3)), np.ones((2, 3)).T, wide + 1):
+        assert_array_equal(_npz.array("logits", npy(array)), array, strict=True)
+
+
 def test_pickled_objects_are_never_loaded(tmp_path):
     path = tmp_path / "objects.npz"
     np.savez(path, logits=np.array([{}, {}], dtype=object))

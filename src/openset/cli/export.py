@@ -63,8 +63,9 @@ def command(
     """Write a rejector as an ONNX graph, to run it without this package.
 
     Inputs of the graph: logits and, if the detector needs them, features; with --model,
-    the inputs of the network. Outputs: class (-1 for unknown) and knownness. The
-    threshold is an optional input; its default is the calibrated value.
+    the inputs of the network. Outputs: class (-1 for unknown), knownness, and set
+    (samples by classes) if the rejector has prediction sets. The threshold is an
+    optional input; its default is the calibrated value.
     """
     if not onnx and out.suffix != ".onnx":
         msg = _check.must(

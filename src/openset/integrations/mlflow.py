@@ -62,18 +62,23 @@ class Model:
         -------
         pandas.DataFrame
             `answer` (name of a class, or "unknown"), `label` (its index, or -1),
-            `knownness` (larger = more known) and `accepted`.
+            `knownness` (larger = more known) and `accepted`; if the rejector has
+            prediction sets also `set`, lists of names.
         """
         decided = self.rejector.decide(self._outputs(model_input))
         labels = decided.labels
-        return pd.DataFrame(
-            {
-                "answer": [self.rejector.name_of(one) for one in labels.tolist()],
-                "label": labels,
-                "knownness": decided.scores.known,
-                "accepted": ~decided.is_rejected,
-            }
-        )
+        columns = {
+            "answer": [self.rejector.name_of(one) for one in labels.tolist()],
+            "label": labels,
+            "knownness": decided.scores.known,
+            "accepted": ~decided.is_rejected,
+        }
+        if decided.sets is not None:
+            columns["set"] = [
+                [self.rejector.name_of(one) for one in classes]
+                for classes in decided.set_classes
+            ]
+        return pd.DataFrame(columns)
 
     def _outputs(self, given: Any) -> Outputs:
         if isinstance(given, Outputs):

@@ -308,10 +308,31 @@ class Rejector:
             outputs = outputs.as_unknown()
         return self.fitted.score(outputs, batch_size=batch_size)
 
-    def decide(self, outputs: Outputs, *, batch_size: int | None = None) -> Decisions:
-        """Return the decisions with the scores they are based on, in one pass."""
+    def decide(
+        self,
+        outputs: Outputs,
+        *,
+        threshold: float | None = None,
+        batch_size: int | None = None,
+    ) -> Decisions:
+        """Return the decisions with the scores they are based on, in one pass.
+
+        Parameters
+        ----------
+        outputs
+            Labelled or not.
+        threshold
+            Used instead of the calibrated one. The coverage of prediction sets is that
+            of the calibrated one.
+        batch_size
+            Samples scored at a time.
+        """
         scores = self.score(outputs, batch_size=batch_size)
-        labels = self.threshold.decide(scores)
+        labels = (
+            self.threshold.decide(scores)
+            if threshold is None
+            else scores.decided(threshold)
+        )
         sets = None
         if self.sets is not None:
             sets = self.sets.contains(_logits("Rejector.decide", outputs))

@@ -197,6 +197,7 @@ def _describe(decider: Decider) -> dict[str, Any]:
         "classes": list(rejector.classes),
         "threshold": threshold,
         "threshold_text": str(rejector.threshold),
+        "sets": None if rejector.sets is None else str(rejector.sets),
         "cautions": [str(one) for one in rejector.cautions],
         # A hundred of the 1025 quantiles or so draw the same picture.
         "reference": {
@@ -244,12 +245,14 @@ class _Middleware:
                     # The server closes the connection after it, so that the client's
                     # next request goes elsewhere instead of into a closing socket.
                     message["headers"].append((b"connection", b"close"))
+            if connection is None or not connection.is_full:
+                await send(message)  # does not wait
+                return
             try:
                 async with asyncio.timeout(_WRITE_SECONDS):
                     await send(message)
             except TimeoutError:  # the client does not read
-                if connection is not None:
-                    connection.abort()
+                connection.abort()
 
         if connection is not None:
             connection.begin()

@@ -93,6 +93,8 @@ class Connection(asyncio.Protocol):
         self._ignored = 0
         self._is_known = False  # to uvicorn
         self._is_counted = False
+        self.is_full = False
+        """Whether the client does not read: writing waits for it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take a connection, or refuse it if all others are being answered."""
@@ -134,11 +136,13 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Pass it on."""
+        self.is_full = True
         if self._is_known:
             self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """Pass it on."""
+        self.is_full = False
         if self._is_known:
             self._inner.resume_writing()
 

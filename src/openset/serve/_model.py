@@ -29,7 +29,7 @@ _WANTED = ("logits", "features")
 
 # What openset.integrations.onnx.export writes into its files.
 _DETECTOR = "openset.detector"
-_DECISION = ("class", "knownness")
+_DECISION = ("class", "knownness", "set")
 
 Images = Sequence[NDArray[np.uint8]]
 

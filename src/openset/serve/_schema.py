@@ -103,6 +103,10 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
         "threshold": _cut(decider),
         "n_unknown": {"type": "integer"},
     }
+    sets = decider.rejector.sets
+    if sets is not None:
+        text = f"Classes each sample may be of, none if it is unknown; {sets}."
+        properties["sets"] = {"type": "array", "items": integers, "description": text}
     schema = {
         "type": "object",
         "required": list(properties),
@@ -115,6 +119,7 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
         "known": [4.2, 0.3],
         "threshold": [1.5, 1.5] if decider.rejector.threshold.per_class else 1.5,
         "n_unknown": 1,
+        **({} if sets is None else {"sets": [[0], []]}),
     }
     answers: dict[int | str, dict[str, Any]] = {
         200: {

@@ -5,7 +5,6 @@ extension: JSON first, ``Inference-Header-Content-Length`` bytes of it, then the
 of each tensor in the order of the document.
 """
 
-import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
@@ -27,7 +26,7 @@ from openset.serve._body import (
 )
 from openset.serve._errors import refuse, too_large
 from openset.serve._media import JSON, OCTETS
-from openset.serve._responses import BatchAnswer, Decider, plain
+from openset.serve._responses import BatchAnswer, Decider, as_json, plain
 
 HEADER = "Inference-Header-Content-Length"
 IMAGES = "images"
@@ -44,6 +43,7 @@ _OUTPUTS = {
     "known": "FP64",
     "threshold": "FP64",
 }
+_SET = "set"  # samples by classes, if the rejector has prediction sets
 
 
 def server() -> dict[str, Any]:
@@ -67,15 +67,19 @@ def model(decider: Decider, name: str, version: str) -> dict[str, Any]:
             width = widths.get("n_classes" if one == "logits" else "n_features")
             shape = [-1, width or -1]
             inputs.append({"name": one, "datatype": "FP32", "shape": shape})
+    outputs: list[dict[str, Any]] = [
+        {"name": one, "datatype": kind, "shape": [-1]} for one, kind in _OUTPUTS.items()
+    ]
+    if decider.rejector.sets is not None:
+        n_classes = decider.rejector.fitted.widths.get("n_classes") or -1
+        shape = [-1, n_classes]
+        outputs.append({"name": _SET, "datatype": "BOOL", "shape": shape})
     return {
         "name": name,
         "versions": [version],
         "platform": "openset",
         "inputs": inputs,
-        "outputs": [
-            {"name": one, "datatype": kind, "shape": [-1]}
-            for one, kind in _OUTPUTS.items()
-        ],
+        "outputs": outputs,
     }
 
 
@@ -162,13 +166,15 @@ class Infer:
             "known": scores.known.astype("<f8"),
             "threshold": np.broadcast_to(np.asarray(one.threshold, "<f8"), n),
         }
+        if one.decisions.sets is not None:
+            values[_SET] = one.decisions.sets
         outputs, contents = [], []
         for name, is_binary in self._wanted(tuple(values)):
             array = values[name]
             tensor: dict[str, Any] = {
                 "name": name,
-                "datatype": _OUTPUTS[name],
-                "shape": [n],
+                "datatype": _OUTPUTS.get(name, "BOOL"),
+                "shape": list(array.shape),
             }
             if is_binary:
                 content = _binary(array)
@@ -176,12 +182,14 @@ class Infer:
                 contents.append(content)
             else:
                 is_float = array.dtype.kind == "f"
-                tensor["data"] = plain(array) if is_float else array.tolist()
+                # Rows may follow one another in one list, which all clients read.
+                flat = array.ravel()
+                tensor["data"] = plain(flat) if is_float else flat.tolist()
             outputs.append(tensor)
         document = {**self._head, "outputs": outputs}
         if isinstance(self._asked.get("id"), str):
             document["id"] = self._asked["id"]
-        text = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+        text = as_json(document)
         if not contents:
             return Response(text, media_type=JSON)
         return Response(

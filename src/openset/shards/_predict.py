@@ -17,7 +17,8 @@ class Predict:
     """Classify the samples of shards, or reject them as unknown (-1).
 
     A shard gives a file with the columns decision, predicted, known, margin, and group
-    and id if its samples have any.
+    and id if its samples have any. If the rejector has prediction sets, `set` holds
+    those: lists of classes in Parquet, a mask of samples by classes in ``.npz``.
 
     Parameters
     ----------
@@ -70,7 +71,9 @@ class Predict:
         for batch in read(shard, rows=self.rows):
             decisions = opened.decide(batch)
             scores = decisions.scores
-            named = {"group": scores.groups, "id": batch.ids}
+            named = {
+                "group": scores.groups, "id": batch.ids, "set": decisions.sets
+            }  # fmt: skip
             yield {
                 "decision": decisions.labels,
                 "predicted": scores.predicted,

@@ -24,6 +24,7 @@ def write(path: Path, batches: Iterable[Columns]) -> None:
     """Write the columns of all batches; the file appears when it is complete.
 
     A Parquet file is written batch by batch; of a ``.npz`` all columns are in memory.
+    A mask, samples by classes, is a column of lists of classes in Parquet.
     """
     if path.suffix == ".npz":
         found = list(batches)
@@ -37,9 +38,21 @@ def write(path: Path, batches: Iterable[Columns]) -> None:
         writer = None
         try:
             for batch in batches:
-                table = pa.table({name: pa.array(one) for name, one in batch.items()})
+                table = pa.table(
+                    {
+                        name: pa.array(one) if one.ndim == 1 else _lists(pa, one)
+                        for name, one in batch.items()
+                    }
+                )
                 writer = writer or parquet.ParquetWriter(temporary, table.schema)
                 writer.write_table(table)
         finally:
             if writer is not None:
                 writer.close()
+
+
+def _lists(pa: Any, mask: NDArray[np.bool_]) -> Any:
+    """Return the places of the true entries of each row."""
+    ends = np.cumsum(mask.sum(axis=1))
+    places = np.nonzero(mask)[1]
+    return pa.ListArray.from_arrays(np.concatenate([[0], ends]), places)

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from openset import Outputs, Rejector, detectors
 
 mlflow = pytest.importorskip("mlflow", reason="the extra mlflow")
-from openset.integrations.mlflow import log_model, save_model  # noqa: E402
+from openset.integrations.mlflow import Model, log_model, save_model  # noqa: E402
 
 # MLflow's first import warns of its own code.
 pytestmark = pytest.mark.filterwarnings("ignore:.*type hint is inferred:UserWarning")
@@ -70,6 +70,19 @@ def test_a_detector_of_logits_takes_plain_arrays_from_a_logged_model(rng):
     expected = rejector.predict(new)
     for given in (new.logits, pd.DataFrame(new.logits), new.logits.tolist()):
         assert_array_equal(model.predict(given)["label"], expected)
+
+
+def test_sets_are_a_column(rng):
+    fitted = detectors.MSP().fit(samples(rng))
+    rejector = Rejector.calibrate(
+        fitted, known=samples(rng), objective="at_tpr", sets="lac", coverage=0.95
+    )
+    new = samples(rng)
+    names = [
+        [rejector.name_of(one) for one in classes]
+        for classes in rejector.predict_sets(new)
+    ]
+    assert Model(rejector).predict(new)["set"].tolist() == names
 
 
 def test_something_else_than_a_rejector_is_refused(tmp_path):

@@ -17,6 +17,7 @@ from openset.detectors.combined import knots_of
 from openset.integrations.onnx import OPSET, export, exportable
 from openset.integrations.torch import OpenSetModule
 from openset.outputs import replaced
+from openset.rejector import SetRule
 from openset.testing import example_outputs as split
 from openset.testing._example import N_CLASSES, WIDTH
 from tests.unit.integrations.rejectors import altered
@@ -115,6 +116,47 @@ def test_the_graph_says_what_the_rejector_says(name, test, tmp_path):
     assert {-1, 0, 1, 2, 3} == set(classes.tolist())
     # The batch axis is dynamic: one sample at a time gives the same.
     assert_array_equal(run(path, test.take([59]))[0], classes[59:])
+
+
+@pytest.mark.parametrize("by_class", [False, True])
+@pytest.mark.parametrize("method", ["lac", "raps"])
+def test_the_graph_gives_the_sets_of_the_rejector(method, by_class, tmp_path):
+    rng = np.random.default_rng(0)
+    logits, new = rng.normal(size=(2, 400, 9)).astype(np.float32)
+    new[0] = 0.5  # equal probabilities: the lower class comes first
+    labels = rng.permuted(np.argsort(-logits, axis=1)[:, :3], axis=1)[:, 0]
+    labels[labels == 8] = 0  # so that the limit of the last class is +inf
+    made = Rejector.calibrate(
+        detectors.Energy().fit(None),
+        known=Outputs(logits=logits, labels=labels),
+        objective="at_tpr",
+        tpr=0.8,
+    )
+    rule = SetRule.calibrate(
+        logits, labels, method=method, by_class=by_class, penalty=0.05, free=2
+    )
+    rejector = Rejector(
+        made.fitted,
+        made.threshold,
+        reference=made.reference,
+        report=made.report,
+        sets=rule,
+    )
+    path = export(rejector, tmp_path / "rejector.onnx")
+    running = session(path)
+    classes, found = running.run(["class", "set"], {"logits": new})
+    expected = rejector.decide(Outputs(logits=new))
+    assert_array_equal(classes, expected.labels)
+    assert_array_equal(found, expected.sets)
+    assert found.dtype == np.bool_
+    sizes = found.sum(axis=1)
+    assert sizes.min() == 0
+    assert np.unique(sizes).size >= 4
+    facts = running.get_modelmeta().custom_metadata_map
+    assert SetRule.from_dict(json.loads(facts["openset.sets"])) == rule
+    # One sample at a time; and NaN is in no set.
+    assert_array_equal(running.run(["set"], {"logits": new[:1]})[0], found[:1])
+    assert not running.run(["set"], {"logits": np.float32([[np.nan] * 9])})[0].any()
 
 
 def test_what_choose_stacked_is_exported(test, tmp_path):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from openset import Outputs, Rejector, detectors
+from openset.rejector import SetRule
 from openset.thresholds import Threshold
 from tests.unit.serve.live import serving
 
@@ -53,6 +54,20 @@ def per_class(by_logits):
         classes=CLASSES,
         reference=by_logits.reference,
         report=by_logits.report,
+    )
+
+
+@pytest.fixture(scope="session")
+def with_sets(by_logits):
+    """Max probability with prediction sets, often of several classes."""
+    rule = SetRule(method="raps", coverage=0.9, limits=(0.9999,), by_class=False, n=300)
+    return Rejector(
+        by_logits.fitted,
+        by_logits.threshold,
+        classes=CLASSES,
+        reference=by_logits.reference,
+        report=by_logits.report,
+        sets=rule,
     )
 
 

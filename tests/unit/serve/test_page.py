@@ -150,6 +150,25 @@ def test_margins_of_thresholds_per_class_are_those_of_the_class(
         assert all(float(row[4]) > 0 for row in page.rows())
 
 
+def test_sets_are_shown_and_hold_for_the_calibrated_threshold(
+    browser, with_sets, test_split, tmp_path
+):
+    sets = with_sets.predict_sets(test_split)
+    with serving(with_sets.save(tmp_path / "sets")) as server:
+        page = Page(browser, server.url)
+        page.paste(as_rows(test_split.logits))
+        page.wait(lambda: page.text("n") == "200")
+        shown = {int(row[0]): row[3] for row in page.rows()}
+        names = {i: ", ".join(with_sets.name_of(c) for c in sets[i]) for i in shown}
+        assert shown == names
+        assert {"", "cat", "cat, dog"} <= set(shown.values())
+        page.type_threshold("-inf")
+        page.wait(lambda: page.counts()[2] == 0)
+        shown = {int(row[0]): row[3] for row in page.rows()}
+        assert shown == {i: name or "not known" for i, name in names.items()}
+        assert "The coverage of sets is that of the calibrated" in page.text("note")
+
+
 def test_the_plot_can_be_dragged(browser, by_logits_live, by_logits, test_split):
     page = Page(browser, by_logits_live.url)
     page.paste(as_rows(test_split.logits))

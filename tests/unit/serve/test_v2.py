@@ -184,6 +184,12 @@ def test_bytes_left_over_and_false_lengths_are_refused(by_logits):
         assert answer(text + numbers, length).status_code == 400
 
 
+def test_half_a_surrogate_pair_comes_back_as_it_was_sent(by_logits):
+    body = json.dumps(document() | {"id": "\ud800"}).encode()
+    answer = TestClient(serve.app(by_logits)).post(URL, content=body)
+    assert answer.json()["id"] == "\ud800"
+
+
 def test_large_documents_are_limited_like_json(by_logits):
     client = TestClient(serve.app(by_logits))
     rows = np.zeros((100_000, 3)).tolist()

@@ -93,6 +93,28 @@ def test_decisions_are_those_of_all_samples_at_once(
     assert {path.name for path in out.iterdir()} == names
 
 
+@pytest.mark.parametrize("format_", ["parquet", "npz"])
+def test_sets_are_those_of_all_samples_at_once(folder, tmp_path, format_):
+    made = Rejector.calibrate(
+        detectors.Energy().fit(None),
+        known=drawn(200, seed=2),
+        surrogate=drawn(200, seed=3, unknown=True),
+        sets="lac",
+        coverage=0.97,
+    )
+    job = shards.Predict(made.save(tmp_path / "sets"), format=format_, rows=33)
+    out = tmp_path / "out"
+    shards.run(job, shards.find(folder, caller="x"), out, backend="sequential")
+    if format_ == "npz":
+        found = np.flatnonzero(columns(out, "npz")["set"]).tolist()
+        assert found == np.flatnonzero(made.decide(WHOLE).sets).tolist()
+        return
+    files = sorted(out.glob("*.parquet"))
+    lists = [one for f in files for one in pq.read_table(f)["set"].to_pylist()]
+    assert lists == made.predict_sets(WHOLE)
+    assert {len(one) for one in lists} >= {0, 1, 2}
+
+
 def test_scores_are_those_of_all_samples_at_once(folder, tmp_path):
     train = drawn(300, seed=1)
     fitted = {"knn": detectors.KNN(k=3).fit(train), "msp": detectors.MSP().fit(None)}

@@ -10,7 +10,7 @@ import numpy as np
 from openset import _check, _io, detectors
 from openset._types import UNKNOWN
 from openset._version import __version__
-from openset.integrations.onnx import _network, _scores
+from openset.integrations.onnx import _network, _scores, _sets
 from openset.integrations.onnx._graph import Graph, Var, where
 from openset.rejector import Rejector, need_rejector
 
@@ -23,7 +23,7 @@ OPSET = 18
 
 _IR_VERSION = 8  # the version of operator set 18, which older runtimes can read
 _CALLER = _scores.CALLER
-_CLASS, _KNOWN, _THRESHOLD = "class", "knownness", "threshold"
+_CLASS, _KNOWN, _SET, _THRESHOLD = "class", "knownness", "set", "threshold"
 
 
 def exportable() -> list[str]:
@@ -44,13 +44,14 @@ def export(
 
     Without `model` its inputs are ``logits`` (n, C) and, if the detector needs them,
     ``features`` (n, d), float32. With `model`, the graph is appended to the network:
-    inputs and outputs of the network are kept, and two outputs are added.
+    inputs and outputs of the network are kept, and the outputs below are added.
 
-    Added outputs: ``class`` (int64, -1 for unknown) and ``knownness`` (float32). The
-    threshold is an optional input whose default is the calibrated value; with
-    thresholds per class it has one entry per class, and one for all other classes. A
-    sample that contains NaN has knownness NaN and class -1. The batch axis is dynamic,
-    the operator set is 18 (`OPSET`), or the network's own if that is newer.
+    Added outputs: ``class`` (int64, -1 for unknown) and ``knownness`` (float32); if the
+    rejector has prediction sets also ``set`` (bool, samples by classes). The threshold
+    is an optional input whose default is the calibrated value; with thresholds per
+    class it has one entry per class, and one for all other classes. A sample that
+    contains NaN has knownness NaN and class -1. The batch axis is dynamic, the operator
+    set is 18 (`OPSET`), or the network's own if that is newer.
 
     Parameters
     ----------
@@ -144,7 +145,7 @@ def _alone(rejector: Rejector, *, needs_features: bool) -> ModelProto:
         graph.nodes,
         "openset rejector",
         [*inputs, _described(default)],
-        _outputs(),
+        _outputs(rejector),
         initializer=[default, *graph.constants],
     )
     return helper.make_model(
@@ -173,7 +174,8 @@ def _behind(
         features,
         needs_features=needs_features,
     )
-    _network.check_names(network, [_CLASS, _KNOWN, _THRESHOLD])
+    added = [_CLASS, _KNOWN, _THRESHOLD]
+    _network.check_names(network, added if rejector.sets is None else [*added, _SET])
     n_classes, n_features = (_network.width(network, name) for name in found)
     rejector.check_network(
         _CALLER, "the model", n_classes=n_classes, n_features=n_features
@@ -187,12 +189,12 @@ def _behind(
     network.graph.node.extend(graph.nodes)
     network.graph.initializer.extend([default, *graph.constants])
     network.graph.input.append(_described(default))
-    network.graph.output.extend(_outputs())
+    network.graph.output.extend(_outputs(rejector))
     return network
 
 
 def _write(graph: Graph, rejector: Rejector, logits: Var, features: Var | None) -> None:
-    """Add the nodes from logits and features to class and knownness."""
+    """Add the nodes from logits and features to class, knownness and set."""
     sample = _scores.Sample(graph, rejector.fitted, logits, features)
     known = _scores.known(sample, rejector.fitted.detector)
     limits = Var(graph, _THRESHOLD)
@@ -206,6 +208,10 @@ def _write(graph: Graph, rejector: Rejector, logits: Var, features: Var | None) 
         inputs = [value.name, graph.constant([1], np.int64).name]
         node = graph.name("node_Squeeze")
         graph.nodes.append(helper.make_node("Squeeze", inputs, [name], name=node))
+    if rejector.sets is not None:
+        members = _sets.contains(rejector.sets, logits, sample.top_class)
+        inputs, node = [members.name, accepted.name], graph.name("node_And")
+        graph.nodes.append(helper.make_node("And", inputs, [_SET], name=node))
 
 
 def _default(rejector: Rejector) -> TensorProto:
@@ -225,11 +231,15 @@ def _rows(name: str, width: int | str) -> Any:
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
-def _outputs() -> list[Any]:
-    return [
+def _outputs(rejector: Rejector) -> list[Any]:
+    found = [
         helper.make_tensor_value_info(_CLASS, TensorProto.INT64, ["n"]),
         helper.make_tensor_value_info(_KNOWN, TensorProto.FLOAT, ["n"]),
     ]
+    if rejector.sets is not None:
+        shape = ["n", rejector.fitted.widths.get("n_classes") or "C"]
+        found.append(helper.make_tensor_value_info(_SET, TensorProto.BOOL, shape))
+    return found
 
 
 def _describe(model: ModelProto, rejector: Rejector) -> None:
@@ -246,5 +256,7 @@ def _describe(model: ModelProto, rejector: Rejector) -> None:
         "openset.classes": json.dumps(list(rejector.classes)),
         "openset.cautions": json.dumps([str(one) for one in rejector.cautions]),
     }
+    if rejector.sets is not None:
+        facts["openset.sets"] = json.dumps(rejector.sets.to_dict())
     own = {entry.key: entry.value for entry in model.metadata_props}
     helper.set_model_props(model, own | facts)

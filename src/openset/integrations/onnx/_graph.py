@@ -229,12 +229,27 @@ class Var:
         ends = [self.graph.constant([end], np.int64) for end in (start, stop, 1)]
         return self.graph.op("Slice", self, ends[0], ends[1], ends[2])
 
-    def top(self, k: int) -> tuple["Var", "Var"]:
+    def width(self) -> "Var":
+        """Return the number of columns, as a vector of one entry."""
+        return self.graph.op("Shape", self, start=1, end=2, dtype=np.int64)
+
+    def places(self) -> "Var":
+        """Return the indices of the columns, as a vector."""
+        graph = self.graph
+        ends = [graph.constant(value, np.int64) for value in (0, 1)]
+        width = graph.op("Squeeze", self.width())
+        return graph.op("Range", ends[0], width, ends[1])
+
+    def cumsum(self) -> "Var":
+        """Sum each row up to every entry, that entry included."""
+        return self.graph.op("CumSum", self, self.graph.constant(1, np.int64))
+
+    def top(self, k: int | None = None) -> tuple["Var", "Var"]:
         """Return the `k` largest entries of each row, largest first, and their indices.
 
-        Of equal entries, those with the lower index come first.
+        Of equal entries, those with the lower index come first. By default all.
         """
-        size = self.graph.constant([k], np.int64)
+        size = self.width() if k is None else self.graph.constant([k], np.int64)
         values, places = self.graph.ops(
             "TopK", self, size, dtypes=[self.dtype, np.int64], axis=1
         )

@@ -94,30 +94,24 @@ class Sample:
         return self.logits if temperature == 1 else self.logits / temperature
 
 
-def _is_top(logits: Var, top: Var) -> Var:
+def is_top(logits: Var, top: Var) -> Var:
     """Mask the predicted class: one entry of each row, even among equal ones."""
-    graph = logits.graph
-    shape = graph.op("Shape", logits, dtype=np.int64)
-    width = graph.op("Gather", shape, graph.constant(1, np.int64), axis=0)
-    ends = [graph.constant(value, np.int64) for value in (0, 1)]
-    columns = graph.op("Range", ends[0], width, ends[1])
-    return columns.equals(top)
+    return logits.places().equals(top)
 
 
 def _other_mass(logits: Var) -> tuple[Var, Var]:
     """Return the largest logit, and the sum of exp(z - largest) over the others."""
     top = logits.argmax()
     largest = logits.pick(top)
-    is_top = _is_top(logits, top)
     terms = (logits - largest).exp()
-    return largest, where(is_top, logits.graph.constant(0.0), terms).sum()
+    return largest, where(is_top(logits, top), logits.graph.constant(0.0), terms).sum()
 
 
 def _log_other_mass(logits: Var) -> Var:
     """Logarithm of `_other_mass`, relative to the second logit: no underflow."""
     top = logits.argmax()
     nothing = logits.graph.constant(-math.inf)
-    others = where(_is_top(logits, top), nothing, logits)
+    others = where(is_top(logits, top), nothing, logits)
     runner_up = others.max()
     return (others - runner_up).exp().sum().log() + (runner_up - logits.pick(top))
 
@@ -361,9 +355,9 @@ def _openmax(detector: detectors.OpenMax, x: Sample) -> Var:
         weight = (weight * ((alpha + 1 - rank) / alpha)).cast(np.float32)
         lost = value * weight
         unknown = unknown + lost
-        is_top = _is_top(left, top)
-        revised = where(is_top, value - lost, revised)
-        left = where(is_top, nothing, left)
+        is_best = is_top(left, top)
+        revised = where(is_best, value - lost, revised)
+        left = where(is_best, nothing, left)
     return logsumexp(revised) - unknown
 
 

@@ -1,6 +1,7 @@
 """A sketch brackets what the metrics compute from all scores, whatever they are."""
 
 import math
+from itertools import islice, permutations
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from openset import Scores, metrics
+from openset._types import UndefinedMetricError
 from openset.metrics import Sketch, bins
 
 # Numbers that are close to each other, to 0, to 1 and to where the layout changes;
@@ -38,6 +40,10 @@ RANKING = {
     "ccr_at_fpr": {"fpr": 0.2},
     "acc_times_auroc": {},
     "accuracy": {},
+    "aurc": {},
+    "augrc": {},
+    "aurc_known": {},
+    "augrc_known": {},
 }
 
 
@@ -99,6 +105,60 @@ def test_brackets_at_a_threshold_and_at_the_best_contain_it(samples, threshold, 
         if name in ("f_score", "youden"):
             exact = function(scores, "best", **params)
             assert exact in sketch.bracket(name, threshold="best", **params)
+
+
+@settings(max_examples=20)
+@given(
+    SAMPLES,
+    NUMBERS,
+    st.sampled_from([None, 0, 0.25, 0.9, 1]),
+    st.sampled_from([0, 0.5, 1, 3]),
+)
+def test_brackets_of_costs_at_a_threshold_contain_them(samples, threshold, alpha, beta):
+    scores = made(samples)
+    sketch = of(scores)
+    edge = Sketch.edge(threshold)
+    for name, params in (("oaa", {}), ("scod_risk", {"alpha": alpha, "beta": beta})):
+        function = getattr(metrics, name)
+        for at, is_exact in ((threshold, False), (edge, True)):
+            try:
+                exact = function(scores, at, **params)
+            except UndefinedMetricError:
+                if is_exact:  # nothing is accepted, and the counts show it
+                    with pytest.raises(UndefinedMetricError, match="no sample is"):
+                        sketch.bracket(name, threshold=at, **params)
+                continue
+            bracket = sketch.bracket(name, threshold=at, **params)
+            assert exact in bracket, (name, exact, bracket)
+            if is_exact:
+                assert bracket.low == bracket.high == exact
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 1)), max_size=4))
+def test_brackets_in_one_bin_are_as_narrow_as_its_orders_allow(samples):
+    """Every order of a few samples in one bin: the ends of the brackets occur."""
+    labels, predicted = zip(*samples, (0, 0), (-1, 0), strict=True)
+    # Next to each other in float64, far closer than a bin.
+    known = np.nextafter(3.3, 9) + np.arange(len(labels)) * np.spacing(3.3)
+    sketch = Sketch()
+    sketch.update(labels=labels, predicted=predicted, known=known)
+    orders = [
+        Scores(labels=labels, predicted=predicted, known=order)
+        for order in islice(permutations(known), 0, None, 7)
+    ]
+    kinds = np.where(np.array(labels) < 0, 2, np.array(labels) != np.array(predicted))
+    for kind in ((0, 1, 2), (2, 1, 0)):  # best and worst
+        place = np.argsort(np.argsort([kind.index(k) for k in kinds], kind="stable"))
+        orders.append(
+            Scores(labels=labels, predicted=predicted, known=known[::-1][place])
+        )
+    for name in ("aurc", "augrc", "aurc_known", "augrc_known"):
+        bracket = sketch.bracket(name)
+        values = [metrics.get(name).value(order) for order in orders]
+        assert all(value in bracket for value in values), name
+        assert min(values) == pytest.approx(bracket.low, abs=1e-10)
+        assert max(values) == pytest.approx(bracket.high, abs=1e-10)
 
 
 @settings(max_examples=3)

@@ -284,10 +284,33 @@ def _harmonic(above: Floats, at: Floats) -> Floats:
     found = (at > 0) / (above + 1)
     tied = at > 1
     if tied.any():
-        low = above[tied] + 1
-        digamma = scipy.special.digamma
-        found[tied] = digamma(low + at[tied]) - digamma(low)
+        found[tied] = _digamma_step(above[tied] + 1, at[tied])
     return found
+
+
+def _digamma_step(low: Floats, by: Floats) -> Floats:
+    """Digamma function at ``low + by`` minus digamma function at `low`.
+
+    Subtracting two values loses the digits they share, which adds up over the levels of
+    large data. The asymptotic series can be subtracted term by term.
+    """
+    high = low + by
+    found = np.log1p(by / low) + by / (2 * low * high) + _tail(high) - _tail(low)
+    small = low < _SERIES_FROM
+    if small.any():
+        digamma = scipy.special.digamma
+        found[small] = digamma(high[small]) - digamma(low[small])
+    return found
+
+
+_SERIES_FROM = 32  # the first term left out is below 1e-17
+
+
+def _tail(x: Floats) -> Floats:
+    """Digamma function minus its leading terms log x - 1/2x, for large x."""
+    square = 1 / (x * x)
+    inner = 1 / 252 - square / 240
+    return -square * (1 / 12 - square * (1 / 120 - square * inner))
 
 
 def aurc_kernel(table: RankingCounts, *, over: Over = "all") -> Floats:

@@ -1,7 +1,9 @@
 """Metrics from counts in constant memory, each with a guaranteed bracket."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 from math import inf, nextafter
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -10,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io
-from openset._types import UNKNOWN, ArtefactError
+from openset._types import UNKNOWN, ArtefactError, UndefinedMetricError
 from openset.metrics import bins
-from openset.metrics._class_counts import ratio
+from openset.metrics._class_counts import ClassCounts, ratio
 from openset.metrics._osa import optimum, osa_of
 from openset.metrics._ranking_counts import RankingCounts
 from openset.metrics._rates import Rates
@@ -28,6 +30,7 @@ _CHUNK = 1 << 15  # samples counted at a time: their temporaries stay in the cac
 _SHAPES = {name: (len(KINDS), length) for name, length in bins.SHAPES.items()}
 # Sums that are not of integers below 2**53 depend on their order in the last digits.
 _ROUNDING = 1e-12
+_ROUNDING_AURC = 1e-11  # a sum of rounded quotients, one per level
 _EXACT_PAIRS = 1 << 53
 
 _RANKING = (
@@ -38,8 +41,10 @@ _RANKING = (
     "ccr_at_fpr",
     "acc_times_auroc",
     "acc_plus_auroc",
+    "aurc",
+    "augrc",
 )
-_THRESHOLD = ("osa", "ccr", "urr", "f_score", "youden")
+_THRESHOLD = ("osa", "ccr", "urr", "f_score", "youden", "scod_risk", "oaa")
 # Other variants need counts per class.
 _VARIANT = {"f_score": ("average", "micro"), "youden": ("kind", "binary")}
 _ALWAYS = (
@@ -52,10 +57,24 @@ _ALWAYS = (
     "ccr_at_fpr_0.01",
     "ccr_at_fpr_0.001",
     "partial_openauc",
+    "aurc",
+    "augrc",
+    "aurc_known",
+    "augrc_known",
     "osa_best",
     "f_score_micro_best",
 )
-_AT_THRESHOLD = ("osa", "ccr", "urr", "f_score_micro", "youden_binary")
+_AT_THRESHOLD = (
+    "osa",
+    "ccr",
+    "urr",
+    "f_score_micro",
+    "youden_binary",
+    "scod_risk",
+    "oaa",
+)
+# Of each kind of sample in an interval, none or all are accepted.
+_CORNERS = np.array(list(product((0, 1), repeat=len(KINDS))))
 
 
 @dataclass(frozen=True)
@@ -297,15 +316,17 @@ class Sketch:
         ----------
         metric
             ``"auroc"``, ``"openauc"``, ``"partial_openauc"``, ``"fpr_at_tpr"``,
-            ``"ccr_at_fpr"``, ``"acc_times_auroc"``, ``"acc_plus_auroc"``,
-            ``"accuracy"``, and with a threshold ``"osa"``, ``"ccr"``, ``"urr"``,
-            ``"f_score"`` with ``average="micro"`` and ``"youden"`` with
-            ``kind="binary"``; or a key of :func:`openset.metrics.table` that stands for
-            one of them. Averages over classes need counts per class, which a sketch
-            does not have.
+            ``"ccr_at_fpr"``, ``"acc_times_auroc"``, ``"acc_plus_auroc"``, ``"aurc"``,
+            ``"augrc"``, ``"accuracy"``, and with a threshold ``"osa"``, ``"ccr"``,
+            ``"urr"``, ``"oaa"``, ``"scod_risk"``, ``"f_score"`` with
+            ``average="micro"`` and ``"youden"`` with ``kind="binary"``; or a key of
+            :func:`openset.metrics.table` that stands for one of them. Averages over
+            classes need counts per class, which a sketch does not have.
         threshold
             A sample is accepted iff its knownness is at least this. ``"best"``: the
-            largest value over all thresholds (not for CCR and URR).
+            largest value over all thresholds (of OSA, F and Youden's index). If the
+            bin of the threshold alone decides whether any sample is accepted, the
+            bracket of the SCOD risk holds if one is; otherwise it is undefined.
         **params
             Parameters of the metric, such as ``fpr=0.01``.
         """
@@ -320,14 +341,17 @@ class Sketch:
             rule = f"one of {', '.join((*_RANKING, *_THRESHOLD, 'accuracy'))}"
             got = f"{row.key!r} {params or ''}".strip()
             remedy = (
-                "F needs average='micro', Youden's index kind='binary'; for averages "
-                "over classes use Accumulator, which keeps all scores"
+                "F needs average='micro', Youden's index kind='binary'. Averages over "
+                "classes need counts per class, and AUPR the order of the known "
+                "samples within a bin: use Accumulator, which keeps all scores"
             )
             msg = _check.must(
                 rule, caller="Sketch.bracket", name="metric", got=got, remedy=remedy
             )
             raise ValueError(msg)
-        _check.both_sides(f"Sketch.bracket({row.key!r})", self.n_known, self.n_unknown)
+        if options.get("over") != "known" or not self.n_known:
+            caller = f"Sketch.bracket({row.key!r})"
+            _check.both_sides(caller, self.n_known, self.n_unknown)
         if name not in _THRESHOLD:
             return self._ranking(row, name, options, threshold)
         if threshold is None:
@@ -339,12 +363,13 @@ class Sketch:
         row.function(_PROBE, 0.0, **options)  # checks the parameters
         if threshold == "best":
             return self._best(name, options)
-        return self._at(name, _check.threshold("Sketch.bracket", threshold), options)
+        return self._at(row, _check.threshold("Sketch.bracket", threshold), options)
 
     def brackets(self, threshold: float | None = None) -> dict[str, Bracket]:
         """Return the brackets of the usual metrics, by key.
 
-        With a threshold, also those at the threshold.
+        With a threshold, also those at the threshold; the SCOD risk is left out where
+        no sample is accepted.
 
         Examples
         --------
@@ -354,8 +379,9 @@ class Sketch:
         Bracket(low=1.0, high=1.0)
         """
         found = {key: self.bracket(key) for key in _ALWAYS}
-        if threshold is not None:
-            found |= {k: self.bracket(k, threshold=threshold) for k in _AT_THRESHOLD}
+        for key in _AT_THRESHOLD if threshold is not None else ():
+            with suppress(UndefinedMetricError):
+                found[key] = self.bracket(key, threshold=threshold)
         return found
 
     @staticmethod
@@ -395,10 +421,16 @@ class Sketch:
             return Bracket(value, value)
         kernel: Callable[..., Any] = row.kernel  # type: ignore[assignment]
         ends = [float(kernel(table, **options)) for table in self._orders()]
-        is_exact = name in ("auroc", "openauc", "fpr_at_tpr", "ccr_at_fpr")
-        if self.n_known * self.n_unknown >= _EXACT_PAIRS:
-            is_exact = is_exact and name in ("fpr_at_tpr", "ccr_at_fpr")
-        margin = 0.0 if is_exact else _ROUNDING
+        n_pairs = {
+            "auroc": self.n_known * self.n_unknown,
+            "openauc": self.n_known * self.n_unknown,
+            "augrc": 2 * len(self) ** 2,  # ties count half
+            "fpr_at_tpr": 0,
+            "ccr_at_fpr": 0,
+        }
+        margin = _ROUNDING_AURC if name == "aurc" else _ROUNDING
+        if n_pairs.get(name, _EXACT_PAIRS) < _EXACT_PAIRS:
+            margin = 0.0
         return Bracket(min(ends) - margin, max(ends) + margin)
 
     def _best(self, name: str, options: dict[str, Any]) -> Bracket:
@@ -406,7 +438,7 @@ class Sketch:
         # Sweeps take values this close for equal, and return the smallest threshold.
         return Bracket(low - _ROUNDING, high + _ROUNDING)
 
-    def _at(self, name: str, threshold: float, options: dict[str, Any]) -> Bracket:
+    def _at(self, row: Metric, threshold: float, options: dict[str, Any]) -> Bracket:
         cells = self._intervals()
         numbers = np.array([threshold, nextafter(threshold, -inf)])
         at, before = bins.positions_numpy(numbers)
@@ -415,12 +447,49 @@ class Sketch:
         is_open &= ~cells.is_single
         accepted = cells.counts[:, (cells.last >= at) & ~is_open].sum(axis=1)
         unsure = cells.counts[:, is_open].sum(axis=1)
-        low = accepted + unsure * [0, 1, 1]
-        high = accepted + unsure * [1, 0, 0]
-        if name in ("youden", "ccr", "urr"):  # any accepted known sample helps TPR
-            low, high = accepted + unsure * [0, 0, 1], accepted + unsure * [1, 1, 0]
-        values = [_of_accepted(name, self, side, options) for side in (low, high)]
-        return Bracket(*values)
+        # Each metric is a quotient of two linear functions of the accepted samples of
+        # each kind: it is smallest and largest at corners.
+        corners = accepted + unsure * _CORNERS
+        if row.name == "osa":
+            alpha = options.get("alpha")
+            values = np.array([osa_of(self._rates(*one), alpha) for one in corners])
+        else:
+            kernel: Callable[..., Any] = row.kernel  # type: ignore[assignment]
+            values = kernel(self._pooled(corners), **options)
+        margin = 0.0
+        if row.name == "scod_risk":
+            values = values[_has_risk(row, corners, options.get("alpha"))]
+            # With weights, numerator and denominator are rounded before they divide.
+            margin = _ROUNDING * max(1.0, values.max()) if unsure.any() else 0.0
+        return Bracket(float(values.min()) - margin, float(values.max()) + margin)
+
+    def _rates(self, correct: int, wrong: int, unknown: int) -> Rates:
+        """Return the counts of decisions if this many of each kind are accepted."""
+        return Rates(
+            n_known=self.n_known,
+            n_unknown=self.n_unknown,
+            n_correct=self.n_correct,
+            n_accepted_known=int(correct + wrong),
+            n_accepted_correct=int(correct),
+            n_rejected_unknown=self.n_unknown - int(unknown),
+        )
+
+    def _pooled(self, accepted: Ints) -> ClassCounts:
+        """Return the same counts for rows of accepted samples, as of one class.
+
+        Metrics that only add up classes do not see the difference.
+        """
+        correct, wrong, unknown = accepted.astype(np.float64).T[:, :, None]
+        same = np.ones_like(correct)
+        return ClassCounts(
+            support=same * self.n_known,
+            closed_hits=same * self.n_correct,
+            closed_false=same * (self.n_known - self.n_correct),
+            hits=correct,
+            false_known=wrong,
+            false_unknown=unknown,
+            n_unknown=same[:, 0] * self.n_unknown,
+        )
 
     def _intervals(self) -> bins.Intervals:
         if self._cells is None:
@@ -472,7 +541,10 @@ def _best_of(name: str, table: RankingCounts, options: dict[str, Any]) -> float:
         values = table.known / table.n_known - table.unknown / table.n_unknown
     else:
         rule = "osa, f_score or youden for threshold='best'"
-        remedy = "CCR and URR are largest where all or none are accepted"
+        remedy = (
+            "CCR and URR are best where all or no samples are accepted, the SCOD risk "
+            "where almost none are; OAA has no best in the table of metrics"
+        )
         raise ValueError(
             _check.must(
                 rule, caller="Sketch.bracket", name="metric", got=name, remedy=remedy
@@ -481,26 +553,17 @@ def _best_of(name: str, table: RankingCounts, options: dict[str, Any]) -> float:
     return float(values[1 if table.values[1] == inf else 0 :].max())
 
 
-def _of_accepted(
-    name: str, sketch: Sketch, accepted: Ints, options: dict[str, Any]
-) -> float:
-    """Compute a metric from the accepted samples of each kind."""
-    correct, wrong, unknown = (int(n) for n in accepted)
-    rates = Rates(
-        n_known=sketch.n_known,
-        n_unknown=sketch.n_unknown,
-        n_correct=sketch.n_correct,
-        n_accepted_known=correct + wrong,
-        n_accepted_correct=correct,
-        n_rejected_unknown=sketch.n_unknown - unknown,
-    )
-    if name == "osa":
-        return osa_of(rates, options.get("alpha"))
-    if name == "f_score":
-        return float(ratio(2 * correct, correct + wrong + unknown + rates.n_known))
-    if name == "youden":
-        return rates.tpr - unknown / rates.n_unknown
-    return rates.ccr if name == "ccr" else rates.urr
+def _has_risk(row: Metric, accepted: Ints, alpha: float | None) -> NDArray[np.bool_]:
+    """Whether any sample that has a weight is accepted, in each row; or raise."""
+    known, unknown = accepted[:, :2].sum(axis=1), accepted[:, 2]
+    found = known * (alpha != 0) + unknown * (alpha != 1) > 0
+    if not found.any():
+        msg = (
+            f"Sketch.bracket({row.key!r}): undefined if no sample is accepted. Use a "
+            "lower threshold"
+        )
+        raise UndefinedMetricError(msg)
+    return found
 
 
 def _check_chunk(

@@ -1,5 +1,6 @@
 """AURC, AUGRC, SCOD risk and OAA, against other code and worked by hand."""
 
+import math
 from itertools import permutations
 
 import numpy as np
@@ -47,6 +48,19 @@ def test_without_ties_the_areas_are_those_of_another_package():
     coverage = np.append(0, k) / len(scores)
     risk = np.append(0, np.cumsum(error)) / len(scores)
     assert metrics.augrc(scores) == approx(auc(coverage, risk))
+
+
+def test_rounding_errors_do_not_add_up_over_many_ties():
+    n, m = 100_000, 4
+    rng = np.random.default_rng(0)
+    scores = Scores(
+        labels=np.where(rng.random(n) < 0.2, -1, 0),
+        predicted=(rng.random(n) < 0.3).astype(int),
+        known=np.repeat(np.arange(n // m), m)[::-1],
+    )
+    share = is_error(scores).reshape(-1, m).sum(axis=1).repeat(m)
+    risks = np.cumsum(share) / m / np.arange(1, n + 1)
+    assert metrics.aurc(scores) == approx(math.fsum(risks) / n, rel=0, abs=1e-15)
 
 
 def test_ties_are_the_mean_over_all_their_orders():

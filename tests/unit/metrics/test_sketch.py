@@ -78,7 +78,11 @@ def test_file_that_does_not_hold_a_sketch_is_refused(sketch, tmp_path, change, m
     [
         (lambda s: s.bracket("f_score", threshold=1), "needs average='micro'"),
         (lambda s: s.bracket("youden_best"), "Accumulator"),
-        (lambda s: s.bracket("aupr"), "must be one of auroc"),
+        (lambda s: s.bracket("aupr"), "must be one of auroc.*AUPR the order"),
+        (lambda s: s.bracket("oaa", threshold="best"), "OAA has no best"),
+        (lambda s: s.bracket("aurc", over="unknown"), "over must be"),
+        (lambda s: s.bracket("scod_risk", threshold=1, beta=-1), "beta must be"),
+        (lambda s: s.bracket("scod_risk", threshold=1), "no sample is accepted"),
         (lambda s: s.bracket("osa"), "threshold must be a number or 'best'"),
         (lambda s: s.bracket("ccr", threshold="best"), "osa, f_score or youden"),
         (lambda s: s.bracket("auroc", threshold=1.0), "must be left out"),
@@ -117,6 +121,20 @@ def test_metric_without_unknowns_is_undefined():
     one.update(labels=[0], predicted=[0], known=[1.0])
     with pytest.raises(UndefinedMetricError):
         one.bracket("auroc")
+    with pytest.raises(UndefinedMetricError):
+        one.bracket("aurc")
+    assert one.bracket("augrc_known") == Bracket(0.0, 0.0)
+    with pytest.raises(UndefinedMetricError):
+        Sketch().bracket("augrc_known")
+
+
+def test_risk_of_accepted_samples_is_left_out_where_none_is_accepted(sketch):
+    assert "scod_risk" in sketch.brackets(0.5)
+    assert "scod_risk" not in sketch.brackets(1.0)
+    # One sample is in the bin of the threshold: if it is accepted, the risk is 0.
+    one = Sketch()
+    one.update(labels=[0, -1], predicted=[0, 0], known=[0.3, 0.1])
+    assert 0.0 in one.bracket("scod_risk", threshold=0.3)
 
 
 def test_first_number_of_a_bin_is_found():

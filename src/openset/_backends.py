@@ -16,6 +16,7 @@ BACKENDS = ("loky", "ray", "dask", "sequential")
 
 _RETRIES = 5  # times Ray runs a task again whose worker or node is lost
 _AHEAD = 2  # tasks per CPU given to Ray at a time, so that no CPU waits for the next
+_CALLS = 4  # calls for each GPU, at least, if calls take several items
 _LOOK = 10.0  # seconds between looks at a cluster that finishes nothing
 _EMPTY_LOOKS = 30  # looks at a cluster without a free place before giving up
 
@@ -32,6 +33,9 @@ class Pool(Protocol):
 
     def alone(self, function: Callable[..., None], call: tuple[Any, ...]) -> None:
         """Run one call in its own process, while no other is running."""
+
+    def items_per_call(self, n: int) -> int:
+        """How many of `n` short items to put into a call, if each needs a start-up."""
 
 
 class _JoblibPool:
@@ -55,6 +59,9 @@ class _JoblibPool:
             joblib.Parallel(n_jobs=2, backend="loky")([joblib.delayed(function)(*call)])
         else:
             self(function, [call])
+
+    def items_per_call(self, n: int) -> int:
+        return 1  # processes stay
 
 
 class _RayPool:
@@ -83,7 +90,10 @@ class _RayPool:
         retries: int,
     ) -> None:
         ray = self._ray
-        task = ray.remote(function).options(max_retries=retries, **self.resources)
+        # Not by .options(): given here, Ray ends the process of a task that had a GPU.
+        # One that stayed would keep its memory there and, once CUDA has started, use
+        # that GPU for a task that was given another one.
+        task = ray.remote(max_retries=retries, **self.resources)(function)
         waiting = iter(calls)
         running: list[Any] = []
         lost: Exception | None = None
@@ -113,6 +123,12 @@ class _RayPool:
                     ray.cancel(one, force=True)
         if lost is not None:
             raise lost
+
+    def items_per_call(self, n: int) -> int:
+        if "num_gpus" not in self.resources:
+            return 1
+        # A process ends with its call; some calls for each place, so that none waits.
+        return max(1, n // (_CALLS * max(self._places(), 1)))
 
     def _places(self) -> int:
         """How many tasks the nodes that are there can run at the same time."""
@@ -213,16 +229,27 @@ def pool(
 
 
 def _ray_places(ray: Any, gpus: float) -> int:
-    there = ray.cluster_resources()
-    most = int(there.get("CPU", 0))
-    return min(most, int(there.get("GPU", 0) / gpus)) if gpus else most
+    """How many tasks can run at the same time, each on one of the nodes."""
+    alive = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return sum(_places_of(node, gpus) for node in alive)
+
+
+def _places_of(node: dict[str, float], gpus: float) -> int:
+    most, cards = int(node.get("CPU", 0)), node.get("GPU", 0)
+    if not gpus:
+        return most
+    # A task has whole GPUs, or a share of one.
+    return min(most, int(cards // gpus) if gpus >= 1 else int(cards) * int(1 / gpus))
 
 
 def _ray_pool(jobs: int, ray: Any, gpus: float, caller: str) -> Pool:
+    if gpus > 1 and gpus % 1:
+        rule = "a whole number, or a share of one GPU"
+        raise ValueError(_check.must(rule, caller=caller, name="gpus", got=f"{gpus:g}"))
     if _ray_places(ray, gpus) < 1:
         there = ray.cluster_resources()
-        what = f"{gpus:g} GPUs and a CPU" if gpus else "a CPU"
-        got = f"{there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs"
+        what = f"{gpus:g} GPUs and a CPU on one node" if gpus else "a CPU"
+        got = f"{there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs in all"
         msg = _check.must(
             f"one with {what}", caller=caller, name="the Ray cluster", got=got
         )

@@ -141,7 +141,7 @@ def is_of_the_disk(error: BaseException) -> bool:
 
 
 @contextmanager
-def _writing(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
     """Name the file in errors, such as that of a full disk, and what can be done."""
     try:
         yield
@@ -164,7 +164,7 @@ def _writing(path: Path) -> Iterator[None]:
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that is renamed to `path` on success."""
-    with _writing(path):
+    with writing(path):
         _reached(POINTS[0], path)
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -196,7 +196,7 @@ def appending(path: Path, *, anew: bool = False) -> Iterator[BinaryIO]:
 
     With `anew` it is begun again, else continued.
     """
-    with _writing(path):
+    with writing(path):
         _reached(POINTS[11], path)
         with path.open("wb" if anew else "ab") as stream:
             yield stream
@@ -216,7 +216,7 @@ def replacing_folder(
     the files with their hashes is written last (:func:`unsealed` compares it), and a
     folder that another process has discarded meanwhile is not renamed.
     """
-    with _writing(path):
+    with writing(path):
         _reached(POINTS[4], path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))

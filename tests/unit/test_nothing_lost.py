@@ -22,11 +22,10 @@ from openset.bench import parse
 from openset.datasets._download import File, download
 from openset.outputs import Outputs
 from openset.scores import Scores
-from tests.killing import forking
+from tests.killing import KILLED, at, forking
 from tests.unit.bench.studies import contents
 from tests.unit.rejector.test_rejector import drawn
 
-KILLED = 137
 FILE, FOLDER, END = _io.POINTS[:4], _io.POINTS[4:10], _io.POINTS[11:]
 DISCARD = _io.POINTS[10]
 OUTPUTS = {seed: drawn(40, seed=seed) for seed in (1, 2)}
@@ -194,23 +193,6 @@ PLACES = [
 
 def test_every_point_is_in_the_list():
     assert {point for _, point, _ in PLACES} == set(_io.POINTS)
-
-
-@contextmanager
-def at(point, where, action):
-    """Call a function when a point is reached for the first time."""
-    found = []
-
-    def look(reached, path):
-        if reached == point and where in str(path) and not found:
-            found.append(path)
-            action()
-
-    _io.observe(look)
-    try:
-        yield found
-    finally:
-        _io.observe(None)
 
 
 def write_and_die(folder, writer, point, where):

@@ -9,7 +9,7 @@ from typing import Any
 from openset import _io, datasets
 from openset._types import ArtefactError
 from openset.bench._plan import OutputsSource, Plan, folder_of
-from openset.bench._study import DATA_KEYS, ProtocolFile
+from openset.bench._study import DATA_KEYS, NetworkModel, ProtocolFile
 
 _FILE = "data.json"
 _WHOLE = 1 << 30  # bytes: more than that is not read completely
@@ -67,6 +67,8 @@ def _names(source: OutputsSource) -> list[str]:
         return [source.saved.path]
     entry = source.entry
     given = [str(getattr(entry, key, "")) for key in DATA_KEYS]
+    if isinstance(source.model, NetworkModel):
+        given.append(source.model.negatives)
     names = [name for name in given if name and not datasets.is_name(name)]
     return names + ([entry.path] if isinstance(entry, ProtocolFile) else [])
 

@@ -13,7 +13,7 @@ from openset._types import ArtefactError
 from openset.bench import _models, _protocols, _test_splits
 from openset.bench._plan import OutputsSource, folder_of
 from openset.bench._provenance import Provenance
-from openset.bench._study import NetworkModel
+from openset.bench._study import Model, NetworkModel, ProtocolEntry
 from openset.datasets import Cut
 from openset.outputs import Outputs
 from openset.protocols import Protocol
@@ -82,11 +82,8 @@ def _fill(
     root: Path,
 ) -> dict[str, Any]:
     """Write the outputs of every part; return further results to save."""
-    entry, model = source.entry, source.model
-    if entry is None or model is None:
-        msg = f"bench: {source.key} must name an entry and a model"
-        raise TypeError(msg)
-    cut = _protocols.cut(entry, protocol, base, root, fold=source.fold)
+    entry, model = _described(source)
+    cut = _cut(source, protocol, base, root)
     if source.fold is None and protocol.n_tests > 1:
         splits = _protocols.test_splits(entry, protocol, base, root)
         _test_splits.save(_test_splits.of_samples(cut.test, splits), folder)
@@ -95,6 +92,22 @@ def _fill(
     for part, outputs in _models.fit(model, cut, source.seed).items():
         outputs.save(folder / part)
     return {"curve": None}
+
+
+def _described(source: OutputsSource) -> tuple[ProtocolEntry, Model]:
+    if source.entry is None or source.model is None:
+        msg = f"bench: {source.key} must name an entry and a model"
+        raise TypeError(msg)
+    return source.entry, source.model
+
+
+def _cut(source: OutputsSource, protocol: Protocol, base: Path, root: Path) -> Cut:
+    """Return the samples of a network, with the negatives it is trained with."""
+    entry, model = _described(source)
+    negatives = model.negatives if isinstance(model, NetworkModel) else ""
+    return _protocols.cut(
+        entry, protocol, base, root, fold=source.fold, negatives=negatives
+    )
 
 
 def make_together(
@@ -111,15 +124,13 @@ def make_together(
     train: Any = _io.optional("bench", "openset.train", name="torch")
     names = {field.name for field in fields(train.Execution)}
     model: Any = pairs[0][0].model
-    of_run = {key: value for key, value in model.params.items() if key in names}
+    of_run = {key: value for key, value in model.settings.items() if key in names}
     cuts: dict[tuple[str, int], Cut] = {}
     jobs = []
     for source, protocol in pairs:
         key = source.key["protocol"], source.repeat
-        if key not in cuts and source.entry is not None:
-            cuts[key] = _protocols.cut(
-                source.entry, protocol, base, root, fold=source.fold
-            )
+        if key not in cuts:
+            cuts[key] = _cut(source, protocol, base, root)
         settings = _settings(source, cuts[key], training / source.id)
         jobs.append(
             train.Job.of(**{k: v for k, v in settings.items() if k not in names})
@@ -137,7 +148,7 @@ def _settings(source: OutputsSource, cut: Cut, unfinished: Path) -> dict[str, An
         "seed": source.seed,
         "out": unfinished,
         "progress": False,
-        **getattr(model, "params", {}),
+        **getattr(model, "settings", {}),
     }
 
 

@@ -30,6 +30,7 @@ def plugins(study: Study) -> tuple[str, ...]:
 def dataset_plugins(study: Study) -> tuple[tuple[str, str], ...]:
     """Return name and ``module:function`` of data sets from outside the package."""
     used = {getattr(entry, key, "") for entry in study.protocols for key in DATA_KEYS}
+    used |= {one.negatives for one in study.models if isinstance(one, NetworkModel)}
     infos = {name: datasets.info(name) for name in datasets.names() if name in used}
     return tuple(
         (name, _plugins.need_importable(info, caller="bench"))

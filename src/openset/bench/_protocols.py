@@ -132,6 +132,16 @@ def _numbers(data: Dataset, classes: Iterable[int | str]) -> set[int]:
     return {data.number(c, caller="bench") for c in classes}
 
 
+def has_negatives(entry: ProtocolEntry, base: Path) -> set[bool]:
+    """Return whether protocols of an entry have negative classes: one, other, or both.
+
+    No data are read: only published protocols and those in files can have any.
+    """
+    if not isinstance(entry, PublishedSplits | ProtocolFile):
+        return {False}
+    return {bool(protocol.negative) for protocol in _drawn(entry, base, base)}
+
+
 def _filed(entry: ProtocolFile, base: Path) -> list[Protocol]:
     found = protocols.load(base / entry.path)
     return [found] if isinstance(found, Protocol) else list(found)
@@ -155,14 +165,22 @@ def cut(
     root: Path,
     *,
     fold: int | None = None,
+    negatives: str = "",
 ) -> Cut:
     """Return the samples of one protocol, limited to the number the entry allows.
 
     The test part is whole; :func:`test_splits` divides it. With folds, the official
-    parts are merged and divided anew; `fold` is the one that is tested.
+    parts are merged and divided anew; `fold` is the one that is tested. `negatives` is
+    a data set of negatives, besides those of the entry.
     """
     sets = _sets(entry, protocol, base, root)
     known = sets.pop("known")
+    if negatives:
+        other = _load(negatives, base, root)
+        if other.label_set and other.label_set == known.label_set:
+            other = known
+        protocol = datasets.with_negatives(protocol, known, other, caller="bench")
+        sets |= {} if other is known else {"negative": other}
     if fold is None:
         whole = datasets.cut(known, replace(protocol, n_tests=1), **sets)
     else:
@@ -202,7 +220,7 @@ def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset
     return _loaded(name if is_name else str(base / name), str(root), imports)
 
 
-# A worker uses the same data sets again and again; a protocol joins at most three.
-@lru_cache(maxsize=3)
+# A worker uses the same data sets again and again; a protocol joins at most four.
+@lru_cache(maxsize=4)
 def _loaded(name: str, root: str, imports: bool) -> Dataset:  # noqa: FBT001  # a key
     return datasets.load(name, root, imports=imports)

@@ -19,8 +19,11 @@ from openset import (
     protocols,
     thresholds,
 )
+from openset.bench._protocols import has_negatives
 from openset.bench._study import (
     DATA_KEYS,
+    NEGATIVES,
+    OWN_NEGATIVES,
     PUBLISHED,
     Holdout,
     NamedClasses,
@@ -237,10 +240,13 @@ def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:
         )
         raise ValueError(msg)
     for key in DATA_KEYS:
-        value = getattr(entry, key, "")
-        is_path = "." in value or "/" in value
-        if value and not datasets.is_name(value) and not is_path:
-            _check.one_of(name, f"{path}.{key}", value, datasets.names())
+        _check_data(name, f"{path}.{key}", getattr(entry, key, ""))
+
+
+def _check_data(name: str, path: str, value: str) -> None:
+    is_path = "." in value or "/" in value
+    if value and not datasets.is_name(value) and not is_path:
+        _check.one_of(name, path, value, datasets.names())
 
 
 def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> None:
@@ -262,17 +268,79 @@ def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> 
 def _check_methods(name: str, study: Study) -> None:
     if not any(isinstance(model, NetworkModel) for model in study.models):
         return
+    _check_negatives(name, study)
     try:
         train = import_module("openset.train")
     except ImportError:
         return  # plans work without torch; running the study reports what is missing
     by_rule = study.calibrate is not None and study.calibrate.objective == PUBLISHED
     by_rule = by_rule and any(one.name == PUBLISHED for one in study.detectors)
+    kinds = []
     for i, method in enumerate(study.methods):
         path = f"methods[{i}].name"
         kind = train.methods.find(method.name, caller=name, argument=path)
         if by_rule and not _has_rule(kind):
             raise ValueError(no_rule(name, "calibrate.objective", kind.name))
+        kinds.append(kind)
+    takers = [one for one in kinds if issubclass(one, train.methods.WithNegatives)]
+    _check_use_of_negatives(name, study, takers)
+
+
+def _networks(study: Study) -> Iterable[tuple[str, NetworkModel]]:
+    """Return the networks, each with the path of its negatives in the file."""
+    for i, model in enumerate(study.models):
+        if isinstance(model, NetworkModel):
+            yield f"models[{i}].params.{NEGATIVES}", model
+
+
+def _check_negatives(name: str, study: Study) -> None:
+    """Check the data sets of negatives, and that protocols go with them."""
+    for path, model in _networks(study):
+        if NEGATIVES not in model.params:
+            continue
+        given = model.params[NEGATIVES]
+        if not isinstance(given, str) or not given:
+            rule = f"{OWN_NEGATIVES!r}, or the name or path of a data set"
+            msg = _check.must(rule, caller=name, name=path, got=repr(given))
+            raise ValueError(msg)
+        _check_data(name, path, model.negatives)
+        for i, entry in enumerate(study.protocols):
+            there = has_negatives(entry, study.base)
+            rule = ""
+            if entry.folds > 1:
+                rule = f"left out, as protocols[{i}] has folds"
+            elif not model.negatives and False in there:
+                rule = f"a data set, as protocols[{i}] has no negative classes"
+            elif model.negatives and True in there:
+                rule = f"{OWN_NEGATIVES!r}, as protocols[{i}] has negative classes"
+            if rule:
+                msg = _check.must(rule, caller=name, name=path, got=repr(given))
+                raise ValueError(msg)
+
+
+def _check_use_of_negatives(name: str, study: Study, takers: list[Any]) -> None:
+    """Check that negatives are used if given, and given if needed.
+
+    `takers` are those of the study's methods that are trained with negatives.
+    """
+    needing = [one.name for one in takers if one.needs_negatives]
+    for path, model in _networks(study):
+        if NEGATIVES in model.params:
+            if not takers:
+                rule = "left out, as no method of the study is trained with negatives"
+                got = repr(model.params[NEGATIVES])
+                raise ValueError(_check.must(rule, caller=name, name=path, got=got))
+            continue
+        for i, entry in enumerate(study.protocols) if needing else ():
+            if False in has_negatives(entry, study.base):
+                msg = _check.must(
+                    f"given for the method {needing[0]!r}",
+                    caller=name,
+                    name=path,
+                    got=f"none, and protocols[{i}] has no negative classes",
+                    remedy="Name a data set without samples of the known classes",
+                )
+                raise ValueError(msg)
 
 
 def _has_rule(kind: Any) -> bool:

@@ -201,6 +201,13 @@ class SklearnModel(_Model):
         return self.name or self.estimator.rpartition(".")[2]
 
 
+NEGATIVES = "negatives"
+"""Parameter of a network: the data set of its negatives."""
+
+OWN_NEGATIVES = "protocol"
+"""Value of it: the negative classes of the protocol."""
+
+
 class NetworkModel(_Model):
     """A network trained by `openset.train` with each of the study's methods.
 
@@ -210,6 +217,17 @@ class NetworkModel(_Model):
     kind: Literal["network"]
     params: dict[str, Any] = {}
     together: Count = 1
+
+    @property
+    def negatives(self) -> str:
+        """Data set of the negatives; "" for none, or for those of the protocol."""
+        given = self.params.get(NEGATIVES, "")
+        return "" if given == OWN_NEGATIVES else given
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Keywords of `openset.train.fit`: the parameters, but for the negatives."""
+        return {key: self.params[key] for key in self.params if key != NEGATIVES}
 
 
 Model = Annotated[

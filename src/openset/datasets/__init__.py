@@ -5,6 +5,7 @@ from openset.datasets._apply_protocol import cut, folds
 from openset.datasets._arrays import from_arrays
 from openset.datasets._dataset import Dataset
 from openset.datasets._dataset_folder import default_root
+from openset.datasets._negatives import with_negatives
 from openset.datasets._registry import (
     available,
     describe,
@@ -34,4 +35,5 @@ __all__ = [
     "names",
     "register",
     "resized",
+    "with_negatives",
 ]

@@ -192,7 +192,10 @@ def _settle(
     while left:
         error = None
         try:
-            make_pool()(_work, [(job, shard, place) for shard in left])
+            pool = make_pool()
+            n = pool.items_per_call(len(left))
+            groups = [left[i : i + n] for i in range(0, len(left), n)]
+            pool(_work, [(job, group, place) for group in groups])
         except Exception as caught:  # workers catch their errors: processes died
             error = caught
         before = len(left)
@@ -223,8 +226,13 @@ def _opened(job: Job, _content: str) -> Callable[[Shard, Path], None]:
     return job.open()
 
 
-def _work(job: Job, shard: Shard, place: _Place) -> None:
+def _work(job: Job, shards: Sequence[Shard], place: _Place) -> None:
     _backends.follow(place.main)
+    for shard in shards:
+        _work_on(job, shard, place)
+
+
+def _work_on(job: Job, shard: Shard, place: _Place) -> None:
     try:
         if not _is_done(job, shard, place.out):
             _opened(job, place.content)(shard, place.out)

@@ -57,15 +57,19 @@ class Cluster:
             cpus=cpus,
         )
 
-    def add_node(self, *, cpus):
-        """Start another node, one after the other: they share a folder of logs."""
-        self._start(f"--address={self.address}", cpus=cpus)
+    def add_node(self, *, cpus, gpus=0):
+        """Start another node, one after the other: they share a folder of logs.
 
-    def _start(self, *arguments, cpus):
+        It says that it has `gpus` GPUs, whatever the machine has.
+        """
+        self._start(f"--address={self.address}", cpus=cpus, gpus=gpus)
+
+    def _start(self, *arguments, cpus, gpus=0):
         # --block: the node lives and dies with this process, and no other node with it.
         command = [sys.executable, "-c", _SCRIPT, "start", "--block", *arguments]
         shared = [
             f"--num-cpus={cpus}",
+            f"--num-gpus={gpus}",
             f"--object-store-memory={_SMALL}",
             "--disable-usage-stats",
         ]
@@ -88,13 +92,17 @@ class Cluster:
 
 
 @contextmanager
-def nodes(folder, *, cpus):
-    """Start a cluster with one node for each number of CPUs; the first is the head."""
+def nodes(folder, *, cpus, gpus=None):
+    """Start a cluster with one node for each number of CPUs; the first is the head.
+
+    `gpus` are the numbers of GPUs of the others, by default none.
+    """
     cluster = Cluster(folder)
     try:
         cluster.start_head(cpus=cpus[0])
-        for n in cpus[1:]:
-            cluster.add_node(cpus=n)
+        others = cpus[1:]
+        for n, cards in zip(others, gpus or [0] * len(others), strict=True):
+            cluster.add_node(cpus=n, gpus=cards)
         yield cluster
     finally:
         cluster.stop()

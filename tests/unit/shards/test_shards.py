@@ -211,10 +211,12 @@ def test_shards_that_kill_every_worker_are_named(
     rejector, folder, tmp_path, monkeypatch
 ):
     class Broken:
+        def items_per_call(self, n):
+            return 2
+
         def __call__(self, function, calls):
-            calls = [call for call in calls if call[1].name != "b"]
-            for call in calls:
-                function(*call)
+            for job, group, place in calls:
+                function(job, [one for one in group if one.name != "b"], place)
             raise BrokenPipeError
 
     monkeypatch.setattr(_backends, "pool", lambda *_, **__: Broken())

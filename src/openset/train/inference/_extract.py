@@ -161,15 +161,18 @@ def extract(
         found = once(files)
         files.close()
         for name, array in (_layer(found) | names_of.arrays(files.rows)).items():
-            np.save(folder / f"{name}.npy", array, allow_pickle=False)
+            save = partial(np.save, arr=array, allow_pickle=False)
+            _io.write(folder / f"{name}.npy", save)
         meta = {
             "kind": "openset.Outputs",
             "schema": 1,
             "classes": names,
             "head": found.name,
         }
-        (folder / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
+        text = json.dumps(meta).encode()
+        _io.write(folder / "meta.json", lambda stream: stream.write(text))
         Outputs.load(folder)  # raises before the folder appears, if it cannot be read
+        files.forget()
     return Outputs.load(path)
 
 
@@ -476,7 +479,8 @@ def _folder(path: Path, *, resume: bool) -> Iterator[Path]:
     unfinished = path.parent / f".{path.name}.partial"
     unfinished.mkdir(parents=True, exist_ok=True)
     yield unfinished
-    put_folder(unfinished, path)
+    with _io.writing(path):
+        put_folder(unfinished, path)
 
 
 def _same_start(

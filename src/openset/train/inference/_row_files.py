@@ -57,7 +57,7 @@ class RowFiles:
             for file in folder.iterdir():  # how many rows are complete is not known
                 file.unlink()
             return None
-        for left in folder.glob(f".{_STATE}.*"):  # of a run that was killed
+        for left in folder.glob(".*"):  # of a run that was killed while it wrote
             left.unlink()
         files = cls(folder, state["provenance"])
         files.rows, files.batches = state["rows"], state["batches"]
@@ -117,6 +117,9 @@ class RowFiles:
         for name in self._shapes:
             with self._path(name).open("r+b") as stream:
                 stream.write(self._header(name, self.rows))
+
+    def forget(self) -> None:
+        """Remove the number of complete rows: there is nothing to resume any more."""
         (self._folder / _STATE).unlink()
 
     def _path(self, name: str) -> Path:

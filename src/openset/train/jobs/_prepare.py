@@ -17,7 +17,7 @@ from openset.train import methods, networks, recipes
 from openset.train.augment import CEPLUS
 from openset.train.jobs import _fingerprint
 from openset.train.jobs._job import Job
-from openset.train.jobs._negatives import with_negatives
+from openset.train.jobs._negatives import load_negatives
 from openset.train.jobs._spec import Spec
 from openset.train.methods import WithNegatives
 from openset.train.methods._negatives import missing
@@ -117,8 +117,9 @@ def _cut(job: Job) -> tuple[Cut, str]:
         protocol = replace(protocol, validation=job.validation)
     others = {}
     if job.negatives is not None:
-        protocol, negative = with_negatives(job, protocol, loaded)
-        others = {} if negative is None else {"negative": negative}
+        found = load_negatives(job, loaded, caller=_CALLER)
+        protocol = datasets.with_negatives(protocol, loaded, found, caller=_CALLER)
+        others = {} if found is loaded else {"negative": found}
     others |= {
         part: datasets.load(source, job.root, imports=False)
         for part in ("unknown", "negative", "surrogate")

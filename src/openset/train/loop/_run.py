@@ -218,8 +218,7 @@ class TrainingRun:
         if path is not None and path.exists():
             self._load(path)
         if path is not None and self.is_chief:
-            for left in path.parent.glob(f".{path.name}.*"):
-                left.unlink()  # of a run that was killed while it wrote
+            _tidy(path.parent)
         self.log.keep(self.done)
         if self.fabric.world_size > 1:
             done = torch.tensor(self.done, device=self.device)
@@ -390,6 +389,13 @@ class TrainingRun:
                 epoch=self.done,
                 spec=self.spec.to_json(),
             )
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the temporary files of a run that was killed while it wrote."""
+    for kind in (".*.safetensors.*", ".*.jsonl.*", ".*.json.*", "*/.*.npz.*"):
+        for left in folder.glob(kind):
+            left.unlink()
 
 
 def _example(samples: Samples) -> Any:

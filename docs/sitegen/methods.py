@@ -1,8 +1,12 @@
 """Pages of detectors and training methods, made from their registries."""
 
+import functools
 import inspect
+import json
 import re
+import statistics
 import warnings
+from pathlib import Path
 from typing import Any
 
 import openset as ops
@@ -65,6 +69,8 @@ _NEEDS = {
 }
 _SECTION = re.compile(r"^(\w[\w ]+)\n-{3,}\n", re.MULTILINE)
 _METRICS = ("openauc", "auroc", "fpr_at_tpr", "ccr_at_fpr_0.1")
+# Written by benchmarks/training_methods.py.
+_RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "training_methods.jsonl"
 
 
 def sections(kind: type) -> dict[str, str]:
@@ -111,14 +117,22 @@ def _fit(kind: Any) -> Any:
     return kind().fit(train) if kind.fit_needs else kind().fit()
 
 
+def _plot(scores: ops.Scores) -> list[str]:
+    return [figures.framed(ops.report.histogram(scores, bins=30).svg()), ""]
+
+
+def _numbers(scores: ops.Scores) -> str:
+    result = ops.evaluate(scores)
+    labels = {row.key: row.label for row in ops.metrics.table()}
+    return ", ".join(f"{labels[key]} {result[key]:.3f}" for key in _METRICS)
+
+
 def detector_page(name: str) -> str:
     """Return the page of a detector: what it computes, needs and costs, and a plot."""
     kind = ops.detectors.find(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scores = _fit(kind).score(figures.tested())
-    result = ops.evaluate(scores)
-    labels = {row.key: row.label for row in ops.metrics.table()}
     head, *rest = _body(
         kind, f"../api/openset.detectors.md#openset.detectors.{kind.__name__}"
     )
@@ -138,16 +152,14 @@ def detector_page(name: str) -> str:
         "n: training samples, C: classes, d: features.",
         "",
     ]
-    numbers = ", ".join(f"{labels[key]} {result[key]:.3f}" for key in _METRICS)
     plot = [
         "## On real data",
         "",
         "Handwritten digits of scikit-learn, the network of `openset demo`: six digits are "
         "known, two unknown ones are tested. Larger values are more known.",
         "",
-        figures.framed(ops.report.histogram(scores, bins=30).svg()),
-        "",
-        f"{numbers}. One small network ranks no methods: see "
+        *_plot(scores),
+        f"{_numbers(scores)}. One small network ranks no methods: see "
         "[detectors compared](../results/detectors.md).",
         "",
         "```python",
@@ -197,6 +209,65 @@ def detector_pages() -> Made:
     return made
 
 
+@functools.cache
+def training_runs() -> dict[str, list[dict[str, Any]]]:
+    """Return the runs on digits of each training method, by seed."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in _RUNS.read_text("utf-8").splitlines():
+        one = json.loads(line)
+        found.setdefault(one["method"], []).append(one)
+    return {name: sorted(runs, key=lambda r: r["seed"]) for name, runs in found.items()}
+
+
+def on_digits(name: str, *, has_negatives: bool) -> list[str]:
+    """Return the section with the plot of a training method, if it was run."""
+    runs = training_runs().get(name)
+    if not runs:  # a method of an installed package
+        return []
+    first = runs[0]
+    scores = ops.Scores(**first["scores"])
+    rows = first["network"] == "mlp"
+    network = (
+        "a perceptron with two hidden layers"
+        if rows
+        else "three convolutions, digits enlarged to 32 × 32 pixels"
+    )
+    command = [
+        "```sh",
+        f"openset protocols holdout digits --known {len(first['known'])} "
+        f"--unknown {len(first['unknown'])} --out digits.json",
+        f"openset train --method {name} --data digits --protocol digits.json \\",
+        "    " + "--negatives digits " * has_negatives + f"--recipe {first['recipe']} "
+        f"--epochs {first['epochs']} --lr {first['lr']:g} --out runs/digits",
+        "```",
+        "",
+    ]  # fmt: skip
+    values = [run["openauc"] for run in runs]
+    several = (
+        f" Over {len(runs)} seeds, each with other known and unknown digits: OpenAUC "
+        f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f} (standard "
+        "deviation)."
+        if len(runs) > 1
+        else " This is one run."
+    )
+    negatives = " The other three are the negatives." if has_negatives else ""
+    return [
+        "## On real data",
+        "",
+        f"Handwritten digits of scikit-learn: {len(first['known'])} digits are known, "
+        f"{len(first['unknown'])} unknown ones are tested.{negatives} A small network "
+        f"({network}), trained for {first['epochs']} epochs. Knownness is the score the "
+        "method was published with; larger values are more known.",
+        "",
+        *_plot(scores),
+        f"{_numbers(scores)}, seed {first['seed']}.{several} Trained on {first['machine']}"
+        f", by `benchmarks/training_methods.py`. Small data rank no methods: see "
+        "[training recipes](../results/training.md).",
+        "",
+        *(["The same run:", "", *command] if rows else []),
+    ]
+
+
 def training_pages() -> Made:
     """Return a page per training method, and a table of all."""
     from openset.train import methods  # imports torch
@@ -212,12 +283,14 @@ def training_pages() -> Made:
             f"`{name}`: {kind.paper}.",
             "",
         ]
+        has_negatives = issubclass(kind, methods.WithNegatives)
+        plot = on_digits(name, has_negatives=has_negatives)
         shell = [
             "## Use it",
             "",
             "```sh",
             f"openset train --method {name} --data cifar10 --split 0"
-            + (" --negatives svhn" if issubclass(kind, methods.WithNegatives) else "")
+            + (" --negatives svhn" if has_negatives else "")
             + f" --out runs/{name}",
             "```",
             "",
@@ -230,7 +303,7 @@ def training_pages() -> Made:
         if not mark:
             before, mark, after = body.partition("## Reference")
         made.files[f"training/{name}.md"] = "\n".join(
-            [head, *use, before, *shell, mark + after]
+            [head, *use, before, *plot, *shell, mark + after]
         )
         made.nav.append({_title(kind): f"training/{name}.md"})
         said = markdown((kind.__doc__ or "").partition("\n")[0])

@@ -110,6 +110,24 @@ def test_the_page_of_a_detector_says_what_it_needs(part):
     assert "`norm`" in page
 
 
+def test_every_training_method_was_run_for_its_plot(part):
+    pytest.importorskip("griffe", reason="an extra")
+    methods = pytest.importorskip("openset.train.methods", reason="an extra")
+    missing = set(methods.REGISTRY.built_in()) - set(part("methods").training_runs())
+    assert not missing, "run: python benchmarks/training_methods.py"
+
+
+def test_the_page_of_a_training_method_has_a_plot_and_its_command(part):
+    pytest.importorskip("griffe", reason="an extra")
+    section = "\n".join(part("methods").on_digits("entropic", has_negatives=True))
+    assert "5 digits are known, 2 unknown ones are tested" in section
+    assert "<svg" in section
+    assert "Over 5 seeds" in section
+    assert "openset train --method entropic --data digits --protocol" in section
+    assert "--negatives digits" in section
+    assert part("methods").on_digits("a guest", has_negatives=False) == []
+
+
 def test_detectors_with_advice_exist(part):
     pytest.importorskip("griffe", reason="an extra")
     assert set(part("methods").WHEN) <= set(detectors.names())

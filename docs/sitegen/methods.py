@@ -97,7 +97,7 @@ def _listed(needs: tuple[str, ...]) -> str:
 
 
 def _title(kind: Any) -> str:
-    return kind.__name__
+    return getattr(kind, "title", kind.__name__)  # that of papers, for training methods
 
 
 def _body(kind: Any, api: str) -> list[str]:
@@ -124,7 +124,10 @@ def _plot(scores: ops.Scores) -> list[str]:
 def _numbers(scores: ops.Scores) -> str:
     result = ops.evaluate(scores)
     labels = {row.key: row.label for row in ops.metrics.table()}
-    return ", ".join(f"{labels[key]} {result[key]:.3f}" for key in _METRICS)
+    named = {"fpr_at_tpr": "FPR95 (known positive)"}
+    return "; ".join(
+        f"{named.get(key, labels[key])} = {result[key]:.3f}" for key in _METRICS
+    )
 
 
 def detector_page(name: str) -> str:
@@ -159,7 +162,7 @@ def detector_page(name: str) -> str:
         "known, two unknown ones are tested. Larger values are more known.",
         "",
         *_plot(scores),
-        f"{_numbers(scores)}. One small network ranks no methods: see "
+        f"{_numbers(scores)}. One small network cannot rank methods: see "
         "[detectors compared](../results/detectors.md).",
         "",
         "```python",
@@ -226,45 +229,62 @@ def on_digits(name: str, *, has_negatives: bool) -> list[str]:
         return []
     first = runs[0]
     scores = ops.Scores(**first["scores"])
-    rows = first["network"] == "mlp"
+    is_rows = first["network"] == "mlp"
     network = (
         "a perceptron with two hidden layers"
-        if rows
+        if is_rows
         else "three convolutions, digits enlarged to 32 × 32 pixels"
     )
-    command = [
-        "```sh",
-        f"openset protocols holdout digits --known {len(first['known'])} "
-        f"--unknown {len(first['unknown'])} --out digits.json",
-        f"openset train --method {name} --data digits --protocol digits.json \\",
-        "    " + "--negatives digits " * has_negatives + f"--recipe {first['recipe']} "
-        f"--epochs {first['epochs']} --lr {first['lr']:g} --out runs/digits",
-        "```",
-        "",
-    ]  # fmt: skip
-    values = [run["openauc"] for run in runs]
-    several = (
-        f" Over {len(runs)} seeds, each with other known and unknown digits: OpenAUC "
-        f"{statistics.mean(values):.3f} ± {statistics.stdev(values):.3f} (standard "
-        "deviation)."
-        if len(runs) > 1
-        else " This is one run."
+    negatives = " The remaining three are the negatives." if has_negatives else ""
+    worse = (
+        " An AUROC below 0.5: here unknown digits get the higher scores."
+        if ops.metrics.auroc(scores) < 0.5
+        else ""
     )
-    negatives = " The other three are the negatives." if has_negatives else ""
     return [
         "## On real data",
         "",
         f"Handwritten digits of scikit-learn: {len(first['known'])} digits are known, "
-        f"{len(first['unknown'])} unknown ones are tested.{negatives} A small network "
-        f"({network}), trained for {first['epochs']} epochs. Knownness is the score the "
-        "method was published with; larger values are more known.",
+        f"{len(first['unknown'])} others are unknown.{negatives} A small network "
+        f"({network}) was trained by this method on {first['n_train']} samples for "
+        f"{first['epochs']} epochs. Knownness is the score the method was published with; "
+        "larger values are more known.",
         "",
         *_plot(scores),
-        f"{_numbers(scores)}, seed {first['seed']}.{several} Trained on {first['machine']}"
-        f", by `benchmarks/training_methods.py`. Small data rank no methods: see "
-        "[training recipes](../results/training.md).",
+        f"Seed {first['seed']}: {_numbers(scores)}.{worse}{_over_seeds(runs)} Trained on "
+        f"one core ({first['machine']}) by `benchmarks/training_methods.py`. Data this "
+        "small cannot rank methods: see [training recipes](../results/training.md) for "
+        "larger runs.",
         "",
-        *(["The same run:", "", *command] if rows else []),
+        *(_repeated(first, has_negatives=has_negatives) if is_rows else []),
+    ]
+
+
+def _over_seeds(runs: list[dict[str, Any]]) -> str:
+    if len(runs) == 1:
+        return " This is one run."
+    values = [run["openauc"] for run in runs]
+    return (
+        f" Seeds {runs[0]['seed']} to {runs[-1]['seed']}, each with other known and "
+        f"unknown digits: OpenAUC = {statistics.mean(values):.3f} ± "
+        f"{statistics.stdev(values):.3f} (standard deviation)."
+    )
+
+
+def _repeated(run: dict[str, Any], *, has_negatives: bool) -> list[str]:
+    """Return the commands that make a run again."""
+    negatives = " --negatives digits" if has_negatives else ""
+    return [
+        "To repeat this run:",
+        "",
+        "```sh",
+        f"openset protocols holdout digits --known {len(run['known'])} "
+        f"--unknown {len(run['unknown'])} --out digits.json",
+        f"openset train --method {run['method']} --data digits --protocol digits.json \\",
+        f"    --recipe {run['recipe']} --epochs {run['epochs']} --lr {run['lr']:g}"
+        f"{negatives} --out runs/digits",
+        "```",
+        "",
     ]
 
 

@@ -102,9 +102,9 @@ def command(
             "--detector",
             "-d",
             help="A detector, such as knn or knn:k=5; may be repeated. Of several, "
-            "one, or the mean rank of some, is chosen by how well it rejects kinds of "
-            "surrogate samples that were left out. auto, the default, chooses among "
-            "msp, rmds, vim and osnn, as far as the outputs have what they need.",
+            "the consensus of some is used, unless one does clearly better on kinds of "
+            "surrogate samples that were left out. auto, the default, is msp, rmds, "
+            "vim and osnn, as far as the outputs have what they need.",
         ),
     ] = None,
     surrogate: Annotated[

@@ -63,6 +63,7 @@ lowest: .venv-lowest/.installed
 # make wheel EXTRAS="tables report bench torch"). Minutes, and downloads.
 EXTRAS ?= tables report
 wheel: .venv-wheel/bin/python
+	.venv-wheel/bin/python .ci/check_release.py
 	rm -rf dist
 	.venv-wheel/bin/python -m build --outdir dist
 	.venv-wheel/bin/python .ci/test_wheel.py dist/*.whl $(EXTRAS)

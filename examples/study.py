@@ -34,7 +34,7 @@ print(done.n_run, "cells")
 # %%
 results = ops.runs.results("runs/digits")
 board = ops.stats.leaderboard(results, ["openauc", "auroc"], columns="metric")
-print(board.to_markdown())
+board
 
 # %% [markdown]
 # **Report.** One file, opened in any browser, without a server.

@@ -22,7 +22,22 @@ def mathml(tex: str, *, block: bool = False) -> str:
     for word, known in _SPELLED.items():
         tex = tex.replace(word, known)
     tex = _SIZES.sub(lambda found: _SIDES[found[1]], tex)
-    return convert(tex.strip(), display="block" if block else "inline")
+    return _overlined(convert(tex.strip(), display="block" if block else "inline"))
+
+
+_BAR = '<mo accent="true">&#x02015;</mo></mover>'
+
+
+def _overlined(drawn: str) -> str:
+    """Let the style sheet draw bars over formulas: browsers do not stretch them."""
+    while _BAR in drawn:
+        before, _, after = drawn.partition(_BAR)
+        start = before.rfind("<mover>")
+        while before.count("<mover", start) <= before.count("</mover>", start):
+            start = before.rfind("<mover>", 0, start)
+        base = before[start:].removeprefix("<mover>")
+        drawn = f'{before[:start]}<mrow class="overlined">{base}</mrow>{after}'
+    return drawn
 
 
 def drawn(page: str, name: str) -> str:

@@ -81,6 +81,8 @@ def page(notebook: dict[str, Any], path: Path) -> str:
             elif "text/html" in output["data"]:
                 html = re.sub(r"\s*\n\s*", " ", output["data"]["text/html"])
                 parts.append(f'<div class="notebook-output">{html}</div>')
+            elif "text/markdown" in output["data"]:
+                parts.append(output["data"]["text/markdown"].strip())
             else:
                 parts.append(_text(output["data"]["text/plain"]))
     title, _, rest = parts[0].partition("\n")

@@ -3,6 +3,7 @@
 import logging
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,11 @@ def others() -> list[str]:
 
 
 def on_config(config: Any) -> Any:
-    """Put the generated pages into the navigation."""
+    """Put the generated pages into the navigation, and the public address into links."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    urls = project.get("urls", {})
+    config.site_url, config.repo_url = urls.get("Documentation"), urls.get("Repository")
+    config.repo_name = project["name"]
     made = {name: make() for name, make in MAKERS.items()}
     config.extra["made"] = made
     navs = {name: one.nav for name, one in made.items()} | {"others": others()}

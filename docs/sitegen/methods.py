@@ -1,8 +1,12 @@
 """Pages of detectors and training methods, made from their registries."""
 
+import functools
 import inspect
+import json
 import re
+import statistics
 import warnings
+from pathlib import Path
 from typing import Any
 
 import openset as ops
@@ -65,6 +69,8 @@ _NEEDS = {
 }
 _SECTION = re.compile(r"^(\w[\w ]+)\n-{3,}\n", re.MULTILINE)
 _METRICS = ("openauc", "auroc", "fpr_at_tpr", "ccr_at_fpr_0.1")
+# Written by benchmarks/training_methods.py.
+_RUNS = Path(__file__).parents[2] / "benchmarks" / "results" / "training_methods.jsonl"
 
 
 def sections(kind: type) -> dict[str, str]:
@@ -91,7 +97,7 @@ def _listed(needs: tuple[str, ...]) -> str:
 
 
 def _title(kind: Any) -> str:
-    return kind.__name__
+    return getattr(kind, "title", kind.__name__)  # that of papers, for training methods
 
 
 def _body(kind: Any, api: str) -> list[str]:
@@ -111,14 +117,25 @@ def _fit(kind: Any) -> Any:
     return kind().fit(train) if kind.fit_needs else kind().fit()
 
 
+def _plot(scores: ops.Scores) -> list[str]:
+    return [figures.framed(ops.report.histogram(scores, bins=30).svg()), ""]
+
+
+def _numbers(scores: ops.Scores) -> str:
+    result = ops.evaluate(scores)
+    labels = {row.key: row.label for row in ops.metrics.table()}
+    named = {"fpr_at_tpr": "FPR95 (known positive)"}
+    return "; ".join(
+        f"{named.get(key, labels[key])} = {result[key]:.3f}" for key in _METRICS
+    )
+
+
 def detector_page(name: str) -> str:
     """Return the page of a detector: what it computes, needs and costs, and a plot."""
     kind = ops.detectors.find(name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         scores = _fit(kind).score(figures.tested())
-    result = ops.evaluate(scores)
-    labels = {row.key: row.label for row in ops.metrics.table()}
     head, *rest = _body(
         kind, f"../api/openset.detectors.md#openset.detectors.{kind.__name__}"
     )
@@ -138,16 +155,14 @@ def detector_page(name: str) -> str:
         "n: training samples, C: classes, d: features.",
         "",
     ]
-    numbers = ", ".join(f"{labels[key]} {result[key]:.3f}" for key in _METRICS)
     plot = [
         "## On real data",
         "",
         "Handwritten digits of scikit-learn, the network of `openset demo`: six digits are "
         "known, two unknown ones are tested. Larger values are more known.",
         "",
-        figures.framed(ops.report.histogram(scores, bins=30).svg()),
-        "",
-        f"{numbers}. One small network ranks no methods: see "
+        *_plot(scores),
+        f"{_numbers(scores)}. One small network cannot rank methods: see "
         "[detectors compared](../results/detectors.md).",
         "",
         "```python",
@@ -197,6 +212,82 @@ def detector_pages() -> Made:
     return made
 
 
+@functools.cache
+def training_runs() -> dict[str, list[dict[str, Any]]]:
+    """Return the runs on digits of each training method, by seed."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in _RUNS.read_text("utf-8").splitlines():
+        one = json.loads(line)
+        found.setdefault(one["method"], []).append(one)
+    return {name: sorted(runs, key=lambda r: r["seed"]) for name, runs in found.items()}
+
+
+def on_digits(name: str, *, has_negatives: bool) -> list[str]:
+    """Return the section with the plot of a training method, if it was run."""
+    runs = training_runs().get(name)
+    if not runs:  # a method of an installed package
+        return []
+    first = runs[0]
+    scores = ops.Scores(**first["scores"])
+    is_rows = first["network"] == "mlp"
+    network = (
+        "a perceptron with two hidden layers"
+        if is_rows
+        else "three convolutions, digits enlarged to 32 × 32 pixels"
+    )
+    negatives = " The remaining three are the negatives." if has_negatives else ""
+    worse = (
+        " An AUROC below 0.5: here unknown digits get the higher scores."
+        if ops.metrics.auroc(scores) < 0.5
+        else ""
+    )
+    return [
+        "## On real data",
+        "",
+        f"Handwritten digits of scikit-learn: {len(first['known'])} digits are known, "
+        f"{len(first['unknown'])} others are unknown.{negatives} A small network "
+        f"({network}) was trained by this method on {first['n_train']} samples for "
+        f"{first['epochs']} epochs. Knownness is the score the method was published with; "
+        "larger values are more known.",
+        "",
+        *_plot(scores),
+        f"Seed {first['seed']}: {_numbers(scores)}.{worse}{_over_seeds(runs)} Trained on "
+        f"one core ({first['machine']}) by `benchmarks/training_methods.py`. Data this "
+        "small cannot rank methods: see [training recipes](../results/training.md) for "
+        "larger runs.",
+        "",
+        *(_repeated(first, has_negatives=has_negatives) if is_rows else []),
+    ]
+
+
+def _over_seeds(runs: list[dict[str, Any]]) -> str:
+    if len(runs) == 1:
+        return " This is one run."
+    values = [run["openauc"] for run in runs]
+    return (
+        f" Seeds {runs[0]['seed']} to {runs[-1]['seed']}, each with other known and "
+        f"unknown digits: OpenAUC = {statistics.mean(values):.3f} ± "
+        f"{statistics.stdev(values):.3f} (standard deviation)."
+    )
+
+
+def _repeated(run: dict[str, Any], *, has_negatives: bool) -> list[str]:
+    """Return the commands that make a run again."""
+    negatives = " --negatives digits" if has_negatives else ""
+    return [
+        "To repeat this run:",
+        "",
+        "```sh",
+        f"openset protocols holdout digits --known {len(run['known'])} "
+        f"--unknown {len(run['unknown'])} --out digits.json",
+        f"openset train --method {run['method']} --data digits --protocol digits.json \\",
+        f"    --recipe {run['recipe']} --epochs {run['epochs']} --lr {run['lr']:g}"
+        f"{negatives} --out runs/digits",
+        "```",
+        "",
+    ]
+
+
 def training_pages() -> Made:
     """Return a page per training method, and a table of all."""
     from openset.train import methods  # imports torch
@@ -212,12 +303,14 @@ def training_pages() -> Made:
             f"`{name}`: {kind.paper}.",
             "",
         ]
+        has_negatives = issubclass(kind, methods.WithNegatives)
+        plot = on_digits(name, has_negatives=has_negatives)
         shell = [
             "## Use it",
             "",
             "```sh",
             f"openset train --method {name} --data cifar10 --split 0"
-            + (" --negatives svhn" if issubclass(kind, methods.WithNegatives) else "")
+            + (" --negatives svhn" if has_negatives else "")
             + f" --out runs/{name}",
             "```",
             "",
@@ -230,7 +323,7 @@ def training_pages() -> Made:
         if not mark:
             before, mark, after = body.partition("## Reference")
         made.files[f"training/{name}.md"] = "\n".join(
-            [head, *use, before, *shell, mark + after]
+            [head, *use, before, *plot, *shell, mark + after]
         )
         made.nav.append({_title(kind): f"training/{name}.md"})
         said = markdown((kind.__doc__ or "").partition("\n")[0])

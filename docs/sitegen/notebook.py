@@ -46,6 +46,8 @@ def _shown(value: Any) -> dict[str, str]:
     data = {"text/plain": repr(value)}
     if hasattr(value, "_repr_html_"):
         data["text/html"] = value._repr_html_()
+    if hasattr(value, "_repr_markdown_"):
+        data["text/markdown"] = value._repr_markdown_()
     return data
 
 

@@ -1,8 +1,12 @@
 """The files beside the code that say what openset is and needs."""
 
+import importlib.util
 import re
+import shutil
 import tomllib
 from pathlib import Path
+
+import pytest
 
 import openset
 
@@ -23,6 +27,70 @@ def test_one_version_is_written_everywhere():
     assert f'version: "{openset.__version__}"' in recipe
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"\nversion: {openset.__version__}\n" in citation
+
+
+@pytest.fixture
+def script():
+    """Import a script of .ci."""
+
+    def load(name):
+        spec = importlib.util.spec_from_file_location(name, ROOT / f".ci/{name}.py")
+        spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+        return module
+
+    return load
+
+
+@pytest.fixture
+def release(tmp_path):
+    """Copy the files that a release is checked by, complete."""
+    names = ["src/openset/_version.py", "CHANGELOG.md", "pyproject.toml"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    changes = f"## {openset.__version__}\n"
+    (tmp_path / "CHANGELOG.md").write_text(changes, "utf-8")
+    said = (ROOT / "pyproject.toml").read_text("utf-8")
+    (tmp_path / "pyproject.toml").write_text(
+        said.replace("# [project.urls]", "[project.urls]").replace(
+            "# Repository = ", "Repository = "
+        ),
+        "utf-8",
+    )
+    return tmp_path
+
+
+def test_a_release_whose_files_agree_is_built(script, release):
+    check = script("check_release")
+    assert check.problems(f"v{openset.__version__}", release) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("CHANGELOG.md", "## Unreleased\n", "CHANGELOG.md must have a section"),
+        ("pyproject.toml", "[project]\n", "address of the repository"),
+    ],
+)
+def test_a_release_without_its_texts_is_refused(script, release, name, text, expected):
+    (release / name).write_text(text, "utf-8")
+    (found,) = script("check_release").problems(f"v{openset.__version__}", release)
+    assert expected in found
+
+
+def test_a_tag_of_another_version_is_refused(script, release):
+    (found,) = script("check_release").problems("v99.0", release)
+    assert f"the tag must be v{openset.__version__}" in found
+
+
+def test_links_of_the_readme_lead_to_the_repository_on_pypi(script):
+    pytest.importorskip("hatchling", reason="of builds only")
+    text = (ROOT / "README.md").read_text("utf-8")
+    shown = script("readme").absolute(text, "https://host/us/", "v1")
+    links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", shown)
+    assert ("!", "https://host/us/raw/v1/docs/figures/explorer.png") in links
+    assert ("", "https://host/us/blob/v1/docs/start/install.md") in links
+    assert all(link.startswith("https://") for _, link in links)
 
 
 def test_continuous_integration_runs_on_every_python_that_is_promised():

@@ -46,6 +46,18 @@ def test_a_notebook_has_what_was_printed_and_the_last_value(part, tmp_path):
     assert value["data"] == {"text/plain": "21"}
 
 
+def test_a_leaderboard_is_shown_as_a_table(part, tmp_path):
+    path = tmp_path / "board.py"
+    path.write_text(
+        "# %% [markdown]\n# # Board\n# %%\nfrom openset import results, stats\n"
+        "rows = [results.Result(detector=name, metric='auroc', value=value)\n"
+        "        for name, value in (('a', 0.5), ('b', 0.75))]\n"
+        "stats.leaderboard(results.Results(rows), 'auroc')\n"
+    )
+    page = part("gallery").page(part("notebook").executed(path), path)
+    assert "\n| b | **0.750**" in page
+
+
 def test_a_cell_that_raises_stops_the_build(part, tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("# %%\n1 / 0\n")
@@ -82,6 +94,16 @@ def test_formulas_become_mathml(part):
     assert "<mfrac>" in drawn
 
 
+def test_a_bar_covers_all_it_stands_over(part):
+    pytest.importorskip("latex2mathml", reason="an extra")
+    drawn = part("formulas").mathml(r"\overline{\overset{a}{b} + \hat y} + \hat z")
+    start = drawn.index('<mrow class="overlined">')
+    assert drawn.count("<mover") == drawn.count("</mover>") == 3
+    assert drawn.index("<mover") > start
+    assert drawn.count("<mrow") == drawn.count("</mrow>")
+    assert "&#x02015;" not in drawn
+
+
 def test_links_out_of_the_documentation_lead_to_its_pages(part):
     relinked = part("outside").relinked
     assert relinked("[b](../../benchmarks/README.md#x)", "results/a.md") == (
@@ -108,6 +130,24 @@ def test_the_page_of_a_detector_says_what_it_needs(part):
     assert "Cruz, Rabinowitz, Günther and Boult" in page
     assert "<svg" in page
     assert "`norm`" in page
+
+
+def test_every_training_method_was_run_for_its_plot(part):
+    pytest.importorskip("griffe", reason="an extra")
+    methods = pytest.importorskip("openset.train.methods", reason="an extra")
+    missing = set(methods.REGISTRY.built_in()) - set(part("methods").training_runs())
+    assert not missing, "run: python benchmarks/training_methods.py"
+
+
+def test_the_page_of_a_training_method_has_a_plot_and_its_command(part):
+    pytest.importorskip("griffe", reason="an extra")
+    section = "\n".join(part("methods").on_digits("entropic", has_negatives=True))
+    assert "5 digits are known, 2 others are unknown" in section
+    assert "<svg" in section
+    assert "Seeds 0 to 4" in section
+    assert "openset train --method entropic --data digits --protocol" in section
+    assert "--negatives digits" in section
+    assert part("methods").on_digits("a guest", has_negatives=False) == []
 
 
 def test_detectors_with_advice_exist(part):

@@ -114,7 +114,7 @@ def _main(
         typer.Option(
             "--verbose",
             "-v",
-            help="Log what is done to standard error (Python's logging, openset).",
+            help="Log each step to standard error (Python's logger openset).",
         ),
     ] = False,
 ) -> None:

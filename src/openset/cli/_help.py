@@ -34,7 +34,7 @@ def _common_params() -> tuple[Any, ...]:
                 "-q",
                 expose_value=False,
                 callback=hush,
-                help="Print no tables and messages; errors, warnings and what "
+                help="Print neither tables nor messages; errors, warnings and what "
                 "--json, --csv or --latex print stay.",
             ),
         ] = False,

@@ -9,8 +9,8 @@ Sign: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         metavar="KEYFILE",
-        help="Sign the rejector with the key in this file, whose bytes are the key "
-        "(16 at least). Hashes alone detect accidents, not forgeries.",
+        help="Sign the rejector with a secret key: the bytes of this file, at least "
+        "16. Without a signature damage is detected, but not forgery.",
     ),
 ]
 Verify: TypeAlias = Annotated[

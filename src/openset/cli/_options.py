@@ -22,13 +22,18 @@ LogTo = Annotated[
 # How images are prepared for a network that does not say it.
 Side = Annotated[
     int | None,
-    typer.Option(help="For ONNX and your own modules: size of the images."),
+    typer.Option(
+        help="For ONNX files and modules of your own: side of the images, in pixels."
+    ),
 ]
 Mean = Annotated[
-    str, typer.Option(help="For these: mean of each channel, of pixels in [0, 1].")
+    str,
+    typer.Option(
+        help="For the same networks: mean of each channel, for pixels in [0, 1]."
+    ),
 ]
 Std = Annotated[
-    str, typer.Option(help="For these: standard deviation of each channel.")
+    str, typer.Option(help="For the same networks: standard deviation of each channel.")
 ]
 _FILE = re.compile(r"\S+\.(npz|npy|csv|parquet|json|yaml|yml|toml|onnx|html): ")
 

@@ -10,13 +10,15 @@ Columns: TypeAlias = Annotated[
     str,
     typer.Option(
         "--columns",
-        help="Names the columns have in the file, e.g. known=score,labels=y.",
+        help="Columns of the file, if they have other names: known=score,labels=y.",
         show_default=False,
     ),
 ]
 UnknownLabel: TypeAlias = Annotated[
     str | None,
-    typer.Option(help="Label of unknown samples, if labels are names (unknown)."),
+    typer.Option(
+        help="Label of unknown samples, if labels are class names (default: unknown)."
+    ),
 ]
 HigherIsUnknown: TypeAlias = Annotated[
     bool,

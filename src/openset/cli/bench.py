@@ -64,8 +64,8 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Run folder: a new one, or that of an earlier run of this study. Of a "
-            "benchmark: where its table goes.",
+            help="Folder for the results of a study; a run that is already there is "
+            "continued. For a benchmark: folder for its table.",
             metavar="DIR",
         ),
     ] = None,
@@ -76,8 +76,8 @@ def command(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Benchmark: outputs of your network, in the form that openset bench "
-            "NAME shows; or a .tar file of --pack.",
+            help="For a benchmark: outputs of your network, as openset bench NAME "
+            "describes them, or a .tar file written by --pack.",
         ),
     ] = None,
     detector: Annotated[
@@ -85,23 +85,24 @@ def command(
         typer.Option(
             "--detector",
             "-d",
-            help="Benchmark: a detector to score, such as knn:k=20; may be repeated "
-            "(default: those recommended for these outputs).",
+            help="For a benchmark: a detector to score, such as knn:k=20; may be "
+            "repeated (default: those recommended for these outputs).",
             show_default=False,
         ),
     ] = None,
     partial: Annotated[
         bool,
         typer.Option(
-            "--partial", help="Benchmark: leave out data sets that have no file."
+            "--partial",
+            help="For a benchmark: leave out data sets without a file of outputs.",
         ),
     ] = False,
     pack: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Benchmark: write the outputs to one .tar file, which others can "
-            "score without your network.",
+            help="For a benchmark: write the outputs to one .tar file, which others "
+            "can score without your network.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -148,8 +149,9 @@ def command(
 ) -> None:
     """Run a study, or score outputs of your network on a benchmark by name.
 
-    A study is every combination of protocols, models, detectors and seeds of a file. A
-    benchmark by name needs --outputs; without it, its definition is shown.
+    A study runs every combination of the protocols, models, detectors and seeds that
+    its file names; each combination is a cell. A benchmark by name needs --outputs;
+    without it, its definition is shown.
     """
     if list_:
         _named_benchmarks.list_all()

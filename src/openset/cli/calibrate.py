@@ -91,8 +91,9 @@ def command(
     run: Annotated[
         Path | None,
         typer.Option(
-            help="A folder of `openset train`: its outputs are taken for --train, "
-            "--known and --test, and left-out for --surrogate, unless given."
+            help="A folder written by openset train. Its outputs are used for --train, "
+            "--known and --test, and left-out for --surrogate, where these are not "
+            "given."
         ),
     ] = None,
     detector: Annotated[
@@ -100,10 +101,10 @@ def command(
         typer.Option(
             "--detector",
             "-d",
-            help="A detector, such as knn or knn:k=5. If several are given, one, or "
-            "the consensus of some, is chosen by kinds of surrogate samples left "
-            "out. auto, the default: msp, rmds, vim and osnn, as far as the outputs "
-            "have what they need.",
+            help="A detector, such as knn or knn:k=5; may be repeated. Of several, "
+            "the consensus of some is used, unless one does clearly better on kinds of "
+            "surrogate samples that were left out. auto, the default, is msp, rmds, "
+            "vim and osnn, as far as the outputs have what they need.",
         ),
     ] = None,
     surrogate: Annotated[
@@ -123,15 +124,16 @@ def command(
     alpha: Annotated[
         str,
         typer.Option(
-            help="Share of known samples you expect in operation; counts takes that of "
-            "the calibration data."
+            help="Share of known samples you expect in operation; counts: as in the "
+            "calibration data."
         ),
     ] = "0.5",
     target: Annotated[
         float | None,
         typer.Option(
-            help="Target rate: share of unknowns accepted for at_fpr, of knowns "
-            "accepted for at_tpr, of knowns rejected for conformal."
+            help="Target of the objective: for at_fpr, the share of unknown samples "
+            "accepted; for at_tpr, of known samples accepted; for conformal, of known "
+            "samples rejected."
         ),
     ] = None,
     missed_unknown: Annotated[
@@ -185,7 +187,9 @@ def command(
     ] = None,
     by_class: Annotated[
         bool,
-        typer.Option("--by-class", help="For --sets: the coverage for every class."),
+        typer.Option(
+            "--by-class", help="For --sets: reach the coverage for every class."
+        ),
     ] = False,
     sets_known: Annotated[
         Path | None,

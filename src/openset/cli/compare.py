@@ -71,9 +71,10 @@ def command(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Metric to show and test; may be repeated (default: all are shown "
-            "and openauc is tested; of repeats, the first four). Of scores, one that "
-            "needs no threshold. A metric of your own: package.module:Name.",
+            help="Metric to show and test; may be repeated. Default: openauc is tested "
+            "and all metrics are shown (for repeats: openauc, auroc, accuracy and "
+            "fpr_at_tpr). Files of scores can be compared by metrics without a "
+            "threshold only. A metric of your own: package.module:Name.",
             show_default=False,
         ),
     ] = None,
@@ -94,14 +95,15 @@ def command(
         bool,
         typer.Option(
             "--pool",
-            help="Runs: one test over the runs of all protocols, not one per protocol.",
+            help="For repeats and run folders: one test over the runs of all "
+            "protocols, not one per protocol.",
         ),
     ] = False,
     test_share: Annotated[
         float | None,
         typer.Option(
-            help="Runs: test samples per training sample, if the runs share "
-            "training samples; corrects the variance (Nadeau and Bengio)."
+            help="For repeats and run folders, if runs share training samples: test "
+            "samples per training sample, to correct the variance (Nadeau and Bengio)."
         ),
     ] = None,
     level: Annotated[
@@ -125,9 +127,9 @@ def command(
 ) -> None:
     """Compare detectors: all metrics with intervals, and pairwise tests.
 
-    Of repeats (a pattern with {seed}): means with standard deviations, and paired
-    t-tests over the repeats. Of a run folder: paired t-tests of its methods over the
-    same runs (test splits, draws and seeds).
+    For repeats (a pattern with {seed}) it shows means with standard deviations, and
+    paired t-tests over the repeats; for a run folder, paired t-tests of its methods
+    over the same runs (test splits, draws and seeds).
     """
     _check.one_of("openset compare", "--correction", correction, stats.CORRECTIONS)
     if as_json + csv + latex > 1:

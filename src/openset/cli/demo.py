@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 N_KNOWN = 6
 DETECTORS = ("msp", "maxlogit", "postmax", "openmax", "knn")
+# Enough for a first look; the report has all of them.
+_METRICS = ("accuracy", "openauc", "auroc", "fpr_at_tpr", "ccr_at_fpr_0.1")
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -76,7 +78,9 @@ def command(
             f"{n_unknown} images of unknown digits.")  # fmt: skip
     fitted = {name: openset.detectors.make(name).fit(parts.train) for name in DETECTORS}
     scores = openset.detectors.score_all(fitted, both)
-    evaluations = {name: evaluate(found) for name, found in scores.items()}
+    evaluations = {
+        name: evaluate(found, metrics=_METRICS) for name, found in scores.items()
+    }
     _say(3, f"{len(fitted)} detectors score how known each image looks. Which one "
             "separates known from unknown, while known images are classified "
             "correctly?\n")  # fmt: skip

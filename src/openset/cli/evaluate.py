@@ -100,8 +100,9 @@ def command(
         bool,
         typer.Option(
             "--sketch",
-            help="Read one file after the other and keep only counts, in constant "
-            "memory; show two numbers with the exact value between them.",
+            help="For scores that do not fit into memory: read the files one after "
+            "the other and keep only counts. Each metric is shown as two numbers, a "
+            "lower and an upper bound of its exact value.",
         ),
     ] = False,
     columns: Columns = "",

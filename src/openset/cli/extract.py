@@ -88,7 +88,7 @@ def command(
         typer.Argument(
             metavar="NETWORK",
             help="A folder of openset train; timm:NAME, torchvision:NAME or hf:NAME "
-            "(Hugging Face, or a folder of it); an ONNX file; package.module:name.",
+            "(from Hugging Face, or a folder); an ONNX file; package.module:name.",
         ),
     ],
     data: Annotated[
@@ -121,15 +121,17 @@ def command(
     classes: Annotated[
         Path | None,
         typer.Option(
-            help="A file with the name of an output of the network per line, if it "
-            "does not bring them. For a model like CLIP: the classes to look for."
+            help="A text file with the names of the network's classes, one per line, "
+            "in the order of its outputs, if it does not come with names. For a model "
+            "like CLIP: the classes to choose from."
         ),
     ] = None,
     prompts: Annotated[
         Path | None,
         typer.Option(
-            help="For a model like CLIP: a file with a text per line, with {} in place "
-            "of the class. Their embeddings are averaged (default: a photo of a {}.)."
+            help="For a model like CLIP: a text file with one prompt per line, with {} "
+            "in place of the class; their embeddings are averaged (default: the "
+            "prompt 'a photo of a {}.')."
         ),
     ] = None,
     head: Annotated[
@@ -160,13 +162,15 @@ def command(
     std: Std = "1,1,1",
     unknown: Annotated[
         bool,
-        typer.Option("--unknown", help="All samples are of no known class: label -1."),
+        typer.Option(
+            "--unknown", help="Label all samples -1: they belong to no known class."
+        ),
     ] = False,
     odin: Annotated[
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="ODIN: move the inputs along a gradient first, e.g. "
+            help="Apply ODIN: move the inputs along a gradient first, e.g. "
             "temperature=1000,epsilon=0.0014 (epsilon of pixels in [0, 1]).",
         ),
     ] = None,
@@ -202,8 +206,8 @@ def command(
     file, have no labels; such images form one group, named after the folder. The
     outputs hold the names of image files, which openset predict shows.
 
-    Of a folder of shards, every shard gives a .npz file of outputs in --out, which
-    appears when it is complete. Run the same command again to continue.
+    For a folder of shards, --out gets one .npz file of outputs per shard, as soon as
+    the shard is finished. Run the same command again to continue.
     """
     need_root(_CALLER, root)
     settings = Network(

@@ -90,8 +90,8 @@ def command(
 ) -> None:
     """Classify samples, or reject them as unknown (-1).
 
-    Of a folder of shards, every shard gives a file of decisions in --out, which appears
-    when it is complete. Run the same command again to continue.
+    For a folder of shards, --out gets one file of decisions per shard, as soon as the
+    shard is finished. Run the same command again to continue.
     """
     if as_csv + as_json + (out is not None) > 1:
         msg = "openset predict: at most one of --csv, --json and --out can be given"

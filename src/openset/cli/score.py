@@ -90,8 +90,8 @@ def command(
 ) -> None:
     """Fit detectors on training outputs and score test outputs.
 
-    Of a folder of shards, every shard gives a file of scores per detector in --out,
-    which appears when it is complete. Run the same command again to continue.
+    For a folder of shards, --out gets one file of scores per shard and detector, as
+    soon as the shard is finished. Run the same command again to continue.
     """
     recipes = {text: recipe(text) for text in detector}
     if out.suffix and len(recipes) > 1:

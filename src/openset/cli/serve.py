@@ -121,16 +121,16 @@ def command(
         float,
         typer.Option(
             min=0.1,
-            help="Seconds after which a connection without a request is closed; also "
-            "for the headers of one to arrive.",
+            help="Seconds a client may wait between two requests, or take to send the "
+            "headers of one, before its connection is closed.",
         ),
     ] = 10.0,
     max_connections: Annotated[
         int | None,
         typer.Option(
             min=1,
-            help="Largest number of connections of a process (default: somewhat fewer "
-            "than files may be open).",
+            help="Largest number of connections per process (default: somewhat below "
+            "the system's limit of open files).",
         ),
     ] = None,
     workers: Annotated[

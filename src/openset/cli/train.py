@@ -108,22 +108,25 @@ def command(
         bool,
         typer.Option("--all-splits", help="Train all splits, together on one device."),
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
-    seeds: Annotated[int, typer.Option(help="Number of seeds.")] = 1,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Random seed; of several, the first.")
+    ] = 0,
+    seeds: Annotated[int, typer.Option(help="Number of seeds, one run each.")] = 1,
     recipe: Annotated[
         str,
         typer.Option(
             help="Published recipe: arpl (100 epochs), ceplus (600 epochs, strong "
-            "augmentation) or torchosr (128 epochs); or our own, openset (the image "
-            "passes of ceplus)."
+            "augmentation) or torchosr (128 epochs); or openset, our own (as many "
+            "images through the network as ceplus)."
         ),
     ] = "ceplus",
     auxiliary: Annotated[
         str | None,
         typer.Option(
-            help="rotation: also predict how an image was turned, on half a batch of "
-            "turned images more; none: do not (default: none; with recipe openset, "
-            "rotation for photographs and none for digits, letters and textures)."
+            help="rotation: also learn to predict by how many quarter turns an image "
+            "was turned, which adds half a batch of turned images to each batch; none: "
+            "do not (default: none; with recipe openset: rotation for photographs, "
+            "none for digits, letters and textures)."
         ),
     ] = None,
     epochs: Annotated[
@@ -146,10 +149,11 @@ def command(
     tune: Annotated[
         list[str] | None,
         typer.Option(
-            help="First choose among these values, using held-out known classes: of "
-            "an option of the method (weight=0.05,0.1,0.2), of a field of the recipe "
-            "(auxiliary=none,rotation), or of recipe itself. Test data are not used. "
-            "May be repeated."
+            help="First choose the best of these values, in smaller runs where some "
+            "known classes play the unknown; test data are not used. For an option of "
+            "the method (weight=0.05,0.1,0.2), a field of the recipe "
+            "(auxiliary=none,rotation) or the recipe (recipe=ceplus,openset). May be "
+            "repeated."
         ),
     ] = None,
     network: Annotated[

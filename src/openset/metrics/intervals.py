@@ -25,6 +25,11 @@ class Interval:
     """A confidence interval and the method it was computed with.
 
     It covers the variation from drawing test samples, not that from training again.
+
+    Examples
+    --------
+    >>> print(Interval(0.94, 0.9762, 0.95, "U-statistic"))
+    0.9400 to 0.9762 (95 %)
     """
 
     low: float
@@ -34,6 +39,9 @@ class Interval:
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:.4f} to {self.high:.4f} ({100 * self.level:g} %)"
 
 
 def on_logit_scale(

@@ -114,6 +114,9 @@ class Leaderboard:
     def __rich__(self) -> Any:
         return self.to_rich()
 
+    def _repr_markdown_(self) -> str:  # how notebooks show it
+        return self.to_markdown()
+
     def save(self, path: str | Path) -> Path:
         """Write ``.md``, ``.csv``, ``.tex`` or ``.parquet`` (extra `tables`)."""
         return _formats.save(self, Path(path))

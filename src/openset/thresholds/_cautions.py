@@ -163,8 +163,9 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
         found.append(Caution("CAL011", message))
     elif evidence.near > _NEAR:
         message = (
-            f"known classes left out, which are as close as unknowns can be, need "
-            f"another threshold: they lose {evidence.near:.1%} of open-set accuracy"
+            f"unknowns close to your classes may need another threshold: known classes "
+            f"that were left out to stand in for them lose {evidence.near:.1%} of "
+            "open-set accuracy at this one"
         )
         found.append(Caution("CAL011", message))
     return found

@@ -17,7 +17,9 @@ def run(out):
 
 def test_a_folder_is_no_markup_and_the_command_can_be_pasted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = " ".join(run("[red] d").output.split())
+    shown = run("[red] d").output
+    assert len(shown.splitlines()) < 50  # a first look fits a screen
+    said = " ".join(shown.split())
     assert "The rejector is saved in [red] d/rejector," in said
     assert "openset predict '[red] d/rejector' '[red] d/unseen.npz'" in said
     assert "The report is [red] d/report.html:" in said

@@ -20,7 +20,7 @@ class ARPL(RPL):
     Parameters
     ----------
     weight
-        λ.
+        λ: weight of the term with the radius.
 
     References
     ----------

@@ -37,9 +37,9 @@ class ARPLCS(ARPL):
     Parameters
     ----------
     weight
-        λ, of ARPL.
+        λ: weight of the term with the radius, as in ARPL.
     confusion
-        β.
+        β: weight of F, the certainty about generated images.
     side
         Side of the images: 32 or 64.
     mean, std

@@ -16,7 +16,7 @@ class GCPL(PointMethod):
     Parameters
     ----------
     weight
-        λ.
+        λ: weight of the distances to the own prototype.
 
     References
     ----------

@@ -19,7 +19,7 @@ class RPL(PointMethod):
     Parameters
     ----------
     weight
-        λ.
+        λ: weight of the term with the radius.
 
     References
     ----------

@@ -76,5 +76,5 @@ def test_a_matrix_needs_a_row_for_every_class_of_the_scores():
 def test_a_report_without_an_accuracy_does_not_mention_it():
     calibration = scattered(0)
     found = thresholds.report(calibration, thresholds.osa(calibration))
-    assert "closed-set accuracy" in str(found)
-    assert "closed-set accuracy" not in str(replace(found, accuracy=None))
+    assert "accuracy without rejection" in str(found)
+    assert "accuracy without rejection" not in str(replace(found, accuracy=None))

@@ -63,7 +63,7 @@ def test_the_report_takes_the_kinds_and_their_rejected_samples(objective):
     assert (found.new_kind.value, span.low, span.high) == pytest.approx(
         (value, low, high), abs=1e-9
     )
-    assert f"{value:.2f}, between {low:.2f} and {high:.2f} on kinds like these" in (
+    assert f"{value:.2f}, between {low:.2f} and {high:.2f} (90%) on kinds like" in (
         str(found)
     )
 

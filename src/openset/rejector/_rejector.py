@@ -1,114 +1,26 @@
 """`Rejector`: decides for each sample on a known class, or on "unknown"."""
 
 import tempfile
-import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io, _xp
-from openset._types import UNKNOWN, Array, CalibrationError, CalibrationWarning
+from openset._types import UNKNOWN, Array
 from openset.detectors import Fitted
-from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.outputs import Outputs, need_outputs
 from openset.rejector import _artefact, _card, _hub
-from openset.rejector._sets import Method, SetRule, checked_coverage, classes_in
+from openset.rejector._calibration import Features, Reference, calibrated
+from openset.rejector._decisions import Decisions, Explanation
+from openset.rejector._sets import Method, SetRule, logits_of
 from openset.scores import Scores
-from openset.selection import (
-    SYNTHETIC_KINDS,
-    Choice,
-    leave_classes_out,
-    synthetic,
-)
-from openset.thresholds import (
-    Caution,
-    Operation,
-    Report,
-    Threshold,
-    choose_by,
-    objectives,
-    operate,
-    report,
-)
+from openset.selection import Choice
+from openset.thresholds import Caution, Operation, Report, Threshold, operate
 from openset.thresholds.alpha import Alpha
-
-Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
-Features: TypeAlias = NDArray[Any] | None
-
-_FOLDS = 3  # parts of the classes, left out in turn
-_QUANTILES = 1025  # calibration scores kept per side, to compare new ones with
-# Features of calibration samples kept, to compare new ones with: rows, and numbers.
-_ROWS, _LEAST_ROWS, _NUMBERS = 256, 32, 2**20
-
-
-@dataclass(frozen=True, eq=False)
-class Decisions:
-    """Decisions about samples, and the scores they are based on.
-
-    `labels` holds the class of each accepted sample and -1 for each rejected one. Of
-    unlabelled outputs, the scores have the label -1 throughout. `sets` tells which
-    classes are in the prediction set of each sample, shape (n, C), none for rejected
-    ones; it is None if the rejector was calibrated without sets.
-    """
-
-    labels: NDArray[np.int64]
-    scores: Scores
-    sets: NDArray[np.bool_] | None = None
-
-    @property
-    def is_rejected(self) -> NDArray[np.bool_]:
-        """Mask of samples rejected as unknown."""
-        return self.labels == UNKNOWN
-
-    @property
-    def n_rejected(self) -> int:
-        """Number of samples rejected as unknown."""
-        return int(np.count_nonzero(self.is_rejected))
-
-    @property
-    def set_classes(self) -> list[list[int]]:
-        """The classes of each prediction set; none for rejected samples."""
-        return [] if self.sets is None else classes_in(self.sets, self.labels)
-
-    def __len__(self) -> int:
-        return self.labels.size
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why one sample was accepted or rejected.
-
-    `margin` is knownness minus threshold: accepted iff it is at least 0. `typical` is
-    the share of calibration knowns whose knownness is not above that of this sample.
-    `top` holds (class index, name, logit), best first; empty without logits.
-    """
-
-    decision: int
-    predicted: int
-    name: str
-    known: float
-    threshold: float
-    margin: float
-    typical: float
-    top: tuple[tuple[int, str, float], ...]
-
-    def __str__(self) -> str:
-        verdict = "unknown" if self.decision == UNKNOWN else self.name
-        sign = ">=" if self.decision != UNKNOWN else "<"
-        return (
-            f"{verdict}: knownness {self.known:.4g} {sign} threshold "
-            f"{self.threshold:.4g}, not below {self.typical:.0%} of the calibration "
-            f"knowns; predicted class {self.name}"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
 
 
 class Rejector:
@@ -243,56 +155,29 @@ class Rejector:
             For every other sign that the threshold may not hold; `report.cautions` has
             them all.
         """
-        if isinstance(fitted, Choice):
-            objective = fitted.objective if objective is None else objective
-            alpha = fitted.alpha if alpha is None else alpha
-            if objective == fitted.objective:
-                options = {**fitted.options, **options}
-            fitted = fitted.fitted
-        _check.instance(
-            "Rejector.calibrate",
-            "fitted",
+        parts = calibrated(
             fitted,
-            Fitted,
-            rule="a fitted detector, or a Choice",
-            remedy="Fit it first: PostMax().fit(train)",
-        )
-        scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
-        objective = "osa" if objective is None else objective
-        if objective in objectives(needs_unknowns=True) and not scores.n_unknown:
-            msg = _check.must(
-                f"given for objective {objective!r}",
-                caller="Rejector.calibrate",
-                name="surrogate",
-                got="none, and no unknowns among known",
-                remedy="Give outputs of unknowns, or 'mixup'; or use an objective that "
-                f"needs none: {' or '.join(objectives(needs_unknowns=False))}",
-            )
-            raise ValueError(msg)
-        # The one sort: the objective and the report find these counts in use.
-        counts = ranking_counts(scores)
-        threshold = choose_by(
-            objective,
-            scores,
-            caller="Rejector.calibrate",
+            known=known,
+            surrogate=surrogate,
+            objective=objective,
             alpha=alpha,
+            train=train,
+            accept_risk=accept_risk,
+            sets=sets,
+            coverage=coverage,
+            by_class=by_class,
+            sets_known=sets_known,
+            batch_size=batch_size,
             options=options,
         )
-        rule = None
-        if sets is not None:
-            held = known if sets_known is None else sets_known
-            rule = _set_rule(fitted, threshold, held, sets, coverage, by_class=by_class)
-        near = None if train is None else _near(fitted, train, known)
-        made = report(scores, threshold, near=near)
-        _heed(made.cautions, accept_risk=accept_risk)
         return cls(
-            fitted,
-            threshold,
+            parts.fitted,
+            parts.threshold,
             classes=known.classes,
-            reference=_reference(counts),
-            report=made,
-            features=_features(known),
-            sets=rule,
+            reference=parts.reference,
+            report=parts.report,
+            features=parts.features,
+            sets=parts.sets,
         )
 
     @property
@@ -335,7 +220,7 @@ class Rejector:
         )
         sets = None
         if self.sets is not None:
-            sets = self.sets.contains(_logits("Rejector.decide", outputs))
+            sets = self.sets.contains(logits_of("Rejector.decide", outputs))
             sets[labels == UNKNOWN] = False
         return Decisions(labels, scores, sets)
 
@@ -671,173 +556,3 @@ def need_rejector(caller: str, value: object) -> None:
         rule="a Rejector",
         remedy="Calibrate one first: Rejector.calibrate(fitted, known=...)",
     )
-
-
-def _logits(caller: str, outputs: Outputs) -> NDArray[Any]:
-    if outputs.logits is None:
-        msg = _check.must(
-            "with logits, from which prediction sets are made",
-            caller=caller,
-            name="outputs",
-            got="features only",
-        )
-        raise ValueError(msg)
-    return _xp.to_numpy(outputs.logits)
-
-
-def _set_rule(
-    fitted: Fitted,
-    threshold: Threshold,
-    held: Outputs,
-    method: Method,
-    coverage: float,
-    *,
-    by_class: bool,
-) -> SetRule:
-    """Compute the limits of prediction sets from accepted known samples."""
-    caller = "Rejector.calibrate"
-    need_outputs(caller, "sets_known", held)
-    checked_coverage(caller, coverage)
-    logits = _logits(caller, held)
-    if held.labels is None:
-        msg = _check.must("labelled", caller=caller, name="sets_known", got="no labels")
-        raise ValueError(msg)
-    kept = threshold.accepts(fitted.score(held)) & (held.labels != UNKNOWN)
-    return SetRule.calibrate(
-        logits[kept],
-        held.labels[kept],
-        method=method,
-        coverage=coverage,
-        by_class=by_class,
-        caller=caller,
-    )
-
-
-def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
-    """Leave known classes out; None where the detector cannot be fitted without."""
-    need_outputs("Rejector.calibrate", "train", train)
-    if train.labels is None or train.logits is None:
-        msg = _check.must(
-            "outputs with labels and logits",
-            caller="Rejector.calibrate",
-            name="train",
-            got=repr(train),
-            remedy="Give the outputs the detector was fitted on",
-        )
-        raise ValueError(msg)
-    n_classes = 0 if known.labels is None else np.unique(known.labels).size
-    try:
-        folds = min(_FOLDS, n_classes)
-        return leave_classes_out(fitted.detector, train, known, folds=folds)
-    except ValueError:
-        return None
-
-
-def _heed(cautions: Sequence[Caution], *, accept_risk: bool) -> None:
-    """Refuse a threshold that collapses; warn of everything else."""
-    errors = [one for one in cautions if one.severity == "error"]
-    if errors and not accept_risk:
-        msg = (
-            f"Rejector.calibrate: {'; '.join(map(str, errors))}. Look at the data "
-            "(labels, signs, surrogate), try another detector or objective, or take "
-            "the threshold as it is: accept_risk=True"
-        )
-        raise CalibrationError(msg)
-    for one in cautions:
-        warnings.warn(str(one), CalibrationWarning, stacklevel=3)  # the caller's line
-
-
-def _sets(
-    surrogate: Outputs | str | Sequence[Outputs | str] | None,
-) -> Sequence[Outputs | str]:
-    if surrogate is None:
-        return ()
-    return [surrogate] if isinstance(surrogate, Outputs | str) else surrogate
-
-
-def _calibration_scores(
-    fitted: Fitted,
-    known: Outputs,
-    surrogate: Sequence[Outputs | str],
-    batch_size: int | None,
-) -> Scores:
-    need_outputs("Rejector.calibrate", "known", known)
-    if known.labels is None:
-        msg = _check.must(
-            "labelled",
-            caller="Rejector.calibrate",
-            name="known",
-            got="outputs without labels",
-            remedy="Give Outputs(labels=...), the true classes",
-        )
-        raise ValueError(msg)
-    parts = [known, *(_unknowns(one, known) for one in surrogate)]
-    return _joined([fitted.score(part, batch_size=batch_size) for part in parts])
-
-
-def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
-    if isinstance(surrogate, str):
-        _check.one_of("Rejector.calibrate", "surrogate", surrogate, SYNTHETIC_KINDS)
-        return synthetic(known, surrogate).like(known)
-    need_outputs("Rejector.calibrate", "surrogate", surrogate)
-    labels = surrogate.labels
-    if labels is None:
-        return surrogate.as_unknown()
-    if int(labels.max()) != UNKNOWN:
-        n_known = int(np.count_nonzero(labels != UNKNOWN))
-        msg = _check.must(
-            "unknown samples only (label -1, or no labels)",
-            caller="Rejector.calibrate",
-            name="surrogate",
-            got=f"{n_known} samples of known classes",
-            remedy="Move them to known, or relabel classes the network never saw",
-        )
-        raise ValueError(msg)
-    return surrogate
-
-
-def _joined(parts: list[Scores]) -> Scores:
-    """Put scores together; parts without groups get the empty name, if any has one."""
-    if any(part.groups is not None for part in parts):
-        parts = [
-            part if part.groups is not None else _with_groups(part) for part in parts
-        ]
-    return Scores.concat(parts)
-
-
-def _with_groups(part: Scores) -> Scores:
-    return Scores(
-        labels=part.labels,
-        predicted=part.predicted,
-        known=part.known,
-        groups=np.full(len(part), ""),
-        n_classes=part.n_classes,
-    )
-
-
-def _reference(counts: RankingCounts) -> Reference:
-    found: dict[str, NDArray[np.float64]] = {}
-    sides: tuple[Literal["known", "unknown"], ...] = ("known", "unknown")
-    for side, n in zip(sides, (counts.n_known, counts.n_unknown), strict=True):
-        if n:
-            # Scores of the data, not means of two: ±inf must stay what they are. The
-            # places are integers: as shares of 1, some would be rounded to the next.
-            parts = max(min(n, _QUANTILES) - 1, 1)
-            steps = np.arange(min(n, _QUANTILES))
-            found[side] = counts.ascending(side, -(-steps * (n - 1) // parts))
-    return found
-
-
-def _features(known: Outputs) -> Features:
-    """Draw known samples, and return their features."""
-    if known.features is None or known.labels is None:
-        return None
-    rows = np.flatnonzero(known.labels != UNKNOWN)
-    n = min(_ROWS, rows.size, _NUMBERS // int(known.features.shape[1]))
-    if n < _LEAST_ROWS:
-        return None
-    drawn = np.sort(np.random.default_rng(0).choice(rows, n, replace=False))
-    found = _xp.to_numpy(known.take(drawn).features)
-    with np.errstate(over="ignore"):
-        small = found.astype(np.float32)
-    return small if np.isfinite(small).all() else found

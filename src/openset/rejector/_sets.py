@@ -8,8 +8,9 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check
+from openset import _check, _xp
 from openset._types import UNKNOWN
+from openset.outputs import Outputs
 
 Method = Literal["lac", "raps"]
 
@@ -190,6 +191,19 @@ def classes_in(sets: NDArray[np.bool_], labels: NDArray[np.int64]) -> list[list[
         [] if label == UNKNOWN else np.flatnonzero(row).tolist()
         for row, label in zip(sets, labels.tolist(), strict=True)
     ]
+
+
+def logits_of(caller: str, outputs: Outputs) -> NDArray[Any]:
+    """Return the logits, from which sets are made; raise without."""
+    if outputs.logits is None:
+        msg = _check.must(
+            "with logits, from which prediction sets are made",
+            caller=caller,
+            name="outputs",
+            got="features only",
+        )
+        raise ValueError(msg)
+    return _xp.to_numpy(outputs.logits)
 
 
 def _limit(scores: NDArray[np.float64], coverage: Fraction) -> float:

@@ -8,8 +8,8 @@ import socket
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from multiprocessing import connection
 from multiprocessing.reduction import ForkingPickler
@@ -104,11 +104,27 @@ def _config(
     )
 
 
+class _Supervisor(Multiprocess):
+    """uvicorn's, but it notices at once that a worker has died.
+
+    uvicorn asks the workers for a sign of life through pipes. It keeps its own copy of
+    a worker's end, so the pipe of a worker that dies before it answers stays open, and
+    nothing else happens until the answer is overdue: no replacement, no stop.
+    """
+
+    def keep_subprocess_alive(self) -> None:
+        """Ask all workers, and replace those that are dead."""
+        for one in self.processes:
+            one.child_conn.close()
+        with suppress(EOFError):  # a worker died just now: it is replaced the next time
+            super().keep_subprocess_alive()
+
+
 def _supervise(config: uvicorn.Config, listening: socket.socket) -> None:
     """Let uvicorn start the workers and replace those that die."""
     wanted = _signals.names()
     before = {one: signal.getsignal(one) for one in signal.Signals if one in _FORWARDED}
-    supervisor = Multiprocess(config, sockets=[listening])
+    supervisor = _Supervisor(config, sockets=[listening])
     queue = signal.getsignal(signal.SIGTERM)
 
     def stop(_: int, frame: FrameType | None) -> None:
@@ -150,9 +166,6 @@ def _worker(make: Make, address: str, workers: int) -> FastAPI:
         application = make()
     except (OSError, ValueError, ImportError) as error:
         _LOG.error("%s: %s", type(error).__name__, error)  # no traceback
-        # The parent may be waiting for the answer to a health check, for a minute if
-        # this process ends now. Another thread answers it; then the end must be quick.
-        time.sleep(1)
         sys.stderr.flush()
         os._exit(_BAD)
     application.state.address = address

@@ -42,8 +42,7 @@ class Live:
 def serving(folder, *options, before=""):
     """Start `openset serve` on a free port and stop it in the end.
 
-    All workers are there when it returns: uvicorn waits for a minute for one that is
-    killed while it starts. The process runs the code `before` first.
+    All workers are there when it returns. The process runs the code `before` first.
     """
     n_missing = (
         int(options[options.index("--workers") + 1]) if "--workers" in options else 1

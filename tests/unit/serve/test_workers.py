@@ -2,18 +2,23 @@
 
 import os
 import re
+import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
+from uvicorn.supervisors.multiprocess import SIGNALS
 
 from openset import Rejector, serve
+from openset.serve._run import _Supervisor
 from tests.unit.serve.live import serving
 from tests.unit.serve.test_model import network
 from tests.unit.serve.test_stop import Caller, batch
@@ -147,6 +152,37 @@ def test_one_that_dies_is_replaced_and_its_counts_stay(two):
     wait_until(lambda: len(ids(two) - before) == 2)
     assert two.get("/healthz").status_code == 200  # accepted once somebody is there
     assert count(two, "other", 404) == seen
+
+
+def test_one_that_dies_before_it_answers_the_supervisor_is_replaced_at_once():
+    """Without that, this waits for the answer as long as for anything that hangs."""
+    config = uvicorn.Config(
+        "no:app", workers=1, timeout_worker_healthcheck=int(PATIENCE)
+    )
+    handlers = {one: signal.getsignal(one) for one in SIGNALS}
+    supervisor = _Supervisor(config, sockets=[])
+    try:
+        supervisor.init_processes()
+        victim = supervisor.processes[0]
+        os.kill(victim.pid, signal.SIGSTOP)  # it will not answer
+        pipe = os.dup(victim.child_conn.fileno())
+
+        def kill():
+            select.select([pipe], [], [])  # the question has arrived
+            os.close(pipe)
+            os.kill(victim.pid, signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        supervisor.keep_subprocess_alive()
+        killer.join()
+        assert supervisor.processes[0] is not victim
+    finally:
+        for one, handler in handlers.items():
+            signal.signal(one, handler)
+        for process in supervisor.processes:
+            process.kill()
+            process.join()
 
 
 @pytest.mark.parametrize("keep", [True, False], ids=["keep-alive", "one-shot"])

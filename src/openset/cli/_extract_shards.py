@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _io, shards
 from openset._types import UNKNOWN, ArtefactError
 from openset.datasets.lazy_inputs import ImageFiles
 from openset.outputs import Outputs
@@ -145,14 +145,24 @@ def odin_step(text: str) -> Any:
     return Odin(**options)
 
 
-def input_shards(path: Path) -> list[Shard]:
-    """Return the shards of a folder of .tar or .npy files; none if it is not one."""
-    if not path.is_dir():
+def input_shards(data: str | Path) -> list[Shard]:
+    """Return the shards of a folder, or URL, of .tar or .npy files; none otherwise."""
+    is_remote = shards.is_url(data)
+    if not is_remote and not Path(data).is_dir():
         return []
-    files = [one for one in sorted(path.iterdir()) if not one.name.startswith(".")]
-    if not all(one.is_file() and one.suffix in {".tar", ".npy"} for one in files):
-        return []
-    return [Shard(one.stem, one.resolve()) for one in files]
+    others: list[str] = []
+
+    def is_shard(path: Path, inner: set[str] | None) -> bool:
+        is_input = inner is None and path.suffix in {".tar", ".npy"}
+        others.extend([] if is_input else [path.name])
+        return is_input
+
+    found = shards.listed(data, is_shard, caller=_CALLER)
+    if is_remote and (others or not found):
+        rule = "a folder of .tar or .npy files"
+        got = others[0] if others else "none"
+        raise ValueError(_check.must(rule, caller=_CALLER, name=str(data), got=got))
+    return [] if others else found
 
 
 @dataclass(frozen=True)

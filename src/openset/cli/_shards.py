@@ -43,11 +43,13 @@ Address: TypeAlias = Annotated[
 ]
 
 
-def need_folder(caller: str, out: Path | None) -> Path:
-    """Return the folder for the results of shards; raise if a file is named."""
-    if out is None or out.suffix or out.is_file():
+def need_folder(caller: str, out: str | None) -> str:
+    """Return the folder, or URL, for the results of shards; raise if it is a file."""
+    if out is not None and shards.is_url(out):
+        return out
+    if out is None or Path(out).suffix or Path(out).is_file():
         rule = "a folder for the results of a folder of shards"
-        got = "none" if out is None else str(out)
+        got = "none" if out is None else out
         raise typer.BadParameter(
             _check.must(rule, caller=caller, name="--out", got=got)
         )
@@ -67,7 +69,7 @@ def refuse(caller: str, **given: object) -> None:
 def run_shards(
     job: shards.Job,
     found: Sequence[shards.Shard],
-    out: Path,
+    out: str,
     *,
     backend: str | None,
     address: str | None,

@@ -98,7 +98,7 @@ def command(
             help="A folder of images (with or without a folder per class), a .npy or "
             ".npz file, a .txt file with a text per line, a .csv file with the columns "
             "text and label, or the name of a data set. Or shards: a folder of .tar "
-            "files of images (WebDataset) or .npy files.",
+            "files of images (WebDataset) or .npy files, or its URL (s3://bucket/tars).",
         ),
     ],
     part: Annotated[
@@ -107,10 +107,15 @@ def command(
     root: Annotated[
         Path | None, typer.Option(help="Folder where data sets are kept.")
     ] = None,
-    out: Annotated[
-        Path,
-        typer.Option("--out", "-o", help="File to write; for shards, a folder."),
-    ] = Path(_OUT),
+    place: Annotated[
+        str,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="PATH",
+            help="File to write; for shards, a folder or a URL.",
+        ),
+    ] = _OUT,
     weights: Annotated[
         str | None,
         typer.Option(
@@ -230,14 +235,14 @@ def command(
     if layers == _LIST:
         _print_layers(settings)
         return
-    listed = input_shards(Path(data))
+    listed = input_shards(data)
     if listed:
         if fit_head:
             rule = "left out for shards"
             msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
             raise ValueError(msg)
         _check_part(part, {})
-        folder = need_folder(_CALLER, None if str(out) == _OUT else out)
+        folder = need_folder(_CALLER, None if place == _OUT else place)
         job = Extract(settings, unknown=unknown, odin=odin)
         gpus = 1 if device is not None and device.startswith("cuda") else 0
         run_shards(
@@ -266,6 +271,7 @@ def command(
     )
     if fit_head:
         outputs = _fit_head(outputs, samples.classes, fit_head)
+    out = Path(place)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
     _print_labels(outputs, samples.classes)

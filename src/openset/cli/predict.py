@@ -46,7 +46,9 @@ openset predict rejector/ new.npz --out decisions.npz
 
 openset predict rejector/ shards/ --out decisions/ --jobs 8
 
-openset predict rejector/ shards/ --out decisions/ --backend ray"""
+openset predict rejector/ shards/ --out decisions/ --backend ray
+
+openset predict rejector/ s3://bucket/shards --out s3://bucket/decisions"""
 
 _CALLER = "openset predict"
 _SHOWN = 10
@@ -66,19 +68,22 @@ def command(
         typer.Argument(metavar="REJECTOR", help="Folder written by openset calibrate."),
     ],
     new: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="OUTPUTS",
             help="Outputs of the network on new samples: .npz or a folder of .npy "
-            "files; or a folder of many such shards (.npz, .parquet, folders).",
+            "files; or a folder, or a URL such as s3://bucket/shards, of many such "
+            "shards (.npz, .parquet, folders).",
         ),
     ],
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: Json = False,
-    out: Annotated[
-        Path | None,
+    place: Annotated[
+        str | None,
         typer.Option(
-            help="Write to this .csv or .npz file; for a folder of shards, a folder."
+            "--out",
+            metavar="PATH",
+            help="Write to this .csv or .npz file; for shards, a folder or a URL.",
         ),
     ] = None,
     format_: Format = None,
@@ -93,12 +98,12 @@ def command(
     For a folder of shards, --out gets one file of decisions per shard, as soon as the
     shard is finished. Run the same command again to continue.
     """
-    if as_csv + as_json + (out is not None) > 1:
+    if as_csv + as_json + (place is not None) > 1:
         msg = "openset predict: at most one of --csv, --json and --out can be given"
         raise typer.BadParameter(msg)
     if shards.is_folder_of_shards(new):
         found = shards.find(new, caller=_CALLER)
-        folder = need_folder(_CALLER, out)
+        folder = need_folder(_CALLER, place)
         job = shards.Predict(
             rejector,
             format=format_ or "parquet",
@@ -109,6 +114,7 @@ def command(
         run_shards(job, found, folder, backend=backend, address=address, jobs=jobs)
         return
     refuse(_CALLER, format_=format_, jobs=jobs, backend=backend, address=address)
+    out = None if place is None else Path(place)
     if out is not None:
         _check.one_of(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
@@ -117,7 +123,7 @@ def command(
         Rejector.load(rejector, plugins=plugin or (), key=read_key(verify)),
         Outputs.load(new),
     )
-    with _io.naming(new):
+    with _io.naming(Path(new)):
         decisions = opened.decide(outputs)
     print_cautions(opened, ERRORS)
     scores = decisions.scores

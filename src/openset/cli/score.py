@@ -1,6 +1,8 @@
 """`openset score`."""
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -45,12 +47,13 @@ _OPTIONS = {
 
 @naming("openset score", _OPTIONS)
 def command(
-    path: Annotated[
-        Path,
+    given: Annotated[
+        str,
         typer.Argument(
             metavar="TEST",
-            help="Outputs to score: .npz, or a folder of .npy files; or a folder of "
-            "many such shards (.npz, .parquet, folders).",
+            help="Outputs to score: .npz, or a folder of .npy files; or a folder, or a "
+            "URL such as s3://bucket/shards, of many such shards (.npz, .parquet, "
+            "folders).",
         ),
     ],
     detector: Annotated[
@@ -70,15 +73,16 @@ def command(
             "for those that learn nothing (msp, maxlogit, energy, gen)."
         ),
     ] = None,
-    out: Annotated[
-        Path,
+    place: Annotated[
+        str,
         typer.Option(
             "--out",
             "-o",
+            metavar="PATH",
             help="File to write (.npz, .csv, .parquet); a folder for several "
-            "detectors or shards.",
+            "detectors; for shards, a folder or a URL.",
         ),
-    ] = Path("scores"),
+    ] = "scores",
     batch_size: Annotated[
         int | None,
         typer.Option(help="Number of samples per batch (default: chosen by size)."),
@@ -94,6 +98,7 @@ def command(
     soon as the shard is finished. Run the same command again to continue.
     """
     recipes = {text: recipe(text) for text in detector}
+    path, out = Path(given), Path("" if shards.is_url(place) else place)
     if out.suffix and len(recipes) > 1:
         msg = _check.must(
             "a folder for several detectors",
@@ -109,14 +114,15 @@ def command(
         _check.positive_int("openset score", "--batch-size", batch_size)
     need_training(recipes, train, caller="openset score")
     train_outputs = Outputs.load(train) if train else None
-    if shards.is_folder_of_shards(path):
-        need_folder("openset score", out)
-        listed = shards.find(path, caller="openset score")
-        files = _fit_to_files(recipes, train_outputs, train or path, out)
-        job = shards.Score(
-            files, format=format_ or "parquet", plugins=_plugins(recipes)
-        )
-        run_shards(job, listed, out, backend=backend, address=address, jobs=jobs)
+    if shards.is_folder_of_shards(given):
+        need_folder("openset score", place)
+        listed = shards.find(given, caller="openset score")
+        with _beside(place) as folder:
+            files = _fit_to_files(recipes, train_outputs, train or path, folder)
+            job = shards.Score(
+                files, format=format_ or "parquet", plugins=_plugins(recipes)
+            )
+            run_shards(job, listed, place, backend=backend, address=address, jobs=jobs)
         return
     refuse(
         "openset score", format_=format_, jobs=jobs, backend=backend, address=address
@@ -150,6 +156,16 @@ def _fit(
     return fitted
 
 
+@contextmanager
+def _beside(place: str) -> Iterator[Path]:
+    """Give a folder for fitted detectors: in --out, or a local one if that is a URL."""
+    if not shards.is_url(place):
+        yield Path(place) / "fitted"
+        return
+    with tempfile.TemporaryDirectory(prefix="openset-fitted-") as folder:
+        yield Path(folder)
+
+
 def _fit_to_files(
     recipes: Mapping[str, Detector], train: Outputs | None, path: Path, out: Path
 ) -> tuple[tuple[str, Path], ...]:
@@ -157,7 +173,7 @@ def _fit_to_files(
     files = []
     for text, fitted in _fit(recipes, train, path).items():
         name = f"scores-{_file_name(text)}"
-        files.append((name, fitted.save((out / "fitted" / f"{name}.npz").resolve())))
+        files.append((name, fitted.save((out / f"{name}.npz").resolve())))
     return tuple(files)
 
 

@@ -2,13 +2,15 @@
 
 A folder of shards holds outputs as ``.npz`` files, folders of ``.npy`` files, or
 ``.parquet`` files. Every shard gives one file of results with its name, which appears
-only when it is complete; what is there is not done again.
+only when it is complete; what is there is not done again. Shards and results may lie in
+an object store, named by its URL (extra ``cloud``).
 """
 
 from openset.shards._predict import Predict
 from openset.shards._run import Done, Job, run
 from openset.shards._score import Score
-from openset.shards._shards import Shard, find, is_folder_of_shards, read
+from openset.shards._shards import Shard, find, is_folder_of_shards, listed, read
+from openset.shards._stores import is_url
 
 __all__ = [
     "Done",
@@ -18,6 +20,8 @@ __all__ = [
     "Shard",
     "find",
     "is_folder_of_shards",
+    "is_url",
+    "listed",
     "read",
     "run",
 ]

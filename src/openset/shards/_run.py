@@ -3,7 +3,6 @@
 import json
 import os
 import secrets
-import shutil
 import time
 import traceback
 from collections.abc import Callable, Hashable, Sequence
@@ -13,9 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from openset import _backends, _check, _io
+from openset import _backends, _check
 from openset._types import ArtefactError
-from openset.shards._shards import Shard, find
+from openset.shards._shards import Shard, at_hand, find
+from openset.shards._stores import Folder, Store, store
 
 _JOB, _FAILED = "job.json", "failed"
 _FRUITLESS = 3  # times in a row that workers die without finishing a shard
@@ -46,7 +46,7 @@ class Job(Hashable, Protocol):
 class Done:
     """Result of a run: numbers of all shards, of those done now, and what failed."""
 
-    folder: Path
+    folder: Path | str
     n_shards: int
     n_run: int
     failed: tuple[dict[str, str], ...]
@@ -73,9 +73,9 @@ def run(
 ) -> Done:
     """Do a job for every shard whose files are not in `out` yet.
 
-    Each file is written under a temporary name and renamed; its name is that of the
-    shard. So a shard is done completely or not at all, and a worker or node that dies
-    loses only what it was working on, which another one does again.
+    Each file is written under a temporary name and renamed, or uploaded as a whole; its
+    name is that of the shard. So a shard is done completely or not at all, and a worker
+    or node that dies loses only what it was working on, which another one does again.
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ def run(
     shards
         The shards, or the folder they are in (:func:`find`).
     out
-        Folder of the results; every worker must have access to it and to the shards.
+        Folder of the results, or a URL such as ``s3://bucket/results``; every worker
+        must have access to it and to the shards.
     backend, address, jobs
         As in :func:`openset.bench.run`.
     gpus
@@ -95,30 +96,34 @@ def run(
     _backends.check(backend, jobs, caller=caller)
     if isinstance(shards, str | Path):
         shards = find(shards, caller=caller)
-    out = Path(out).resolve()
-    busy = f"{caller}: {out} must be free, got another run that writes to it"
+    place = store(out, caller=caller)
+    busy = f"{caller}: {place} must be free, got another run that writes to it"
     with (
-        _io.locked(out / ".lock", busy=busy),
+        place.locked(busy),
         _backends.connected(backend, address, caller=caller) as connection,
     ):
-        _adopt(out, job, shards)
-        failures = out / _FAILED / secrets.token_hex(4)
-        shutil.rmtree(out / _FAILED, ignore_errors=True)
-        failures.mkdir(parents=True)
-        content = json.dumps(job.identity)
-        place = _Place(out, failures, _backends.main_process(backend), content)
-        left = [shard for shard in shards if not _is_done(job, shard, out)]
+        _adopt(place, job, shards)
+        place.remove(_FAILED)
+        work = _Work(
+            place,
+            f"{_FAILED}/{secrets.token_hex(4)}",
+            _backends.main_process(backend),
+            json.dumps(job.identity),
+        )
+        place.write(work.begun, b"")
+        is_there = place.holding()
+        left = [shard for shard in shards if not _is_done(job, shard, is_there)]
         n_open = len(left)
 
         def pool() -> _backends.Pool:
             return _backends.pool(backend, jobs, connection, gpus=gpus, caller=caller)
 
-        _settle(pool, job, left, place)
-        failed = [json.loads(p.read_bytes()) for p in sorted(failures.glob("*.json"))]
+        _settle(pool, job, left, work)
+        failed = [json.loads(place.read(n) or b"") for n in place.names(work.failures)]
         if not failed:
-            shutil.rmtree(out / _FAILED)
+            place.remove(_FAILED)
     return Done(
-        folder=out,
+        folder=place.path if isinstance(place, Folder) else place.url,
         n_shards=len(shards),
         n_run=n_open - len(failed),
         failed=tuple(failed),
@@ -127,37 +132,47 @@ def run(
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Work:
     """Where a worker writes results and failures, and whom it works for.
 
     `main` is the main process, and `content` what the job's files hold: a worker may
     outlive several runs.
     """
 
-    out: Path
-    failures: Path
+    out: Store
+    failures: str
     main: int
     content: str
 
+    @property
+    def begun(self) -> str:
+        """A file that is there as long as the run owns the place."""
+        return f"{self.failures}/begun"
 
-def _is_done(job: Job, shard: Shard, out: Path) -> bool:
-    return all(path.exists() for path in job.files(shard, out))
+    def failure(self, shard: Shard) -> str:
+        """Return the file that says why a shard failed."""
+        return f"{self.failures}/{shard.name}.json"
 
 
-def _adopt(out: Path, job: Job, shards: Sequence[Shard]) -> None:
+def _is_done(job: Job, shard: Shard, is_there: Callable[[str], bool]) -> bool:
+    return all(is_there(path.as_posix()) for path in job.files(shard, Path()))
+
+
+def _adopt(out: Store, job: Job, shards: Sequence[Shard]) -> None:
     """Write what the results come from; refuse a folder of another job or other data.
 
     Shards may be added later.
     """
-    path = out / _JOB
     sizes = {shard.name: shard.n_bytes for shard in shards}
     now = {"job": json.loads(json.dumps(job.identity)), "shards": sizes}
-    if path.exists():
+    text = out.read(_JOB)
+    if text is not None:
         try:
-            old = json.loads(path.read_bytes())
+            old = json.loads(text)
             was, before = old["job"], dict(old["shards"])
         except (ValueError, LookupError, TypeError) as error:
-            msg = f"{job.caller}: {path} is damaged ({error!r}). Choose another --out"
+            what = f"{out}/{_JOB} is damaged ({error!r})"
+            msg = f"{job.caller}: {what}. Choose another --out"
             raise ArtefactError(msg) from error
         changed = [
             name for name in sizes if before.get(name, sizes[name]) != sizes[name]
@@ -175,18 +190,15 @@ def _adopt(out: Path, job: Job, shards: Sequence[Shard]) -> None:
                 )
             )
         now["shards"] = before | sizes
-    text = json.dumps(now, indent=1)
-    _io.write(path, lambda stream: stream.write(text.encode()))
-    for left in [*out.glob(".*.*"), *out.glob("*/.*.*")]:  # of a run that was killed
-        if left.is_file():
-            left.unlink(missing_ok=True)
+    out.write(_JOB, json.dumps(now, indent=1).encode())
+    out.tidy()
 
 
 def _settle(
     make_pool: Callable[[], _backends.Pool],
     job: Job,
     shards: Sequence[Shard],
-    place: _Place,
+    work: _Work,
 ) -> None:
     left, fruitless = list(shards), 0
     while left:
@@ -195,15 +207,14 @@ def _settle(
             pool = make_pool()
             n = pool.items_per_call(len(left))
             groups = [left[i : i + n] for i in range(0, len(left), n)]
-            pool(_work, [(job, group, place) for group in groups])
+            pool(_work, [(job, group, work) for group in groups])
         except Exception as caught:  # workers catch their errors: processes died
             error = caught
-        before = len(left)
+        before, is_there = len(left), work.out.holding()
         left = [
             shard
             for shard in left
-            if not _is_done(job, shard, place.out)
-            and not _failure(place, shard).exists()
+            if not _is_done(job, shard, is_there) and not is_there(work.failure(shard))
         ]
         fruitless = fruitless + 1 if len(left) == before else 0
         if left and (error is None or fruitless == _FRUITLESS):
@@ -216,26 +227,24 @@ def _settle(
             raise RuntimeError(msg) from error
 
 
-def _failure(place: _Place, shard: Shard) -> Path:
-    return place.failures / f"{shard.name}.json"
-
-
 @lru_cache(maxsize=1)
 def _opened(job: Job, _content: str) -> Callable[[Shard, Path], None]:
     """Keep rejector, detectors or network of this process from shard to shard."""
     return job.open()
 
 
-def _work(job: Job, shards: Sequence[Shard], place: _Place) -> None:
-    _backends.follow(place.main)
+def _work(job: Job, shards: Sequence[Shard], work: _Work) -> None:
+    _backends.follow(work.main)
     for shard in shards:
-        _work_on(job, shard, place)
+        _work_on(job, shard, work)
 
 
-def _work_on(job: Job, shard: Shard, place: _Place) -> None:
+def _work_on(job: Job, shard: Shard, work: _Work) -> None:
     try:
-        if not _is_done(job, shard, place.out):
-            _opened(job, place.content)(shard, place.out)
+        if not _is_done(job, shard, work.out.has):
+            write = _opened(job, work.content)
+            with at_hand(shard) as here, work.out.filling() as folder:
+                write(here, folder)
     except Exception as error:  # recorded; the other shards go on
         record = {
             "shard": shard.name,
@@ -243,9 +252,8 @@ def _work_on(job: Job, shard: Shard, place: _Place) -> None:
             "traceback": traceback.format_exc(),
             "process": str(os.getpid()),
         }
-        text = json.dumps(record, indent=1)
         # Of a run that was killed: its folder of failures is gone.
         with suppress(FileNotFoundError):
-            if place.failures.is_dir():
-                path = _failure(place, shard)
-                _io.write(path, lambda stream: stream.write(text.encode()))
+            if work.out.has(work.begun):
+                text = json.dumps(record, indent=1)
+                work.out.write(work.failure(shard), text.encode())

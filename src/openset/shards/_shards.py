@@ -1,7 +1,8 @@
 """Shards: which there are, and how one is read in batches."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset.outputs import Outputs
+from openset.shards._stores import Entry, downloaded, entries, is_url
 
 _ENDINGS = (".npz", ".parquet")
 _COLUMNS = ("logits", "features", "labels", "groups", "ids")
@@ -17,37 +19,90 @@ _COLUMNS = ("logits", "features", "labels", "groups", "ids")
 
 @dataclass(frozen=True, order=True)
 class Shard:
-    """A file or folder with some of the samples; its name is that of its results."""
+    """A file or folder with some of the samples; its name is that of its results.
+
+    With `remote` it lies in an object store; :func:`at_hand` gives a copy of it.
+    """
 
     name: str
     path: Path
+    remote: Entry | None = field(default=None, compare=False)
 
     @property
     def n_bytes(self) -> int:
         """Size of its files."""
+        if self.remote is not None:
+            return self.remote.n_bytes
         files = self.path.rglob("*") if self.path.is_dir() else [self.path]
         return sum(file.stat().st_size for file in files if file.is_file())
+
+
+@contextmanager
+def at_hand(shard: Shard) -> Iterator[Shard]:
+    """Give a shard whose files are on this machine."""
+    there = shard.remote
+    if there is None:
+        yield shard
+        return
+    with downloaded(
+        there.url, there.files, there.name, is_folder=there.is_folder
+    ) as path:
+        yield Shard(shard.name, path)
+
+
+def listed(
+    folder: str | Path,
+    is_shard: Callable[[Path, set[str] | None], bool],
+    *,
+    caller: str,
+) -> list[Shard]:
+    """List the files and folders in a folder, or in an object store, that are shards.
+
+    `is_shard` gets a path, and for a folder the names of what is in it.
+    """
+    if isinstance(folder, str) and is_url(folder):
+        found = []
+        for one in entries(folder, caller=caller):
+            path = Path(one.name)
+            inner = {Path(file).name for file in one.files} if one.is_folder else None
+            if not path.name.startswith(".") and is_shard(path, inner):
+                found.append(
+                    Shard(path.name if one.is_folder else path.stem, path, one)
+                )
+        return found
+    place = Path(folder).resolve()  # workers may have another current folder
+    return [
+        Shard(path.stem if path.is_file() else path.name, path)
+        for path in sorted(place.iterdir())
+        if not path.name.startswith(".")
+        and is_shard(path, None if path.is_file() else {p.name for p in path.iterdir()})
+    ]
 
 
 def _is_outputs(path: Path) -> bool:
     return (path / "logits.npy").exists() or (path / "features.npy").exists()
 
 
+def _is_shard(path: Path, inner: set[str] | None) -> bool:
+    if inner is None:
+        return path.suffix in _ENDINGS
+    return bool(inner & {"logits.npy", "features.npy"})
+
+
 def is_folder_of_shards(path: str | Path) -> bool:
-    """Tell whether this is a folder of outputs, rather than outputs of one split."""
+    """Tell whether this is a folder of outputs, rather than outputs of one split.
+
+    A URL is one.
+    """
+    if is_url(path):
+        return True
     path = Path(path)
     return path.is_dir() and not _is_outputs(path)
 
 
 def find(folder: str | Path, *, caller: str = "shards.find") -> list[Shard]:
-    """List the shards of a folder, in the order of their names."""
-    folder = Path(folder).resolve()  # workers may have another current folder
-    shards = [
-        Shard(path.stem if path.is_file() else path.name, path)
-        for path in sorted(folder.iterdir())
-        if not path.name.startswith(".")
-        and (path.suffix in _ENDINGS if path.is_file() else _is_outputs(path))
-    ]
+    """List the shards of a folder, or of a URL, in the order of their names."""
+    shards = listed(folder, _is_shard, caller=caller)
     if not shards:
         rule = "outputs, or a folder of them (.npz, .parquet, or folders of .npy files)"
         raise FileNotFoundError(

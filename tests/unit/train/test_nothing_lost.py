@@ -91,6 +91,7 @@ PLACES = {
     ("extract", "meta.json"): FILE,
     ("extract", "test"): RENAMED,
     ("shards", "job.json"): FILE,
+    ("shards", "begun"): FILE,
     ("shards", "a.npz"): FILE,
 }
 

@@ -1,0 +1,200 @@
+"""Shards and results in object stores: the same as in folders, whole or not there.
+
+Stores: fsspec's own, in memory; a web server, to read from; and S3, by moto's server on
+this machine, where it is installed (it holds python-dateutil back, so it is no
+dependency of ours).
+"""
+
+import functools
+import http.server
+import threading
+import uuid
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from openset import MissingExtraError, Outputs, shards
+from openset.cli import app
+from openset.cli._extract_shards import input_shards
+from openset.shards._stores import Folder, ObjectStore, store
+from tests.unit.shards.test_shards import folder, rejector  # noqa: F401  # fixtures
+from tests.unit.train.tiny import fit_tiny, rows_data
+
+fsspec = pytest.importorskip("fsspec", reason="object stores are optional")
+
+
+@pytest.fixture
+def memory():
+    """Return the URL of a new place in memory."""
+    url = f"memory://{uuid.uuid4().hex}"
+    yield url
+    found, path = fsspec.url_to_fs(url)
+    if found.exists(path):
+        found.rm(path, recursive=True)
+
+
+@pytest.fixture
+def s3(monkeypatch):
+    """Return the URL of a bucket, on this machine."""
+    pytest.importorskip("s3fs", reason="no driver for S3")
+    moto = pytest.importorskip("moto.server", reason="no server of S3")
+    server = moto.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+    found, _ = fsspec.url_to_fs("s3://bucket")
+    found.mkdir("bucket")
+    yield "s3://bucket/data"
+    type(found).clear_instance_cache()
+    server.stop()
+
+
+@pytest.fixture(params=["memory", "s3"])
+def url(request):
+    """Return the URLs of the stores that can be written to, one after the other."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture
+def web(folder):  # noqa: F811
+    """Return the URL of the folder, on a web server."""
+    pytest.importorskip("aiohttp", reason="what fsspec reads pages with")
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            """Say nothing."""
+
+    handler = functools.partial(Quiet, directory=folder)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def upload(place, url):
+    found, path = fsspec.url_to_fs(url)
+    for file in sorted(place.rglob("*")):
+        if file.is_file():
+            found.pipe_file(f"{path}/{file.relative_to(place)}", file.read_bytes())
+
+
+def files(url):
+    """Return names and content of all files."""
+    found, path = fsspec.url_to_fs(url)
+    found.invalidate_cache()
+    names = found.find(path)
+    return {one.removeprefix(f"{path}/"): found.cat_file(one) for one in names}
+
+
+def run(*arguments):
+    done = CliRunner().invoke(app, [*map(str, arguments), "--backend", "sequential"])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_predictions_in_a_store_are_those_in_a_folder(rejector, folder, tmp_path, url):  # noqa: F811
+    upload(folder, f"{url}/shards")
+    run("predict", rejector, f"{url}/shards", "--out", f"{url}/out", "--format", "npz")
+    run("predict", rejector, folder, "--out", tmp_path / "out", "--format", "npz")
+    found = files(f"{url}/out")
+    names = ["a.npz", "b.npz", "c.npz"]
+    assert sorted(found) == [*names, "job.json"]
+    for name in names:
+        assert found[name] == (tmp_path / "out" / name).read_bytes()
+    again = ["predict", rejector, f"{url}/shards", "--out", f"{url}/out"]
+    assert "(0 run now" in run(*again, "--format", "npz")
+    fsspec.url_to_fs(url)[0].rm(f"{url}/out/b.npz")
+    assert "(1 run now" in run(*again, "--format", "npz")
+    assert files(f"{url}/out") == found
+    done = CliRunner().invoke(app, [*map(str, again), "--format", "parquet"])
+    assert "--out must be new, or hold results of the same" in str(done.exception)
+
+
+def test_scores_in_a_store_are_those_in_a_folder(folder, tmp_path, memory):  # noqa: F811
+    upload(folder, f"{memory}/shards")
+    common = ("score", "-d", "msp", "-d", "energy", "--format", "npz")
+    run(*common, f"{memory}/shards", "--out", f"{memory}/out")
+    run(*common, folder, "--out", tmp_path)
+    for name in ("scores-msp/a.npz", "scores-energy/c.npz"):
+        assert files(f"{memory}/out")[name] == (tmp_path / name).read_bytes()
+
+
+def test_outputs_are_extracted_from_a_store(tmp_path, memory):
+    trained = fit_tiny(rows_data(), epochs=1, out=tmp_path / "run")
+    rows = rows_data().inputs[:9]
+    (tmp_path / "in").mkdir()
+    np.save(tmp_path / "in" / "a.npy", rows)
+    upload(tmp_path / "in", f"{memory}/in")
+    run("extract", tmp_path / "run", f"{memory}/in", "--out", f"{memory}/out")
+    (tmp_path / "a.npz").write_bytes(files(f"{memory}/out")["a.npz"])
+    found = Outputs.load(tmp_path / "a.npz").logits
+    np.testing.assert_allclose(found, trained.apply(rows).logits, rtol=1e-6)
+    upload(tmp_path / "run", f"{memory}/run")
+    with pytest.raises(
+        ValueError, match=r"must be a folder of \.tar or \.npy files, g"
+    ):
+        input_shards(f"{memory}/run")
+
+
+def test_shards_are_read_from_a_web_server(rejector, folder, web, tmp_path):  # noqa: F811
+    for place, out in ((web, "far"), (folder, "near")):
+        run("predict", rejector, place, "--out", tmp_path / out, "--format", "npz")
+    for name in ("a", "b", "c"):
+        far, near = ((tmp_path / out / f"{name}.npz") for out in ("far", "near"))
+        assert far.read_bytes() == near.read_bytes()
+
+
+def test_a_shard_that_fails_is_recorded_and_leaves_nothing(rejector, folder, memory):  # noqa: F811
+    upload(folder, f"{memory}/shards")
+    fsspec.url_to_fs(memory)[0].pipe_file(f"{memory}/shards/c.parquet", b"damaged")
+    job = shards.Predict(rejector, format="npz")
+    done = shards.run(job, f"{memory}/shards", f"{memory}/out", backend="sequential")
+    assert [one["shard"] for one in done.failed] == ["c"]
+    assert done.folder == f"{memory}/out"
+    left = {name for name in files(f"{memory}/out") if not name.startswith("failed/")}
+    assert left == {"a.npz", "b.npz", "job.json"}
+    upload(folder, f"{memory}/shards")
+    with pytest.raises(ValueError, match="c of another size"):
+        shards.run(job, f"{memory}/shards", f"{memory}/out", backend="sequential")
+
+
+def test_a_local_folder_by_its_url_is_a_folder(tmp_path):
+    assert store(tmp_path.as_uri(), caller="test") == Folder(tmp_path)
+
+
+def test_a_job_that_ends_early_uploads_nothing(memory):
+    def write_half():
+        with ObjectStore(memory, "test").filling() as place:
+            (place / "a.npz").write_bytes(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert files(memory) == {}
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("best://shards", ValueError, "test: best://shards must be a URL that fsspec"),
+        ("memory://nothing-here", FileNotFoundError, "nothing-here"),
+    ],
+)
+def test_a_url_without_shards_is_named(url, error, message):
+    with pytest.raises(error, match=message):
+        shards.find(url, caller="test")
+
+
+def test_the_package_of_a_store_is_named(monkeypatch):
+    def missing(_):
+        msg = "Install s3fs to access S3"
+        raise ImportError(msg)
+
+    monkeypatch.setattr(fsspec, "url_to_fs", missing)
+    with pytest.raises(
+        MissingExtraError, match="s3://b needs another package: Install"
+    ):
+        shards.find("s3://b", caller="test")

@@ -11,7 +11,6 @@ import functools
 import importlib.util
 from pathlib import Path
 
-import pytest
 import torch
 
 
@@ -35,6 +34,8 @@ def declare_operators():
 
 def save_small_vit(folder):
     """Save an image classifier of Hugging Face with random weights; return it."""
+    import pytest  # noqa: PLC0415  # a process that only declares operators needs it not
+
     transformers = pytest.importorskip("transformers", reason="a foreign library")
     config = transformers.ViTConfig(
         hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=32,

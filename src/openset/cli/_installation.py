@@ -26,6 +26,9 @@ BASE = (
 NETWORKS = ("torchvision", "timm", "transformers")
 """Packages whose networks ``openset extract`` can use (the first two: ``train``)."""
 
+# Imported late by the package: it may not import although the package does.
+_PARTS = {"transformers": "transformers.image_utils"}
+
 
 @dataclass(frozen=True)
 class Extra:
@@ -117,7 +120,7 @@ def _imported(package: str) -> dict[str, str | None]:
     if version is None:
         return {"version": None, "why": "not installed"}
     try:
-        import_module(package)
+        import_module(_PARTS.get(package, package))
     except _io.BROKEN_IMPORT as error:
         return {"version": version, "why": _io.first_line(error)}
     return {"version": version, "why": None}

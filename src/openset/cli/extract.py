@@ -232,6 +232,7 @@ def command(
         layers=_layer_names(layers, gram=gram, fit_head=fit_head),
     )
     settings.check(fit_head=fit_head)
+    _check_data(data)
     if layers == _LIST:
         _print_layers(settings)
         return
@@ -274,7 +275,7 @@ def command(
     out = Path(place)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
-    _print_labels(outputs, samples.classes)
+    _print_labels(outputs, samples.classes, unknown=unknown)
     if outputs.layers:
         shown = ", ".join(f"{name} ({width})" for name, width in outputs.layers)
         OUT.print(
@@ -390,7 +391,7 @@ def _fit_head(outputs: Outputs, classes: tuple[str, ...], path: Path) -> Outputs
     return head.applied(outputs)
 
 
-def _print_labels(outputs: Outputs, known: tuple[str, ...]) -> None:
+def _print_labels(outputs: Outputs, known: tuple[str, ...], *, unknown: bool) -> None:
     """Say how many samples are of known classes, and how many of these are right."""
     if outputs.logits is None:
         OUT.print(
@@ -410,12 +411,26 @@ def _print_labels(outputs: Outputs, known: tuple[str, ...]) -> None:
             f"{right[is_known].mean():.4f}",
             highlight=False,
         )
-    elif not known:
+    elif not known and not unknown:
         OUT.print(
             "The network brings no names of its classes, so all samples are labelled "
             "-1 (unknown). Give the names: --classes FILE",
             highlight=False,
         )
+
+
+def _check_data(data: str) -> None:
+    """Refuse a path that leads nowhere before a network is loaded or downloaded."""
+    path = Path(data)
+    is_path = path.name != data or path.suffix in {".npy", ".npz", ".txt", ".csv"}
+    if is_path and ":" not in data and not path.exists():
+        msg = _check.must(
+            "a file, a folder or the name of a data set",
+            caller=_CALLER,
+            name="DATA",
+            got=f"{data!r}, and there is no such file or folder",
+        )
+        raise FileNotFoundError(msg)
 
 
 def _check_part(part: str, parts: Mapping[str, Any]) -> None:

@@ -315,7 +315,14 @@ def _by_name(source: str, pixels: "_Pixels", options: _Options) -> Classifier:
         )
         raise ValueError(msg)
     if kind == "hf":
-        return _of_hugging_face(name, options)
+        try:
+            return _of_hugging_face(name, options)
+        except ModuleNotFoundError as error:
+            if error.__cause__ is None:
+                raise
+            # Its parts are imported late; the cause says why that failed.
+            with _io.fitting(_CALLER, "transformers"):
+                raise error.__cause__ from None
     if kind == "timm":
         return _of_timm(name, options.weights)
     if kind == "torchvision":

@@ -204,7 +204,8 @@ def _calibration_scores(
             caller="Rejector.calibrate",
             name="known",
             got="outputs without labels",
-            remedy="Give Outputs(labels=...), the true classes",
+            remedy="Give Outputs(labels=...), the true classes; openset extract takes "
+            "them from a folder per class, or a .csv file with text and label",
         )
         raise ValueError(msg)
     parts = [known, *(_unknowns(one, known) for one in surrogate)]

@@ -158,7 +158,7 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
     if evidence.near is None:
         message = (
             "known classes were not left out to stand in for unknowns that are close "
-            "to them. Give the training outputs (train=...) of three or more classes"
+            "to them. Give the training outputs, of three or more classes, as train"
         )
         found.append(Caution("CAL011", message))
     elif evidence.near > _NEAR:

@@ -85,10 +85,12 @@ def test_networks_of_others_are_listed_with_why_they_do_not_import(
 ):
     broken = "raise RuntimeError('operator torchvision::nms does not exist\\nmore')"
     (tmp_path / "torchvision.py").write_text(broken)
-    for name in ("timm", "transformers"):
-        (tmp_path / f"{name}.py").write_text("")
+    (tmp_path / "timm.py").write_text("")
+    (tmp_path / "transformers").mkdir()  # imports its parts late
+    (tmp_path / "transformers" / "__init__.py").write_text("")
+    (tmp_path / "transformers" / "image_utils.py").write_text("import torchvision")
     monkeypatch.syspath_prepend(tmp_path)
-    for name in _installation.NETWORKS:
+    for name in (*_installation.NETWORKS, "transformers.image_utils"):
         # First any module, so that what is imported here is taken out at the end.
         monkeypatch.setitem(sys.modules, name, sys.modules.get(name, sys))
         monkeypatch.delitem(sys.modules, name)
@@ -97,7 +99,7 @@ def test_networks_of_others_are_listed_with_why_they_do_not_import(
     assert json.loads(run("--json"))["networks"] == {
         "torchvision": {"version": "0.1", "why": why},
         "timm": {"version": "0.1", "why": None},
-        "transformers": {"version": "0.1", "why": None},
+        "transformers": {"version": "0.1", "why": why},
     }
     text = " ".join(run().split())
     assert "torchvision no 0.1 installed, but cannot be imported: RuntimeError:" in text

@@ -146,6 +146,12 @@ def test_images_beside_folders_are_not_left_out_unsaid(trained, tmp_path):
         run("extract", trained / "run", tmp_path / "new", "--out", tmp_path / "o.npz")
 
 
+@pytest.mark.parametrize("data", ["photos/trian", "new.npy", "mails.csv"])
+def test_a_path_that_leads_nowhere_is_named_before_the_network_is_opened(data):
+    with pytest.raises(FileNotFoundError, match=f"DATA must be .*{data}.* no such"):
+        run("extract", "no-such-network", data)
+
+
 @pytest.mark.parametrize("content", [b"", b"no array", b"\x93NUMPY\x01\x00"])
 def test_a_file_that_holds_no_array_is_named(trained, tmp_path, content):
     path = tmp_path / "bad.npy"

@@ -1,5 +1,6 @@
 """What is imported when, and what is said when it is not there."""
 
+import json
 import os
 import subprocess
 import sys
@@ -84,6 +85,22 @@ def test_a_torchvision_that_does_not_fit_torch_is_named_with_the_remedy(
         "torchvision that fits this torch: pip uninstall torchvision, then pip install"
     )
     assert said.endswith(". Or uninstall torchvision")
+
+
+def test_parts_that_transformers_imports_late_are_named_with_the_remedy(
+    tmp_path, monkeypatch
+):
+    """`import transformers` works beside such a torchvision, its models do not."""
+    config = {"architectures": ["ViTForImageClassification"], "model_type": "vit"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "torchvision.py").write_text(UNFIT)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    done = python(
+        f"from openset.integrations import networks; networks.load('hf:{tmp_path}')"
+    )
+    said = done.stderr.strip().splitlines()[-1]
+    assert "networks.load: transformers is installed but does not import" in said
+    assert "Install the torchvision that fits this torch" in said
 
 
 def test_everything_else_imports_beside_such_a_torchvision(tmp_path, monkeypatch):

@@ -463,6 +463,7 @@ class Disturbance:
         self.memory["end"] = self.server.memory()
         self.kills.append(kill(self.server.workers()[0]))
         self.server.wait_for(n_started + 1)
+        # What it answers after this, until it has stopped, is not in its counts.
         self.counts = counts(self.server)
         self.restarted = time.monotonic()
         self.server.process.send_signal(signal.SIGHUP)

@@ -145,7 +145,11 @@ class Batch:
     def energy(self) -> Array:
         """Return ``log(sum(exp(logits)))`` of each sample, shape (n,)."""
         xp = _xp.array_namespace(self.logits)
-        return self.top_logit + xp.log1p(self.other_mass)
+        if self._fused is not None:
+            return self.top_logit + xp.log1p(self.other_mass)
+        found = _xp.logsumexp(self.logits)
+        # All logits are -inf: NaN is reported, as by the other reductions.
+        return xp.where(found == -xp.inf, xp.full_like(found, xp.nan), found)
 
     @cached_property
     def feature_norm(self) -> Array:

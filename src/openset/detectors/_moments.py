@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 
 from openset import _check, _xp
 from openset._types import Array
@@ -14,6 +15,9 @@ from openset.outputs import Outputs
 
 # A variance below this share of the mean square is a rounding error.
 _NO_SPREAD = 1e-24
+# Below this share of the largest variance, eigenvectors tell more than a Cholesky
+# factor, which may fail.
+_SMALLEST_CUTOFF = 1e-12
 
 
 def mean_feature(train: Outputs) -> Array:
@@ -39,13 +43,19 @@ class Moments:
     within: Array  # (d, d): around the class means
     total: Array  # (d, d): around the common mean
     n: int
-    fourth: float  # mean fourth power of the distances to the class means
+    # Mean fourth power of the distances to the class means; 0 if not singular.
+    fourth: float
+
+    @property
+    def is_singular(self) -> bool:
+        """Whether the samples are too few for an invertible covariance."""
+        return is_singular(self.n, self.classes.size, self.mean.shape[0])
 
     def shrunk(self) -> "Moments":
         """Return both covariances, shrunk alike towards a multiple of the identity.
 
         The share is that of Ledoit and Wolf (2004) for the covariance around the class
-        means, and so is the multiple: its mean variance.
+        means, and so is the multiple: its mean variance. For moments that are singular.
         """
         xp = _xp.array_namespace(self.within)
         d = self.within.shape[0]
@@ -63,6 +73,54 @@ class Moments:
             (1 - share) * each + target for each in (self.within, self.total)
         )
         return replace(self, within=within, total=total)
+
+
+def is_singular(n: int, n_classes: int, width: int) -> bool:
+    """Whether samples around their class means span fewer directions than there are."""
+    return n - n_classes < width
+
+
+class Workspace:
+    """Memory for differences that is used again for each batch.
+
+    New memory of this size comes from the system page by page, which takes longer than
+    the subtraction.
+    """
+
+    def __init__(self) -> None:
+        self._own: NDArray[Any] | None = None
+
+    def minus(self, rows: Array, vector: Array) -> Array:
+        """Return ``rows - vector``, in the dtype of the vector.
+
+        It is overwritten by the next call.
+        """
+        if _xp.is_numpy_array(rows):
+            own = self._like(rows, vector.dtype)
+            own[...] = rows  # NumPy subtracts numbers of two dtypes more slowly
+            own -= vector
+            return own
+        return _xp.array_namespace(rows).astype(rows, vector.dtype) - vector
+
+    def minus_means(
+        self, rows: Array, means: Array, groups: NDArray[np.int64]
+    ) -> Array:
+        """Return ``rows - means[groups]``, in the dtype of the means.
+
+        It is overwritten by the next call.
+        """
+        if _xp.is_numpy_array(rows):
+            own = self._like(rows, means.dtype)
+            np.take(means, groups, axis=0, out=own, mode="clip")  # clip: no copy
+            return np.subtract(rows, own, out=own)
+        xp = _xp.array_namespace(rows)
+        own_mean = xp.take(means, _xp.moved(groups, rows), axis=0)
+        return xp.astype(rows, means.dtype) - own_mean
+
+    def _like(self, rows: NDArray[Any], dtype: Any) -> NDArray[Any]:
+        if self._own is None or self._own.shape[0] < rows.shape[0]:
+            self._own = np.empty(rows.shape, dtype)
+        return self._own[: rows.shape[0]]
 
 
 def moments(
@@ -91,11 +149,12 @@ def moments(
     means = sums / weights[:, None]
     scatter: Any = 0.0
     fourth: Any = 0.0
+    space = Workspace()
     for rows, groups in runs():
-        away = xp.astype(rows, xp.float64)  # a copy: changed in place
-        away -= xp.take(means, _xp.moved(groups, rows), axis=0)
+        away = space.minus_means(rows, means, groups)
         scatter = away.T @ away + scatter
-        fourth = xp.sum(_xp.row_norms(away) ** 4) + fourth
+        if is_singular(labels.size, classes.size, rows.shape[1]):
+            fourth = xp.sum(_xp.row_norms(away) ** 4) + fourth
     n = float(labels.size)
     within = scatter / n
     mean = xp.sum(sums, axis=0) / n
@@ -115,12 +174,21 @@ def moments(
 def whitener(caller: str, covariance: Array, mean: Array, cutoff: float) -> Array:
     """Return A with ``A A^T`` the (pseudo-)inverse of the covariance, shape (d, r).
 
-    Directions whose variance is below `cutoff` times the largest are left out.
+    Directions whose variance is below `cutoff` times the largest are left out. If there
+    are surely none, A is triangular, the inverse of a Cholesky factor, in a quarter of
+    the time of the eigenvectors.
     """
     xp = _xp.array_namespace(covariance)
+    size = float(xp.max(mean**2))
+    is_spread = (
+        float(xp.sum(xp.linalg.diagonal(covariance)))
+        > _NO_SPREAD * size * (covariance.shape[0])
+    )
+    found = _inverse_root(covariance, max(cutoff, _SMALLEST_CUTOFF))
+    if found is not None and is_spread:
+        return found
     variances, directions = xp.linalg.eigh(covariance)
     largest = float(xp.max(variances))
-    size = float(xp.max(mean**2))
     if largest <= _NO_SPREAD * size or largest <= 0:
         msg = _check.must(
             "spread out around their means",
@@ -134,6 +202,20 @@ def whitener(caller: str, covariance: Array, mean: Array, cutoff: float) -> Arra
     return directions[:, n_left_out:] / xp.sqrt(variances[n_left_out:])[None, :]
 
 
+def _inverse_root(covariance: Array, cutoff: float) -> Array | None:
+    """Return a triangular A with ``A A^T`` the inverse; None if it may have none."""
+    if not _xp.is_numpy_array(covariance):
+        return None
+    root, failed = lapack.dpotrf(covariance, lower=1)
+    if failed:
+        return None
+    inverse = lapack.dtrtri(root, lower=1, overwrite_c=1)[0]
+    # The traces of a matrix and of its inverse bound its largest eigenvalue and the
+    # inverse of the smallest one.
+    spread = np.trace(covariance) * np.vdot(inverse, inverse)
+    return inverse.T if spread < 1 / cutoff else None
+
+
 def sums_by(rows: Array, groups: NDArray[np.int64], n_groups: int) -> Array:
     """Add up the rows of each group in float64: shape (n_groups, d)."""
     xp = _xp.array_namespace(rows)
@@ -141,10 +223,9 @@ def sums_by(rows: Array, groups: NDArray[np.int64], n_groups: int) -> Array:
         order = np.argsort(groups, kind="stable")
         present, starts = np.unique(groups[order], return_index=True)
         sums = np.zeros((n_groups, rows.shape[1]), dtype=np.float64)
-        parts = np.split(rows[order], starts[1:])
         # A sum for each group: `np.add.reduceat` takes four times as long.
-        for group, part in zip(present, parts, strict=True):
-            part.sum(axis=0, dtype=np.float64, out=sums[group])
+        for group, own in zip(present, np.split(order, starts[1:]), strict=True):
+            rows[own].sum(axis=0, dtype=np.float64, out=sums[group])
         return sums
     index = _xp.moved(groups, rows)
     wide = xp.astype(rows, xp.float64, copy=False)

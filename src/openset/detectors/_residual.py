@@ -6,7 +6,8 @@ from typing import Any
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._batch import fit_batches, in_dtype
+from openset.detectors._batch import fit_batches, in_dtype, working_dtype
+from openset.detectors._moments import Workspace
 from openset.outputs import Outputs
 
 # A residual below this share of the features' length is a rounding error of float32.
@@ -54,9 +55,9 @@ def residual_space(caller: str, train: Outputs, dim: int | None) -> Space:
     size = principal_dim(caller, dim, weight.shape[1])
     origin = -(xp.linalg.pinv(weight) @ xp.astype(head["bias"], xp.float64))
     scatter: Any = 0.0
+    workspace = Workspace()
     for batch in fit_batches(train):
-        away = xp.astype(batch.features, xp.float64)
-        away -= origin
+        away = workspace.minus(batch.features, origin)
         scatter = away.T @ away + scatter
     second = scatter / len(train)
     directions = xp.linalg.eigh(second)[1]
@@ -69,12 +70,14 @@ def residual_space(caller: str, train: Outputs, dim: int | None) -> Space:
 def mean_residual(caller: str, train: Outputs, space: Space) -> float:
     """Return the mean length of the training residuals; raise if there are none."""
     total = 0.0
+    workspace = Workspace()
+    local = in_dtype(
+        {"origin": space.origin, "residual": space.residual}, working_dtype(train)
+    )
     for batch in fit_batches(train):
         xp = _xp.array_namespace(batch.features)
-        local = in_dtype(
-            {"origin": space.origin, "residual": space.residual}, batch.features.dtype
-        )
-        outside = (batch.features - local["origin"]) @ local["residual"]
+        away = workspace.minus(batch.features, local["origin"])
+        outside = away @ local["residual"]
         total += float(xp.sum(_xp.row_norms(outside), dtype=xp.float64))
     if total <= _NO_RESIDUAL * space.length * len(train):
         dim = space.residual.shape[0] - space.residual.shape[1]

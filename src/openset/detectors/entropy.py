@@ -58,16 +58,19 @@ def entropy(batch: Batch) -> Array:
     def make() -> Array:
         xp = _xp.array_namespace(batch.logits)
 
-        def entropies(logits: Array, top: Array, index: Array) -> Array:
-            gaps = top[:, None] - logits
-            gaps = xp.minimum(gaps, xp.full_like(gaps[:1, :], _MAX_GAP))
-            masses = _xp.exp_own(-gaps)
+        def entropies(logits: Array) -> Array:
+            # Not `batch.top_class`: that would read the logits twice from memory.
+            index = xp.argmax(logits, axis=1)
+            gaps = logits - _xp.pick(logits, index)[:, None]
+            if not _xp.is_numpy_array(gaps) or gaps.min() < -_MAX_GAP:
+                gaps = _xp.maximum_own(gaps, xp.full_like(gaps[:1, :], -_MAX_GAP))
+            masses = xp.exp(gaps)
             weighted = xp.vecdot(gaps, masses, axis=-1)
             # The top class is left out of the sum, not subtracted from it.
-            others = xp.sum(_xp.put(masses, index, 0.0), axis=1)
-            return xp.log1p(others) + weighted / (1 + others)
+            others = _xp.row_sums(_xp.put(masses, index, 0.0))
+            return xp.log1p(others) - weighted / (1 + others)
 
-        return _xp.by_rows(entropies, batch.logits, batch.top_logit, batch.top_class)
+        return _xp.by_rows(entropies, batch.logits)
 
     return batch.once("entropy", make)
 

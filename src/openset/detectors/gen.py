@@ -73,8 +73,9 @@ class GEN(Detector):
         kept = min(self.top, batch.logits.shape[1])
         if kept == 1:
             return -first
+        energy = batch.top_logit + log_total
         fused = _fused.entropy_of_others(
-            batch.logits, batch.top_class, batch.energy, kept=kept - 1, gamma=self.gamma
+            batch.logits, batch.top_class, energy, kept=kept - 1, gamma=self.gamma
         )
         if fused is not None:
             return -(first + fused)
@@ -91,4 +92,4 @@ class GEN(Detector):
             log_terms = self.gamma * (log_p + xp.log(1 - xp.exp(log_p)))
             return xp.sum(_xp.exp_own(log_terms), axis=1)
 
-        return -(first + _xp.by_rows(rest, batch.logits, batch.energy, batch.top_class))
+        return -(first + _xp.by_rows(rest, batch.logits, energy, batch.top_class))

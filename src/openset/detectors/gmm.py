@@ -1,6 +1,7 @@
 """Likelihood under one Gaussian for each class."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
-from openset.detectors._moments import mean_feature
+from openset.detectors._moments import Workspace, sums_by
 from openset.detectors.constraints import Number
 from openset.outputs import Outputs
 
@@ -79,14 +80,9 @@ class GMM(Detector):
                 remedy="Use Mahalanobis, which has one covariance for all classes",
             )
             raise ValueError(msg)
-        origin = mean_feature(train)
-        found = [_moments_of(train, np.flatnonzero(labels == c)) for c in classes]
+        means, origin = _means(train, classes)
         xp = _xp.array_namespace(origin)
-        shares = [int(count) / len(train) for count in counts]
-        variance = sum(
-            share * float(xp.sum(xp.linalg.diagonal(covariance))) / width
-            for share, (_, covariance) in zip(shares, found, strict=True)
-        )
+        variance = _mean_variance(train, classes, means)
         if variance <= _NO_SPREAD * float(xp.max(origin**2)) or variance <= 0:
             msg = _check.must(
                 "spread out around their means",
@@ -95,27 +91,33 @@ class GMM(Detector):
                 got="no spread (constant features, or one sample per class)",
             )
             raise ValueError(msg)
-        eye = xp.eye(width, dtype=xp.float64, device=_xp.device(origin))
-        ridge = self.reg * variance * eye
-        whiteners, means, offsets = [], [], []
-        for share, (mean, covariance) in zip(shares, found, strict=True):
+        dtype = working_dtype(train)
+        size = (classes.size, width, width)
+        whiten = xp.empty(size, dtype=dtype, device=_xp.device(origin))
+        space, offsets = Workspace(), []
+        by_class = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+        for k, rows in enumerate(by_class):
+            scatter: Any = 0.0
+            for batch in fit_batches(train, rows):
+                away = space.minus(batch.features, means[k, :])
+                scatter = away.T @ away + scatter
+            scatter /= rows.size
             # With the inverse A of the Cholesky factor, the distance is |A (f - mu)|.
-            factor = xp.linalg.cholesky(covariance + ridge)
-            whiten = _inverse_of_lower(factor).T
-            whiteners.append(whiten)
+            inverse = _inverse_factor(scatter, self.reg * variance)
+            whiten[k, :, :] = xp.astype(inverse.T, dtype)
+            half_log_det = -float(xp.sum(xp.log(xp.linalg.diagonal(inverse))))
+            scale = half_log_det + width * math.log(2 * math.pi) / 2
+            offsets.append(math.log(rows.size / len(train)) - scale)
             # Numbers near 0 are more precise: features are centred first.
-            means.append((mean - origin) @ whiten)
-            log_det = 2 * float(xp.sum(xp.log(xp.linalg.diagonal(factor))))
-            scale = log_det + width * math.log(2 * math.pi)
-            offsets.append(math.log(share) - scale / 2)
+            means[k, :] = (means[k, :] - origin) @ inverse.T
         state = {
             "origin": origin,
-            "whiten": xp.stack(whiteners, axis=0),
-            "means": xp.stack(means, axis=0),
+            "whiten": whiten,
+            "means": means,
             "offset": _xp.moved(np.array(offsets), origin),
             "classes": _xp.moved(classes, origin),
         }
-        return in_dtype(state, working_dtype(train))
+        return in_dtype(state, dtype)
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)
@@ -142,30 +144,61 @@ class GMM(Detector):
         return top + (together - top).exp().sum().log()
 
 
-def _inverse_of_lower(factor: Array) -> Array:
-    """Invert a lower triangular matrix: a sixth of the cost of any other."""
-    if _xp.is_numpy_array(factor):
-        return scipy.linalg.lapack.dtrtri(factor, lower=1)[0]
-    xp = _xp.array_namespace(factor)
-    eye = xp.eye(factor.shape[0], dtype=factor.dtype, device=_xp.device(factor))
+def _means(train: Outputs, classes: NDArray[np.int64]) -> tuple[Array, Array]:
+    """Return the mean of each class and of all samples, in float64."""
+    sums: Any = 0.0
+    for batch, groups in _grouped(train, classes):
+        sums = sums_by(batch.features, groups, classes.size) + sums
+    xp = _xp.array_namespace(sums)
+    counts = np.bincount(np.searchsorted(classes, train.labels))
+    weights = _xp.moved(counts.astype(np.float64), sums)
+    return sums / weights[:, None], xp.sum(sums, axis=0) / len(train)
+
+
+def _mean_variance(train: Outputs, classes: NDArray[np.int64], means: Array) -> float:
+    """Return the mean variance of a feature around the class means."""
+    space, total = Workspace(), 0.0
+    for batch, groups in _grouped(train, classes):
+        away = space.minus_means(batch.features, means, groups)
+        xp = _xp.array_namespace(away)
+        total += float(xp.sum(_xp.row_norms(away) ** 2))
+    return total / len(train) / means.shape[1]
+
+
+def _grouped(
+    train: Outputs, classes: NDArray[np.int64]
+) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
+    """Yield batches, and the places of their labels in `classes`."""
+    places = np.searchsorted(classes, train.labels)
+    start = 0
+    for batch in fit_batches(train):
+        yield batch, places[start : start + len(batch)]
+        start += len(batch)
+
+
+def _inverse_factor(covariance: Array, ridge: float) -> Array:
+    """Invert the Cholesky factor of the covariance plus a ridge; changes its argument.
+
+    A triangle is inverted at a sixth of the cost of any other matrix.
+    """
+    if _xp.is_numpy_array(covariance):
+        np.fill_diagonal(covariance, np.diagonal(covariance) + ridge)
+        # LAPACK stores matrices by columns: the transpose, which is the same matrix,
+        # is overwritten without a copy.
+        factor, failed = scipy.linalg.lapack.dpotrf(
+            covariance.T, lower=1, overwrite_a=1
+        )
+        if failed:
+            msg = "GMM.fit: covariances must be positive definite. Raise reg"
+            raise ValueError(msg)
+        return scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
+    xp = _xp.array_namespace(covariance)
+    size = covariance.shape[0]
+    eye = xp.eye(size, dtype=covariance.dtype, device=_xp.device(covariance))
+    factor = xp.linalg.cholesky(covariance + ridge * eye)
     # torch's own function, if it is torch; the standard has none for triangles.
     solve = getattr(xp.linalg, "solve_triangular", None)
     return xp.linalg.inv(factor) if solve is None else solve(factor, eye, upper=False)
-
-
-def _moments_of(train: Outputs, rows: Any) -> tuple[Array, Array]:
-    """Return mean and covariance of some samples, in float64."""
-    total: Any = 0.0
-    for batch in fit_batches(train, rows):
-        xp = _xp.array_namespace(batch.features)
-        total = xp.sum(batch.features, axis=0, dtype=xp.float64) + total
-    mean = total / rows.size
-    scatter: Any = 0.0
-    for batch in fit_batches(train, rows):
-        xp = _xp.array_namespace(batch.features)
-        away = xp.astype(batch.features, xp.float64) - mean[None, :]
-        scatter = away.T @ away + scatter
-    return mean, scatter / rows.size
 
 
 def _log_densities(state: State, batch: Batch) -> Array:

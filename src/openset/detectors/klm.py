@@ -58,7 +58,7 @@ class KLM(Detector):
             xp = _xp.array_namespace(batch.logits)
             n_classes = batch.logits.shape[1]
             predicted = _xp.to_numpy(batch.top_class).astype(np.int64)
-            p = _probabilities(xp.astype(batch.logits, xp.float64))
+            p = _probabilities(xp.astype(batch.logits, xp.float64), batch.top_class)
             sums = sums_by(p, predicted, n_classes) + sums
             counts = np.bincount(predicted, minlength=n_classes) + counts
         present = np.flatnonzero(counts)
@@ -96,5 +96,7 @@ class KLM(Detector):
         return graph.op("Min", known, graph.constant(0.0))
 
 
-def _probabilities(logits: Array) -> Array:
-    return _xp.array_namespace(logits).exp(logits - _xp.logsumexp(logits)[:, None])
+def _probabilities(logits: Array, top_class: Array) -> Array:
+    masses = _xp.exp_own(logits - _xp.pick(logits, top_class)[:, None])
+    masses /= _xp.row_sums(masses)[:, None]
+    return masses

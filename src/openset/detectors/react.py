@@ -79,8 +79,11 @@ class ReAct(Detector):
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
-        clipped = xp.minimum(batch.features, state["clip"])
-        return _xp.logsumexp(shaping.head_logits(state, clipped))
+
+        def clipped(features: Array) -> Array:
+            return xp.minimum(features, state["clip"])
+
+        return shaping.head_energy(state, batch.features, clipped)
 
     def _predict(self, state: State, batch: Batch) -> Array:
         return shaping.head_class(state, batch.features)

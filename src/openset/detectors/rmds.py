@@ -73,7 +73,7 @@ class RMDS(Mahalanobis):
         return super()._fit(train)
 
     def _state(self, found: Moments) -> State:
-        if found.n - found.classes.size < found.mean.shape[0]:
+        if found.is_singular:
             found = found.shrunk()
         whiten_all = whitener("RMDS", found.total, found.mean, self.cutoff)
         return {**super()._state(found), "whiten_all": whiten_all}

@@ -1,6 +1,7 @@
 """Functions shared by methods that change features or weights of the last layer."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from openset import _check, _xp
@@ -26,7 +27,23 @@ def head(caller: str, train: Outputs) -> dict[str, Array]:
 
 def head_logits(state: State, features: Array) -> Array:
     """Apply the last layer to features."""
-    return features @ state["weight"].T + state["bias"]
+    logits = features @ state["weight"].T
+    logits += state["bias"]
+    return logits
+
+
+def head_energy(
+    state: State, features: Array, change: Callable[[Array], Array]
+) -> Array:
+    """Return the energy of the logits that the last layer gives to changed features.
+
+    A block of rows at a time: the changed features stay in the cache.
+    """
+
+    def energy(rows: Array) -> Array:
+        return _xp.logsumexp(head_logits(state, change(rows)))
+
+    return _xp.by_rows(energy, features)
 
 
 def head_class(state: State, features: Array) -> Array:

@@ -113,11 +113,10 @@ class VRA(Detector):
             kept = xp.minimum(features, state["high"][None, :])
             low = state["low"][None, :]
             if self.below == "clip":
-                return xp.maximum(kept, low)
-            return xp.where(features < low, xp.zeros_like(kept), kept)
+                return _xp.maximum_own(kept, low)
+            return _xp.zero_own(kept, features < low)
 
-        shaped = _xp.by_rows(rectified, batch.features)
-        return _xp.logsumexp(shaping.head_logits(state, shaped))
+        return shaping.head_energy(state, batch.features, rectified)
 
     def _predict(self, state: State, batch: Batch) -> Array:
         return shaping.head_class(state, batch.features)

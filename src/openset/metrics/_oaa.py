@@ -20,8 +20,11 @@ def oaa(scores: Scores, threshold: float) -> float:
     The mean of OAA over all coverages is ½ + ε − 2·AUGRC, with error rate ε.
 
     The paper reports it for data with covariate shift, which count as known samples.
-    It is read here as a rate at a threshold over known and unknown samples together;
-    that reading was not compared with the authors' code.
+    The authors' code (github.com/Visual-AI/Dissect-OOD-OSR, utils/evaluation.py at
+    commit d0e3141b) returns two shares of all samples: accepted and predicted
+    correctly, rejected and predicted wrongly; a sample at the threshold is accepted.
+    OAA is their sum: an unknown sample has no class that could be predicted correctly.
+    How the threshold is chosen is not part of that code.
 
     References
     ----------

@@ -14,15 +14,16 @@ from openset.protocols.classes import Class
 
 _FILE = "splits.json.xz"
 # Of the decompressed text: a damaged file must not change the splits.
-_SHA256 = "3d6dc709d9257b29a25b920c66821107054a7b04228d828a27476921607192cb"
+_SHA256 = "5511d772211afe1a130ae45765552da4a51e2d3701443aa6ad359a2f9c75bdbc"
 
 _IMAGENET = {"imagenet-21k-p": "fall11", "imagenet-21k-p-winter21": "winter21"}
+_PALECHOR = "imagenet-protocols"
 
 
 def names() -> list[str]:
     """Return the names of all published splits."""
     data = _data()
-    return [*data["small_scale"], *data["fine_grained_ssb"], *_IMAGENET]
+    return [*data["small_scale"], *data["fine_grained_ssb"], *_IMAGENET, _PALECHOR]
 
 
 def splits(name: str) -> tuple[Class, ...]:
@@ -39,6 +40,8 @@ def splits(name: str) -> tuple[Class, ...]:
         return tuple(range(len(data["small_scale"][name]["splits"])))
     if name in data["fine_grained_ssb"]:
         return tuple(data["fine_grained_ssb"][name]["unknown"])
+    if name == _PALECHOR:
+        return tuple(data["imagenet_protocols"])
     return ("Easy", "Hard")
 
 
@@ -51,7 +54,8 @@ def published(name: str, split: Class = 0) -> Protocol:
         One of :func:`names`.
     split
         0 to 4 for the small sets; "Easy", "Medium" or "Hard" for the fine-grained ones;
-        "Easy" or "Hard" for ImageNet-21K-P. Capital letters do not matter.
+        "Easy" or "Hard" for ImageNet-21K-P; "P2" for the ImageNet protocols. Capital
+        letters do not matter.
 
     Notes
     -----
@@ -68,6 +72,8 @@ def published(name: str, split: Class = 0) -> Protocol:
     Small sets: as released with ARPL, CE+ and OpenAUC (identical lists). CUB,
     FGVC-Aircraft, Stanford Cars, ImageNet-21K-P: Semantic Shift Benchmark (Vaze et al.,
     Open-set recognition: a good closed-set classifier is all you need, ICLR 2022).
+    ImageNet protocol P2: Palechor et al., Large-scale open-set classification protocols
+    for ImageNet, WACV 2023 (version 2 of the lists).
 
     Examples
     --------
@@ -90,6 +96,8 @@ def published(name: str, split: Class = 0) -> Protocol:
             "source": name,
             "classes": range(entry["num_classes_total"]),
         }
+    elif name == _PALECHOR:
+        parts = {**data["imagenet_protocols"][split], "source": "imagenet"}
     else:
         entry = data["imagenet_ssb"][_IMAGENET[name]]
         parts = {

@@ -155,6 +155,20 @@ def test_a_direction_without_variance_is_left_out(train, test):
     assert_allclose(fitted.known(widened(test)), expected)
 
 
+@pytest.mark.parametrize("small", [1e-2, 1e-4, 1e-5, 1e-7])
+def test_distances_are_those_of_pseudo_inverses_on_both_sides_of_the_cutoff(small):
+    """A direction of small variance: kept down to 1e-12 of the largest, then not."""
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, 5)) * [1, 1, 1, 1, small]
+    turned = features @ np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    train = Outputs(features=turned, labels=np.zeros(300, int))
+    away = turned - turned.mean(axis=0)
+    inverse = np.linalg.pinv(away.T @ away / 300, rcond=1e-12, hermitian=True)
+    expected = [-(row @ inverse @ row) for row in away[:20]]
+    known = Mahalanobis().fit(train).known(Outputs(features=turned[:20]))
+    assert_allclose(known, expected, rtol=1e-4)
+
+
 def test_the_cutoff_is_relative(train, test):
     tiny = Outputs(features=train.features * 1e-9, labels=train.labels)
     small = Outputs(features=test.features * 1e-9)

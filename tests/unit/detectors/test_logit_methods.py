@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
 
 from openset import Outputs
 from openset.detectors import GEN, MCM, MSP, Energy, MaxLogit, names
@@ -91,6 +92,20 @@ def test_energy_is_the_log_of_a_sum_of_exponentials(logits, temperature, pytorch
         assert score == pytest.approx(temperature * math.log(total), rel=1e-12)
     theirs = pytorch_ood.EnergyBased.score(torch.tensor(logits), t=temperature)
     assert_allclose(actual, -theirs, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [3, 100, 3000])  # sums of long rows differ
+def test_energy_of_a_row_does_not_depend_on_rows_that_overflow(rng, dtype, width):
+    middle = np.array([-1e4, -900, -100, -40, 0, 40, 100, 900, 1e4])
+    logits = (middle[:, None] + rng.normal(size=(9, width)) * 5).astype(dtype)
+    logits[4, 0] = -np.inf
+    together = Energy().fit().known(Outputs(logits=logits))
+    alone = [Energy().fit().known(Outputs(logits=z[None]))[0] for z in logits]
+    assert_array_equal(together, alone)
+    expected = np.array([logsumexp(z.astype(np.float64)) for z in logits])
+    size = 2 * np.finfo(dtype).eps * np.maximum(1, np.abs(expected))
+    assert (np.abs(together - expected) <= size).all()
 
 
 def test_energy_does_not_overflow():

@@ -36,6 +36,7 @@ SIZES = {
     ("imagenet-21k-p", "Hard"): (991, 1000),
     ("imagenet-21k-p-winter21", "Easy"): (991, 1000),
     ("imagenet-21k-p-winter21", "Hard"): (991, 980),
+    ("imagenet-protocols", "P2"): (30, 55),
 }
 
 
@@ -51,6 +52,22 @@ def test_every_published_split_has_its_published_sizes(name, split):
     assert len(set(p.unknown)) == p.n_unknown
     if p.source_of("unknown") == p.source:
         assert not set(p.known) & set(p.unknown)
+
+
+def test_the_imagenet_protocol_agrees_with_rows_of_its_authors_lists():
+    p = published("imagenet-protocols", "p2")
+    assert len(p.negative) == 31
+    assert p.known[27:] == ("n02095314", "n02095570", "n02095889")  # labels 27 to 29
+    assert p.negative[:3] == ("n02096051", "n02096177", "n02096294")
+    # From the foxes to the wild cats: domestic cats (n0212...) are left out.
+    at = p.unknown.index("n02120505")
+    assert p.unknown[at - 1 : at + 3] == (
+        *("n02120079", "n02120505"),
+        *("n02125311", "n02127052"),
+    )
+    everything = {*p.known, *p.negative, *p.unknown}
+    assert len(everything) * 50 == 5800  # images of the test list, 50 of each class
+    assert similar("imagenet-protocols", "P2") == ()
 
 
 @pytest.mark.parametrize("name", ["mnist", "svhn", "cifar10", "tinyimagenet"])

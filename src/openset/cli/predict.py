@@ -46,9 +46,7 @@ openset predict rejector/ new.npz --out decisions.npz
 
 openset predict rejector/ shards/ --out decisions/ --jobs 8
 
-openset predict rejector/ shards/ --out decisions/ --backend ray
-
-openset predict rejector/ s3://bucket/shards --out s3://bucket/decisions"""
+openset predict rejector/ shards/ --out decisions/ --backend ray"""
 
 _CALLER = "openset predict"
 _SHOWN = 10

@@ -19,7 +19,6 @@ from openset.cli import app
 from openset.cli._extract_shards import input_shards
 from openset.shards._stores import Folder, ObjectStore, store
 from tests.unit.shards.test_shards import folder, rejector  # noqa: F401  # fixtures
-from tests.unit.train.tiny import fit_tiny, rows_data
 
 fsspec = pytest.importorskip("fsspec", reason="object stores are optional")
 
@@ -123,8 +122,11 @@ def test_scores_in_a_store_are_those_in_a_folder(folder, tmp_path, memory):  # n
 
 
 def test_outputs_are_extracted_from_a_store(tmp_path, memory):
-    trained = fit_tiny(rows_data(), epochs=1, out=tmp_path / "run")
-    rows = rows_data().inputs[:9]
+    pytest.importorskip("torch", reason="trains a network")
+    from tests.unit.train import tiny  # noqa: PLC0415  # imports torch
+
+    trained = tiny.fit_tiny(epochs=1, out=tmp_path / "run")
+    rows = tiny.rows_data().inputs[:9]
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in" / "a.npy", rows)
     upload(tmp_path / "in", f"{memory}/in")

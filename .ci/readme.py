@@ -4,8 +4,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hatchling.metadata.plugin.interface import MetadataHookInterface
-
 _LINK = re.compile(r"(!?)(\[[^\]]*\]\()([^)\s:#]+)((?:#[^)\s]*)?\))")
 
 
@@ -26,13 +24,20 @@ def absolute(text: str, repository: str, tag: str) -> str:
     return _LINK.sub(link, text)
 
 
-class Readme(MetadataHookInterface):
-    """Without an address of the repository, the text stays as it is."""
+def get_metadata_hook() -> type:
+    """Return the hook of the build, under the name that hatchling looks for."""
+    # Imported here: only builds have it.
+    from hatchling.metadata.plugin.interface import MetadataHookInterface  # noqa: PLC0415
 
-    def update(self, metadata: dict[str, Any]) -> None:
-        """Set the field `readme`."""
-        text = (Path(self.root) / "README.md").read_text("utf-8")
-        repository = metadata.get("urls", {}).get("Repository")
-        if repository:
-            text = absolute(text, repository, f"v{metadata['version']}")
-        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+    class Readme(MetadataHookInterface):
+        """Without an address of the repository, the text stays as it is."""
+
+        def update(self, metadata: dict[str, Any]) -> None:
+            """Set the field `readme`."""
+            text = (Path(self.root) / "README.md").read_text("utf-8")
+            repository = metadata.get("urls", {}).get("Repository")
+            if repository:
+                text = absolute(text, repository, f"v{metadata['version']}")
+            metadata["readme"] = {"content-type": "text/markdown", "text": text}
+
+    return Readme

@@ -193,23 +193,23 @@ def pipeline() -> str:
     boxes[2] = ("detector", f"{len(ops.detectors.names())} methods")
     parts = []
     for i, (name, note) in enumerate(boxes):
-        x, y = 10 + 200 * (i % 3), 10 + 90 * (i // 3)
+        x, y = 10 + 200 * (i % 2), 10 + 90 * (i // 2)  # narrow: it fits a phone
         parts.append(
             f'<rect x="{x}" y="{y}" width="160" height="56" rx="8" fill="none" '
             f'stroke="var(--os-{1 if i in (1, 3, 5) else 0})" stroke-width="1.5"/>'
             f'<text x="{x + 80}" y="{y + 25}" {_TEXT} font-weight="600">{name}</text>'
             f'<text x="{x + 80}" y="{y + 43}" text-anchor="middle">{note}</text>'
         )
-        if i in (0, 1, 3, 4):
+        arrows = {
+            0: f"M{x + 164} {y + 28}h30m-6 -5l6 5l-6 5",
+            1: f"M{x + 80} {y + 60}v12h-200v12m-5 -6l5 6l5 -6",
+        }
+        if i < len(boxes) - 1:
             parts.append(
-                f'<path d="M{x + 164} {y + 28}h30m-6 -5l6 5l-6 5" fill="none" '
+                f'<path d="{arrows[i % 2]}" fill="none" '
                 f'stroke="var(--os-soft)" stroke-width="1.5"/>'
             )
-    parts.append(
-        '<path d="M490 70v12h-400v12m-5 -6l5 6l5 -6" fill="none" '
-        'stroke="var(--os-soft)" stroke-width="1.5"/>'
-    )
-    return _svg(580, 170, parts, "From a network to a rejector")
+    return _svg(380, 260, parts, "From a network to a rejector")
 
 
 @figure

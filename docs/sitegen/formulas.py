@@ -21,6 +21,8 @@ def mathml(tex: str, *, block: bool = False) -> str:
     """Return a formula as MathML."""
     for word, known in _SPELLED.items():
         tex = tex.replace(word, known)
+    if r" &" in tex and r"\begin" not in tex:  # lines, as Sphinx takes them
+        tex = rf"\begin{{align*}}{tex}\end{{align*}}"
     tex = _SIZES.sub(lambda found: _SIDES[found[1]], tex)
     return _overlined(convert(tex.strip(), display="block" if block else "inline"))
 

@@ -84,7 +84,6 @@ def test_a_tag_of_another_version_is_refused(script, release):
 
 
 def test_links_of_the_readme_lead_to_the_repository_on_pypi(script):
-    pytest.importorskip("hatchling", reason="of builds only")
     text = (ROOT / "README.md").read_text("utf-8")
     shown = script("readme").absolute(text, "https://host/us/", "v1")
     links = re.findall(r"(!?)\[[^\]]*\]\(([^)]+)\)", shown)

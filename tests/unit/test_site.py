@@ -94,6 +94,13 @@ def test_formulas_become_mathml(part):
     assert "<mfrac>" in drawn
 
 
+def test_lines_of_a_formula_are_rows(part):
+    pytest.importorskip("latex2mathml", reason="an extra")
+    drawn = part("formulas").mathml(r"D &: a \\ G &= b", block=True)
+    assert drawn.count("<mtr>") == 2
+    assert "&<" not in drawn
+
+
 def test_a_bar_covers_all_it_stands_over(part):
     pytest.importorskip("latex2mathml", reason="an extra")
     drawn = part("formulas").mathml(r"\overline{\overset{a}{b} + \hat y} + \hat z")

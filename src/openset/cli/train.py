@@ -620,14 +620,14 @@ def _say_what_next(run: Path, trained: list[Protocol], *, several: bool) -> None
         )
     where = escape(shlex.quote(str(run)))
     others = ", and so on for every run" if several else ""
-    OUT.print(
-        f"Outputs are in {where}/outputs, scores in {where}/scores{others}. Next: "
-        f"[bold]openset evaluate {where}/scores/published.npz[/bold], or any detector: "
-        f"[bold]openset score -d postmax --train {where}/outputs/train.npz "
-        f"{where}/outputs/test.npz[/bold]. A page of it: [bold]openset report "
-        f"{where}[/bold]. To reject unknowns: [bold]openset calibrate --run {where} "
-        f"--out rejector/[/bold]. The network on other data: [bold]openset extract "
-        f"{where} DATA[/bold]",
-        highlight=False,
-        soft_wrap=True,
-    )
+    lines = [f"Outputs are in {where}/outputs, scores in {where}/scores{others}. Next:"]
+    for purpose, command in {
+        "all metrics": f"openset evaluate {where}/scores/published.npz",
+        "another detector": f"openset score -d postmax --train "
+        f"{where}/outputs/train.npz {where}/outputs/test.npz",
+        "a report": f"openset report {where}",
+        "a rejector": f"openset calibrate --run {where} --out rejector/",
+        "new data": f"openset extract {where} DATA",
+    }.items():
+        lines.append(f"  {purpose + ':':<17} [bold]{command}[/bold]")
+    OUT.print("\n".join(lines), highlight=False, soft_wrap=True)

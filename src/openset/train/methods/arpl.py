@@ -8,7 +8,7 @@ MARGIN = 1.0  # of the hinge in the released code; the paper has none
 
 
 class ARPL(RPL):
-    r"""Far from a reciprocal point, and pointing away from it, is likely.
+    r"""As RPL; the logits also hold the inner product with the reciprocal point.
 
     .. math:: z_c = d(x, p_c) - x \cdot p_c, \qquad L = \text{CE}(z, y) +
               \lambda \, \overline{\max(0, d(x, p_y) - R + 1)}

@@ -11,7 +11,7 @@ RANGES = ("zero_max", "min_max")
 
 
 class Noise(ExtraOutput):
-    r"""To B images of a batch come ⌊B/2⌋ of uniform noise, labelled C + 1.
+    r"""Adds ⌊B/2⌋ images of uniform noise to a batch of B, as class C + 1.
 
     .. math:: u \sim U[0, \max x]^{\dim x}, \qquad
               L = \overline{-\log \operatorname{softmax}_{y}(v)}

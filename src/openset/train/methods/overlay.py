@@ -7,7 +7,7 @@ from openset.train.methods._mixing import other_class
 
 
 class Overlay(ExtraOutput):
-    r"""To B images of a batch come ⌈B/2⌉ means of two of different classes.
+    r"""Adds ⌈B/2⌉ means of two images of different classes to a batch of B.
 
     .. math:: u = \tfrac12 (x_i + x_j), \; y_i \ne y_j, \qquad
               L = \overline{-\log \operatorname{softmax}_{y}(v)}

@@ -8,7 +8,7 @@ from openset.train.networks import Network
 
 
 class RPL(PointMethod):
-    r"""Far from the reciprocal point of a class is likely; distances kept to a radius.
+    r"""A class is the likelier, the farther a sample is from its reciprocal point.
 
     .. math:: z_c = d(x, p_c), \qquad
               L = \text{CE}(z, y) + \lambda \, \overline{(d(x, p_y) - R)^2}

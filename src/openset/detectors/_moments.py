@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 
 from openset import _check, _xp
 from openset._types import Array
@@ -206,10 +206,10 @@ def _inverse_root(covariance: Array, cutoff: float) -> Array | None:
     """Return a triangular A with ``A A^T`` the inverse; None if it may have none."""
     if not _xp.is_numpy_array(covariance):
         return None
-    root, failed = lapack.dpotrf(covariance, lower=1)
+    root, failed = scipy.linalg.lapack.dpotrf(covariance, lower=1)
     if failed:
         return None
-    inverse = lapack.dtrtri(root, lower=1, overwrite_c=1)[0]
+    inverse = scipy.linalg.lapack.dtrtri(root, lower=1, overwrite_c=1)[0]
     # The traces of a matrix and of its inverse bound its largest eigenvalue and the
     # inverse of the smallest one.
     spread = np.trace(covariance) * np.vdot(inverse, inverse)

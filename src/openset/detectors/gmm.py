@@ -69,7 +69,9 @@ class GMM(Detector):
 
     def _fit(self, train: Outputs) -> State:
         labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
-        classes, counts = np.unique(labels, return_counts=True)
+        classes, index, counts = np.unique(
+            labels, return_inverse=True, return_counts=True
+        )
         width = train.features.shape[1]  # type: ignore[union-attr]
         if classes.size * width**2 > _MAX_NUMBERS:
             msg = _check.must(
@@ -80,9 +82,9 @@ class GMM(Detector):
                 remedy="Use Mahalanobis, which has one covariance for all classes",
             )
             raise ValueError(msg)
-        means, origin = _means(train, classes)
+        means, origin = _means(train, index, counts)
         xp = _xp.array_namespace(origin)
-        variance = _mean_variance(train, classes, means)
+        variance = _mean_variance(train, index, means)
         if variance <= _NO_SPREAD * float(xp.max(origin**2)) or variance <= 0:
             msg = _check.must(
                 "spread out around their means",
@@ -95,7 +97,7 @@ class GMM(Detector):
         size = (classes.size, width, width)
         whiten = xp.empty(size, dtype=dtype, device=_xp.device(origin))
         space, offsets = Workspace(), []
-        by_class = np.split(np.argsort(labels, kind="stable"), np.cumsum(counts)[:-1])
+        by_class = np.split(np.argsort(index, kind="stable"), np.cumsum(counts)[:-1])
         for k, rows in enumerate(by_class):
             scatter: Any = 0.0
             for batch in fit_batches(train, rows):
@@ -144,21 +146,22 @@ class GMM(Detector):
         return top + (together - top).exp().sum().log()
 
 
-def _means(train: Outputs, classes: NDArray[np.int64]) -> tuple[Array, Array]:
+def _means(
+    train: Outputs, index: NDArray[np.int64], counts: NDArray[np.int64]
+) -> tuple[Array, Array]:
     """Return the mean of each class and of all samples, in float64."""
     sums: Any = 0.0
-    for batch, groups in _grouped(train, classes):
-        sums = sums_by(batch.features, groups, classes.size) + sums
+    for batch, groups in _grouped(train, index):
+        sums = sums_by(batch.features, groups, counts.size) + sums
     xp = _xp.array_namespace(sums)
-    counts = np.bincount(np.searchsorted(classes, train.labels))
     weights = _xp.moved(counts.astype(np.float64), sums)
     return sums / weights[:, None], xp.sum(sums, axis=0) / len(train)
 
 
-def _mean_variance(train: Outputs, classes: NDArray[np.int64], means: Array) -> float:
+def _mean_variance(train: Outputs, index: NDArray[np.int64], means: Array) -> float:
     """Return the mean variance of a feature around the class means."""
     space, total = Workspace(), 0.0
-    for batch, groups in _grouped(train, classes):
+    for batch, groups in _grouped(train, index):
         away = space.minus_means(batch.features, means, groups)
         xp = _xp.array_namespace(away)
         total += float(xp.sum(_xp.row_norms(away) ** 2))
@@ -166,13 +169,12 @@ def _mean_variance(train: Outputs, classes: NDArray[np.int64], means: Array) -> 
 
 
 def _grouped(
-    train: Outputs, classes: NDArray[np.int64]
+    train: Outputs, index: NDArray[np.int64]
 ) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
-    """Yield batches, and the places of their labels in `classes`."""
-    places = np.searchsorted(classes, train.labels)
+    """Yield batches, and the classes of their samples."""
     start = 0
     for batch in fit_batches(train):
-        yield batch, places[start : start + len(batch)]
+        yield batch, index[start : start + len(batch)]
         start += len(batch)
 
 

@@ -178,9 +178,14 @@ class ByLayer(_OverLayers, listed=False):
         return tuple((f"{mark}{name}", width) for name, width in self.layers)
 
     @property
-    def recipes(self) -> tuple[Detector, ...]:
-        """The detector of every layer."""
-        return (self.detector,)
+    def predicts_classes(self) -> bool:
+        """Whether the detector of the first layer predicts classes itself."""
+        return self.detector.predicts_classes
+
+    def origins(self, *, caller: str) -> list[dict[str, Any]]:
+        """Return the classes and packages of this detector and that of the layers."""
+        own = super().origins(caller=caller)
+        return [*own, *self.detector.origins(caller=caller)]
 
     def params(self) -> dict[str, Any]:
         """Return the keyword arguments that build this recipe."""

@@ -14,6 +14,7 @@ from torch import nn
 from openset import ArtefactError, Outputs, Rejector, detectors
 from openset.detectors._registry import REGISTRY
 from openset.detectors.combined import knots_of
+from openset.detectors.layered import with_weights
 from openset.integrations.onnx import OPSET, export, exportable
 from openset.integrations.torch import OpenSetModule
 from openset.outputs import replaced
@@ -116,6 +117,37 @@ def test_the_graph_says_what_the_rejector_says(name, test, tmp_path):
     assert {-1, 0, 1, 2, 3} == set(classes.tolist())
     # The batch axis is dynamic: one sample at a time gives the same.
     assert_array_equal(run(path, test.take([59]))[0], classes[59:])
+
+
+@pytest.mark.parametrize("name", ["mahalanobis", "knn"])
+def test_the_graph_of_a_detector_over_layers_takes_them_side_by_side(name, tmp_path):
+    layers = [("conv1", 2), ("conv2", WIDTH - 2)]
+
+    def of_layers(*sizes, **options):
+        return replaced(
+            split(*sizes, **options, dtype=np.float32), layers=tuple(layers)
+        )
+
+    recipe = detectors.ByLayer(detector=(name, {"k": 5} if name == "knn" else {}))
+    fitted = recipe.fit(of_layers(160, seed=1))
+    rejector = Rejector.calibrate(
+        with_weights(fitted, [0.5, 2.0]),
+        known=of_layers(80, seed=2),
+        surrogate=of_layers(40, seed=3, unknown=1.0),
+    )
+    path = export(rejector, tmp_path / "rejector.onnx")
+    agree(rejector, path, of_layers(60, seed=4, unknown=0.4))
+    with pytest.raises(ValueError, match="model must be left out for a detector over"):
+        export(rejector, path, nn.Linear(3, 3), example=torch.ones(1, 3))
+
+
+def test_a_detector_without_a_graph_is_named(tmp_path):
+    layers = (("gram:conv1", WIDTH),)
+    outputs = replaced(split(80, seed=2, dtype=np.float32), layers=layers)
+    fitted = detectors.GramBounds().fit(outputs)
+    rejector = Rejector.calibrate(fitted, known=outputs, objective="at_tpr", tpr=0.9)
+    with pytest.raises(ValueError, match=r"detector must be one of .*, got gram"):
+        export(rejector, tmp_path / "rejector.onnx")
 
 
 @pytest.mark.parametrize("by_class", [False, True])

@@ -36,7 +36,7 @@ def rank(scores: Var, knots: NDArray[np.float64]) -> Var:
 
 
 def weighed(graph: Graph, ranks: list[Var], weights: NDArray[np.float64]) -> Var:
-    """Return the weighted sum of ranks, as a column of float32."""
+    """Return the weighted sum of ranks or scores, as a column of float32."""
     total = graph.constant(0.0, np.float64)
     for ranked, weight in zip(ranks, weights.tolist(), strict=True):
         total = total + ranked * weight

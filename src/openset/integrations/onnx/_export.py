@@ -118,6 +118,17 @@ def export(
                 raise ValueError(msg)
         built = _alone(rejector, needs_features=needs_features)
     else:
+        if detector.scored_layers:
+            msg = _check.must(
+                "left out for a detector over several layers, whose features the graph "
+                "of a network does not give",
+                caller=_CALLER,
+                name="model",
+                got=type(model).__name__,
+                remedy="Export the rejector alone: its input is the features of the "
+                "layers, side by side. Or serve both: openset serve --model",
+            )
+            raise ValueError(msg)
         network = _network.load(model, example)
         built = _behind(
             rejector,

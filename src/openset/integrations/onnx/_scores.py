@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from openset import _check, _xp, detectors
 from openset.detectors import Detector, Fitted
 from openset.detectors.combined import Combined
+from openset.detectors.layered import ByLayer
 from openset.detectors.shaping import n_kept
 from openset.integrations.onnx import _combined as _ranks
 from openset.integrations.onnx._graph import (
@@ -73,6 +74,13 @@ class Sample:
             for name, array in self.arrays.items()
             if name.startswith(prefix)
         }
+        return other
+
+    def layer(self, i: int, start: int, stop: int) -> "Sample":
+        """Return the sample for the detector of one layer, with its features alone."""
+        other = self.part(i)
+        other._features = self.features.columns(start, stop)
+        other._width = stop - start
         return other
 
     def state(self, name: str, dtype: Any = np.float32) -> Var:
@@ -452,7 +460,9 @@ def has_graph(kind: type[Detector]) -> bool:
 
 
 def parts_of(detector: Detector) -> tuple[Detector, ...]:
-    """Return the detector itself or, for a combination, its parts."""
+    """Return the detector itself or, for a combination or layers, its parts."""
+    if isinstance(detector, ByLayer):
+        return parts_of(detector.one)
     return detector.recipes or (detector,)
 
 
@@ -463,9 +473,20 @@ def _combined(detector: Combined, x: Sample) -> Var:
     return _ranks.weighed(x.graph, ranks, weights)
 
 
+def _by_layer(detector: ByLayer, x: Sample) -> Var:
+    written, start = [], 0
+    for i, (_, width) in enumerate(detector.layers):
+        layer = x.layer(i, start, start + width)
+        written.append(_value(detector.one, layer).cast(np.float64))
+        start += width
+    return _ranks.weighed(x.graph, written, x.arrays["weights"])
+
+
 def _value(detector: Detector, sample: Sample) -> Var:
     if isinstance(detector, Combined):
         return _combined(detector, sample)
+    if isinstance(detector, ByLayer):
+        return _by_layer(detector, sample)
     if type(detector).write_onnx is not Detector.write_onnx:
         return detector.write_onnx(sample)
     return WRITERS[detector.name](detector, sample)

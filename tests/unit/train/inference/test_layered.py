@@ -11,7 +11,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from openset import ArtefactError, Outputs, Rejector, evaluate, thresholds
-from openset.detectors import KNN, MSP, Fitted, Mahalanobis
+from openset.detectors import KNN, MSP, ByLayer, Fitted, Mahalanobis
+from openset.selection import leave_classes_out
 from openset.train import FittedLayers, Gram, Layered, extract, extract_layers
 
 LAYERS = ["0", "3"]
@@ -322,6 +323,22 @@ def test_a_rejector_is_calibrated_saved_loaded_and_decides_the_same(recipe, tmp_
     expected = np.where(scores.known >= rejector.threshold.value, scores.predicted, -1)
     assert_array_equal(decided, expected)
     assert np.mean(decided[20:] == -1) > 0.8
+
+
+def test_classes_are_left_out_of_every_layer():
+    model = network()
+    train, known = (
+        Outputs.of_layers(extract_layers(model, loader(seed=seed), LAYERS))
+        for seed in (1, 2)
+    )
+    found = leave_classes_out(ByLayer(), train, known, folds=3)
+    expected = sum(
+        leave_classes_out(
+            Mahalanobis(), train.by_layer()[name], known.by_layer()[name], folds=3
+        ).known
+        for name in LAYERS
+    )
+    assert_allclose(found.known, expected, rtol=1e-5)
 
 
 def test_outputs_of_other_layers_are_refused():

@@ -35,7 +35,7 @@ class Metrics:
     def __init__(self, rejector: Rejector) -> None:
         self._registry = CollectorRegistry()
         self._recent: deque[tuple[int, int]] = deque()  # samples, unknowns per request
-        self._recent_sums = np.zeros(2, np.int64)
+        self._n_recent = self._n_recent_unknown = 0
         self._children: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self._requests = Counter(
             "openset_requests",
@@ -107,10 +107,13 @@ class Metrics:
             if count:
                 bucket.inc(count)
         self._recent.append((n, n_unknown))
-        self._recent_sums += (n, n_unknown)
-        while self._recent_sums[0] - self._recent[0][0] >= _WINDOW:
-            self._recent_sums -= self._recent.popleft()
-        self._rate.set(float(self._recent_sums[1] / self._recent_sums[0]))
+        self._n_recent += n
+        self._n_recent_unknown += n_unknown
+        while self._n_recent - self._recent[0][0] >= _WINDOW:
+            old, old_unknown = self._recent.popleft()
+            self._n_recent -= old
+            self._n_recent_unknown -= old_unknown
+        self._rate.set(self._n_recent_unknown / self._n_recent)
 
     def text(self) -> bytes:
         """Return all metrics, summed over the processes."""

@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class BatchAnswer:
     threshold: float | NDArray[np.float64]
     outputs: Outputs
 
-    @property
+    @cached_property
     def n_unknown(self) -> int:
         """Number of samples rejected as unknown."""
         return self.decisions.n_rejected

@@ -67,6 +67,7 @@ _NEEDS = {
     "labels": "labels",
     "head": "weights of the last layer",
 }
+_SENTENCES = ['<div class="sentences" markdown>', ""]  # before a table of sentences
 _SECTION = re.compile(r"^(\w[\w ]+)\n-{3,}\n", re.MULTILINE)
 _METRICS = ("openauc", "auroc", "fpr_at_tpr", "ccr_at_fpr_0.1")
 # Written by benchmarks/training_methods.py.
@@ -205,7 +206,10 @@ def detector_pages() -> Made:
         "[`choose`](../operating.md) pick for your data. How to use them: "
         "[score with detectors](../detectors.md).",
         "",
+        *_SENTENCES,
         *table,
+        "",
+        "</div>",
         "",
     ])  # fmt: skip
     made.nav.insert(0, "detectors/index.md")
@@ -337,9 +341,12 @@ def training_pages() -> Made:
         "published with. All of them on one page, with what papers and their code do "
         "differently: [training methods](../methods.md).",
         "",
+        *_SENTENCES,
         "| method | name | what it does | paper |",
         "|---|---|---|---|",
         *rows,
+        "",
+        "</div>",
         "",
     ])  # fmt: skip
     made.nav.insert(0, "training/index.md")

@@ -6,8 +6,9 @@ from numpy.testing import assert_allclose
 
 from openset import Outputs, Rejector, detectors, selection
 from openset.outputs import replaced
+from openset.selection import _robust
 from openset.selection._candidates import Data, worth
-from openset.selection._robust import CONSENSUS, MEMBERS, candidates_of
+from openset.selection._robust import CONSENSUS, MEMBERS, candidates_of, kinds_by
 from openset.selection._surrogate import mean_rank
 from tests.unit.selection.makers import drawn, fitted_column
 
@@ -175,3 +176,78 @@ def test_without_a_member_the_first_detector_stands_in_for_the_consensus():
     data = Data.of("test", named, known, surrogate, None, alpha=0.5, by="both")
     assert candidates_of(data, ["knn", "gen"]).members == (0,)
     assert candidates_of(data, ["knn", "osnn"]).members == (1,)
+
+
+def data_of(known, unknown, *, labels=None):
+    """Return scores of detectors, one column each; all samples are of class 0."""
+    known, unknown = (
+        np.asarray(x, float).reshape(len(x), -1) for x in (known, unknown)
+    )
+    classes = [np.zeros(x.shape, np.int64) for x in (known, unknown)]
+    return Data(
+        names=tuple("abcd"[: known.shape[1]]),
+        known=known,
+        unknown=unknown,
+        labels=np.zeros(len(known), np.int64) if labels is None else np.array(labels),
+        predicted=classes[0],
+        predicted_unknown=classes[1],
+        groups=("kind",),
+        place=np.zeros(len(unknown), np.intp),
+        alpha=0.5,
+        by="both",
+        known_side=0.5,
+    )
+
+
+def test_the_levels_are_the_known_scores_and_one_above_all():
+    made = candidates_of(
+        data_of([3, 1, 5, 2, 4], [0.5, 2.5, 4.5, 9], labels=[0, 0, 1, 0, 0]), ["msp"]
+    )
+    thresholds = [1, 2, 3, 4, 5, np.inf]
+    assert made.share[0].tolist() == [1.0, 0.8, 0.6, 0.4, pytest.approx(0.2), 0.0]
+    right = [3, 1, 2, 4]  # the sample with score 5 is of another class
+    assert made.ccr[0].tolist() == [
+        sum(score >= t for score in right) / 5 for t in thresholds
+    ]
+    assert made.urr[0, 0].tolist() == [
+        sum(score < t for score in (0.5, 2.5, 4.5, 9)) / 4 for t in thresholds
+    ]
+    assert made.accuracy[0] == 0.8
+
+
+def test_of_many_known_scores_200_are_levels_the_smallest_and_the_largest_among_them():
+    made = candidates_of(data_of(np.arange(1000), [3.5, 5.5]), ["msp"])
+    assert made.share.shape[1] == 201
+    assert made.share[0, [0, -2, -1]] == pytest.approx([1, 1 / 1000, 0])
+
+
+@pytest.mark.parametrize(
+    ("known", "auroc", "is_member"),
+    [
+        ([1, 1, 1, 2], 0.625, True),
+        ([1, 1, 1, 1], 0.5, True),
+        ([1, 1, 1, 0], 0.375, False),
+    ],
+)
+def test_a_member_counts_ties_half_and_must_not_be_upside_down(known, auroc, is_member):
+    unknown = [1, 1]
+    assert auroc == np.mean([[(k > u) + (k == u) / 2 for k in known] for u in unknown])
+    columns = np.column_stack([[9, 8, 7, 6], known]), np.column_stack([[0, 1], unknown])
+    made = candidates_of(data_of(*columns), ["msp", "rmds"])
+    assert made.members == ((0, 1) if is_member else (0,))
+
+
+def test_groups_are_compared_at_all_scores_or_at_1024_of_them(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        _robust, "kinds_among", lambda names, place, scores, curves: seen.extend(curves)
+    )
+    for n in (10, 5000):
+        place = np.arange(n) % 2
+        kinds_by(["a", "b"], place, np.arange(n, dtype=float)[:, None])
+    assert seen[0].tolist() == [
+        [sum(x < t for x in range(g, 10, 2)) / 5 for t in range(10)] for g in (0, 1)
+    ]
+    assert seen[1].shape == (2, 1024)
+    assert seen[1][:, 0].tolist() == [0, 0]
+    assert seen[1][:, -1].tolist() == [1, 2499 / 2500]

@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,18 @@ def test_it_copies_what_is_there_and_the_context_has_it(instructions):
                 path = source.removeprefix("./")
                 assert (ROOT / path).exists()
                 assert f"!{path}" in ignored
+
+
+def test_it_copies_what_a_build_reads(instructions):
+    said = [arguments.split()[:-1] for name, arguments in instructions
+            if name == "COPY" and not arguments.startswith("--from")]  # fmt: skip
+    copied = {Path(one) for some in said for one in some}
+    whole = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    hatch = whole["tool"]["hatch"]
+    read = [hatch["version"]["path"], hatch["metadata"]["hooks"]["custom"]["path"]]
+    for name in [*read, *whole["project"]["license-files"], "README.md"]:
+        path = Path(name)
+        assert copied & {path, *path.parents}, name
 
 
 def test_it_serves_as_nobody_in_particular_and_says_whether_it_is_well(instructions):

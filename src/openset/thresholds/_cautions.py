@@ -22,6 +22,7 @@ _EASY = 0.98  # AUROC from which on a kind is far from what is known
 _CHANCE = 0.1  # share of the other classes' samples a network should get right at least
 _COVERED = 0.5  # share of the classes that calibration should have samples of
 
+_BLIND = 0.5  # AUROC of scores that know nothing
 # A rate that was asked for may well be at the edge of the scores.
 _BY_RATE = ("at_fpr", "at_tpr", "conformal")
 
@@ -48,6 +49,7 @@ class Caution:
     CAL009  the known samples cover few of the classes
     CAL010  no unknowns were used
     CAL011  known classes left out need another threshold, or were not tried
+    CAL012  unknowns score as high as knowns (error if every kind of them does)
     ======  ==========================================================================
     """
 
@@ -74,6 +76,8 @@ class CalibrationFacts:
     """The most open-set accuracy a kind loses against its own best threshold."""
     least_auroc: float = 1.0
     """AUROC of the kind that is hardest to tell from the knowns."""
+    most_auroc: float = 1.0
+    """AUROC of the kind that is easiest to tell from them."""
     near: float | None = None
     """What known classes left out lose against their own best; None if not tried."""
 
@@ -155,6 +159,18 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
             "the known classes. Add such unknowns"
         )
         found.append(Caution("CAL008", message))
+    if evidence.least_auroc <= _BLIND:
+        is_blind = evidence.most_auroc <= _BLIND
+        by_rate = evidence.threshold.method in _BY_RATE
+        message = (
+            f"{'the' if is_blind else 'a kind of'} unknown samples score as high as "
+            f"known ones (AUROC {evidence.least_auroc:.2f}): no threshold tells them "
+            "apart. Is the score higher for known samples? Does the detector look at "
+            "what makes these unknowns different? (Synthetic left-out ones have the "
+            "features of known samples)"
+        )
+        severity: Severity = "error" if is_blind and not by_rate else "warning"
+        found.append(Caution("CAL012", message, severity))
     if evidence.near is None:
         message = (
             "known classes were not left out to stand in for unknowns that are close "

@@ -159,7 +159,9 @@ def test_detectors_that_complete_each_other_are_combined(column, tmp_path):
     test = Outputs.concat([new, strange])
     done = rejector.operate(test, alpha=0.5)
     single = [
-        Rejector.calibrate(one, known=known, surrogate=surrogate, alpha=0.5)
+        Rejector.calibrate(
+            one, known=known, surrogate=surrogate, alpha=0.5, accept_risk=True
+        )
         .operate(test, alpha=0.5)
         .oosa
         for one in fitted.values()

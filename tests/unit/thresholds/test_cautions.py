@@ -209,6 +209,7 @@ FACTS = CalibrationFacts(
         ("CAL003", "regret", 0.05, 0.0501),
         ("CAL008", "least_auroc", 0.98, 0.9801),
         ("CAL011", "near", 0.02, 0.0201),
+        ("CAL012", "least_auroc", 0.5001, 0.5),
     ],
 )
 def test_a_limit_itself_is_no_caution(code, field, good, bad):
@@ -217,6 +218,35 @@ def test_a_limit_itself_is_no_caution(code, field, good, bad):
     assert code in [
         one.code for one in cautions(dataclasses.replace(sound, **{field: bad}))
     ]
+
+
+def test_unknowns_that_score_as_high_as_knowns_are_no_basis_for_a_threshold():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, -1, -1], 100)
+    groups = np.repeat(["", "far", "near"], [200, 100, 100])
+    known = rng.normal(size=400) + 3 * (labels >= 0)
+    known[300:] = known[100:200]  # the near ones have the scores of known samples
+
+    def found(of):
+        scores = Scores(
+            labels=labels[of], predicted=labels[of].clip(0), known=known[of],
+            groups=groups[of],
+        )  # fmt: skip
+        return {
+            method.__name__: [
+                (one.code, one.severity)
+                for one in thresholds.report(scores, method(scores)).cautions
+                if one.code == "CAL012"
+            ]
+            for method in (thresholds.osa, thresholds.at_tpr)
+        }
+
+    warned = [("CAL012", "warning")]
+    hidden = np.r_[0:200, 300:400]
+    known[300:] += 0.5  # AUROC below a half
+    assert found(slice(None)) == {"osa": warned, "at_tpr": warned}
+    assert found(hidden) == {"osa": [("CAL012", "error")], "at_tpr": warned}
+    assert found(slice(300)) == {"osa": [], "at_tpr": []}
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def logsumexp(logits: Array) -> Array:
 
 
 def _logsumexp(logits: Array) -> Array:
-    if not is_numpy_array(logits):
+    if not is_numpy_array(logits) or logits.shape[1] == 1:  # one logit is exact
         return _shifted_logsumexp(logits)
     # Finding the maximum of each row costs more than everything else. Without it, sums
     # may overflow or underflow: only those rows are computed again, so that a value

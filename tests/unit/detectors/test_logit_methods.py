@@ -108,6 +108,11 @@ def test_energy_of_a_row_does_not_depend_on_rows_that_overflow(rng, dtype, width
     assert (np.abs(together - expected) <= size).all()
 
 
+def test_energy_of_one_class_is_its_logit():
+    logits = np.float32([[1.0], [-2.0], [0.3], [60.0]])
+    assert_array_equal(Energy().fit().known(Outputs(logits=logits)), logits[:, 0])
+
+
 def test_energy_does_not_overflow():
     assert_allclose(known(Energy(), [[1e4, 1e4]]), 1e4 + math.log(2))
     assert known(Energy(), [[np.inf, 0.0]]) == [np.inf]

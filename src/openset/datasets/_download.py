@@ -178,6 +178,7 @@ def _copy(response: Any, part: Path, *, start: int, total: int | None) -> None:
         # read1 returns what has arrived, so a slow connection still shows progress.
         while chunk := response.read1(_CHUNK):
             out.write(chunk)
+            out.flush()  # what has arrived is kept if this process is killed
             have += len(chunk)
             advance(len(chunk))
     if total is not None and have < total:

@@ -175,6 +175,8 @@ def test_a_client_that_does_not_read_is_given_up(folder, monkeypatch):
     aborted = []
 
     class Deaf:
+        is_full = True  # what was written to it has not been read
+
         def begin(self):
             pass
 
@@ -202,8 +204,18 @@ def test_a_client_that_does_not_read_is_given_up(folder, monkeypatch):
         _connections.CURRENT.set(Deaf())
         await serve.app(Rejector.load(folder))(scope, receive, send)
 
-    asyncio.run(run())
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
     assert aborted
+
+
+def test_a_connection_is_full_while_its_client_does_not_read(monkeypatch):
+    monkeypatch.setattr(_connections, "H11Protocol", lambda **_: asyncio.Protocol())
+    one = Connection(Connections(most=1, seconds=PATIENCE))
+    seen = [one.is_full]
+    for change in (one.pause_writing, one.resume_writing):
+        change()
+        seen.append(one.is_full)
+    assert seen == [False, True, False]
 
 
 def test_many_clients_at_once_are_all_answered(few):

@@ -261,15 +261,13 @@ def report(
         synthetic = tuple(n for n in table.names if n.startswith(SYNTHETIC_PREFIX))
         kinds = kinds_of(scores, table)
         urr_of_kind = kinds.pooled(np.array([row["urr"] for row in rows]))
-        aurocs = _aurocs(counts, table, kinds)
         evidence = CalibrationFacts(
             scores,
             threshold,
             rates,
             kinds,
             regret=_regret(table, kinds, rates.ccr, urr_of_kind),
-            least_auroc=float(aurocs.min()),
-            most_auroc=float(aurocs.max()),
+            least_auroc=_least_auroc(counts, table, kinds),
             near=None
             if near is None
             else _near_regret(counts, near, rates.tpr, table.alpha),
@@ -338,14 +336,14 @@ def _regret(
     return float((osa.max(axis=1) - reached).max())
 
 
-def _aurocs(counts: RankingCounts, table: ByGroup, kinds: Kinds) -> NDArray[np.float64]:
-    """Return the AUROC of each kind."""
+def _least_auroc(counts: RankingCounts, table: ByGroup, kinds: Kinds) -> float:
+    """Return the AUROC of the kind that is hardest to tell from the knowns."""
     first = counts.values.size - table.values.size
     at_level = np.diff(counts.known[first:], prepend=0)  # knowns with this very score
     below = kinds.pooled(table.urr)  # unknowns with a lower score
     # Those with this score or a lower one are below the next higher score.
     upto = np.concatenate([np.ones((len(kinds), 1)), below[:, :-1]], axis=1)
-    return (below + upto) / 2 @ at_level / counts.n_known
+    return float(((below + upto) / 2 @ at_level).min() / counts.n_known)
 
 
 def _near_regret(

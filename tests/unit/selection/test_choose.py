@@ -159,9 +159,7 @@ def test_detectors_that_complete_each_other_are_combined(column, tmp_path):
     test = Outputs.concat([new, strange])
     done = rejector.operate(test, alpha=0.5)
     single = [
-        Rejector.calibrate(
-            one, known=known, surrogate=surrogate, alpha=0.5, accept_risk=True
-        )
+        Rejector.calibrate(one, known=known, surrogate=surrogate, alpha=0.5)
         .operate(test, alpha=0.5)
         .oosa
         for one in fitted.values()

@@ -218,9 +218,9 @@ def endurance(case: Case, requests: int) -> str:
     assert counted is not None
     return (
         f"{total:.0f} requests over 16 connections ({case.name}): {errors:.0f} errors, "
-        f"p99 {tail:.1f} ms, {rate:.0f} requests/s; the server's own count of answers "
-        f"with status 200 is {float(counted[1]):.0f}, the difference being requests in "
-        f"flight when the client stopped counting."
+        f"p99 {tail:.1f} ms, {rate:.0f} requests/s. The server counted "
+        f"{float(counted[1]):.0f} answers with status 200; more than were sent are "
+        f"requests in flight when the client stopped counting."
     )
 
 

@@ -1,8 +1,10 @@
 """Devices, precision and processes, through Lightning Fabric."""
 
+import atexit
 import logging
 import os
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -48,7 +50,24 @@ def launch(execution: Execution, methods: Iterable[type[Method]]) -> Any:
         strategy=_strategy(methods) if devices * execution.nodes > 1 else "auto",
     )
     fabric.launch()
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        _leave_at_exit()
     return fabric
+
+
+@cache
+def _leave_at_exit() -> None:
+    """Leave the group of processes before the interpreter ends.
+
+    Lightning does so for GPUs only. Else threads of the group may be running when their
+    memory is freed, which ends the process with SIGABRT after all work was done.
+    """
+    atexit.register(_leave)
+
+
+def _leave() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def precision_of(execution: Execution) -> str:

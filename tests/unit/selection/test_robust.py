@@ -251,3 +251,23 @@ def test_groups_are_compared_at_all_scores_or_at_1024_of_them(monkeypatch):
     assert seen[1].shape == (2, 1024)
     assert seen[1][:, 0].tolist() == [0, 0]
     assert seen[1][:, -1].tolist() == [1, 2499 / 2500]
+
+
+def test_rows_are_ordered_by_value_and_name_the_kind_where_each_does_worst():
+    train, known, surrogate = network()
+    choice = selection.choose(
+        fit(train, *MEMBERS, "maxlogit", "knn"), known=known, surrogate=surrogate
+    )
+    first, *others = choice.ranking
+    assert first["detector"] == choice.name
+    values = [row["value"] for row in others]
+    assert values == sorted(values, reverse=True)
+    assert len(set(values)) > 1
+    for row in choice.ranking:
+        of_kind = {
+            cell["group"]: cell["oosa"]
+            for cell in choice.cells
+            if cell["detector"] == row["detector"]
+        }
+        assert row["worst"] == min(of_kind.values()) < max(of_kind.values())
+        assert of_kind[row["worst_group"]] == row["worst"]

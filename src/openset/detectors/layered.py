@@ -1,5 +1,6 @@
 """A detector on each of several layers of a network; knownness is a weighted sum."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,9 +40,9 @@ class _OverLayers(Detector):
         super().__post_init__()
 
     @property
+    @abstractmethod
     def one(self) -> Detector:
         """The detector of every layer."""
-        raise NotImplementedError
 
     @property
     def scored_layers(self) -> tuple[tuple[str, int], ...]:

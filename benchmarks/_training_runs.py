@@ -59,6 +59,9 @@ def add_options(parser: argparse.ArgumentParser, variants: Iterable[str]) -> Non
     )
     parser.add_argument("--keep", type=Path, default=None, help="checkpoints")
     parser.add_argument("--out", type=Path, default=Path("runs/results"))
+    parser.add_argument(
+        "--outputs", type=Path, default=None, help="keep outputs, for detectors"
+    )
 
 
 def key_of(line: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -166,6 +169,8 @@ def _train_groups(
                 stream.write(json.dumps(line) + "\n")
                 print(json.dumps(line), flush=True)
         _keep_logits(args.out, same, found)
+        if args.outputs:
+            _keep_outputs(args.outputs, same, found)
         passes = sum(len(one.outputs["train"]) for one in found) * length
         print(f"group: {seconds:.0f} s, {passes / seconds:,.0f} passes/s", flush=True)
 
@@ -193,7 +198,7 @@ def _measured(trained: Any) -> dict[str, float]:
     from openset import metrics
 
     line = {}
-    for rule in SCORES:
+    for rule in (*SCORES, "published"):
         for metric in METRICS:
             function = getattr(metrics, metric)
             line[f"{metric}_{rule}"] = function(trained.scores[rule])
@@ -220,6 +225,14 @@ def _keep_logits(folder: Path, same: list[dict[str, Any]], found: list[Any]) -> 
     }
     first = "-".join(map(str, key_of(same[0])))
     np.savez_compressed(folder / f"logits-{first}.npz", **arrays)
+
+
+def _keep_outputs(folder: Path, same: list[dict[str, Any]], found: list[Any]) -> None:
+    """Keep outputs of the training and the test part; the run is told by the name."""
+    for one, trained in zip(same, found, strict=True):
+        name = "_".join(map(str, key_of(one)))
+        for part in ("train", "test"):
+            trained.outputs[part].save(folder / name / f"{part}.npz")
 
 
 def mean(values: Iterable[float]) -> str:

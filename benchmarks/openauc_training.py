@@ -29,6 +29,7 @@ from _training_runs import (
     train_all,
 )
 
+ARPL = ("softmax", "gcpl", "rpl", "arpl", "arpl_cs")  # recipe of the ARPL release
 VARIANTS = {
     "ceplus": Variant(),
     "acc_auc": Variant("acc_auc", options={"preset": "released"}),
@@ -39,6 +40,7 @@ VARIANTS = {
     )
     for place in ("input", "conv3", "conv6", "penultimate")
 }
+VARIANTS |= {name: Variant(name, recipe="arpl") for name in ARPL}
 
 
 def table(folder: Path) -> str:

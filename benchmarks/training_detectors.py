@@ -1,0 +1,105 @@
+"""Which detectors gain from which training: OpenAUC of every detector on one network.
+
+    python benchmarks/recipes.py --data cifar10 --root data --budgets 100 --seeds 0 \
+        --variants ceplus openset openset+logistic --out runs/again --outputs outputs
+    python benchmarks/openauc_training.py --data cifar10 --root data --budgets 100 \
+        --seeds 0 --variants softmax gcpl rpl arpl arpl_cs openauc-released \
+        --out runs/again --outputs outputs
+    python benchmarks/training_detectors.py make outputs
+    python benchmarks/training_detectors.py show --write
+
+The first two train on a GPU and keep the outputs of the training and the test part.
+`make` fits every detector, at its default parameters, to the training part and scores
+the test part; a line for each network and detector goes to
+results/training_detectors.jsonl. `show` writes the tables of docs/results/training.md
+and benchmarks/README.md. Nothing is chosen here by test data: all detectors are shown.
+"""
+
+import argparse
+import json
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from openset import Outputs, detectors, metrics
+
+STORE = Path(__file__).with_name("results") / "training_detectors.jsonl"
+LEFT_OUT = ("evm", "wsvm", "pisvm")  # they need minutes
+
+Row = dict[str, Any]
+
+
+def measure(folder: Path) -> list[Row]:
+    """Score one network with every detector."""
+    data, variant, split, seed, budget = _told(folder)
+    train, test = (Outputs.load(folder / f"{part}.npz") for part in ("train", "test"))
+    rows = []
+    for name in detectors.names():
+        if name in LEFT_OUT:
+            continue
+        try:
+            scores = detectors.make(name).fit(train).score(test)
+        except ValueError as error:
+            print(f"{folder.name}: without {name} ({error})", flush=True)
+            continue
+        rows.append(
+            {
+                "data": data,
+                "variant": variant,
+                "split": int(split),
+                "seed": int(seed),
+                "budget": float(budget),
+                "detector": name,
+                "accuracy": round(metrics.accuracy(scores), 5),
+                "openauc": round(metrics.openauc(scores), 5),
+                "auroc": round(metrics.auroc(scores), 5),
+            }
+        )
+    print(f"{folder.name}: {len(rows)} detectors", flush=True)
+    return rows
+
+
+def make(folder: Path, out: Path, jobs: int) -> None:
+    """Measure all networks of a folder that are not in the file."""
+    done = {_network(row) for row in read(out)}
+    folders = [one.parent for one in sorted(folder.glob("*/test.npz"))]
+    waiting = [one for one in folders if _told(one) not in done]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with ProcessPoolExecutor(jobs) as pool, out.open("a") as stream:
+        for rows in pool.map(measure, waiting):
+            stream.writelines(json.dumps(row) + "\n" for row in rows)
+            stream.flush()
+
+
+def _told(folder: Path) -> tuple[str, ...]:
+    """Read data, variant, split, seed and budget from the name; variants have a _."""
+    data, _, rest = folder.name.partition("_")
+    return (data, *rest.rsplit("_", 3))
+
+
+def _network(row: Row) -> tuple[str, ...]:
+    keys = ("data", "variant", "split", "seed", "budget")
+    return tuple(str(row[key]) for key in keys)
+
+
+def read(path: Path = STORE) -> list[Row]:
+    """Return what was measured."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def main() -> None:
+    """Measure, or write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=("make", "show"))
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--out", type=Path, default=STORE)
+    parser.add_argument("--jobs", type=int, default=2)
+    args = parser.parse_args()
+    if args.action == "make":
+        make(args.folder, args.out, args.jobs)
+
+
+if __name__ == "__main__":
+    main()

@@ -211,8 +211,8 @@ def page(found: dict[str, Any]) -> str:
     worst = max(found["differences"]["after"].values())
     lines += [
         "",
-        "Each kernel alone, by the columns that one warp holds. Rows above: 1024 for "
-        "both; the kernel of GEN (entropy) uses 512 since.",
+        "Each kernel alone, by the columns that one warp holds. In use: 1024 for "
+        "`reduce`, 512 for `entropy` (the kernel of GEN).",
         "",
     ]
     lines += [f"- {name}: {seconds(taken)}" for name, taken in found["kernels"].items()]

@@ -1,5 +1,6 @@
 """Array helpers that run unchanged on NumPy, torch and any array-API library."""
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -231,6 +232,14 @@ def moved(values: NDArray[Any], like: Array) -> Array:
 def is_on_cpu(array: Array) -> bool:
     """Whether an array is in CPU memory."""
     return "cpu" in str(device(array)).lower()
+
+
+def gpu_memory(array: Array) -> int | None:
+    """Return the bytes of memory of the GPU that holds a torch tensor, else None."""
+    if not is_torch_array(array) or array.device.type != "cuda":
+        return None
+    torch = sys.modules["torch"]
+    return int(torch.cuda.get_device_properties(array.device).total_memory)
 
 
 def describe(array: Array) -> str:

@@ -18,9 +18,12 @@ T = TypeVar("T")
 
 # Long enough for fast matrix products and little interpreter overhead, short enough for
 # the last-level cache; the reductions below split a batch further (`_xp.by_rows`).
-# Accelerators need longer batches.
+# Accelerators need longer batches: starting the kernels of one takes half a
+# millisecond. A GPU gets a share of its memory that leaves room for temporaries.
 _BATCH_BYTES_CPU = 8 << 20
 _BATCH_BYTES_DEVICE = 256 << 20
+_MOST_BATCH_BYTES = 2 << 30
+_MEMORY_SHARE = 64
 
 
 class Batch:
@@ -258,6 +261,10 @@ def first(outputs: Outputs) -> Array:
 
 
 def batch_rows(outputs: Outputs) -> int:
-    on_cpu = _xp.is_on_cpu(first(outputs))
-    budget = _BATCH_BYTES_CPU if on_cpu else _BATCH_BYTES_DEVICE
+    array = first(outputs)
+    memory = _xp.gpu_memory(array)
+    if memory is not None:
+        budget = min(memory // _MEMORY_SHARE, _MOST_BATCH_BYTES)
+    else:
+        budget = _BATCH_BYTES_CPU if _xp.is_on_cpu(array) else _BATCH_BYTES_DEVICE
     return max(64, budget // max(outputs.nbytes_per_sample, 1))

@@ -5,6 +5,7 @@ selection of the largest entries need no further pass over memory and no tempora
 Everything is computed in float32, whatever the logits are stored as.
 """
 
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import triton
@@ -79,6 +80,27 @@ def _value(key):
 
 
 @triton.jit
+def _next_guess(step, low, high, n_more, n_fewer, per_key):
+    """Guess the number from which on exactly as many are found as are kept.
+
+    From `low` on there are `n_more` too many, from `high` on `n_fewer` too few. The
+    second guess goes from the nearer end, as far as a normal distribution says; the
+    next ones divide the interval in proportion to the counts. Halving it copes with
+    what is neither.
+    """
+    if step == 1:
+        guess = low + per_key * (n_more + 0.5)
+        if n_fewer < n_more:
+            guess = high - per_key * (n_fewer + 0.5)
+    elif step < 8:
+        share = n_more.to(tl.float32) / (n_more + n_fewer)
+        guess = low + (high - low) * tl.minimum(tl.maximum(share, 0.05), 0.95)
+    else:
+        guess = (low + high) / 2
+    return guess
+
+
+@triton.jit
 def _add_entropy(
     logits,
     top_class,
@@ -87,10 +109,16 @@ def _add_entropy(
     n_columns,
     stride,
     kept,
+    quantile,
+    steepness,
     gamma,
     block: tl.constexpr,
 ):
-    """Add up the terms of the `kept` largest logits but for the predicted class."""
+    """Add up the terms of the `kept` largest logits but for the predicted class.
+
+    `quantile` and `steepness` say where the smallest of them would be, and how many
+    would lie around it, if logits had a standard normal distribution.
+    """
     row = tl.program_id(0).to(tl.int64)
     column = tl.arange(0, block)
     at = tl.load(top_class + row)
@@ -102,12 +130,25 @@ def _add_entropy(
     # `low` always has at least `kept` keys from it on, `high` has fewer.
     low = tl.min(tl.where(is_other, keys, 2147483647), 0)
     high = tl.max(keys, 0) + 1
-    n_found = tl.sum(is_other.to(tl.int32), 0)
+    n_others = tl.sum(is_other.to(tl.int32), 0)
+    n_found = n_others
+    n_high = 0
+    finite = tl.where(is_other, values, 0.0)
+    mean = tl.sum(finite, 0) / n_others
+    deviation = tl.sqrt(
+        tl.maximum(tl.sum(finite * finite, 0) / n_others - mean * mean, 0.0)
+    )
+    per_key = 1.5 * deviation / steepness  # somewhat too far: the other end moves, too
     step = 0
     while (high.to(tl.int64) - low > 1) & (n_found != kept):
-        # Halving the interval of numbers is quick where they are evenly spread, halving
-        # that of keys always ends.
-        middle = _key((_value(low) + _value(high)) / 2)
+        if step == 0:
+            guess = mean + quantile * deviation
+        else:
+            guess = _next_guess(
+                step, _value(low), _value(high), n_found - kept, kept - n_high, per_key
+            )
+        # NaN and infinity become keys that are out of bounds.
+        middle = _key(guess)
         if (middle <= low) | (middle >= high) | (step >= 16):
             middle = (low >> 1) + (high >> 1) + (low & high & 1)
         n_above = tl.sum((keys >= middle).to(tl.int32), 0)
@@ -116,6 +157,7 @@ def _add_entropy(
             n_found = n_above
         else:
             high = middle
+            n_high = n_above
         step += 1
     # Either exactly `kept` keys are from `low` on, or `low` is the last one's key and
     # several share it: then they have equal terms, and some of them count.
@@ -164,6 +206,8 @@ def entropy_of_others(
     n, n_columns = logits.shape
     result = _xp.array_namespace(energy).empty_like(energy)
     block = _block(n_columns)
+    normal = NormalDist()
+    quantile = normal.inv_cdf(1 - min(kept / n_columns, 0.999))
     _add_entropy[(n,)](
         logits,
         top_class,
@@ -172,6 +216,8 @@ def entropy_of_others(
         n_columns,
         logits.stride(0),
         kept,
+        quantile,
+        n_columns * normal.pdf(quantile),
         gamma,
         block=block,
         num_warps=_warps("entropy", block),

@@ -20,7 +20,12 @@ from openset.detectors import (
     make,
     score_all,
 )
-from openset.detectors._batch import fit_batches, in_dtype, working_dtype
+from openset.detectors._batch import (
+    batch_rows,
+    fit_batches,
+    in_dtype,
+    working_dtype,
+)
 from openset.testing import example_outputs as split
 from openset.testing import in_library
 
@@ -301,3 +306,18 @@ def test_detectors_are_made_by_name():
     assert make("energy", temperature=2.0) == Energy(temperature=2.0)
     with pytest.raises(ValueError, match="name must be one of 'ash'"):
         make("nothing")
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected"),
+    [
+        (None, (8 << 20) // 400),  # in CPU memory: about a cache
+        (8 << 30, (128 << 20) // 400),  # a small GPU: a share of its memory
+        (140 << 30, (2 << 30) // 400),  # a large one: at most 2 GiB
+        (1 << 10, 64),
+    ],
+)
+def test_batches_are_as_long_as_the_device_allows(monkeypatch, memory, expected):
+    monkeypatch.setattr("openset._xp.gpu_memory", lambda array: memory)
+    outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
+    assert batch_rows(outputs) == expected

@@ -24,6 +24,8 @@ types: .venv/.installed-dev
 layers: .venv/.installed-dev
 	$(BIN)/lint-imports
 
+# Tests start many processes: without compiled files each compiles the package anew.
+tests: export PYTHONDONTWRITEBYTECODE :=
 tests: .venv/.installed-dev
 	$(BIN)/pytest -q -n auto --dist worksteal
 

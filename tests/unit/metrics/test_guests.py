@@ -225,21 +225,19 @@ def test_a_row_that_cannot_be_loaded_is_left_out_with_a_warning(tmp_path, site):
     assert "entry point broken = guest:MISSING of guest could not be" in failed.stderr
 
 
-@pytest.mark.parametrize("name", ["gap", "guest:GAP"])
-def test_a_study_on_two_workers_reports_a_guest(tmp_path, site, name):
-    study, path = tmp_path / "study.yaml", [site]
-    if name == "guest:GAP":  # not installed: a module beside the study file
-        study, path = site / "study.yaml", []
-        for file in (site / "guest-1.0.dist-info").iterdir():
-            file.unlink()
-    study.write_text(STUDY.replace("NAME", name))
-    words = ["-m", "openset", "bench", str(study), "--out", "run", "--jobs", "2"]
-    text = printed(tmp_path, *words, path=path)
+def test_a_study_on_two_workers_reports_guests(tmp_path, site):
+    beside = GUEST.replace("gap", "space").replace("GAP", "SPACE")
+    (tmp_path / "beside.py").write_text(beside)  # not installed
+    named = STUDY.replace("auroc", "beside:SPACE").replace("NAME", "gap")
+    (tmp_path / "study.yaml").write_text(named)
+    words = ["-m", "openset", "bench", "study.yaml", "--out", "run", "--jobs", "2"]
+    text = printed(tmp_path, *words, path=[site])
     assert "gap" in text
     assert "2 of 2 cells" in text
     results = (tmp_path / "run" / "results.csv").read_text()
-    assert results.count(",gap,") == 2
-    # The page can be made where the guest is not installed.
+    assert results.count(",gap,") == results.count(",space,") == 2
+    # The page can be made where the guests are not installed.
+    (tmp_path / "beside.py").unlink()
     printed(tmp_path, "-m", "openset", "report", "run")
     assert "gap of means" in (tmp_path / "run" / "report.html").read_text()
 

@@ -262,11 +262,8 @@ def test_workers_of_a_study_find_them(guest, tmp_path):
 
 def test_networks_are_trained_on_them(guest, tmp_path):
     pytest.importorskip("torch", reason="needs the extra torch")
-    run(
-        guest,
-        *("-m", "openset", "protocols", "holdout", "guest_birds:birds"),
-        *("--known", 2, "--unknown", 2, "--out", tmp_path / "p.json"),
-    )
+    drawn = openset.protocols.holdout(datasets.load("guest_birds:birds"), 2, 2)
+    drawn.save(tmp_path / "p.json")
     run(
         guest,
         *("-m", "openset", "train", "--method", "softmax", "--epochs", 1),
@@ -314,7 +311,7 @@ detectors: [msp]
 """
     (guest / "study.yaml").write_text(study)
     command = ("-m", "openset", "bench", "study.yaml", "--out", tmp_path / "run")
-    run(guest, *command, check=False)
+    run(guest, *command, "--backend", "sequential", check=False)
     (failed,) = (tmp_path / "run" / "failed").glob("*.json")
     assert "registered or installed" in json.loads(failed.read_text())["error"]
     done = run(

@@ -1,6 +1,7 @@
 """Shared by all tests."""
 
 import os
+import uuid
 import warnings
 
 import numpy as np
@@ -45,3 +46,14 @@ def pytorch_ood(import_torchvision):
 def rng():
     """Give every test its own, repeatable random numbers."""
     return np.random.default_rng(20240527)
+
+
+@pytest.fixture
+def memory():
+    """Return the URL of a new place in memory."""
+    fsspec = pytest.importorskip("fsspec", reason="object stores are optional")
+    url = f"memory://{uuid.uuid4().hex}"
+    yield url
+    found, path = fsspec.url_to_fs(url)
+    if found.exists(path):
+        found.rm(path, recursive=True)

@@ -329,7 +329,7 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
 
 
-def npz_bytes(path: Path, arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def npz_bytes(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """Return what :func:`write_npz` would write; `path` is for errors."""
     _need_plain(path, arrays)
     stream = io.BytesIO()
@@ -337,7 +337,7 @@ def npz_bytes(path: Path, arrays: Mapping[str, NDArray[Any]]) -> bytes:
     return stream.getvalue()
 
 
-def _need_plain(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+def _need_plain(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> None:
     for name, array in arrays.items():
         if array.dtype.hasobject:
             msg = f"{path}: {name} must be numbers or strings, got dtype {array.dtype}"
@@ -345,19 +345,19 @@ def _need_plain(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_npz(
-    caller: str, path: Path, *, content: bytes | None = None
+    caller: str, path: Path | str, *, content: bytes | None = None
 ) -> dict[str, NDArray[Any]]:
     """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError.
 
     With `content`, its bytes were read already, and `path` is for errors.
     """
-    source = path if content is None else io.BytesIO(content)
-    if content is None and not path.exists():
+    source = Path(path) if content is None else io.BytesIO(content)
+    if isinstance(source, Path) and not source.exists():
         msg = f"{caller}: no such file: {path}"
         raise FileNotFoundError(msg)
     # np.load takes any file that is not a zip for a pickle: check first.
     if not zipfile.is_zipfile(source):
-        msg = f"{caller}: {path} {_why_no_archive(path)}"
+        msg = f"{caller}: {path} {_why_no_archive(source)}"
         raise ArtefactError(msg)
     try:
         with zipfile.ZipFile(source) as archive:
@@ -383,10 +383,11 @@ def read_npz(
         raise ArtefactError(msg) from error
 
 
-def _why_no_archive(path: Path) -> str:
-    if path.is_dir():
+def _why_no_archive(source: Path | io.BytesIO) -> str:
+    if isinstance(source, Path) and source.is_dir():
         return "must be a file, got a folder"
-    with path.open("rb") as stream:
+    with source.open("rb") if isinstance(source, Path) else source as stream:
+        stream.seek(0)
         start = stream.read(6)
     if start == b"\x93NUMPY":
         return (

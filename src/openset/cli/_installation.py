@@ -58,7 +58,7 @@ EXTRAS = (
     Extra("report", ("jinja2", "matplotlib"), "figures and the report page"),
     Extra("bench", ("pydantic", "pyyaml"), "studies from YAML files"),
     Extra("cluster", ("ray",), "studies on many machines"),
-    Extra("cloud", ("fsspec",), "shards in object stores (s3://...)"),
+    Extra("cloud", ("fsspec",), "shards and rejectors in object stores (s3://...)"),
     Extra(
         "serve",
         ("fastapi", "uvicorn", "prometheus-client", "python-multipart"),

@@ -19,6 +19,13 @@ LogTo = Annotated[
         f"{', '.join(trackers.NAMES)}."
     ),
 ]
+RejectorPlace = Annotated[
+    str,
+    typer.Argument(
+        metavar="REJECTOR",
+        help="Folder written by openset calibrate, or its URL (s3://..., https://...).",
+    ),
+]
 # How images are prepared for a network that does not say it.
 Side = Annotated[
     int | None,

@@ -72,7 +72,13 @@ _OPTIONS = {
 
 @naming("openset calibrate", _OPTIONS)
 def command(
-    out: Annotated[Path, typer.Option(help="Folder to write the rejector to.")],
+    out: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH",
+            help="Folder to write the rejector to, or a URL such as s3://bucket/name.",
+        ),
+    ],
     known: Annotated[
         Path | None,
         typer.Option(
@@ -264,28 +270,28 @@ def command(
     _print_magnitudes(validation, unknowns)
     _print_report(rejector)
     _need_no_collapse(rejector, accept_risk=accept_risk)
-    rejector.save(out, key=key)
-    OUT.print(f"wrote {out}", highlight=False)
+    saved = str(rejector.save(out, key=key))
+    OUT.print(f"wrote {saved}", highlight=False)
     on_test: dict[str, Any] | None = None
     if tested is not None:
         on_test = _print_test(rejector, tested, weight)
     if tested is not None and on_test is not None and objective == "by_cost":
         on_test["cost"] = _print_cost(rejector, tested, weight, options)
     if as_json:
-        print_json(_document(rejector, source, out, on_test))
+        print_json(_document(rejector, source, saved, on_test))
 
 
 def _document(
     rejector: Rejector,
     source: Fitted | Choice,
-    out: Path,
+    out: str,
     on_test: dict[str, Any] | None,
 ) -> dict[str, Any]:
     threshold = rejector.threshold.to_dict()
     del threshold["fingerprint"]  # hashes of the samples, for watch and the checks
     detector, sets = rejector.fitted.detector, rejector.sets
     return {
-        "out": str(out),
+        "out": out,
         "detector": {"name": detector.name, "params": detector.params()},
         "compared": list(source.ranking) if isinstance(source, Choice) else [],
         "threshold": threshold,

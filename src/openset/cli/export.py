@@ -10,7 +10,7 @@ from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
-from openset.cli._options import naming
+from openset.cli._options import RejectorPlace, naming
 from openset.rejector import Rejector
 
 EPILOG = """[bold]Examples[/bold]
@@ -33,9 +33,7 @@ _OPTIONS = {
 
 @naming("openset export", _OPTIONS)
 def command(
-    folder: Annotated[
-        Path, typer.Argument(metavar="REJECTOR", help="Folder of a saved rejector.")
-    ],
+    folder: RejectorPlace,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")],
     onnx: Annotated[
         bool, typer.Option("--onnx", help="Write an ONNX graph (the only format).")

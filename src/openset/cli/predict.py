@@ -17,7 +17,7 @@ from openset.cli._console import ERRORS, OUT, Json, print_json
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
-from openset.cli._options import naming
+from openset.cli._options import RejectorPlace, naming
 from openset.cli._shards import (
     SHARD_OPTIONS,
     Address,
@@ -61,10 +61,7 @@ _OPTIONS = {
 
 @naming("openset predict", _OPTIONS)
 def command(
-    rejector: Annotated[
-        Path,
-        typer.Argument(metavar="REJECTOR", help="Folder written by openset calibrate."),
-    ],
+    rejector: RejectorPlace,
     new: Annotated[
         str,
         typer.Argument(

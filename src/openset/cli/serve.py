@@ -1,7 +1,6 @@
 """`openset serve`."""
 
 import hashlib
-import shutil
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -14,8 +13,8 @@ from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
-from openset.cli._options import Mean, Side, Std, naming, numbers
-from openset.rejector import Rejector
+from openset.cli._options import Mean, RejectorPlace, Side, Std, naming, numbers
+from openset.rejector import Rejector, copy_rejector
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -45,10 +44,7 @@ _MOST = 2**20  # MiB, a terabyte
 
 
 def command(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="REJECTOR", help="Folder written by openset calibrate."),
-    ],
+    folder: RejectorPlace,
     model: Annotated[
         str | None,
         typer.Option(
@@ -174,8 +170,8 @@ def command(
         tempfile.TemporaryDirectory(prefix="openset-rejector-") as temporary,
     ):
         # A worker that replaces another one serves the same rejector, whatever was
-        # saved in that folder since.
-        copy = shutil.copytree(folder, Path(temporary) / "rejector")
+        # saved in its place since.
+        copy_rejector(folder, copy := Path(temporary) / "rejector")
         make = partial(
             _application,
             copy,

@@ -12,11 +12,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, _io
+from openset._urls import is_url
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
-from openset.cli._options import naming
+from openset.cli._options import RejectorPlace, naming
 from openset.cli._prevalence import prevalence_of, print_prevalence
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -46,10 +47,7 @@ _OPTIONS = {
 
 @naming("openset watch", _OPTIONS)
 def command(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="REJECTOR", help="Folder written by openset calibrate."),
-    ],
+    folder: RejectorPlace,
     new: Annotated[
         list[Path],
         typer.Argument(
@@ -152,7 +150,7 @@ def command(
 def _write_page(
     page: Path,
     rejector: Rejector,
-    folder: Path,
+    folder: str,
     reference: Path | None,
     names: list[str],
     verdicts: list[Verdict],
@@ -164,7 +162,7 @@ def _write_page(
         page,
         names,
         verdicts,
-        title=folder.resolve().name,
+        title=folder.rstrip("/") if is_url(folder) else Path(folder).resolve().name,
         facts={
             "Rejector": f"{rejector.fitted.detector!r}, threshold {rejector.threshold}",
             "Compared with": known if reference is None else str(reference),

@@ -423,7 +423,7 @@ def remade(
     classes: Sequence[Mapping[str, Any]],
     *,
     caller: str,
-    path: Path,
+    path: Path | str,
     plugins: Sequence[str],
 ) -> Detector:
     """Build the detector a file describes, from classes the caller trusts.

@@ -1,6 +1,6 @@
 """`Rejector`: a fitted detector with its threshold, ready to be used and saved."""
 
-from openset.rejector._artefact import check_destination
+from openset.rejector._artefact import check_destination, copy_rejector, manifest_of
 from openset.rejector._decisions import Decisions, Explanation
 from openset.rejector._rejector import Rejector, need_rejector
 from openset.rejector._sets import SetRule
@@ -11,5 +11,7 @@ __all__ = [
     "Rejector",
     "SetRule",
     "check_destination",
+    "copy_rejector",
+    "manifest_of",
     "need_rejector",
 ]

@@ -15,7 +15,8 @@ Schema 1::
 
 The name of the arrays' file has the start of its own hash (earlier files are called
 ``state.npz``). So a new rejector is written beside the old one, and the rename of its
-manifest replaces the old one in a single step.
+manifest replaces the old one in a single step. In an object store, by its URL, there
+are no locks, and the arrays of earlier rejectors stay.
 """
 
 import hashlib
@@ -28,12 +29,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp
+from openset import _check, _io, _urls, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted, remade
@@ -41,12 +42,15 @@ from openset.outputs import Outputs
 from openset.rejector._sets import SetRule
 from openset.thresholds import Report, Threshold
 
+T = TypeVar("T")
+
 KIND = "openset.Rejector"
 SCHEMA = 1
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
 _SHORTEST_KEY = 16  # bytes: shorter ones can be guessed
 _CALLER = "Rejector.load"
+_MOST_MANIFEST = 256 << 20  # bytes to take from a server
 _STATE = re.compile(r"state(-[0-9a-f]{16})?\.npz")
 # Files we write, under their own or a temporary name (see _io.replacing).
 _OURS = re.compile(rf"{re.escape(_LOCK)}|\.?({_STATE.pattern}|manifest\.json)(\..+)?")
@@ -67,8 +71,21 @@ class Opened:
     sets: SetRule | None
 
 
+def place_of(folder: str | Path, *, caller: str = _CALLER) -> Path | str:
+    """Return the path of a folder, or the URL of one that is elsewhere."""
+    if not (isinstance(folder, str) and _urls.is_url(folder)):
+        return Path(folder)
+    found, path = _urls.file_system(folder, caller=caller)
+    # Of a local folder by its URL: an upload would not write a file in one step.
+    return Path(path) if "file" in found.protocol else folder.rstrip("/")
+
+
+def _at(place: Path | str, name: str) -> Path | str:
+    return place / name if isinstance(place, Path) else f"{place}/{name}"
+
+
 def write(
-    folder: Path,
+    place: Path | str,
     *,
     fitted: Fitted,
     threshold: Threshold,
@@ -78,16 +95,16 @@ def write(
     report: Report,
     sets: SetRule | None = None,
     key: bytes | None = None,
-) -> Path:
-    """Write the rejector; until the last step, the folder holds what it held before."""
+) -> None:
+    """Write the rejector; until the last step, the place holds what it held before."""
     _check_key("Rejector.save", key)
-    check_destination(folder, caller="Rejector.save", name="folder")
+    check_destination(place, caller="Rejector.save", name="folder")
     origins = fitted.detector.origins(caller="Rejector.save")
     arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in fitted.state.items()}
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
     if features is not None:
         arrays["sample.features"] = features
-    content = _io.npz_bytes(folder, arrays)
+    content = _io.npz_bytes(_at(place, "state.npz"), arrays)
     digest = hashlib.sha256(content).hexdigest()
     state = f"state-{digest[:16]}.npz"
     manifest: dict[str, Any] = {
@@ -115,17 +132,26 @@ def write(
         manifest["hmac"] = _signature(manifest, key)
     manifest["sha256"] = _digest(manifest)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    _put(place, state, content, text.encode())
+
+
+def _put(place: Path | str, state: str, content: bytes, text: bytes) -> None:
+    """Write arrays and manifest, in this order."""
+    if isinstance(place, str):
+        for name, one in ((state, content), (MANIFEST, text)):
+            _urls.write(f"{place}/{name}", one, caller="Rejector.save")
+        return
+    folder = place
     folder.mkdir(parents=True, exist_ok=True)
     with _io.locked(folder / _LOCK) as is_alone:
         try:
             # Whoever has opened this very rejector may still have to read its arrays.
             if not _holds(folder / state, content):
                 _io.write(folder / state, lambda stream: stream.write(content))
-            _io.write(folder / MANIFEST, lambda stream: stream.write(text.encode()))
+            _io.write(folder / MANIFEST, lambda stream: stream.write(text))
         finally:
             if is_alone:
                 _tidy(folder)
-    return folder
 
 
 def _holds(path: Path, content: bytes) -> bool:
@@ -142,56 +168,85 @@ def _tidy(folder: Path) -> None:
             path.unlink()
 
 
-def check_destination(folder: Path, *, caller: str, name: str) -> None:
+def check_destination(folder: str | Path, *, caller: str, name: str) -> None:
     """Refuse a place that holds something else than a rejector."""
-    if not folder.exists() or (folder / MANIFEST).exists():
-        return
-    if not folder.is_dir() or not all(
-        _OURS.fullmatch(p.name) or p.name in _BESIDE for p in folder.iterdir()
+    place = place_of(folder, caller=caller)
+    names = _names(place, caller=caller)
+    if names is None or (
+        MANIFEST not in names
+        and not all(_OURS.fullmatch(one) or one in _BESIDE for one in names)
     ):
         msg = _check.must(
             f"new, or a folder with {MANIFEST}",
             caller=caller,
             name=name,
-            got=f"{folder}, which holds something else",
+            got=f"{place}, which holds something else",
         )
         raise ValueError(msg)
 
 
+def _names(place: Path | str, *, caller: str) -> list[str] | None:
+    """Return what is in a folder, nothing if it is new; None if it is a file."""
+    if isinstance(place, str):
+        return _urls.names(place, caller=caller)
+    if not place.exists():
+        return []
+    return [path.name for path in place.iterdir()] if place.is_dir() else None
+
+
 def read(
-    folder: Path, *, plugins: Sequence[str] = (), key: bytes | None = None
+    place: Path | str, *, plugins: Sequence[str] = (), key: bytes | None = None
 ) -> Opened:
     """Check an artefact and open it; arrays are read when they are asked for.
 
-    With a key they are read at once, from the bytes that were verified.
+    With a key or from a URL they are read at once, from the bytes that were checked.
     """
     _check_key(_CALLER, key)
-    text = _text(folder)
+    return _settled(place, lambda text: _opened(place, text, plugins=plugins, key=key))
+
+
+def _settled(place: Path | str, use: Callable[[bytes], T]) -> T:
+    """Use a manifest; if its arrays are not there, a newer one."""
+    text = manifest_of(place)
     while True:
         try:
-            return _opened(folder, text, plugins=plugins, key=key)
+            return use(text)
         except ArtefactError:
             # A rejector that is saved meanwhile takes the arrays of this one away.
-            before, text = text, _text(folder)
+            before, text = text, manifest_of(place)
             if text == before:
                 raise
 
 
+def copy_rejector(folder: str | Path, to: Path) -> None:
+    """Copy a rejector to a new folder on this machine, from a folder or a URL."""
+    place = place_of(folder)
+
+    def use(text: bytes) -> None:
+        files = _manifest(_at(place, MANIFEST), text, None)["files"]
+        name = _state_name(files)
+        _put(to, name, _checked(_at(place, name), files[name]), text)
+
+    _settled(place, use)
+
+
 def _opened(
-    folder: Path, text: bytes, *, plugins: Sequence[str], key: bytes | None
+    place: Path | str, text: bytes, *, plugins: Sequence[str], key: bytes | None
 ) -> Opened:
-    manifest = _manifest(folder / MANIFEST, text, key)
+    path = _at(place, MANIFEST)
+    manifest = _manifest(path, text, key)
     try:
-        state = folder / _state_name(manifest["files"])
+        name = _state_name(manifest["files"])
+        state = _at(place, name)
         checked = _stamp(state)
-        content = _checked(state, manifest["files"][state.name])
+        content = _checked(state, manifest["files"][name])
         written = manifest["detector"]
         recipe = remade(
             written["name"],
             written["params"],
             written.get("classes", []),
             caller=_CALLER,
-            path=folder / MANIFEST,
+            path=path,
             plugins=plugins,
         )
         widths = dict(written["widths"])
@@ -203,16 +258,18 @@ def _opened(
     except ArtefactError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        msg = f"{_CALLER}: {folder / MANIFEST} is damaged: {error!r}"
+        msg = f"{_CALLER}: {path} is damaged: {error!r}"
         raise ArtefactError(msg) from error
 
-    verified = None if key is None else _io.read_npz(_CALLER, state, content=content)
+    verified = None
+    if key is not None or isinstance(place, str):
+        verified = _io.read_npz(_CALLER, state, content=content)
     del content  # the arrays are read from disk later
 
     def arrays(prefix: str) -> dict[str, NDArray[Any]]:
         found = verified
         if found is None:
-            found = _read_later(folder, text, state, checked)
+            found = _read_later(place, text, state, checked)
         return {
             name.removeprefix(prefix): array
             for name, array in found.items()
@@ -251,13 +308,13 @@ def _opened(
 
 
 def _read_later(
-    folder: Path, text: bytes, state: Path, checked: tuple[int, ...] | None
+    place: Path | str, text: bytes, state: Path | str, checked: tuple[int, ...] | None
 ) -> dict[str, NDArray[Any]]:
     """Read the arrays, if they are still those that were checked."""
     found = None
     with suppress(FileNotFoundError):
         found = _io.read_npz(_CALLER, state)
-    if found is None and _text(folder) == text:
+    if found is None and manifest_of(place) == text:
         msg = f"{_CALLER}: {state} was removed after the rejector was opened"
         raise FileNotFoundError(msg)
     if found is None or _stamp(state) != checked:
@@ -269,7 +326,7 @@ def _read_later(
     return found
 
 
-def _check_state(fitted: Fitted, path: Path) -> None:
+def _check_state(fitted: Fitted, path: Path | str) -> None:
     """Score one made-up sample: raise unless the arrays are those of the detector."""
     sizes = {"logits": "n_classes", "features": "n_features"}
     rows = {
@@ -301,7 +358,7 @@ def _text_of(widths: Mapping[str, int | None]) -> str:
     return " and ".join(f"{name} {width}" for name, width in widths.items())
 
 
-def _check_reference(reference: Mapping[str, NDArray[Any]], path: Path) -> None:
+def _check_reference(reference: Mapping[str, NDArray[Any]], path: Path | str) -> None:
     is_right = "known" in reference and all(
         grid.ndim == 1 and grid.size and grid.dtype == np.float64
         for grid in reference.values()
@@ -315,8 +372,15 @@ def _check_reference(reference: Mapping[str, NDArray[Any]], path: Path) -> None:
         raise ArtefactError(msg)
 
 
-def _text(folder: Path) -> bytes:
-    """Return the bytes of the manifest."""
+def manifest_of(folder: str | Path) -> bytes:
+    """Return the bytes of the manifest of a rejector, unchecked."""
+    folder = place_of(folder)
+    if isinstance(folder, str):
+        text = _urls.read(f"{folder}/{MANIFEST}", caller=_CALLER, most=_MOST_MANIFEST)
+        if len(text) == _MOST_MANIFEST:
+            msg = f"{_CALLER}: {folder}/{MANIFEST} is no manifest: it is too long"
+            raise ArtefactError(msg)
+        return text
     path = folder / MANIFEST
     if not folder.exists():
         msg = f"{_CALLER}: no such folder: {folder}"
@@ -336,7 +400,7 @@ def _state_name(files: Mapping[str, Any]) -> str:
     return name
 
 
-def _manifest(path: Path, text: bytes, key: bytes | None) -> dict[str, Any]:
+def _manifest(path: Path | str, text: bytes, key: bytes | None) -> dict[str, Any]:
     """Return the manifest, checked."""
     try:
         manifest = json.loads(text)
@@ -376,8 +440,10 @@ def _manifest(path: Path, text: bytes, key: bytes | None) -> dict[str, Any]:
     return manifest
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
+def _stamp(path: Path | str) -> tuple[int, ...] | None:
     """Return what tells a file from one that took its name; None without a file."""
+    if isinstance(path, str):
+        return None
     try:
         found = path.stat()
     except FileNotFoundError:
@@ -385,28 +451,17 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _checked(path: Path, written: Mapping[str, Any]) -> bytes:
+def _checked(path: Path | str, written: Mapping[str, Any]) -> bytes:
     """Return the bytes of a file, if they are those the manifest was written for."""
     try:
-        found = path.lstat()
+        if isinstance(path, Path):
+            content = _content(path, written["bytes"])
+        else:  # not one byte more than is needed to see that there are too many
+            most = written["bytes"] + 1
+            content = _urls.read(path, caller=_CALLER, most=most)
+            _check_size(path, len(content), written["bytes"])
     except FileNotFoundError as error:
         msg = f"{_CALLER}: {path} is missing. Restore it, or calibrate again"
-        raise ArtefactError(msg) from error
-    if not stat.S_ISREG(found.st_mode):
-        what = "a symbolic link" if path.is_symlink() else "a device or a folder"
-        msg = f"{_CALLER}: {path} must be a file, got {what}. Copy the file there"
-        raise ArtefactError(msg)
-    if found.st_size != written["bytes"]:
-        what = "truncated" if found.st_size < written["bytes"] else "changed"
-        msg = (
-            f"{_CALLER}: {path} is {what}: {found.st_size} bytes where the manifest "
-            f"says {written['bytes']}. Restore it, or calibrate again"
-        )
-        raise ArtefactError(msg)
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError as error:
-        msg = f"{_CALLER}: {path} was removed while it was loaded"
         raise ArtefactError(msg) from error
     if hashlib.sha256(content).hexdigest() != written["sha256"]:
         msg = (
@@ -415,6 +470,27 @@ def _checked(path: Path, written: Mapping[str, Any]) -> bytes:
         )
         raise ArtefactError(msg)
     return content
+
+
+def _content(path: Path, n_bytes: int) -> bytes:
+    found = path.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        what = "a symbolic link" if path.is_symlink() else "a device or a folder"
+        msg = f"{_CALLER}: {path} must be a file, got {what}. Copy the file there"
+        raise ArtefactError(msg)
+    _check_size(path, found.st_size, n_bytes)
+    return path.read_bytes()
+
+
+def _check_size(path: Path | str, found: int, n_bytes: int) -> None:
+    if found != n_bytes:
+        what = "truncated" if found < n_bytes else "changed"
+        more = "more" if found > n_bytes and isinstance(path, str) else f"{found} bytes"
+        msg = (
+            f"{_CALLER}: {path} is {what}: {more} where the manifest says {n_bytes}. "
+            "Restore it, or calibrate again"
+        )
+        raise ArtefactError(msg)
 
 
 def _check_key(caller: str, key: object) -> None:
@@ -431,7 +507,9 @@ def _check_key(caller: str, key: object) -> None:
     raise ValueError(msg) if isinstance(key, bytes) else TypeError(msg)
 
 
-def _verify(path: Path, manifest: Mapping[str, Any], found: object, key: bytes) -> None:
+def _verify(
+    path: Path | str, manifest: Mapping[str, Any], found: object, key: bytes
+) -> None:
     if found is None:
         msg = (
             f"{_CALLER}: {path} must be signed to be verified with a key, got one "

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -369,18 +369,25 @@ class Rejector:
             sets=self.sets,
         )
 
-    def save(self, folder: str | Path, *, key: bytes | None = None) -> Path:
+    @overload
+    def save(self, folder: Path, *, key: bytes | None = None) -> Path: ...
+    @overload
+    def save(self, folder: str, *, key: bytes | None = None) -> Path | str: ...
+    def save(self, folder: str | Path, *, key: bytes | None = None) -> Path | str:
         """Write a folder with ``manifest.json`` and one ``.npz``. No pickle.
 
         A rejector that is there already is replaced in one step: whoever loads it
-        meanwhile, or after a crash, gets the old one or the new one.
+        meanwhile, or after a crash, gets the old one or the new one. The folder may be
+        in an object store, named by its URL (extra ``cloud``): the manifest is uploaded
+        last, and the arrays of earlier rejectors stay there.
 
         The hashes in the manifest detect accidents; whoever changes a file on purpose
         can write new hashes. With a secret `key` of at least 16 bytes the manifest is
         also signed (HMAC-SHA256), and :meth:`load` with that key accepts nothing else.
         """
-        return _artefact.write(
-            Path(folder),
+        place = _artefact.place_of(folder, caller="Rejector.save")
+        _artefact.write(
+            place,
             fitted=self.fitted,
             threshold=self.threshold,
             classes=self.classes,
@@ -390,6 +397,7 @@ class Rejector:
             sets=self.sets,
             key=key,
         )
+        return place
 
     @classmethod
     def load(
@@ -402,12 +410,14 @@ class Rejector:
         """Open what :meth:`save` wrote; the arrays are read on first use.
 
         A folder that is damaged, truncated, changed since, or of a newer version
-        raises `ArtefactError`, which says which.
+        raises `ArtefactError`, which says which. From a URL the arrays are read at
+        once, and nothing is kept on disk.
 
         Parameters
         ----------
         folder
-            What :meth:`save` wrote.
+            What :meth:`save` wrote; or the URL of such a folder, ``s3://...``,
+            ``https://...`` or another one that fsspec knows (extra ``cloud``).
         plugins
             Detectors from outside the package that may be imported, each as
             ``"package.module:Class"``. The file does not decide what is imported: only
@@ -417,7 +427,8 @@ class Rejector:
             The key it was saved with: what was not signed with it is refused, and the
             arrays are read at once. Without a key, signatures are not looked at.
         """
-        opened = _artefact.read(Path(folder), plugins=plugins, key=key)
+        place = _artefact.place_of(folder)
+        opened = _artefact.read(place, plugins=plugins, key=key)
         return cls(
             opened.fitted,
             opened.threshold,
@@ -447,7 +458,7 @@ class Rejector:
 
         The folder is also one that :meth:`load` and the command line open.
         """
-        folder = self.save(folder, key=key)
+        folder = self.save(Path(folder), key=key)
         text = self.model_card(repo)
         path = folder / _hub.CARD
         _io.write(path, lambda stream: stream.write(text.encode()))

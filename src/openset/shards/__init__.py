@@ -6,11 +6,11 @@ only when it is complete; what is there is not done again. Shards and results ma
 an object store, named by its URL (extra ``cloud``).
 """
 
+from openset._urls import is_url
 from openset.shards._predict import Predict
 from openset.shards._run import Done, Job, run
 from openset.shards._score import Score
 from openset.shards._shards import Shard, find, is_folder_of_shards, listed, read
-from openset.shards._stores import is_url
 
 __all__ = [
     "Done",

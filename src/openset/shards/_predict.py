@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openset.rejector import Rejector
+from openset._urls import is_url
+from openset.rejector import Rejector, manifest_of
 from openset.shards import _tables
 from openset.shards._shards import Shard, read
 
@@ -23,7 +24,7 @@ class Predict:
     Parameters
     ----------
     rejector
-        Folder of a saved rejector.
+        Folder of a saved rejector, or its URL.
     format
         ``"parquet"`` or ``"npz"``.
     rows
@@ -40,15 +41,14 @@ class Predict:
     caller: str = "openset predict"
 
     def __post_init__(self) -> None:
-        # Workers may have another current folder.
-        object.__setattr__(self, "rejector", Path(self.rejector).resolve())
+        if not is_url(self.rejector):  # workers may have another current folder
+            object.__setattr__(self, "rejector", Path(self.rejector).resolve())
         _tables.check_format(self.caller, self.format)
 
     @property
     def identity(self) -> dict[str, Any]:
         """The content of the rejector."""
-        content = (Path(self.rejector) / "manifest.json").read_bytes()
-        digest = hashlib.sha256(content).hexdigest()
+        digest = hashlib.sha256(manifest_of(self.rejector)).hexdigest()
         return {"kind": "predict", "rejector": digest, "format": self.format}
 
     def files(self, shard: Shard, out: Path) -> list[Path]:

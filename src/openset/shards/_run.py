@@ -228,9 +228,16 @@ def _settle(
 
 
 @lru_cache(maxsize=1)
-def _opened(job: Job, _content: str) -> Callable[[Shard, Path], None]:
+def _opened(job: Job, content: str) -> Callable[[Shard, Path], None]:
     """Keep rejector, detectors or network of this process from shard to shard."""
-    return job.open()
+    opened = job.open()
+    if json.dumps(job.identity) != content:
+        msg = (
+            f"{job.caller}: what the shards are worked on with was written anew during "
+            "the run. Choose another --out for it"
+        )
+        raise ArtefactError(msg)
+    return opened
 
 
 def _work(job: Job, shards: Sequence[Shard], work: _Work) -> None:

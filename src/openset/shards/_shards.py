@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io
+from openset._urls import is_url
 from openset.outputs import Outputs
-from openset.shards._stores import Entry, downloaded, entries, is_url
+from openset.shards._stores import Entry, downloaded, entries
 
 _ENDINGS = (".npz", ".parquet")
 _COLUMNS = ("logits", "features", "labels", "groups", "ids")

@@ -8,35 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from openset import _check, _io
-from openset._types import MissingExtraError
-
-
-def is_url(place: object) -> bool:
-    """Tell whether a place is named by a URL, such as ``s3://bucket/folder``.
-
-    Examples
-    --------
-    >>> [is_url(one) for one in ("s3://bucket/shards", "shards", Path("shards"))]
-    [True, False, False]
-    """
-    return isinstance(place, str) and "://" in place
-
-
-def file_system(url: str, *, caller: str) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, and the path in it."""
-    fsspec = _io.optional(caller, "fsspec", name="cloud")
-    try:
-        found, path = fsspec.url_to_fs(url)
-    except ImportError as error:  # "Install s3fs to access S3"
-        msg = f"{caller}: {url} needs another package: {error}"
-        raise MissingExtraError(msg) from error
-    except ValueError as error:
-        rule = "a URL that fsspec knows"
-        msg = _check.must(rule, caller=caller, name=url, got=str(error))
-        raise ValueError(msg) from error
-    found.invalidate_cache()  # others write there, too
-    return found, path.rstrip("/")
+from openset import _io
+from openset._urls import file_system, is_url
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,6 @@ this machine, where it is installed (it holds python-dateutil back, so it is no
 dependency of ours).
 """
 
-import functools
-import http.server
-import threading
-import uuid
-
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -18,19 +13,10 @@ from openset import MissingExtraError, Outputs, shards
 from openset.cli import app
 from openset.cli._extract_shards import input_shards
 from openset.shards._stores import Folder, ObjectStore, store
+from tests.stores import files, upload, web_server
 from tests.unit.shards.test_shards import folder, rejector  # noqa: F401  # fixtures
 
 fsspec = pytest.importorskip("fsspec", reason="object stores are optional")
-
-
-@pytest.fixture
-def memory():
-    """Return the URL of a new place in memory."""
-    url = f"memory://{uuid.uuid4().hex}"
-    yield url
-    found, path = fsspec.url_to_fs(url)
-    if found.exists(path):
-        found.rm(path, recursive=True)
 
 
 @pytest.fixture
@@ -60,32 +46,8 @@ def url(request):
 @pytest.fixture
 def web(folder):  # noqa: F811
     """Return the URL of the folder, on a web server."""
-    pytest.importorskip("aiohttp", reason="what fsspec reads pages with")
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            """Say nothing."""
-
-    handler = functools.partial(Quiet, directory=folder)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-def upload(place, url):
-    found, path = fsspec.url_to_fs(url)
-    for file in sorted(place.rglob("*")):
-        if file.is_file():
-            found.pipe_file(f"{path}/{file.relative_to(place)}", file.read_bytes())
-
-
-def files(url):
-    """Return names and content of all files."""
-    found, path = fsspec.url_to_fs(url)
-    found.invalidate_cache()
-    names = found.find(path)
-    return {one.removeprefix(f"{path}/"): found.cat_file(one) for one in names}
+    with web_server(folder) as address:
+        yield address
 
 
 def run(*arguments):

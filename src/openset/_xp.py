@@ -4,9 +4,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import array_api_compat
 import numpy as np
 from array_api_compat import (
-    array_namespace,
     device,
     is_array_api_obj,
     is_numpy_array,
@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from openset._types import Array
 
 __all__ = [  # re-exported names
-    "array_namespace",
     "device",
     "is_array_api_obj",
     "is_numpy_array",
@@ -35,6 +34,22 @@ _SHORT_ROW_BYTES = 2048
 # `np.einsum` adds up rows at a fourth of the cost of `np.sum`, in a dozen partial sums;
 # in longer rows these have more rounding errors than the sums of sums of `np.sum`.
 _LONGEST_EINSUM = 2048
+
+
+_namespaces: dict[type, Any] = {}
+
+
+def array_namespace(*arrays: Array) -> Any:
+    """Return the array library of these arrays, with the functions of the standard.
+
+    Of one array it is looked up by the type: many small calls ask for it.
+    """
+    if len(arrays) > 1:
+        return array_api_compat.array_namespace(*arrays)
+    kind = type(arrays[0])
+    if kind not in _namespaces:
+        _namespaces[kind] = array_api_compat.array_namespace(*arrays)
+    return _namespaces[kind]
 
 
 def to_numpy(array: Array) -> NDArray[Any]:

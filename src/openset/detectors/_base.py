@@ -1,10 +1,12 @@
 """`Detector` (a recipe) and `Fitted` (recipe + arrays), one or many at a time."""
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import add
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
@@ -201,7 +203,7 @@ class Detector(ABC):
         except ValueError:
             _need_finite(caller, outputs)  # infinite inputs can give NaN
             raise
-        if not all(_is_finite(array) for array in state.values()):
+        if not _are_finite(state.values()):
             _need_finite(caller, outputs)
         return Fitted(detector=self, state=state, widths=widths)
 
@@ -555,6 +557,7 @@ def _width(array: Array | None) -> int | None:
     return None if array is None else int(array.shape[1])
 
 
+_REAL = "real floating"
 _REMEDY = {
     "logits": "Give Outputs(logits=...)",
     "features": "Give Outputs(features=...), the input of the last linear layer",
@@ -568,9 +571,20 @@ def _listed(layers: tuple[tuple[str, int], ...]) -> str:
     return ", ".join(f"{name} ({width})" for name, width in layers)
 
 
+def _are_finite(arrays: Iterable[Array]) -> bool:
+    """Whether all numbers are finite. On a device one of them is fetched, once."""
+    real = [a for a in arrays if _xp.array_namespace(a).isdtype(a.dtype, _REAL)]
+    if not real:
+        return True
+    # A sum is finite only if all its terms are. Of huge terms it may be infinite.
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = reduce(add, (_xp.array_namespace(a).sum(a) for a in real))
+    return math.isfinite(float(total)) or all(map(_is_finite, real))
+
+
 def _is_finite(array: Array) -> bool:
     xp = _xp.array_namespace(array)
-    is_real = xp.isdtype(array.dtype, "real floating")
+    is_real = xp.isdtype(array.dtype, _REAL)
     return not is_real or bool(xp.all(xp.isfinite(array)))
 
 

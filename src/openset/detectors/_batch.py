@@ -232,8 +232,11 @@ def fit_batches(
 
     `_fit` loops over them so that its temporaries do not grow with the training set.
     """
-    n = len(train) if chosen is None else chosen.size
-    for rows in _xp.runs(n, batch_rows(train)):
+    n, size = len(train) if chosen is None else chosen.size, batch_rows(train)
+    if chosen is None and n <= size:
+        yield Batch(train)
+        return
+    for rows in _xp.runs(n, size):
         yield Batch(train, rows if chosen is None else chosen[rows])
 
 

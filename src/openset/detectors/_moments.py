@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -18,15 +20,29 @@ _NO_SPREAD = 1e-24
 # Below this share of the largest variance, eigenvectors tell more than a Cholesky
 # factor, which may fail.
 _SMALLEST_CUTOFF = 1e-12
+# Size of numbers that are made float64 at a time, for a matrix product. With less of
+# them BLAS is slower.
+_WIDE_BYTES = 2 << 20
 
 
 def mean_feature(train: Outputs) -> Array:
     """Return the mean feature vector, in float64."""
-    total = 0.0
-    for batch in fit_batches(train):
-        xp = _xp.array_namespace(batch.features)
-        total = xp.sum(batch.features, axis=0, dtype=xp.float64) + total
-    return total / len(train)
+    space = Workspace()
+    sums = (_column_sums(batch.features, space) for batch in fit_batches(train))
+    return reduce(add, sums) / len(train)
+
+
+def _column_sums(rows: Array, space: "Workspace") -> Array:
+    """Add up the rows in float64."""
+    if not _xp.is_on_cpu(rows):
+        xp = _xp.array_namespace(rows)
+        return xp.sum(rows, axis=0, dtype=xp.float64)
+    # A product with ones takes half the time of `sum`, also with the conversion.
+    plain = _xp.to_numpy(rows)
+    step = max(1, _WIDE_BYTES // (8 * plain.shape[1]))
+    blocks = (plain[run] for run in _xp.runs(len(plain), step))
+    sums = (np.ones(len(block)) @ space.wide(block) for block in blocks)
+    return _xp.moved(reduce(add, sums), rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +105,12 @@ class Workspace:
 
     def __init__(self) -> None:
         self._own: NDArray[Any] | None = None
+
+    def wide(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the rows in float64. They are overwritten by the next call."""
+        own = self._like(rows, np.float64)
+        own[...] = rows
+        return own
 
     def minus(self, rows: Array, vector: Array) -> Array:
         """Return ``rows - vector``, in the dtype of the vector.

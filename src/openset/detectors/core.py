@@ -61,9 +61,8 @@ class CORE(Detector):
     paper = "Yang et al. 2026"
 
     def _fit(self, train: Outputs) -> State:
-        weight = shaping.head("CORE", train)["weight"]
-        xp = _xp.array_namespace(weight)
-        weight = xp.astype(weight, xp.float64)
+        xp = _xp.array_namespace(train.weight)
+        weight = shaping.weight("CORE", train, xp.float64)
         lengths = _xp.row_norms(weight)
         unit = weight / xp.where(lengths > 0, lengths, xp.ones_like(lengths))[:, None]
         labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import shaping
@@ -13,9 +15,9 @@ from openset.detectors.constraints import OneOf
 from openset.outputs import Outputs
 
 _ORIGINS = ("mean", "zero")
-# Squared distance between weight vectors, as a share of their squared lengths, below
+# Squared distance between weight vectors, as a share of their squared length, below
 # which they are one vector up to rounding.
-_SAME_VECTOR = 1e-14
+_SAME_VECTOR = 2e-14
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,35 +64,26 @@ class FDBD(Detector):
     origin: str = "mean"
 
     def _fit(self, train: Outputs) -> State:
-        weight = shaping.head("FDBD", train)["weight"]
-        xp = _xp.array_namespace(weight)
-        weight = xp.astype(weight, xp.float64)
+        xp = _xp.array_namespace(train.weight)
+        weight = shaping.weight("FDBD", train, xp.float64)
         n_classes = weight.shape[0]
         if n_classes == 1:
             msg = _check.must(
                 "two or more", caller="FDBD.fit", name="number of classes", got="1"
             )
             raise ValueError(msg)
-        squared = xp.sum(weight**2, axis=1)
-        both = squared[:, None] + squared[None, :]
-        squares = both - 2 * (weight @ weight.T)
-        is_self = xp.eye(n_classes, dtype=xp.bool, device=_xp.device(weight))
-        is_same = (squares <= _SAME_VECTOR * both) & ~is_self
-        if bool(xp.any(is_same)):
-            first = int(xp.argmax(xp.astype(xp.any(is_same, axis=1), xp.int8)))
-            second = int(xp.argmax(xp.astype(is_same[first, :], xp.int8)))
-            msg = _check.must(
-                "different for every two classes",
-                caller="FDBD.fit",
-                name="rows of weight",
-                got=f"the same for classes {first} and {second}",
-                remedy="Classes with the same weights have no boundary between them",
-            )
-            raise ValueError(msg)
+        products = weight @ weight.T
+        squared = xp.linalg.diagonal(products)
+        toward = squared[:, None] - products
+        squares = (
+            toward + toward.T
+        )  # of the distances; exactly 0 from a class to itself
+        is_apart = squares > (_SAME_VECTOR * squared)[:, None]
+        if int(xp.count_nonzero(is_apart)) < n_classes * (n_classes - 1):
+            _need_different(squares, squared)
         # The class itself contributes 0; the mean is over the others.
-        nothing = xp.zeros_like(squares)
-        inverse = 1 / xp.sqrt(xp.where(is_self, nothing + 1, squares))
-        inverse = xp.where(is_self, nothing, inverse) / (n_classes - 1)
+        far = xp.where(is_apart, squares, xp.inf)
+        inverse = 1 / (xp.sqrt(far) * (n_classes - 1))
         mean = mean_feature(train)
         if self.origin == "zero":
             mean = xp.zeros_like(mean)
@@ -116,3 +109,20 @@ class FDBD(Detector):
         is_mean = to_mean == 0
         ratio = to_boundary / xp.where(is_mean, xp.ones_like(to_mean), to_mean)
         return xp.where(is_mean, xp.zeros_like(ratio), ratio)
+
+
+def _need_different(squares: Array, squared: Array) -> None:
+    """Name the first two classes with the same weights, if there are two."""
+    is_same = _xp.to_numpy(squares) <= _SAME_VECTOR * _xp.to_numpy(squared)[:, None]
+    pairs = np.argwhere(np.triu(is_same, k=1))
+    if not len(pairs):
+        return  # infinite weights
+    first, second = pairs[0].tolist()
+    msg = _check.must(
+        "different for every two classes",
+        caller="FDBD.fit",
+        name="rows of weight",
+        got=f"the same for classes {first} and {second}",
+        remedy="Classes with the same weights have no boundary between them",
+    )
+    raise ValueError(msg)

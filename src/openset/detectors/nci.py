@@ -56,9 +56,9 @@ class NCI(Detector):
     alpha: float = 1e-3
 
     def _fit(self, train: Outputs) -> State:
-        weight = shaping.head("NCI", train)["weight"]
-        state = {"weight": weight, "mean": mean_feature(train)}
-        return in_dtype(state, working_dtype(train))
+        dtype = working_dtype(train)
+        weight = shaping.weight("NCI", train, dtype)
+        return in_dtype({"weight": weight, "mean": mean_feature(train)}, dtype)
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)

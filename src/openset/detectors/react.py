@@ -10,6 +10,7 @@ from openset._types import Array
 from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
+from openset.detectors._percentile import percentile
 from openset.detectors.constraints import Integer, Number
 from openset.outputs import Outputs
 
@@ -68,11 +69,10 @@ class ReAct(Detector):
     def _fit(self, train: Outputs) -> State:
         n, width = train.features.shape  # type: ignore[union-attr]
         rows = draw(n, max(1, self.max_values // width), self.seed)
-        batches = fit_batches(train, rows)
-        values = np.concatenate([_xp.to_numpy(b.features).ravel() for b in batches])
-        clip = np.percentile(values, self.percentile, overwrite_input=True)
+        parts = [batch.features for batch in fit_batches(train, rows)]
+        clip = percentile(parts, self.percentile)
         head = shaping.head("ReAct", train)
-        return {"clip": _xp.moved(clip.astype(values.dtype), head["bias"]), **head}
+        return {"clip": _xp.moved(np.asarray(clip), head["bias"]), **head}
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)

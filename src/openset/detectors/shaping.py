@@ -4,6 +4,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._batch import State
@@ -12,17 +14,22 @@ from openset.outputs import Outputs
 
 def head(caller: str, train: Outputs) -> dict[str, Array]:
     """Return weight and bias of the last layer as state: copies, free of NaN."""
-    arrays: dict[str, Array] = {"weight": train.weight, "bias": train.bias}
-    for name, array in arrays.items():
-        xp = _xp.array_namespace(array)
-        arrays[name] = xp.asarray(array, copy=True)
-        # Memory-mapped arrays have not been checked before.
-        if bool(xp.any(xp.isnan(arrays[name]))):
-            rule, got = "free of NaN", "NaN"
-            raise ValueError(
-                _check.must(rule, caller=f"{caller}.fit", name=name, got=got)
-            )
-    return arrays
+    return {name: _part(caller, train, name) for name in ("weight", "bias")}
+
+
+def weight(caller: str, train: Outputs, dtype: Any) -> Array:
+    """Return the weight of the last layer: a copy, free of NaN."""
+    return _part(caller, train, "weight", dtype)
+
+
+def _part(caller: str, train: Outputs, name: str, dtype: Any = None) -> Array:
+    array: Array = getattr(train, name)
+    # Memory-mapped arrays have not been checked before.
+    if isinstance(array, np.memmap) and np.isnan(array).any():
+        msg = _check.must("free of NaN", caller=f"{caller}.fit", name=name, got="NaN")
+        raise ValueError(msg)
+    xp = _xp.array_namespace(array)
+    return xp.astype(array, array.dtype if dtype is None else dtype, copy=True)
 
 
 def head_logits(state: State, features: Array) -> Array:

@@ -10,6 +10,7 @@ from openset._types import Array
 from openset.detectors import shaping
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
+from openset.detectors._percentile import percentile
 from openset.detectors.constraints import Boolean, Integer, Number, OneOf
 from openset.outputs import Outputs
 
@@ -93,14 +94,17 @@ class VRA(Detector):
     def _fit(self, train: Outputs) -> State:
         n, width = train.features.shape  # type: ignore[union-attr]
         rows = draw(n, max(1, self.max_values // width), self.seed)
-        parts = [_xp.to_numpy(b.features) for b in fit_batches(train, rows)]
-        values = np.concatenate(parts)
-        values = values if self.per_feature else values.reshape(-1, 1)
-        # A row per feature: sorting is faster along memory.
-        values = np.ascontiguousarray(values.T)
-        cuts = np.percentile(values, (self.low, self.high), axis=1)
+        parts = [batch.features for batch in fit_batches(train, rows)]
+        percents = (self.low, self.high)
+        if self.per_feature:
+            # A row per feature: sorting is faster along memory.
+            values = np.concatenate([_xp.to_numpy(part) for part in parts]).T
+            values = np.ascontiguousarray(values)
+            cuts = np.percentile(values, percents, axis=1).astype(values.dtype)
+        else:
+            cuts = np.array([[percentile(parts, percent)] for percent in percents])
         head = shaping.head("VRA", train)
-        low, high = (_xp.moved(cut.astype(values.dtype), head["bias"]) for cut in cuts)
+        low, high = (_xp.moved(cut, head["bias"]) for cut in cuts)
         return {"low": low, "high": high, **head}
 
     def _ready(self, state: State, dtype: Any) -> State:

@@ -17,6 +17,7 @@ from openset.detectors import (
     Mahalanobis,
     MaxLogit,
     ReAct,
+    _base,
     make,
     score_all,
 )
@@ -321,3 +322,13 @@ def test_batches_are_as_long_as_the_device_allows(monkeypatch, memory, expected)
     monkeypatch.setattr("openset._xp.gpu_memory", lambda array: memory)
     outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
     assert batch_rows(outputs) == expected
+
+
+def test_a_state_is_finite_if_its_sum_is_infinite(xp):
+    """The sum of numbers may overflow; that of infinite ones never is finite."""
+    huge = xp.asarray(np.full(4, 3e38, dtype=np.float32))
+    whole = xp.asarray(np.array([1, 2]))
+    assert _base._are_finite([huge, whole])
+    assert _base._are_finite([whole])
+    for bad in ([np.inf, -np.inf, 0.0], [1.0, np.nan], [-np.inf]):
+        assert not _base._are_finite([xp.asarray(np.array(bad)), whole, huge])

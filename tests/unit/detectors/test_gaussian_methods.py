@@ -1,5 +1,7 @@
 """Mahalanobis and RMDS against explicit inverses, scikit-learn and pytorch-ood."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.covariance import EmpiricalCovariance, ledoit_wolf_shrinkage
 
 from openset import Outputs, _xp
-from openset.detectors import RMDS, Mahalanobis, _moments
+from openset.detectors import RMDS, Mahalanobis, _batch, _moments
 from openset.testing import example_outputs as split
 from openset.testing import in_library
 
@@ -222,3 +224,21 @@ def test_bad_parameters_are_refused_by_name():
 def test_a_word_is_no_switch(kind):
     with pytest.raises(TypeError, match="normalize must be True or False, got 'no'"):
         kind(normalize="no")
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_the_mean_feature_is_exact_to_float64(xp, on_device, monkeypatch):
+    """Numbers of many sizes, in several blocks and batches."""
+    rng = np.random.default_rng(3)
+    features = np.exp(8 * rng.standard_normal((700, 5))).astype(np.float32)
+    features *= rng.choice([-1, 1], features.shape)
+    monkeypatch.setattr(_moments, "_WIDE_BYTES", 8 * 5 * 64)
+    monkeypatch.setattr(_batch, "_BATCH_BYTES_CPU", 20 * 300)
+    monkeypatch.setattr(_batch, "_BATCH_BYTES_DEVICE", 20 * 300)
+    if on_device:
+        monkeypatch.setattr(_xp, "is_on_cpu", lambda _: False)
+    found = _moments.mean_feature(Outputs(features=xp.asarray(features)))
+    exact = [math.fsum(column) / 700 for column in features.T.tolist()]
+    size = np.abs(features).mean(axis=0)
+    assert found.dtype == xp.float64
+    assert (np.abs(_xp.to_numpy(found) - exact) < 1e-14 * size).all()

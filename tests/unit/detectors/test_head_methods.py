@@ -161,3 +161,19 @@ def test_fdbd_of_features_whose_squares_overflow_is_that_of_small_ones(train, te
 
     expected = FDBD().fit(train).known(test)
     assert_allclose(FDBD().fit(scaled(train)).known(scaled(test)), expected, rtol=1e-9)
+
+
+def test_fdbd_names_classes_whose_weights_are_one_vector_up_to_rounding(train):
+    weight = np.array(train.weight)
+    weight[2] = weight[0] * (1 + 1e-9)
+    spoilt = Outputs(features=train.features, weight=weight, bias=train.bias)
+    with pytest.raises(ValueError, match="the same for classes 0 and 2"):
+        FDBD().fit(spoilt)
+    weight[2] = weight[0] * (1 + 1e-6)
+    FDBD().fit(Outputs(features=train.features, weight=weight, bias=train.bias))
+
+
+def test_fdbd_has_no_distance_from_a_class_to_itself(train):
+    inverse = FDBD().fit(train).state["inverse"]
+    assert_array_equal(np.diagonal(inverse), 0)
+    assert_array_equal(inverse, inverse.T)

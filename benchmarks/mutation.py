@@ -5,20 +5,25 @@
     python benchmarks/mutation.py src/openset/metrics --again mutation.json
 
 Each mutant runs, in a process of its own, the tests that reach the changed line,
-quickest first, until one fails. Everything the tests import besides openset is imported
-once, before the processes are forked. What survives is printed with its line. A mutant
-that means the same as the original cannot be noticed: `benchmarks/equivalent.json`
-(module -> mutant -> reason) lists those, and they do not count. `--out` is written
-again and again while it runs; `--again` takes only the mutants left in such a file.
+quickest first, until one fails. The tests are imported once; a process forked from
+there replaces the code of the changed function, and runs them. What survives this, or
+changes what runs at import, is tried again in a process that imports openset anew. What
+survives is printed with its line. A mutant that means the same as the original cannot
+be noticed: `benchmarks/equivalent.json` (module -> mutant -> reason) lists those, and
+they do not count. `--out` is written again and again while it runs; `--again` takes
+only the mutants left in such a file.
 
-Not mutated: text (messages, names), annotations, decorators, and what is raised.
+Not mutated: text (messages, names), annotations, decorators, what is raised, and
+`copy=False`, as a copy has the same numbers.
 """
 
 import argparse
 import ast
 import contextlib
 import copy
+import gc
 import importlib
+import inspect
 import json
 import os
 import resource
@@ -34,7 +39,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -166,7 +171,7 @@ def _places(tree: ast.Module) -> Iterator[tuple[str, ast.stmt, ast.AST, ast.AST]
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Whether it is there for readers: messages, imports, type checking."""
+    """Whether it is there for readers (messages, imports), or for speed."""
     match node:
         case ast.JoinedStr() | ast.Raise() | ast.Import() | ast.ImportFrom():
             return True
@@ -175,6 +180,8 @@ def _is_text(node: ast.AST) -> bool:
         case ast.Expr(value=ast.Constant(value=str())):  # a docstring
             return True
         case ast.Call(func=ast.Attribute(attr="must")):  # words of an error
+            return True
+        case ast.keyword(arg="copy", value=ast.Constant(value=False)):
             return True
     return False
 
@@ -334,12 +341,15 @@ def _pytest(arguments: Sequence[str], plugin: _Selection | None = None) -> int:
         return int(pytest.main([*quiet, *arguments], plugins=plugins))
 
 
+BROKEN = 70  # the code of a process of ours that raised an error
+
+
 def _in_child(work: Callable[[], Any]) -> int:
     """Fork, work, and return the process's number; what `work` returns is its code."""
     pid = os.fork()
     if pid:
         return pid
-    code = 70
+    code = BROKEN
     try:
         code = int(work() or 0)
     except BaseException:  # of ours: pytest catches those of tests
@@ -421,12 +431,16 @@ def reach(paths: Sequence[Path], tests: Sequence[str]) -> Reach:
 KILLED, SURVIVED, UNREACHED = "killed", "survived", "not reached by a test"
 
 
+def _limit_time(tests: dict[str, float]) -> None:
+    limit = 60 + 20 * int(sum(tests.values()))  # seconds of the processor
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+
+
 def judge(mutant: Mutant, tests: dict[str, float]) -> int:
     """Start the tests of a mutant in a process of its own; return its number."""
 
     def work() -> int:
-        limit = 60 + 20 * int(sum(tests.values()))  # seconds of the processor
-        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
+        _limit_time(tests)
         files = sorted({name.partition("::")[0] for name in tests})
         return _pytest(["-x", *files], _Selection(tests, mutant))
 
@@ -440,23 +454,157 @@ def run(
     say: Callable[[Mutant, str], None],
 ) -> None:
     """Say what became of each mutant."""
+    reached = []
+    for mutant in listed:
+        if found.of(mutant):
+            reached.append(mutant)
+        else:
+            say(mutant, UNREACHED)
+    left = []
+    for mutant, is_killed in in_place(reached, found, jobs):
+        if is_killed:
+            say(mutant, KILLED)
+        else:
+            left.append(mutant)
+
+    def start(mutant: Mutant) -> int:
+        return judge(mutant, found.of(mutant))
+
+    for mutant, code in _side_by_side(left, start, jobs):
+        say(mutant, SURVIVED if code == 0 else KILLED)
+
+
+def _side_by_side(
+    listed: Sequence[Mutant], start: Callable[[Mutant], int], jobs: int
+) -> Iterator[tuple[Mutant, int]]:
+    """Start a process for each mutant, some at a time; yield their codes."""
     running: dict[int, Mutant] = {}
 
-    def settle() -> None:
+    def settle() -> tuple[Mutant, int]:
         pid, status = os.wait()
-        code = os.waitstatus_to_exitcode(status)
-        say(running.pop(pid), SURVIVED if code == 0 else KILLED)
+        return running.pop(pid), os.waitstatus_to_exitcode(status)
 
     for mutant in listed:
-        tests = found.of(mutant)
-        if not tests:
-            say(mutant, UNREACHED)
-            continue
         while len(running) >= jobs:
-            settle()
-        running[judge(mutant, tests)] = mutant
+            yield settle()
+        running[start(mutant)] = mutant
     while running:
-        settle()
+        yield settle()
+
+
+# --- mutants in a process that has imported openset ------------------------------
+
+
+def in_place(
+    listed: Sequence[Mutant], found: Reach, jobs: int
+) -> Iterator[tuple[Mutant, bool]]:
+    """Yield each mutant, and whether tests in a process forked after import fail."""
+    source, target = os.pipe()
+    files = sorted({name.partition("::")[0] for name in found.seconds})
+
+    def work() -> None:
+        os.close(source)
+        _pytest(["-s", *files], _InPlace(listed, found, jobs, target))
+
+    pid = _in_child(work)
+    os.close(target)
+    told = set()
+    with os.fdopen(source) as lines:
+        for line in lines:
+            i, is_killed = map(int, line.split())
+            told.add(i)
+            yield listed[i], bool(is_killed)
+    _done(pid)
+    for i in sorted(set(range(len(listed))) - told):
+        yield listed[i], False
+
+
+class _InPlace:
+    """A pytest plug-in: instead of running the tests, runs them for each mutant."""
+
+    def __init__(
+        self, listed: Sequence[Mutant], found: Reach, jobs: int, target: int
+    ) -> None:
+        self.listed, self.found, self.jobs, self.target = listed, found, jobs, target
+
+    def pytest_runtestloop(self, session: Any) -> bool:
+        items = {item.nodeid: item for item in session.items}
+        paths = {one.path for one in self.listed}
+        functions = _functions(paths)
+        sources = {path: _compiled(path) for path in paths}
+        place = {one: i for i, one in enumerate(self.listed)}
+        gc.freeze()  # the processes share the memory of what is imported
+
+        def start(mutant: Mutant) -> int:
+            tests = self.found.of(mutant)
+            chosen = [items[name] for name in sorted(tests, key=lambda n: tests[n])]
+
+            def work() -> int:
+                _limit_time(tests)
+                new = compile(mutant.tree, str(mutant.path), "exec")
+                own = functions[str(mutant.path)]
+                if not _replace(sources[mutant.path], new, own):
+                    return 0
+                session.config.pluginmanager.register(_Failing())
+                for item, following in zip(chosen, [*chosen[1:], None], strict=True):
+                    item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
+                return 0
+
+            return _in_child(work)
+
+        for mutant, code in _side_by_side(self.listed, start, self.jobs):
+            is_killed = code not in {0, BROKEN}
+            os.write(self.target, f"{place[mutant]} {int(is_killed)}\n".encode())
+        return True
+
+
+class _Failing:
+    """A pytest plug-in: ends the process at the first failure."""
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        if report.failed:
+            os._exit(1)
+
+
+def _compiled(path: Path) -> CodeType:
+    return compile(path.read_text("utf-8"), str(path), "exec")
+
+
+def _functions(paths: set[Path]) -> dict[str, dict[tuple[str, int], FunctionType]]:
+    """Return the functions that some files define, by name and line."""
+    found: dict[str, dict[tuple[str, int], FunctionType]] = {str(p): {} for p in paths}
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename in found:
+            code = one.__code__
+            found[code.co_filename][code.co_qualname, code.co_firstlineno] = one
+    return found
+
+
+def _replace(
+    old: CodeType, new: CodeType, functions: dict[tuple[str, int], FunctionType]
+) -> bool:
+    """Give functions their new code; False if something else changed, too."""
+    if old.co_flags & inspect.CO_OPTIMIZED:  # the code of a function
+        if old == new:
+            return True
+        one = functions.get((old.co_qualname, old.co_firstlineno))
+        if one is None:
+            return False
+        try:
+            one.__code__ = new
+        except ValueError:  # of other free variables
+            return False
+        return True
+    parts = [
+        [x for x in code.co_consts if isinstance(x, CodeType)] for code in (old, new)
+    ]
+    rest = [
+        (code.co_code, code.co_names, [x for x in code.co_consts if x not in part])
+        for code, part in zip((old, new), parts, strict=True)
+    ]
+    if rest[0] != rest[1] or len(parts[0]) != len(parts[1]):
+        return False
+    return all(_replace(a, b, functions) for a, b in zip(*parts, strict=True))
 
 
 # --- the command --------------------------------------------------------------

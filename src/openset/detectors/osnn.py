@@ -111,9 +111,7 @@ def _best_two(values: Array, labels: Array) -> tuple[Array, Array]:
     """
     xp = _xp.array_namespace(values)
     first = xp.argmin(values, axis=1)
-    shared = labels.shape[0] == 1  # one row of labels for all samples
-    own = xp.take(labels[0, :], first, axis=0) if shared else _along(labels, first)
-    same = labels == own[:, None]
+    same = labels == _along(labels, first)[:, None]
     others = xp.where(same, xp.full_like(values, math.inf), values)
     second = xp.argmin(others, axis=1)
     columns = xp.stack([first, second], axis=1)
@@ -122,7 +120,7 @@ def _best_two(values: Array, labels: Array) -> tuple[Array, Array]:
 
 
 def _along(table: Array, columns: Array) -> Array:
-    """Entry of each row of `table` in the column given for it."""
+    """Entry of each row of `table` in the column given for it; one row is for all."""
     xp = _xp.array_namespace(table)
     starts = xp.arange(table.shape[0], device=_xp.device(table)) * table.shape[1]
     return xp.take(xp.reshape(table, (-1,)), starts + columns, axis=0)

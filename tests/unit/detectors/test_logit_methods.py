@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from openset import Outputs
-from openset.detectors import GEN, MCM, MSP, Energy, MaxLogit, names
+from openset.detectors import GEN, MCM, MSP, Energy, MaxLogit, _fused, names
 
 
 def outputs_of(logits):
@@ -134,6 +134,19 @@ def test_gen_equals_the_definition(logits, gamma, top):
     actual = known(GEN(gamma=gamma, top=top), logits)
     expected = [exact_gen(row, gamma, top) for row in logits]
     assert_allclose(actual, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("top", [5, 100])
+def test_gen_takes_the_terms_of_other_classes_from_a_kernel(logits, top, monkeypatch):
+    def kernel(logits, top_class, energy, *, kept, gamma):
+        log_p = np.delete(logits[0], top_class) - energy
+        terms = np.exp(log_p) * (1 - np.exp(log_p))
+        return np.array([np.sort(terms**gamma)[-kept:].sum()])
+
+    monkeypatch.setattr(_fused, "entropy_of_others", kernel)
+    for row in logits:
+        expected = exact_gen(row, 0.5, top)
+        assert_allclose(known(GEN(gamma=0.5, top=top), row[None]), expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from openset import Outputs
-from openset.detectors import OSNN, Fitted, _distances
+from openset.detectors import OSNN, Fitted, _distances, osnn
 
 
 def blobs(n, seed, n_classes=4, d=3):
@@ -49,6 +49,45 @@ def test_other_libraries_give_the_same_numbers(asarray, monkeypatch):
     scores = OSNN().fit(train).score(new)
     known, predicted = slow(TRAIN, NEW)
     np.testing.assert_allclose(scores.known, known)
+    np.testing.assert_array_equal(scores.predicted, predicted)
+
+
+def test_blocks_cover_the_bank_and_are_limited():
+    for n_rows, n_bank in ((0, 5), (1, 40), (1 << 10, 5000), (1 << 30, 40)):
+        parts = list(_distances.blocks(n_rows, n_bank))
+        assert np.concatenate([np.arange(n_bank)[p] for p in parts]).size == n_bank
+        widest = max(part.stop - part.start for part in parts)
+        assert widest * n_rows <= _distances._BLOCK or widest == 16
+
+
+def test_the_memory_of_a_search_is_that_of_a_block(monkeypatch):
+    monkeypatch.setattr(_distances, "_BLOCK", 1200)
+    sizes, make = [], osnn.squared_distances
+
+    def noted(rows, bank):
+        sizes.append(rows.shape[0] * bank.shape[0])
+        return make(rows, bank)
+
+    monkeypatch.setattr(osnn, "squared_distances", noted)
+    OSNN().fit(TRAIN).known(NEW)
+    assert sizes == [60 * 20] * 7 + [60 * 10]
+
+
+def test_of_two_classes_at_the_same_distance_the_first_listed_is_predicted():
+    train = Outputs(features=[[0.0], [2.0]], labels=[1, 0])
+    scores = OSNN().fit(train).score(Outputs(features=[[1.0]], labels=[-1]))
+    assert (scores.known, scores.predicted) == ([-1], [1])
+
+
+def test_two_classes_that_rounding_puts_in_the_wrong_order_are_exchanged():
+    # Far from the centre a squared distance has an error of 0.1 in float32.
+    features = np.float32([[1000, 0.125], [1000, -0.125], [-1000, 0], [-1000, 0]])
+    train = Outputs(features=features, labels=[0, 1, 0, 1])
+    rows = [[1000, u] for u in np.linspace(-0.1, 0.1, 41)]
+    new = Outputs(features=np.float32(rows), labels=np.zeros(41, int))
+    scores = OSNN().fit(train).score(new)
+    known, predicted = slow(train, new)
+    np.testing.assert_allclose(scores.known, known, rtol=1e-6)
     np.testing.assert_array_equal(scores.predicted, predicted)
 
 

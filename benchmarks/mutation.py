@@ -6,12 +6,12 @@
 
 Each mutant runs, in a process of its own, the tests that reach the changed line,
 quickest first, until one fails. The tests are imported once; a process forked from
-there replaces the code of the changed function, and runs them. What survives this, or
-changes what runs at import, is tried again in a process that imports openset anew. What
-survives is printed with its line. A mutant that means the same as the original cannot
-be noticed: `benchmarks/equivalent.json` (module -> mutant -> reason) lists those, and
-they do not count. `--out` is written again and again while it runs; `--again` takes
-only the mutants left in such a file.
+there replaces the code of the changed function, and runs them. A mutant of what runs at
+import gets a process that imports openset anew. What survives is printed with its line.
+A mutant that means the same as the original cannot be noticed:
+`benchmarks/equivalent.json` (module -> mutant -> reason) lists those, and they do not
+count. `--out` is written again and again while it runs; `--again` takes only the
+mutants left in such a file.
 
 Not mutated: text (messages, names), annotations, decorators, what is raised, and
 `copy=False`, as a copy has the same numbers.
@@ -341,7 +341,7 @@ def _pytest(arguments: Sequence[str], plugin: _Selection | None = None) -> int:
         return int(pytest.main([*quiet, *arguments], plugins=plugins))
 
 
-BROKEN = 70  # the code of a process of ours that raised an error
+BROKEN = 70  # the code of a process of ours that could not do its work
 
 
 def _in_child(work: Callable[[], Any]) -> int:
@@ -461,11 +461,11 @@ def run(
         else:
             say(mutant, UNREACHED)
     left = []
-    for mutant, is_killed in in_place(reached, found, jobs):
-        if is_killed:
-            say(mutant, KILLED)
-        else:
+    for mutant, fate in in_place(reached, found, jobs):
+        if fate is None:
             left.append(mutant)
+        else:
+            say(mutant, fate)
 
     def start(mutant: Mutant) -> int:
         return judge(mutant, found.of(mutant))
@@ -497,8 +497,8 @@ def _side_by_side(
 
 def in_place(
     listed: Sequence[Mutant], found: Reach, jobs: int
-) -> Iterator[tuple[Mutant, bool]]:
-    """Yield each mutant, and whether tests in a process forked after import fail."""
+) -> Iterator[tuple[Mutant, str | None]]:
+    """Yield each mutant with its fate; None if it must be imported to be judged."""
     source, target = os.pipe()
     files = sorted({name.partition("::")[0] for name in found.seconds})
 
@@ -511,12 +511,13 @@ def in_place(
     told = set()
     with os.fdopen(source) as lines:
         for line in lines:
-            i, is_killed = map(int, line.split())
+            i, code = map(int, line.split())
             told.add(i)
-            yield listed[i], bool(is_killed)
+            fate = SURVIVED if code == 0 else KILLED
+            yield listed[i], None if code == BROKEN else fate
     _done(pid)
     for i in sorted(set(range(len(listed))) - told):
-        yield listed[i], False
+        yield listed[i], None
 
 
 class _InPlace:
@@ -544,7 +545,7 @@ class _InPlace:
                 new = compile(mutant.tree, str(mutant.path), "exec")
                 own = functions[str(mutant.path)]
                 if not _replace(sources[mutant.path], new, own):
-                    return 0
+                    return BROKEN
                 session.config.pluginmanager.register(_Failing())
                 for item, following in zip(chosen, [*chosen[1:], None], strict=True):
                     item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -553,8 +554,7 @@ class _InPlace:
             return _in_child(work)
 
         for mutant, code in _side_by_side(self.listed, start, self.jobs):
-            is_killed = code not in {0, BROKEN}
-            os.write(self.target, f"{place[mutant]} {int(is_killed)}\n".encode())
+            os.write(self.target, f"{place[mutant]} {code}\n".encode())
         return True
 
 

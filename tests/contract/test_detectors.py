@@ -150,6 +150,21 @@ def test_known_samples_score_higher_than_unknown_ones(name, train, test):
     assert beaten > trait(name).beats
 
 
+@everyone
+def test_a_fit_does_not_depend_on_how_the_data_are_cut_up(
+    name, train, test, monkeypatch
+):
+    expected = fitted_on(name, train).score(test).known
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 70)
+    found = fitted_on(name, train).score(test).known
+    close(found, expected, trait(name).exact)
+
+
+def test_random_choices_are_the_same_every_time_unless_a_seed_is_given():
+    seeds = {name: make(name).params().get("seed", 0) for name in NAMES}
+    assert set(seeds.values()) == {0}
+
+
 def changed(outputs, *, logits=None, features=None):
     return Outputs(
         logits=outputs.logits if logits is None else logits,

@@ -58,7 +58,7 @@ class GEN(Detector):
         xp = _xp.array_namespace(batch.logits)
         largest = 1 / float(xp.finfo(batch.logits.dtype).eps)
         sizes = xp.abs(batch.top_logit)
-        is_noise = xp.isfinite(sizes) & (sizes > largest)
+        is_noise = xp.isfinite(sizes) & (sizes >= largest)
         if bool(xp.any(is_noise)):
             msg = _check.must(
                 f"below {largest:.2g} in size, or probabilities are rounding errors",

@@ -136,6 +136,11 @@ def test_gen_equals_the_definition(logits, gamma, top):
     assert_allclose(actual, expected, rtol=1e-10)
 
 
+def test_gen_uses_the_hundred_largest_of_many_classes_as_published(rng):
+    wide = rng.normal(size=(3, 130))
+    assert_allclose(known(GEN(), wide), [exact_gen(row, 0.1, 100) for row in wide])
+
+
 @pytest.mark.parametrize("top", [5, 100])
 def test_gen_takes_the_terms_of_other_classes_from_a_kernel(logits, top, monkeypatch):
     def kernel(logits, top_class, energy, *, kept, gamma):
@@ -198,3 +203,7 @@ def test_gen_refuses_logits_whose_rounding_exceeds_one(logits):
             known(GEN(), logits * factor)
     with pytest.raises(ValueError, match=r"below 8\.4e\+06 in size"):
         known(GEN(), (logits * 1e8).astype(np.float32))
+    mixed = np.array([[1.0, 0.0], [2.0**52, 0.0]])  # neighbours are 1 apart
+    with pytest.raises(ValueError, match=r"below 4\.5e\+15 in size.*got 4\.5e\+15"):
+        known(GEN(), mixed)
+    assert known(GEN(), mixed - [1.0, 0.0])[1] == 0

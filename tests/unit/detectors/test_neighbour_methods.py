@@ -1,5 +1,6 @@
 """KNN and NNGuide against full sorts, scikit-learn and pytorch-ood."""
 
+import re
 import sys
 
 import numpy as np
@@ -82,6 +83,13 @@ def test_nnguide_warns_of_negative_energies():
     assert w[0].filename == __file__  # it points at the call of fit
 
 
+def test_nnguide_warns_of_an_energy_of_nought_and_not_of_small_ones():
+    zero = Outputs(logits=[[0.0], [0.5]], features=[[1.0], [2.0]])  # one class
+    with pytest.warns(UserWarning, match="should be positive, got 1 in the bank"):
+        NNGuide(k=1).fit(zero)
+    NNGuide(k=1).fit(zero.take(slice(1, 2)))  # a warning would be an error
+
+
 @pytest.mark.parametrize("kind", [KNN, NNGuide])
 @pytest.mark.parametrize(
     ("bank", "size"), [(0.25, 15), (20, 20), (1.0, 60), (None, 60)]
@@ -128,6 +136,24 @@ def test_the_search_is_exact_however_it_is_cut_up(k, xp, rng, monkeypatch):
         monkeypatch.setattr(_neighbours, "_SELECT_BYTES", cache)
         found = _neighbours.top_products(xp.asarray(queries), xp.asarray(bank), k)
         assert_allclose(np.sort(_xp.to_numpy(found), axis=1), expected, atol=1e-12)
+
+
+def test_products_are_made_block_by_block(rng, monkeypatch):
+    monkeypatch.setattr(_neighbours, "_QUERY_ROWS", 5)
+    monkeypatch.setattr(_neighbours, "_PRODUCT_BYTES_CPU", 1 << 13)  # of 1024 numbers
+    shapes, make = [], _neighbours._product
+
+    def noted(queries, block, scratch):
+        shapes.append((queries.shape[0], block.shape[0]))
+        return make(queries, block, scratch)
+
+    monkeypatch.setattr(_neighbours, "_product", noted)
+    queries, bank = random_unit(rng, (33, 8)), random_unit(rng, (501, 8))
+    _neighbours.top_products(queries, bank, 3)
+    assert shapes == [(5, 167)] * 18 + [(3, 167)] * 3
+    shapes.clear()
+    _neighbours.top_products(queries, bank, 400)  # a block has as many as are kept
+    assert shapes == [(5, 251), (5, 250)] * 6 + [(3, 251), (3, 250)]
 
 
 @pytest.mark.parametrize(("k", "depth"), [(1, 20), (5, 9), (40, 3)])
@@ -245,3 +271,7 @@ def test_energies_whose_product_overflows_are_refused():
         ValueError, match=r"NNGuide\.score: logits must be small enough"
     ):
         fitted.known(scaled(test, 1e200))
+    some = Outputs.concat([test, scaled(test, 1e180), scaled(test, 1e200)])
+    largest = logsumexp(some.logits, axis=1).max()
+    with pytest.raises(ValueError, match=re.escape(f"an energy of {largest:.3g}")):
+        fitted.known(some)

@@ -140,7 +140,7 @@ def _largest(products: Array, k: int) -> Array:
     that bound, and only the few remaining entries are sorted.
     """
     width = products.shape[1]
-    depth = math.isqrt(width // k) if width > k else 0
+    depth = math.isqrt(width // k)
     if depth < 2:
         return _xp.top_values(products, min(k, width))
     if _xp.is_numpy_array(products):

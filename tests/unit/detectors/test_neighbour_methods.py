@@ -130,7 +130,9 @@ def random_unit(rng, shape):
 def test_the_search_is_exact_however_it_is_cut_up(k, xp, rng, monkeypatch):
     queries, bank = random_unit(rng, (33, 8)), random_unit(rng, (501, 8))
     expected = np.sort(queries @ bank.T, axis=1)[:, -k:]
-    for rows, size, cache in ((1024, 1 << 28, 1 << 19), (5, 1 << 13, 1 << 10)):
+    # One block of the bank, two, or many.
+    cuts = (1024, 1 << 28, 1 << 19), (1024, 1 << 17, 1 << 19), (5, 1 << 13, 1 << 10)
+    for rows, size, cache in cuts:
         monkeypatch.setattr(_neighbours, "_QUERY_ROWS", rows)
         monkeypatch.setattr(_neighbours, "_PRODUCT_BYTES_CPU", size)
         monkeypatch.setattr(_neighbours, "_SELECT_BYTES", cache)
@@ -154,6 +156,20 @@ def test_products_are_made_block_by_block(rng, monkeypatch):
     shapes.clear()
     _neighbours.top_products(queries, bank, 400)  # a block has as many as are kept
     assert shapes == [(5, 251), (5, 250)] * 6 + [(3, 251), (3, 250)]
+
+
+def test_only_maxima_of_groups_and_few_products_are_sorted(rng, monkeypatch):
+    widths, sort = [], _xp.top_values
+
+    def noted(values, k):
+        widths.append(values.shape[1])
+        return sort(values, k)
+
+    monkeypatch.setattr(_xp, "top_values", noted)
+    _neighbours.top_products(random_unit(rng, (33, 8)), random_unit(rng, (501, 8)), 3)
+    n_groups, n_left = widths
+    assert n_groups == 501 // 12
+    assert 3 < n_left < 40
 
 
 @pytest.mark.parametrize(("k", "depth"), [(1, 20), (5, 9), (40, 3)])

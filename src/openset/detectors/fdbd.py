@@ -75,9 +75,8 @@ class FDBD(Detector):
         products = weight @ weight.T
         squared = xp.linalg.diagonal(products)
         toward = squared[:, None] - products
-        squares = (
-            toward + toward.T
-        )  # of the distances; exactly 0 from a class to itself
+        # Of the distances between classes: exactly 0 from a class to itself.
+        squares = toward + toward.T
         is_apart = squares > (_SAME_VECTOR * squared)[:, None]
         if int(xp.count_nonzero(is_apart)) < n_classes * (n_classes - 1):
             _need_different(squares, squared)

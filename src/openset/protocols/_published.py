@@ -14,7 +14,7 @@ from openset.protocols.classes import Class
 
 _FILE = "splits.json.xz"
 # Of the decompressed text: a damaged file must not change the splits.
-_SHA256 = "5511d772211afe1a130ae45765552da4a51e2d3701443aa6ad359a2f9c75bdbc"
+_SHA256 = "1c6c96cf9e46fcf959ea8014af45787f39d4509ecf5daae4ea3edbe83c69191f"
 
 _IMAGENET = {"imagenet-21k-p": "fall11", "imagenet-21k-p-winter21": "winter21"}
 _PALECHOR = "imagenet-protocols"
@@ -54,8 +54,8 @@ def published(name: str, split: Class = 0) -> Protocol:
         One of :func:`names`.
     split
         0 to 4 for the small sets; "Easy", "Medium" or "Hard" for the fine-grained ones;
-        "Easy" or "Hard" for ImageNet-21K-P; "P2" for the ImageNet protocols. Capital
-        letters do not matter.
+        "Easy" or "Hard" for ImageNet-21K-P; "P1", "P2" or "P3" for the ImageNet
+        protocols. Capital letters do not matter.
 
     Notes
     -----
@@ -72,7 +72,7 @@ def published(name: str, split: Class = 0) -> Protocol:
     Small sets: as released with ARPL, CE+ and OpenAUC (identical lists). CUB,
     FGVC-Aircraft, Stanford Cars, ImageNet-21K-P: Semantic Shift Benchmark (Vaze et al.,
     Open-set recognition: a good closed-set classifier is all you need, ICLR 2022).
-    ImageNet protocol P2: Palechor et al., Large-scale open-set classification protocols
+    ImageNet protocols: Palechor et al., Large-scale open-set classification protocols
     for ImageNet, WACV 2023 (version 2 of the lists).
 
     Examples

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from openset import Outputs, detectors, protocols
+from openset import Outputs, datasets, detectors, protocols
 from openset._types import ArtefactError
 from openset.bench import named
 from openset.results import Results
@@ -48,6 +48,41 @@ def test_class_lists_agree_with_the_number_of_classes():
             assert n_known == wanted
     with pytest.raises(ValueError, match="openood:cifar10 has no class lists"):
         named.load("openood:cifar10").protocol()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_an_imagenet_protocol_from_images_to_table(number, tmp_path):
+    """Generated images in ImageNet's folders; a network that knows its classes."""
+    image = pytest.importorskip("PIL.Image", reason="reads images")
+    one = named.load(f"imagenet-protocols:p{number}")
+    protocol = one.protocol("unknown")
+    wnids = sorted(
+        {*protocol.known, *protocol.negative, *protocol.unknown, "n00000001"}
+    )
+    for i, wnid in enumerate(wnids):
+        for name in (f"train/{wnid}/{wnid}_1.JPEG", f"val/{wnid}/val_{i}.JPEG"):
+            path = tmp_path / "imagenet" / name
+            path.parent.mkdir(parents=True)
+            pixels = np.full((2, 2, 3), (i % 256, i // 256, 0), np.uint8)
+            image.fromarray(pixels).save(path, format="PNG")  # the colours stay
+
+    def outputs(samples):
+        seen = [int(x[0, 0, 0]) + 256 * int(x[0, 0, 1]) for x in samples.inputs]
+        logits = np.zeros((len(samples), one.n_classes))
+        for row, i in enumerate(seen):
+            if wnids[i] in protocol.known:
+                logits[row, protocol.known.index(wnids[i])] = 9
+        return Outputs(logits=logits, labels=samples.labels)
+
+    cut = datasets.cut(datasets.load("imagenet", tmp_path), protocol)
+    test = outputs(cut.test)
+    test.take(test.labels >= 0).save(tmp_path / "out/known.npz")
+    test.take(test.labels < 0).save(tmp_path / "out/unknown/imagenet.npz")
+    outputs(cut.negative).save(tmp_path / "out/negative/imagenet.npz")
+    found = named.evaluate(one, tmp_path / "out", {"msp": detectors.make("msp")})
+    assert len(cut.train) == one.n_classes
+    for metric in one.shown:
+        assert set(found.values(metric)["msp"].values()) == {1.0}
 
 
 def test_values_are_those_of_openood(tmp_path):

@@ -36,7 +36,9 @@ SIZES = {
     ("imagenet-21k-p", "Hard"): (991, 1000),
     ("imagenet-21k-p-winter21", "Easy"): (991, 1000),
     ("imagenet-21k-p-winter21", "Hard"): (991, 980),
+    ("imagenet-protocols", "P1"): (116, 166),
     ("imagenet-protocols", "P2"): (30, 55),
+    ("imagenet-protocols", "P3"): (151, 164),
 }
 
 
@@ -68,6 +70,43 @@ def test_the_imagenet_protocol_agrees_with_rows_of_its_authors_lists():
     everything = {*p.known, *p.negative, *p.unknown}
     assert len(everything) * 50 == 5800  # images of the test list, 50 of each class
     assert similar("imagenet-protocols", "P2") == ()
+
+
+# Of the authors' lists of test images (version 2): the length of the file, and classes
+# that were read in it, each with the rank of the first one in its part.
+IMAGENET_FILES = {
+    "P1": (
+        803_000,
+        ("known", 0, ["n02085620", "n02085782", "n02085936", "n02086079"]),
+        ("unknown", 41, ["n03447721", "n03452741", "n03467068", "n03476684"]),
+        ("unknown", 45, ["n03485407", "n03492542", "n03494278"]),
+        ("unknown", 65, ["n03770679", "n03773504", "n03777568", "n03785016"]),
+        ("unknown", 90, ["n03977966", "n03992509", "n03995372", "n04008634"]),
+        ("unknown", 94, ["n04009552", "n04037443", "n04040759"]),
+        ("unknown", 142, ["n07684084", "n07693725", "n07695742", "n07714571"]),
+    ),
+    "P3": (
+        949_650,
+        ("known", 131, ["n03642806", "n03770679", "n03796401", "n03891251"]),
+        ("known", 135, ["n03977966", "n04037443", "n04238763"]),
+        ("unknown", 123, ["n03710637", "n03710721", "n03724870", "n03763968"]),
+        ("unknown", 127, ["n03770439", "n03775071", "n03787032"]),
+    ),
+}
+
+
+@pytest.mark.parametrize("split", IMAGENET_FILES)
+def test_the_large_imagenet_protocols_agree_with_their_authors_lists(split):
+    p = published("imagenet-protocols", split)
+    length, *read = IMAGENET_FILES[split]
+    for part, rank, classes in read:
+        assert list(getattr(p, part)[rank : rank + len(classes)]) == classes
+    for part in (p.known, p.negative, p.unknown):
+        assert list(part) == sorted(set(part))
+    labels = [*range(p.n_known), *([-1] * len(p.negative)), *([-2] * p.n_unknown)]
+    row = "val/n00000000/ILSVRC2012_val_00000000.JPEG,{}\n"
+    assert sum(50 * len(row.format(label)) for label in labels) == length
+    assert len({*p.known, *p.negative, *p.unknown}) == len(labels)
 
 
 @pytest.mark.parametrize("name", ["mnist", "svhn", "cifar10", "tinyimagenet"])

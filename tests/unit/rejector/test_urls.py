@@ -41,14 +41,15 @@ def folder(rejector, tmp_path):
     return rejector.save(tmp_path / "rejector", key=KEY)
 
 
-def test_a_store_gives_back_what_was_saved(rejector, memory, tmp_path):
-    assert rejector.save(f"{memory}/rejector/") == f"{memory}/rejector"
+def test_a_store_gives_back_what_was_saved(rejector, bucket, tmp_path):
+    place = f"{bucket}/rejector"
+    assert rejector.save(f"{place}/") == place
     near = rejector.save(tmp_path / "near")
     local = {path.name: path.read_bytes() for path in near.iterdir()}
     del local[".lock"]
-    assert files(f"{memory}/rejector") == local
-    again = Rejector.load(f"{memory}/rejector/")
-    fsspec.url_to_fs(memory)[0].rm(memory, recursive=True)  # all was read
+    assert files(place) == local
+    again = Rejector.load(f"{place}/")
+    fsspec.url_to_fs(place)[0].rm(place, recursive=True)  # all was read
     np.testing.assert_array_equal(again.known(NEW), rejector.known(NEW))
     assert again.reference["known"].tolist() == rejector.reference["known"].tolist()
     assert again.reference_features.shape == rejector.reference_features.shape
@@ -186,9 +187,10 @@ def test_a_manifest_is_not_endless(folder, memory, monkeypatch):
 
 
 def test_until_the_manifest_is_there_the_old_rejector_is(
-    rejector, other, memory, monkeypatch
+    rejector, other, bucket, monkeypatch
 ):
-    rejector.save(memory)
+    place = f"{bucket}/rejector"
+    rejector.save(place)
     write = _urls.write
 
     def full(url, content, **options):
@@ -200,10 +202,10 @@ def test_until_the_manifest_is_there_the_old_rejector_is(
     with monkeypatch.context() as patched:
         patched.setattr(_urls, "write", full)
         with pytest.raises(ConnectionError, match="quota"):
-            other.save(memory)
-    assert Rejector.load(memory).fitted.detector == detectors.KNN(k=3)
-    other.save(memory)
-    assert Rejector.load(memory).fitted.detector == detectors.MSP()
+            other.save(place)
+    assert Rejector.load(place).fitted.detector == detectors.KNN(k=3)
+    other.save(place)
+    assert Rejector.load(place).fitted.detector == detectors.MSP()
 
 
 def test_a_rejector_saved_meanwhile_is_loaded(rejector, other, memory, monkeypatch):
@@ -222,9 +224,9 @@ def test_a_rejector_saved_meanwhile_is_loaded(rejector, other, memory, monkeypat
     assert Rejector.load(memory).fitted.detector == detectors.MSP()
 
 
-def test_other_files_are_not_overwritten(rejector, memory):
-    fsspec.url_to_fs(memory)[0].pipe_file(f"{memory}/data/a.csv", b"1")
-    for place in (f"{memory}/data", f"{memory}/data/a.csv"):
+def test_other_files_are_not_overwritten(rejector, bucket):
+    fsspec.url_to_fs(bucket)[0].pipe_file(f"{bucket}/data/a.csv", b"1")
+    for place in (f"{bucket}/data", f"{bucket}/data/a.csv"):
         with pytest.raises(
             ValueError, match=r"Rejector\.save: folder must be new, or a"
         ):

@@ -20,30 +20,6 @@ fsspec = pytest.importorskip("fsspec", reason="object stores are optional")
 
 
 @pytest.fixture
-def s3(monkeypatch):
-    """Return the URL of a bucket, on this machine."""
-    pytest.importorskip("s3fs", reason="no driver for S3")
-    moto = pytest.importorskip("moto.server", reason="no server of S3")
-    server = moto.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    found, _ = fsspec.url_to_fs("s3://bucket")
-    found.mkdir("bucket")
-    yield "s3://bucket/data"
-    type(found).clear_instance_cache()
-    server.stop()
-
-
-@pytest.fixture(params=["memory", "s3"])
-def url(request):
-    """Return the URLs of the stores that can be written to, one after the other."""
-    return request.getfixturevalue(request.param)
-
-
-@pytest.fixture
 def web(folder):  # noqa: F811
     """Return the URL of the folder, on a web server."""
     with web_server(folder) as address:
@@ -56,7 +32,8 @@ def run(*arguments):
     return done.output
 
 
-def test_predictions_in_a_store_are_those_in_a_folder(rejector, folder, tmp_path, url):  # noqa: F811
+def test_predictions_in_a_store_are_those_of_files(rejector, folder, tmp_path, bucket):  # noqa: F811
+    url = bucket
     upload(folder, f"{url}/shards")
     run("predict", rejector, f"{url}/shards", "--out", f"{url}/out", "--format", "npz")
     run("predict", rejector, folder, "--out", tmp_path / "out", "--format", "npz")

@@ -110,6 +110,22 @@ def test_with_few_samples_rmds_shrinks_both_covariances_alike(xp):
     assert_allclose(fitted.score(in_library(test, xp)).known, expected)
 
 
+def test_with_just_enough_samples_rmds_shrinks_nothing(rng):
+    """Nine samples around two means span seven directions, which is all of them."""
+    labels = np.arange(9) % 2
+    features = rng.normal(size=(9, 7)) + 5 * labels[:, None]
+    means = np.array([features[labels == c].mean(axis=0) for c in range(2)])
+    around = features - means[labels], features - features.mean(axis=0)
+    within, whole = (np.linalg.inv(x.T @ x / 9) for x in around)
+    expected = []
+    for f in features:
+        away = f - features.mean(axis=0)
+        to_class = min((f - m) @ within @ (f - m) for m in means)
+        expected.append(away @ whole @ away - to_class)
+    train = Outputs(features=features, labels=labels)
+    assert_allclose(RMDS().fit(train).known(train), expected)
+
+
 def test_rmds_is_not_upside_down_with_fewer_samples_than_features():
     train, known, unknown = wide(60, 1), wide(200, 2), wide(200, 3, first=50)
     fitted = RMDS().fit(train)

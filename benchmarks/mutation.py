@@ -13,8 +13,8 @@ A mutant that means the same as the original cannot be noticed:
 count. `--out` is written again and again while it runs; `--again` takes only the
 mutants left in such a file.
 
-Not mutated: text (messages, names), annotations, decorators, what is raised, and
-`copy=False`, as a copy has the same numbers.
+Not mutated: text (messages, names), annotations, decorators, what is raised,
+`strict=True` of zip, which only raises, and `copy=False`: a copy has the same numbers.
 """
 
 import argparse
@@ -182,6 +182,8 @@ def _is_text(node: ast.AST) -> bool:
         case ast.Call(func=ast.Attribute(attr="must")):  # words of an error
             return True
         case ast.keyword(arg="copy", value=ast.Constant(value=False)):
+            return True
+        case ast.keyword(arg="strict"):
             return True
     return False
 

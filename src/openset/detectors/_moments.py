@@ -97,7 +97,7 @@ def is_singular(n: int, n_classes: int, width: int) -> bool:
 
 
 class Workspace:
-    """Memory for differences that is used again for each batch.
+    """Memory for differences that is used again for each batch; the first is longest.
 
     New memory of this size comes from the system page by page, which takes longer than
     the subtraction.
@@ -140,7 +140,7 @@ class Workspace:
         return xp.astype(rows, means.dtype) - own_mean
 
     def _like(self, rows: NDArray[Any], dtype: Any) -> NDArray[Any]:
-        if self._own is None or self._own.shape[0] < rows.shape[0]:
+        if self._own is None:
             self._own = np.empty(rows.shape, dtype)
         return self._own[: rows.shape[0]]
 
@@ -211,7 +211,7 @@ def whitener(caller: str, covariance: Array, mean: Array, cutoff: float) -> Arra
         return found
     variances, directions = xp.linalg.eigh(covariance)
     largest = float(xp.max(variances))
-    if largest <= _NO_SPREAD * size or largest <= 0:
+    if largest <= _NO_SPREAD * size:
         msg = _check.must(
             "spread out around their means",
             caller=f"{caller}.fit",

@@ -160,12 +160,13 @@ def test_pytorch_ood_divides_neither_scatter_so_its_scores_shrink_with_n(
     assert_allclose(actual, -len(train) * theirs, rtol=1e-3)
 
 
-def test_a_direction_without_variance_is_left_out(train, test):
+@pytest.mark.parametrize("scale", [1.0, 1e-9])
+def test_a_direction_without_variance_is_left_out(train, test, scale):
     def widened(outputs):
         constant = np.full((len(outputs), 1), 3.0)
         copy = 2 * outputs.features[:, :1]  # depends on another feature
         features = np.concatenate([outputs.features, constant, copy], axis=1)
-        return Outputs(features=features, labels=outputs.labels)
+        return Outputs(features=scale * features, labels=outputs.labels)
 
     expected = Mahalanobis().fit(train).known(Outputs(features=test.features))
     fitted = Mahalanobis().fit(widened(train))
@@ -173,18 +174,35 @@ def test_a_direction_without_variance_is_left_out(train, test):
     assert_allclose(fitted.known(widened(test)), expected)
 
 
-@pytest.mark.parametrize("small", [1e-2, 1e-4, 1e-5, 1e-7])
-def test_distances_are_those_of_pseudo_inverses_on_both_sides_of_the_cutoff(small):
-    """A direction of small variance: kept down to 1e-12 of the largest, then not."""
+@pytest.mark.parametrize(
+    ("small", "cutoff"),
+    [(1e-2, 1e-12), (1e-4, 1e-12), (1e-5, 1e-12), (1e-7, 1e-12), (0.05, 1e-3),
+     (0.027, 1e-3)],
+)  # fmt: skip
+def test_distances_are_those_of_pseudo_inverses_on_both_sides_of_the_cutoff(
+    small, cutoff
+):
+    """A direction of small variance: kept down to a share of the largest, then not."""
     rng = np.random.default_rng(0)
-    features = rng.normal(size=(300, 5)) * [1, 1, 1, 1, small]
-    turned = features @ np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    features = rng.normal(size=(300, 2)) * [1, small]
+    turned = features @ np.linalg.qr(rng.normal(size=(2, 2)))[0]
     train = Outputs(features=turned, labels=np.zeros(300, int))
     away = turned - turned.mean(axis=0)
-    inverse = np.linalg.pinv(away.T @ away / 300, rcond=1e-12, hermitian=True)
+    inverse = np.linalg.pinv(away.T @ away / 300, rcond=cutoff, hermitian=True)
     expected = [-(row @ inverse @ row) for row in away[:20]]
-    known = Mahalanobis().fit(train).known(Outputs(features=turned[:20]))
+    fitted = Mahalanobis(cutoff=cutoff).fit(train)
+    known = fitted.known(Outputs(features=turned[:20]))
     assert_allclose(known, expected, rtol=1e-4)
+
+
+def test_without_a_cutoff_a_feature_that_is_always_nought_is_left_out(train, test):
+    def widened(outputs):
+        features = np.pad(outputs.features, ((0, 0), (0, 1)))
+        return Outputs(features=features, labels=outputs.labels)
+
+    expected = Mahalanobis().fit(train).known(test)
+    fitted = Mahalanobis(cutoff=0).fit(widened(train))
+    assert_allclose(fitted.known(widened(test)), expected)
 
 
 def test_the_cutoff_is_relative(train, test):
@@ -192,6 +210,19 @@ def test_the_cutoff_is_relative(train, test):
     small = Outputs(features=test.features * 1e-9)
     expected = Mahalanobis().fit(train).known(Outputs(features=test.features))
     assert_allclose(Mahalanobis().fit(tiny).known(small), expected)
+
+
+@pytest.mark.parametrize(("noise", "is_refused"), [(8e-7, True), (1.3e-6, False)])
+def test_a_spread_of_rounding_errors_is_none(noise, is_refused, rng):
+    """At a mean of 1e6, a deviation below 1e-6 is a rounding error of its square."""
+    features = noise * rng.normal(size=(50, 2)) + [1e6, 0.0]
+    train = Outputs(features=features, labels=np.zeros(50, int))
+    if is_refused:
+        with pytest.raises(ValueError, match="features must be spread out around"):
+            Mahalanobis().fit(train)
+        return
+    # The mean of squared distances is the number of features.
+    assert_allclose(Mahalanobis().fit(train).known(train).mean(), -2, rtol=1e-3)
 
 
 @pytest.mark.parametrize("kind", [Mahalanobis, RMDS])
@@ -217,8 +248,11 @@ def test_a_large_offset_costs_no_digits(train, test):
     assert_allclose(Mahalanobis().fit(moved).known(far), expected, rtol=1e-6)
 
 
-def test_moments_do_not_depend_on_how_the_data_is_cut_up(train, xp, monkeypatch):
+@pytest.mark.parametrize("is_singular", [False, True])
+def test_moments_do_not_depend_on_how_the_data_is_cut_up(is_singular, xp, monkeypatch):
+    train = wide(60, 1) if is_singular else split(400, seed=1)
     whole = _moments.moments(train)
+    assert whole.is_singular == is_singular
     monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 7)
     parts = _moments.moments(in_library(train, xp))
     for name in ("means", "mean", "within", "total"):
@@ -227,6 +261,7 @@ def test_moments_do_not_depend_on_how_the_data_is_cut_up(train, xp, monkeypatch)
     features = train.features - train.features.mean(axis=0)
     assert_allclose(whole.total, features.T @ features / len(train), atol=1e-12)
     assert parts.fourth == pytest.approx(whole.fourth, rel=1e-12)
+    assert (whole.fourth > 0) == is_singular
 
 
 def test_bad_parameters_are_refused_by_name():

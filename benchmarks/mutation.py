@@ -181,9 +181,10 @@ def _is_text(node: ast.AST) -> bool:
             return True
         case ast.Call(func=ast.Attribute(attr="must")):  # words of an error
             return True
-        case ast.keyword(arg="copy", value=ast.Constant(value=False)):
-            return True
-        case ast.keyword(arg="strict"):
+        case (
+            ast.keyword(arg="copy", value=ast.Constant(value=False))
+            | ast.keyword(arg="strict")
+        ):
             return True
     return False
 

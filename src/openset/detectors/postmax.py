@@ -15,8 +15,6 @@ from openset.detectors._gpd import GPD, MIN_SAMPLES, fit_gpd
 from openset.detectors.constraints import Boolean, OneOf
 from openset.outputs import Outputs
 
-_NORMS = {"l2": 2, "l1": 1}
-
 
 @dataclass(frozen=True, kw_only=True, init=False)
 class PostMax(Detector):
@@ -76,7 +74,7 @@ class PostMax(Detector):
     score_cost = "C + d"
     paper = "Cruz et al. 2024"
     constraints = {
-        "norm": OneOf((*_NORMS, "none")),
+        "norm": OneOf(("l2", "l1", "none")),
         "fit": OneOf(("profile", "scipy")),
         "only_correct": Boolean(),
     }
@@ -170,7 +168,7 @@ class PostMax(Detector):
         if self.norm == "l2":
             return batch.feature_norm
         xp = _xp.array_namespace(batch.features)
-        return xp.linalg.vector_norm(batch.features, axis=1, ord=_NORMS[self.norm])
+        return xp.linalg.vector_norm(batch.features, axis=1, ord=1)
 
 
 def law(fitted: Fitted) -> GPD:

@@ -71,6 +71,13 @@ def test_the_probability_is_the_pareto_cdf():
     np.testing.assert_allclose(logs, frozen.logsf(ell), rtol=1e-8, atol=1e-12)
 
 
+def test_a_fitted_law_says_whether_its_shape_is_at_the_bound():
+    assert not postmax.law(PostMax().fit(TRAIN)).at_bound
+    even = Outputs(logits=np.c_[np.linspace(2, 6, 40), np.zeros(40)])
+    law = postmax.law(PostMax(norm="none").fit(even))
+    assert (law.shape, law.at_bound) == (-1, True)
+
+
 def test_class_probabilities_use_one_law_for_all_classes():
     fitted, new = PostMax().fit(TRAIN), network(seed=1)
     law = postmax.law(fitted)
@@ -192,6 +199,11 @@ def test_zero_and_constant_training_features_are_refused():
         ValueError, match=r"got 0 of \d+ \(\d+ more have zero features\)"
     ):
         PostMax().fit(zero)
+    features[:] = TRAIN.features
+    features[29:60] = 0
+    some = Outputs(logits=TRAIN.logits, features=features).take(slice(0, 60))
+    with pytest.raises(ValueError, match=r"got 29 \(31 more have zero features\)\."):
+        PostMax(only_correct=False).fit(some)
     ones = np.ones((40, 2))
     with pytest.raises(ValueError, match=r"all have 1$"):
         PostMax(norm="none").fit(Outputs(logits=ones, labels=np.zeros(40, int)))

@@ -8,8 +8,9 @@ from scipy.special import logsumexp
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from openset import Outputs, _xp
-from openset.detectors import FDBD, NCI, ReAct, ViM
+from openset.detectors import FDBD, NCI, ReAct, Residual, ViM
 from openset.detectors._residual import principal_dim
+from openset.outputs import replaced
 from openset.testing import example_outputs as split
 from openset.testing import in_library
 
@@ -78,6 +79,34 @@ def test_vim_refuses_what_leaves_alpha_without_meaning(train, dim, change, messa
     with pytest.raises(ValueError) as error:  # noqa: PT011  # compared literally below
         ViM(dim=dim).fit(Outputs(**arrays, labels=train.labels))
     assert message in str(error.value)
+
+
+def test_vim_works_with_small_logits(train, test):
+    def small(outputs):
+        return replaced(outputs, logits=1e-4 * outputs.logits)
+
+    assert 0 < small(train).logits.max(axis=1).sum() < 1
+    energy = logsumexp(small(test).logits, axis=1)
+    expected = 1e-4 * (ViM().fit(train).known(test) - logsumexp(test.logits, axis=1))
+    assert_allclose(ViM().fit(small(train)).known(small(test)) - energy, expected)
+
+
+@pytest.mark.parametrize(("residual", "is_refused"), [(8e-4, True), (1.2e-3, False)])
+@pytest.mark.parametrize("kind", [ViM, Residual])
+def test_a_residual_of_a_millionth_of_the_features_is_none(kind, residual, is_refused):
+    signs = np.array([(1, 1), (1, -1), (-1, 1), (-1, -1)])
+    train = Outputs(
+        features=signs * [1000, residual],
+        logits=np.tile([2.0, 1.0], (4, 1)),
+        weight=np.eye(2),
+        bias=np.zeros(2),
+    )
+    if is_refused:
+        with pytest.raises(ValueError, match="spread over more than 1 dimensions"):
+            kind(dim=1).fit(train)
+        return
+    factor, energy = (2 / residual, np.logaddexp(2, 1)) if kind is ViM else (1, 0)
+    assert_allclose(kind(dim=1).fit(train).known(train), energy - factor * residual)
 
 
 @pytest.mark.parametrize("origin", ["mean", "zero"])

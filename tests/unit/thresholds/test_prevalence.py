@@ -24,13 +24,13 @@ RATES = Rates(
 def test_expectations_are_shares_of_samples():
     """Of 100 000 samples 5 000 are unknown: counted in whole samples."""
     known, unknown = 95_000, 5_000
-    found = at_prevalence(RATES, 0.05, missed_unknown=10, false_unknown=2)
+    found = at_prevalence(RATES, 0.05, missed_unknown=10, false_unknown=2, confusion=3)
     false_unknown, hits = known // 50, unknown * 9 // 10
     assert found.rejected == approx((false_unknown + hits) / 100_000)
     assert found.unknown_precision == approx(hits / (hits + false_unknown))
     right, accepted = known * 475 // 500, known * 49 // 50 + unknown // 10
     assert found.accepted_precision == approx(right / accepted)
-    cost = 10 * 500 + 2 * false_unknown + known * 15 // 500
+    cost = 10 * 500 + 2 * false_unknown + 3 * known * 15 // 500
     assert found.cost == approx(cost / 100_000)
 
 
@@ -113,10 +113,21 @@ def test_it_reads_as_a_sentence_and_is_plain_data():
     assert document["expected"]["unknown_precision"] == approx(0.703, abs=1e-3)
 
 
+def test_where_nothing_or_everything_is_rejected():
+    perfect = replace(RATES, n_accepted_known=500)
+    none = prevalence(0, 1000, perfect)
+    assert (none.value, none.expected.unknown_precision) == (0, None)
+    assert none.at_high.unknown_precision == 1
+    assert "of the rejected ones" not in str(none)
+    every = prevalence(1000, 1000, replace(RATES, n_rejected_unknown=100))
+    assert (every.value, every.interval.high) == (1, 1)
+
+
 def test_rates_that_do_not_tell_knowns_from_unknowns():
-    equal = replace(RATES, n_rejected_unknown=2)
-    with pytest.raises(UndefinedMetricError, match="rejected no more often"):
-        prevalence(5, 100, equal)
+    half = replace(RATES, n_accepted_known=250, n_rejected_unknown=50)
+    for worse in (half, replace(RATES, n_rejected_unknown=1)):
+        with pytest.raises(UndefinedMetricError, match="rejected no more often"):
+            prevalence(5, 100, worse)
     barely = Rates(
         n_known=10,
         n_unknown=10,
@@ -136,6 +147,9 @@ def test_bad_counts_are_named():
         prevalence(6, 5, RATES)
     with pytest.raises(ValueError, match="prevalence must be a number in"):
         at_prevalence(RATES, 1.5)
+    for level in (0, 1, 1.5):
+        with pytest.raises(ValueError, match=r"^thresholds.prevalence: level must be"):
+            prevalence(5, 100, RATES, level=level)
 
 
 def test_the_report_of_a_threshold_has_its_rates_and_says_what_they_mean():

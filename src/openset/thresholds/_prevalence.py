@@ -208,7 +208,7 @@ def prevalence(
         raise UndefinedMetricError(msg)
     value = min(max((n_rejected / n - f) / (u - f), 0.0), 1.0)
     low, high, is_plausible = _ends(n_rejected, n, rates, level)
-    # An estimate at a bound stays inside its interval.
+    # An estimate at a bound stays inside its interval, which may lie beyond.
     low, high = min(low, value), max(high, value)
     return Prevalence(
         value=value,
@@ -249,7 +249,7 @@ def _ends(
     low = _root(q - f, u - f, (below[0], above[1], above[2]), sign=-1)
     high = _root(q - f, u - f, (above[0], below[1], below[2]), sign=1)
     is_plausible = low <= 1 and high >= 0
-    return min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), is_plausible
+    return max(low, 0.0), min(high, 1.0), is_plausible
 
 
 def _root(

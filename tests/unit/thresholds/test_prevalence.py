@@ -97,6 +97,10 @@ def test_samples_unlike_the_calibration_are_not_explained():
     assert not found.is_plausible
     assert (found.value, found.interval.low, found.interval.high) == (0, 0, 0)
     assert "no share of unknowns" in str(found)
+    lax = replace(RATES, n_rejected_unknown=50)
+    found = prevalence(900, 1000, lax)  # of unknowns, too, one half was rejected
+    assert not found.is_plausible
+    assert (found.value, found.interval.low, found.interval.high) == (1, 1, 1)
 
 
 def test_it_reads_as_a_sentence_and_is_plain_data():

@@ -32,6 +32,9 @@ def test_expectations_are_shares_of_samples():
     assert found.accepted_precision == approx(right / accepted)
     cost = 10 * 500 + 2 * false_unknown + 3 * known * 15 // 500
     assert found.cost == approx(cost / 100_000)
+    # Unless prices are given, it is the share of wrong decisions.
+    wrong = 500 + false_unknown + known * 15 // 500
+    assert at_prevalence(RATES, 0.05).cost == approx(wrong / 100_000)
 
 
 def test_where_nothing_is_rejected_or_accepted_there_is_no_precision():

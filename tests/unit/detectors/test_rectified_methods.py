@@ -54,7 +54,7 @@ def test_lts_keeps_the_logits_of_a_sample_without_positive_features():
     assert_allclose(LTS().fit().known(outputs), logsumexp([1.0, 2.0]))
 
 
-@pytest.mark.parametrize("percentile", [30, 70, 90])
+@pytest.mark.parametrize("percentile", [0.5, 30, 70, 90])
 def test_dice_equals_a_loop_over_weights(train, test, percentile, pytorch_ood):
     contribution = train.weight * train.features.mean(axis=0)
     cut = np.percentile(contribution, percentile)
@@ -69,6 +69,12 @@ def test_dice_equals_a_loop_over_weights(train, test, percentile, pytorch_ood):
         None, tensor(train.weight), tensor(train.bias), percentile / 100
     ).fit_features(tensor(train.features), tensor(train.labels))
     assert_allclose(actual, -other.predict_features(tensor(test.features)), rtol=1e-6)
+
+
+def test_dice_leaves_out_a_contribution_at_the_percentile():
+    ones, weight = np.ones((3, 5)), np.array([[1.0, 2.0, 3.0, 4.0, 5.0]])
+    train = Outputs(features=ones, weight=weight, bias=np.zeros(1))
+    assert_array_equal(DICE(percentile=50).fit(train).known(train), [4 + 5] * 3)
 
 
 def test_dice_without_sparsity_is_the_energy(train, test):
@@ -119,6 +125,13 @@ def test_vra_draws_rows_when_there_are_too_many_numbers():
     assert_allclose(drawn[0], exact, rtol=0.1)
 
 
+def test_vra_keeps_at_least_one_row():
+    train = split(40)
+    state = VRA(max_values=1, low=50).fit(train).state
+    assert float(state["low"][0]) in np.median(train.features, axis=1)
+
+
 def test_percentiles_must_be_in_order():
+    VRA(low=20, high=20)
     with pytest.raises(ValueError, match=r"VRA: low must be at most high, 10, got 20"):
         VRA(low=20, high=10)

@@ -49,6 +49,12 @@ def test_react_draws_rows_when_there_are_too_many_numbers():
     assert_allclose(drawn, exact, rtol=0.1)
 
 
+def test_react_keeps_at_least_one_row():
+    train = split(40)
+    clip = float(ReAct(max_values=1, percentile=50).fit(train).state["clip"])
+    assert clip in np.median(train.features, axis=1)
+
+
 def test_react_predicts_from_features_alone():
     train = split(40)
     alone = Outputs(features=train.features, labels=train.labels)
@@ -124,6 +130,30 @@ def test_a_zero_vector_scores_the_energy_of_the_bias(detector):
     assert_allclose(actual, logsumexp(outputs.bias))
 
 
+@pytest.mark.parametrize("detector", [SCALE(), ASH(), ASH(variant="b")])
+def test_a_zero_vector_changes_nothing_for_others(detector):
+    outputs = split(8)
+    features = np.maximum(outputs.features - 0.4, 0)  # some are zero
+    features[1] *= 0.01  # and some sum to less than one
+    assert (features == 0).any(axis=1).all()
+
+    def scored(rows):
+        logits = rows @ outputs.weight.T + outputs.bias
+        return detector.fit(outputs).known(Outputs(features=rows, logits=logits))
+
+    zero = np.zeros((1, features.shape[1]))
+    together = scored(np.concatenate([features[:4], zero, features[4:]]))
+    assert_allclose(np.delete(together, 4), scored(features))
+    assert_allclose(together[4], logsumexp(outputs.bias))
+
+
+@pytest.mark.parametrize("detector", [SCALE(), ASH()])
+def test_a_vector_whose_largest_entries_sum_to_nought_is_refused(detector):
+    outputs = signed([0.0, -2.0, -3.0, -4.0])
+    with pytest.raises(ValueError, match="1 samples whose 1 largest sum to 0 or less"):
+        detector.fit(outputs).score(outputs)
+
+
 def test_a_factor_that_leaves_the_number_range_is_refused():
     features = np.full((1, 200), 1.0, dtype=np.float32)
     outputs = Outputs(
@@ -133,8 +163,11 @@ def test_a_factor_that_leaves_the_number_range_is_refused():
         weight=features,
         bias=np.zeros(1, dtype=np.float32),
     )
-    with pytest.raises(ValueError, match=r"is at most 89, got 200\. Lower percentile"):
-        SCALE(percentile=99.5).fit(outputs).score(outputs)
+    short = np.float32([[1.0] + [0.0] * 199])
+    for rows in (features, np.concatenate([short, features])):
+        some = Outputs(features=rows, logits=rows @ features.T)
+        with pytest.raises(ValueError, match=r"at most 89, got 200\. Lower percentile"):
+            SCALE(percentile=99.5).fit(outputs).known(some)
 
 
 def slow_ash(f, outputs, k, variant):
@@ -196,15 +229,13 @@ def test_nan_in_a_memory_mapped_head_is_found(tmp_path):
         ReAct().fit(Outputs.load(folder))
 
 
-def test_a_fit_keeps_its_own_copy_of_the_head():
+@pytest.mark.parametrize("asarray", [np.asarray, torch.asarray])
+def test_a_fit_keeps_its_own_copy_of_the_head(asarray):
     outputs = split(8)
-    weight = np.array(outputs.weight)
-    mine = Outputs(
-        features=outputs.features,
-        labels=outputs.labels,
-        weight=weight,
-        bias=outputs.bias,
+    features, weight, bias = (
+        asarray(np.array(a)) for a in (outputs.features, outputs.weight, outputs.bias)
     )
+    mine = Outputs(features=features, labels=outputs.labels, weight=weight, bias=bias)
     fitted = ASH().fit(mine)
     before = fitted.score(mine).known
     weight[:] = 0

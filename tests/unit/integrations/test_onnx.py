@@ -39,6 +39,8 @@ RECIPES = {
     "ash, prune": detectors.ASH(variant="p", percentile=65),
     "ash, binarise": detectors.ASH(variant="b", percentile=65),
     "ash, relu": detectors.ASH(relu=True),
+    "vra, clip": detectors.VRA(below="clip", per_feature=True),
+    "lts, 50 %": detectors.LTS(percentile=50),
     "vim, 5": detectors.ViM(dim=5),
     "mahalanobis++": detectors.Mahalanobis(normalize=True),
     "rmds, unit": detectors.RMDS(normalize=True),
@@ -231,10 +233,37 @@ def test_large_logits_neither_overflow_nor_underflow(name, test, tmp_path):
     assert_allclose(known, rejector.known(large), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["react", "ash", "dice", "vra"])
+def test_large_features_do_not_overflow(name, test, tmp_path):
+    rejector = calibrated(RECIPES[name])
+    path = export(rejector, tmp_path / "rejector.onnx")
+    # Where the product of features and weights is large, and of both signs.
+    signs = np.where(np.arange(WIDTH) % 2, 40, -40).astype(np.float32)
+    large = Outputs(logits=test.logits, features=np.abs(test.features) * signs)
+    if name == "ash":
+        large = replaced(large, features=np.abs(large.features))
+    known = run(path, large)[1]
+    assert np.isfinite(known).all()
+    assert_allclose(known, rejector.known(large), rtol=1e-5, atol=1e-5)
+
+
+def test_a_feature_at_the_lower_bound_of_vra_is_kept(tmp_path):
+    rejector = calibrated(detectors.VRA())
+    low = np.float32(rejector.fitted.state["low"])
+    at_bound = Outputs(
+        logits=np.zeros((2, N_CLASSES), np.float32),
+        features=np.repeat([low, np.nextafter(low, -1)], WIDTH).reshape(2, WIDTH),
+    )
+    path = export(rejector, tmp_path / "rejector.onnx")
+    known = rejector.known(at_bound)
+    assert abs(known[0] - known[1]) > 0.1
+    assert_allclose(run(path, at_bound)[1], known, rtol=1e-5)
+
+
 def test_ties_and_zero_features_are_treated_alike(tmp_path):
     zeros = Outputs(
-        logits=np.float32([[2, 2, 0, 0], [0, 0, 0, 0]]),
-        features=np.zeros((2, WIDTH), dtype=np.float32),
+        logits=np.float32([[2, 2, 0, 0], [0, 0, 0, 0], [2, 1, 0, 0]]),
+        features=np.float32(np.outer([0, 0, 1e-3], np.arange(WIDTH))),  # a short one
     )
     for name in exportable():
         rejector = calibrated(RECIPES[name])

@@ -19,7 +19,7 @@ from openset import Scores, thresholds
 from openset.detectors.combined import knots_of, rank
 from openset.metrics.counts import optimum, ranking_counts
 from openset.selection._candidates import Data
-from openset.selection._robust import CONSENSUS, Candidates, candidates_of, decide
+from openset.selection._robust import CONSENSUS, candidates_of, decide
 from openset.selection._surrogate import mean_rank
 from openset.thresholds.alpha import ALPHA
 
@@ -161,15 +161,11 @@ def combined(known: Floats, scores: Floats, members: Sequence[int]) -> Floats:
 def chosen(network: Network, kinds: Sequence[str]) -> Calibrated:
     """Do as `choose` and `Rejector.calibrate` with these kinds as surrogate."""
     made = candidates_of(network.data(kinds), network.names)
-    return of_candidate(network, kinds, made, decide(made).name)
-
-
-def of_candidate(
-    network: Network, kinds: Sequence[str], made: Candidates, name: str
-) -> Calibrated:
-    """Calibrate one of the candidates."""
-    members = made.members if name == CONSENSUS else (network.names.index(name),)
-    return calibrated(network, kinds, members, made.objective, name)
+    found = decide(made)
+    is_single = found.name != CONSENSUS
+    members = (network.names.index(found.name),) if is_single else made.members
+    objective = found.ranking[0]["objective"]
+    return calibrated(network, kinds, members, objective, found.name)
 
 
 def calibrated(

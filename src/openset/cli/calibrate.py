@@ -109,8 +109,8 @@ def command(
             "-d",
             help="A detector, such as knn or knn:k=5; may be repeated. Of several, "
             "the consensus of some is used, unless one does clearly better on kinds of "
-            "surrogate samples that were left out. auto, the default, is msp, rmds, "
-            "vim and osnn, as far as the outputs have what they need.",
+            "surrogate samples that were left out. auto, the default, is msp, "
+            "maxlogit, rmds, vim and osnn, as far as the outputs have what they need.",
         ),
     ] = None,
     surrogate: Annotated[

@@ -103,15 +103,15 @@ def choose(
 
     By default the choice is the *consensus* of a few different detectors (MSP, RMDS,
     ViM and OSNN, as far as they are offered): the mean share of known samples that
-    score lower. A single detector is taken instead if it gains more than two points of
-    open-set accuracy on every kind of unknowns, with the threshold chosen without that
-    kind. Kinds are groups whose scores differ beyond noise
-    (:mod:`openset.thresholds.kinds`). With one kind the consensus is taken, since one
-    kind says nothing about others. The threshold is
-    :func:`openset.thresholds.anchored`; that of :func:`openset.thresholds.osa` if only
-    one of the four is offered, and there is no consensus. If none of the four is
-    offered, the first detector takes the place of the consensus. How well this holds is
-    in ``docs/results/operating.md``.
+    score lower. MSP or MaxLogit is taken instead if it has a higher open-set accuracy
+    on average over the kinds of unknowns, each with the threshold chosen without it;
+    any other detector if it gains more than two points on every kind. Kinds are groups
+    whose scores differ beyond noise (:mod:`openset.thresholds.kinds`). With one kind
+    the consensus is taken, since one kind says nothing about others. The threshold is
+    :func:`openset.thresholds.anchored`; that of :func:`openset.thresholds.osa` for MSP
+    and MaxLogit, and if only one of the four is offered, and there is no consensus. If
+    none of the four is offered, the first detector takes the place of the consensus.
+    How well this holds is in ``docs/results/operating.md``.
 
     With `objectives`, detectors are ranked as follows. Each group of the surrogate is
     left out in turn: thresholds are chosen without it, and the open-set accuracy is
@@ -262,7 +262,7 @@ def _robust_choice(named: Mapping[str, Fitted], data: Data, known: Outputs) -> C
     return Choice(
         name=verdict.name if len(used) > 1 else used[0],
         fitted=fitted,
-        objective=made.objective,
+        objective=verdict.ranking[0]["objective"],
         options={},
         alpha=data.alpha,
         by="new kind",

@@ -1,7 +1,7 @@
 """A choice for unknowns of a missing kind: a consensus, unless one detector gains.
 
 The rule and its constants were settled on parts A to C of the networks of
-``benchmarks/missing_kinds.py`` and shown on part D; ``docs/results/operating.md`` has
+``benchmarks/missing_kinds.py`` and shown on part E; ``docs/results/operating.md`` has
 the results.
 """
 
@@ -25,6 +25,9 @@ CONSENSUS = "consensus"
 MEMBERS = ("msp", "rmds", "vim", "osnn")
 """Detectors of the consensus: they look at different things, and none is weak."""
 
+SIMPLE = ("msp", "maxlogit")
+"""Detectors everybody has: the consensus must do at least as well as each."""
+
 _UPSIDE_DOWN = 0.5  # AUROC below which a member is left out of the consensus
 _LEAST_GAIN = 0.02  # open-set accuracy a single detector must gain on every kind
 _MOST_LEVELS, _POINTS = 200, 1024
@@ -40,6 +43,7 @@ class Candidates:
     names: tuple[str, ...]
     members: tuple[int, ...]
     """Places of the detectors the consensus averages."""
+    is_simple: NDArray[np.bool_]  # (d,)
     kinds: Kinds
     share: NDArray[np.float64]  # (d, m) of the knowns accepted
     ccr: NDArray[np.float64]  # (d, m)
@@ -49,9 +53,16 @@ class Candidates:
     alpha: float
 
     @property
-    def objective(self) -> str:
-        """How thresholds are chosen: one detector alone gains nothing by an anchor."""
-        return "anchored" if len(self.members) > 1 else "osa"
+    def objectives(self) -> tuple[str, ...]:
+        """How each threshold is chosen: MSP and MaxLogit gain nothing by an anchor.
+
+        Nor does any detector where there is no consensus to compare with.
+        """
+        is_alone = len(self.members) == 1
+        return tuple(
+            "osa" if is_alone or simple else "anchored"
+            for simple in self.is_simple.tolist()
+        )
 
     @property
     def consensus(self) -> int:
@@ -66,11 +77,10 @@ class Candidates:
         """Return the level of each candidate's threshold, chosen on some kinds."""
         # Of equal ones the smallest threshold; sums of shares round: no difference.
         best = np.round(self.osa()[:, chosen].mean(axis=1), 12).argmax(axis=1)
-        if self.objective == "osa":
-            return best
         share = self.share[np.arange(len(best)), best]
         wanted = anchored_share(share, self.accuracy, len(chosen))
-        return np.abs(self.share - wanted[:, None]).argmin(axis=1)
+        anchored = np.abs(self.share - wanted[:, None]).argmin(axis=1)
+        return np.where(np.array(self.objectives) == "osa", best, anchored)
 
 
 def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
@@ -108,6 +118,7 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
     return Candidates(
         names=(*data.names, CONSENSUS),
         members=tuple(members),
+        is_simple=np.array([name in SIMPLE for name in (*detectors, CONSENSUS)]),
         kinds=kinds,
         share=np.array(share),
         ccr=np.array(ccr),
@@ -164,12 +175,13 @@ class RobustRanking:
 
 
 def decide(made: Candidates) -> RobustRanking:
-    """Take the consensus, or a single detector that gains on every kind.
+    """Take the consensus, or a single detector that gains.
 
     The gain over the consensus is measured on each kind with the threshold chosen
-    without that kind. Of the detectors that gain more than two points on each, the one
-    with the largest mean gain is chosen. With one kind the consensus is taken: one kind
-    would be fitted, and says nothing about others.
+    without that kind. MSP and MaxLogit must gain on average, other detectors more than
+    two points on every kind; of those that do, the one with the largest mean gain is
+    chosen. With one kind the consensus is taken: one kind would be fitted, and says
+    nothing about others.
     """
     k = len(made.kinds)
     rows = np.arange(len(made.names))
@@ -181,8 +193,10 @@ def decide(made: Candidates) -> RobustRanking:
     value = gain.mean(axis=1)
     best = made.consensus
     if k > 1:
-        able = np.where((gain > _LEAST_GAIN).all(axis=1), value, 0.0)
-        best = int(able.argmax()) if able.any() else best
+        is_able = made.is_simple | (gain > _LEAST_GAIN).all(axis=1)
+        # Sums of shares round: no gain.
+        able = np.where(is_able, np.round(value, 12), 0.0)
+        best = int(able.argmax()) if able.max() > 0 else best
     level = made.levels(range(k))
     table = []
     for d in sorted(rows.tolist(), key=lambda d: (d != best, -value[d])):
@@ -198,7 +212,7 @@ def decide(made: Candidates) -> RobustRanking:
         table.append(
             {
                 "detector": made.names[d],
-                "objective": made.objective,
+                "objective": made.objectives[d],
                 "mean": float(left_out[d].mean()),
                 "worst": float(left_out[d, worst]),
                 "worst_group": _joined(made.kinds.names[worst]),
@@ -210,7 +224,7 @@ def decide(made: Candidates) -> RobustRanking:
     cells = tuple(
         {
             "detector": made.names[d],
-            "objective": made.objective,
+            "objective": made.objectives[d],
             "group": _joined(names),
             "n": int(n),
             "oosa": float(left_out[d, kind]),

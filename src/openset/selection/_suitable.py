@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from openset import detectors
 from openset.outputs import Outputs, need_outputs
-from openset.selection._robust import MEMBERS
+from openset.selection._robust import MEMBERS, SIMPLE
 
+_OFFERED = tuple(dict.fromkeys((*SIMPLE, *MEMBERS)))
 _WORDS = {"head": "the weights of the last layer"}
 
 
@@ -21,7 +22,8 @@ def suitable(train: Outputs | None) -> Suitable:
 
     They are MSP, RMDS, ViM and OSNN, as far as the training outputs have what each
     needs: four that look at different things, and whose consensus held on networks
-    that were not used to pick them (``docs/results/operating.md``).
+    that were not used to pick them (``docs/results/operating.md``). MaxLogit is
+    offered beside them: it is taken alone where it does better than the consensus.
 
     Parameters
     ----------
@@ -32,17 +34,17 @@ def suitable(train: Outputs | None) -> Suitable:
     Examples
     --------
     >>> print(suitable(Outputs(logits=[[2.0, 0.0]], labels=[0])).reason)
-    msp alone: rmds, vim and osnn need features
+    msp and maxlogit: rmds, vim and osnn need features
     """
-    recipes = {name: detectors.make(name) for name in MEMBERS}
+    recipes = {name: detectors.make(name) for name in _OFFERED}
     if train is None:
         names = tuple(name for name, one in recipes.items() if not one.learns)
         left_out = _listed([name for name in recipes if name not in names])
-        reason = f"{_listed(names)} alone: {left_out} need training outputs"
+        reason = f"{_listed(names)}: {left_out} need training outputs"
         return Suitable(names, reason)
     need_outputs("selection.suitable", "train", train)
     missing = {name: one.missing_from(train) for name, one in recipes.items()}
-    names = tuple(name for name in MEMBERS if not missing[name])
+    names = tuple(name for name in _OFFERED if not missing[name])
     if not names:
         msg = (
             "selection.suitable: train must have logits, or features and labels, got "

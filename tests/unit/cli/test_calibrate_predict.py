@@ -316,11 +316,11 @@ def test_the_default_offers_what_the_outputs_suit_and_says_so(data, tmp_path):
     done = run(data, *base, str(out), "--train", "train.npz", "--test", "test.npz")
     assert done.exit_code == 0
     said = " ".join(done.stdout.split())
-    assert "detectors (auto): msp, rmds and osnn: vim needs the weights" in said
+    assert "detectors (auto): msp, maxlogit, rmds and osnn: vim needs" in said
     assert "chosen: consensus of msp, rmds, osnn" in said
     without = run(data, *base, str(tmp_path / "alone"))
     said = " ".join(without.stdout.split())
-    assert "msp alone: rmds, vim and osnn need training outputs" in said
+    assert "msp and maxlogit: rmds, vim and osnn need training outputs" in said
     rejector = Rejector.load(tmp_path / "alone")
     assert rejector.fitted.detector.name == "msp"
     again = run(data, "predict", str(tmp_path / "alone"), "new.npz", "--csv")

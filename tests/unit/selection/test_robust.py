@@ -3,13 +3,23 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import norm
 
 from openset import Outputs, Rejector, detectors, selection
 from openset.outputs import replaced
 from openset.selection import _robust
 from openset.selection._candidates import Data, worth
-from openset.selection._robust import CONSENSUS, MEMBERS, candidates_of, kinds_by
+from openset.selection._robust import (
+    CONSENSUS,
+    MEMBERS,
+    SIMPLE,
+    Candidates,
+    candidates_of,
+    decide,
+    kinds_by,
+)
 from openset.selection._surrogate import mean_rank
+from openset.thresholds.kinds import Kinds
 from tests.unit.selection.makers import drawn, fitted_column
 
 
@@ -160,7 +170,64 @@ def test_the_weight_of_the_known_side_is_a_half_unless_given():
 
 
 def test_the_members_are_detectors():
-    assert set(MEMBERS) <= set(detectors.names())
+    assert {*MEMBERS, *SIMPLE} <= set(detectors.names())
+
+
+def rejecting(rates, *, is_simple):
+    """Return two detectors and their consensus: shares of unknowns rejected, by kind.
+
+    Each accepts the same known samples, and has one threshold to choose from.
+    """
+    n, k = len(rates), len(rates[0])
+    return Candidates(
+        names=("first", "second", CONSENSUS),
+        members=(0, 1),
+        is_simple=np.array([*is_simple, False]),
+        kinds=Kinds(tuple((str(i),) for i in range(k)), np.arange(k), np.full(k, 50)),
+        share=np.full((n, 1), 0.9),
+        ccr=np.full((n, 1), 0.8),
+        urr=np.array(rates)[:, :, None],
+        accuracy=np.full(n, 0.9),
+        n_known=100,
+        alpha=0.5,
+    )
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_simple", "chosen"),
+    [
+        # MSP and MaxLogit need to gain on average only.
+        ([0.9, 0.75], [0.5, 0.5], (True, False), "first"),
+        ([0.9, 0.75], [0.5, 0.5], (False, False), CONSENSUS),
+        ([0.9, 0.7], [0.5, 0.5], (True, False), CONSENSUS),
+        # Others two points of open-set accuracy on every kind: four of the unknowns.
+        ([0.85, 0.85], [0.5, 0.5], (False, False), "first"),
+        ([0.99, 0.83], [0.5, 0.5], (False, False), CONSENSUS),
+        # Of those that do, the largest mean gain.
+        ([0.85, 0.85], [0.95, 0.76], (False, True), "second"),
+        ([0.87, 0.87], [0.95, 0.76], (False, True), "first"),
+        # One kind says nothing about others.
+        ([0.99], [0.99], (True, False), CONSENSUS),
+    ],
+)
+def test_a_single_detector_is_taken_if_it_gains(first, second, is_simple, chosen):
+    consensus = [0.8] * len(first)
+    made = rejecting([first, second, consensus], is_simple=is_simple)
+    assert decide(made).name == chosen
+
+
+def test_thresholds_of_msp_and_maxlogit_are_not_anchored():
+    known = np.column_stack([np.arange(100)] * 3)
+    made = candidates_of(data_of(known, known[:5] - 50.5), ["rmds", "maxlogit", "osnn"])
+    assert made.objectives == ("anchored", "osa", "anchored", "anchored")
+    # All is told apart at 0. The anchor is at 80 % of the known samples, a third of
+    # the way from the 99 % that the others start at.
+    anchored = norm.cdf((norm.ppf(0.99) + 0.5 * norm.ppf(0.8)) / 1.5)
+    assert made.share[range(4), made.levels([0])] == pytest.approx(
+        [round(anchored, 2), 1.0, round(anchored, 2), round(anchored, 2)]
+    )
+    alone = candidates_of(data_of(known[:, :2], known[:5, :2]), ["msp", "knn"])
+    assert alone.objectives == ("osa", "osa", "osa")
 
 
 @pytest.mark.parametrize(

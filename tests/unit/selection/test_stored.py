@@ -85,11 +85,11 @@ def test_the_benchmark_decides_as_choose_and_calibrate_do(stored, names, kinds):
 def drawn_scores(seed):
     """Draw scores of some detectors: groups at distances that vary by detector."""
     rng = np.random.default_rng(seed)
-    names = ["msp", "rmds", "vim", "osnn", "knn", "fdbd"]
+    names = ["msp", "rmds", "maxlogit", "osnn", "vim", "knn", "fdbd"]
     offer = [
-        names[: rng.integers(2, 7)],
-        ["msp", "knn", "fdbd"],
-        ["knn", "fdbd"],
+        names[: rng.integers(2, 8)],
+        ["msp", "knn", "maxlogit"],
+        ["knn", "maxlogit", "fdbd"],
     ][seed % 3]
     n_kinds = int(rng.integers(1, 5))
     n, sizes = 90, rng.integers(25, 60, n_kinds)
@@ -151,8 +151,9 @@ def test_the_rule_is_what_it_says_in_plain_loops(stored):
         )
         actual = row["low"], row["new_kind"], row["high"]
         assert actual == pytest.approx(expected), seed
-        seen.add((name == CONSENSUS, len(sets) > 1, len(members) > 1))
-    assert len(seen) >= 5
+        is_simple = name in plain_rule.SIMPLE
+        seen.add((name == CONSENSUS, is_simple, len(sets) > 1, len(members) > 1))
+    assert len(seen) >= 7
 
 
 def test_the_benchmark_reaches_what_the_threshold_reaches(stored):

@@ -25,22 +25,30 @@ def outputs(*names):
     [
         (
             ("logits", "features", "labels", "weight", "bias"),
-            ("msp", "rmds", "vim", "osnn"),
-            "msp, rmds, vim and osnn: they look at different things",
+            ("msp", "maxlogit", "rmds", "vim", "osnn"),
+            "msp, maxlogit, rmds, vim and osnn: they look at different things",
         ),
         (
             ("logits", "features", "labels"),
-            ("msp", "rmds", "osnn"),
-            "msp, rmds and osnn: vim needs the weights of the last layer",
+            ("msp", "maxlogit", "rmds", "osnn"),
+            "msp, maxlogit, rmds and osnn: vim needs the weights of the last layer",
         ),
         (
             ("logits", "features"),
-            ("msp",),
-            "msp alone: rmds and osnn need labels; vim needs the weights of the last "
-            "layer",
+            ("msp", "maxlogit"),
+            "msp and maxlogit: rmds and osnn need labels; vim needs the weights of the "
+            "last layer",
         ),
-        (("features", "labels"), ("rmds", "osnn"), "rmds and osnn: msp and vim need "),
-        (("logits",), ("msp",), "msp alone: rmds, vim and osnn need features"),
+        (
+            ("features", "labels"),
+            ("rmds", "osnn"),
+            "rmds and osnn: msp, maxlogit and vim need logits",
+        ),
+        (
+            ("logits",),
+            ("msp", "maxlogit"),
+            "msp and maxlogit: rmds, vim and osnn need features",
+        ),
     ],
 )
 def test_what_the_outputs_have_decides(names, expected, reason):
@@ -53,9 +61,9 @@ def test_what_the_outputs_have_decides(names, expected, reason):
 
 def test_without_training_outputs_those_that_learn_nothing():
     found = suitable(None)
-    assert found.names == ("msp",)
-    assert found.reason == "msp alone: rmds, vim and osnn need training outputs"
-    assert not detectors.make("msp").learns
+    assert found.names == ("msp", "maxlogit")
+    assert found.reason == "msp and maxlogit: rmds, vim and osnn need training outputs"
+    assert not any(detectors.make(name).learns for name in found.names)
 
 
 def test_outputs_that_suit_none_are_refused():

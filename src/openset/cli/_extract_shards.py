@@ -69,8 +69,8 @@ class Network:
             )
             raise typer.BadParameter(msg)
 
-    def load(self) -> "Loaded":
-        """Load the network."""
+    def load(self, *, fit_head: bool = False) -> "Loaded":
+        """Load the network; without its last layer, if one is to be fitted."""
         if self.is_run:
             # Imported here: the extra may be missing.
             from openset.train import Trained  # noqa: PLC0415
@@ -91,6 +91,12 @@ class Network:
             mean=self.mean,
             std=self.std,
         )
+        if fit_head and self.name.endswith(".onnx"):
+            rule, got = "left out for an ONNX file", self.name
+            msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=got)
+            raise ValueError(msg)
+        if fit_head:
+            found = found.without_head()
         note = f"{found.name}: {found.note}" if found.note else ""
         apply = partial(
             found.apply,

@@ -26,6 +26,22 @@ RejectorPlace = Annotated[
         help="Folder written by openset calibrate, or its URL (s3://..., https://...).",
     ),
 ]
+# Of a network by name.
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        help="For timm and torchvision: a file of weights (.safetensors, .pth). By "
+        "default the published ones, downloaded if need be."
+    ),
+]
+Head = Annotated[
+    Path | None,
+    typer.Option(
+        help="A file of the last layer (.npz, .safetensors, .pth), as openset extract "
+        "--fit-head writes it: of an embedding model, or in place of the one the "
+        "network has."
+    ),
+]
 # How images are prepared for a network that does not say it.
 Side = Annotated[
     int | None,

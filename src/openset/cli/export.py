@@ -10,7 +10,7 @@ from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
-from openset.cli._options import RejectorPlace, naming
+from openset.cli._options import Head, RejectorPlace, Side, Weights, naming
 from openset.rejector import Rejector
 
 EPILOG = """[bold]Examples[/bold]
@@ -19,11 +19,17 @@ openset export rejector/ --onnx --out rejector.onnx
 
 openset export rejector/ --onnx --model network.onnx --out network-open.onnx
 
-openset export rejector/ --onnx --model runs/openauc --out openauc.onnx"""
+openset export rejector/ --onnx --model runs/openauc --out openauc.onnx
+
+openset export rejector/ --onnx --model timm:resnet50 --head head.npz \\
+    --out resnet50-open.onnx"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "model": "--model",
+    "weights": "--weights",
+    "head": "--head",
+    "side": "--side",
     "logits": "--logits",
     "features": "--features",
     "key": "--verify",
@@ -39,12 +45,16 @@ def command(
         bool, typer.Option("--onnx", help="Write an ONNX graph (the only format).")
     ] = False,
     model: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="Network to combine with the rejector in one graph: an ONNX "
-            "file, or a folder written by openset train."
+            help="Network to combine with the rejector in one graph: an ONNX file; a "
+            "folder written by openset train; timm:NAME, torchvision:NAME, hf:NAME or "
+            "package.module:name."
         ),
     ] = None,
+    weights: Weights = None,
+    head: Head = None,
+    side: Side = None,
     logits: Annotated[
         str | None,
         typer.Option(help="Name of the network's output that holds the logits."),
@@ -78,16 +88,32 @@ def command(
 
     rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
     print_cautions(rejector, ERRORS)
-    network, example = _network(model)
+    network, example, prepared = _network(model, weights=weights, head=head, side=side)
     export(rejector, out, network, example=example, logits=logits, features=features)
     OUT.print(f"{rejector!r} → {out}", highlight=False, soft_wrap=True)
+    if prepared:
+        OUT.print(f"its input is images: {prepared}", highlight=False, soft_wrap=True)
 
 
-def _network(path: Path | None) -> tuple[Any, Any]:
-    """Return the network to export; of a trained one, also example inputs."""
-    if path is None or not path.is_dir():
-        return path, None
-    from openset.train import Trained  # noqa: PLC0415
+def _network(name: str | None, **options: Any) -> tuple[Any, Any, str]:
+    """Return the network to export, an example, and how its images are prepared.
 
-    network = Trained.load(path).model()
-    return network, network.example
+    Of an ONNX file there is the file alone.
+    """
+    is_file = name is None or Path(name).is_file() or name.endswith(".onnx")
+    if is_file or Path(str(name)).is_dir():
+        given = [f"--{key}" for key, value in options.items() if value is not None]
+        if given:
+            msg = f"openset export: {given[0]} can only be used with a network by name"
+            raise typer.BadParameter(msg)
+    if is_file:
+        return name, None, ""
+    if Path(str(name)).is_dir():
+        from openset.train import Trained  # noqa: PLC0415
+
+        network = Trained.load(Path(str(name))).model()
+        return network, network.example, ""
+    from openset.integrations import networks  # noqa: PLC0415
+
+    found = networks.load(str(name), **options)
+    return *found.traced(), found.preprocessing

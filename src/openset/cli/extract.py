@@ -21,7 +21,16 @@ from openset.cli._extract_shards import (
     odin_step,
     read_array,
 )
-from openset.cli._options import Mean, Side, Std, naming, need_root, numbers
+from openset.cli._options import (
+    Head,
+    Mean,
+    Side,
+    Std,
+    Weights,
+    naming,
+    need_root,
+    numbers,
+)
 from openset.cli._shards import (
     SHARD_OPTIONS,
     Address,
@@ -116,13 +125,7 @@ def command(
             help="File to write; for shards, a folder or a URL.",
         ),
     ] = _OUT,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help="For timm and torchvision: a file of weights (.safetensors, .pth). By "
-            "default the published ones, downloaded if need be."
-        ),
-    ] = None,
+    weights: Weights = None,
     classes: Annotated[
         Path | None,
         typer.Option(
@@ -139,20 +142,15 @@ def command(
             "prompt 'a photo of a {}.')."
         ),
     ] = None,
-    head: Annotated[
-        Path | None,
-        typer.Option(
-            help="For an embedding model: a file of its last layer (.npz, "
-            ".safetensors, .pth)."
-        ),
-    ] = None,
+    head: Head = None,
     fit_head: Annotated[
         Path | None,
         typer.Option(
             "--fit-head",
             metavar="FILE.npz",
-            help="For an embedding model: fit the last layer on these data, by "
-            "logistic regression, and write it here. Use training samples.",
+            help="Fit a last layer on these data, by logistic regression, and write it "
+            "here: of an embedding model, or in place of the one the network has. Use "
+            "training samples.",
         ),
     ] = None,
     pooling: Annotated[
@@ -209,7 +207,7 @@ def command(
     Samples of classes it was trained on (matched by name) get their labels, all others
     -1; groups are the class names. A folder of images without subfolders, and a .npy
     file, have no labels; such images form one group, named after the folder. The
-    outputs hold the names of image files, which openset predict shows.
+    outputs hold the names of image files, or the texts, which openset predict shows.
 
     For a folder of shards, --out gets one .npz file of outputs per shard, as soon as
     the shard is finished. Run the same command again to continue.
@@ -251,13 +249,9 @@ def command(
         )
         return
     refuse(_CALLER, jobs=jobs, backend=backend, address=address)
-    loaded = settings.load()
+    loaded = settings.load(fit_head=fit_head is not None)
     if loaded.note:
         ERRORS.print(f"[yellow]{escape(loaded.note)}[/yellow]")
-    if fit_head and not loaded.embeds:
-        rule = "left out for a network that has a last layer"
-        msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
-        raise ValueError(msg)
     step = odin_step(odin) if odin is not None else None
     samples = _read(data, part, root, loaded.classes, names_classes=loaded.embeds)
     labels = samples.labels
@@ -267,7 +261,7 @@ def command(
         samples.inputs,
         labels=labels,
         groups=samples.groups,
-        ids=_file_names(samples.inputs, Path(data)),
+        ids=_sample_names(samples.inputs, Path(data)),
         step=step,
     )
     if fit_head:
@@ -466,12 +460,14 @@ def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
     return ImageFiles(tuple(files)), np.full(len(files), path.resolve().name)
 
 
-def _file_names(images: Any, folder: Path) -> list[str] | None:
-    """Return file names relative to the folder, or absolute if outside of it."""
-    if not isinstance(images, ImageFiles):
+def _sample_names(inputs: Any, folder: Path) -> list[str] | None:
+    """Return texts, or file names relative to the folder, absolute if outside of it."""
+    if len(inputs) and isinstance(inputs[0], str):
+        return [str(text) for text in inputs]
+    if not isinstance(inputs, ImageFiles):
         return None
     root = folder.resolve()
-    paths = [Path(path).resolve() for path in images.paths]
+    paths = [Path(path).resolve() for path in inputs.paths]
     return [
         (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
         for path in paths

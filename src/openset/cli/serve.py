@@ -13,7 +13,16 @@ from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
-from openset.cli._options import Mean, RejectorPlace, Side, Std, naming, numbers
+from openset.cli._options import (
+    Head,
+    Mean,
+    RejectorPlace,
+    Side,
+    Std,
+    Weights,
+    naming,
+    numbers,
+)
 from openset.rejector import Rejector, copy_rejector
 
 if TYPE_CHECKING:
@@ -27,7 +36,7 @@ openset serve rejector/ --model model.onnx --host 0.0.0.0
 
 openset serve rejector/ --model runs/openauc
 
-openset serve rejector/ --model timm:resnet50
+openset serve rejector/ --model timm:resnet50 --head head.npz
 
 openset serve rejector/ --workers 4 --log traffic/ --log-rate 0.01
 
@@ -53,13 +62,8 @@ def command(
             "timm:NAME, torchvision:NAME, hf:NAME or package.module:name.",
         ),
     ] = None,
-    weights: Annotated[
-        str | None,
-        typer.Option(
-            help="For timm and torchvision: a file of weights (.safetensors, .pth). By "
-            "default the published ones, downloaded if need be."
-        ),
-    ] = None,
+    weights: Weights = None,
+    head: Head = None,
     side: Side = None,
     mean: Mean = "0,0,0",
     std: Std = "1,1,1",
@@ -153,6 +157,7 @@ def command(
     options: dict[str, Any] = {
         "model": model,
         "weights": weights,
+        "head": head,
         "side": side,
         "mean": numbers("openset serve", "--mean", mean),
         "std": numbers("openset serve", "--std", std),
@@ -164,7 +169,7 @@ def command(
         "max_json_bytes": _bytes("--max-json-megabytes", max_json_megabytes),
         "max_in_flight": _bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
     }
-    named = ("model", "weights", "host", "port", "workers", "side", "log")
+    named = ("model", "weights", "head", "host", "port", "workers", "side", "log")
     with (
         naming("openset serve", {name: f"--{name}" for name in named}),
         tempfile.TemporaryDirectory(prefix="openset-rejector-") as temporary,

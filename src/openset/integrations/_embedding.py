@@ -24,7 +24,7 @@ _CALLER = "LinearHead"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LinearHead:
-    """A last layer for an embedding model: ``logits = features @ weight.T + bias``.
+    """A last layer for a network: ``logits = features @ weight.T + bias``.
 
     Parameters
     ----------
@@ -108,6 +108,23 @@ class LinearHead:
             bias=self.bias,
         )
 
+    def check_width(self, n: int) -> None:
+        """Raise unless it takes embeddings of `n` numbers."""
+        if self.weight.shape[1] != n:
+            rule, got = f"for embeddings of {n} numbers", self.weight.shape[1]
+            msg = _check.must(
+                rule, caller="networks.load", name="head", got=f"one for {got}"
+            )
+            raise ValueError(msg)
+
+    def module(self) -> nn.Linear:
+        """Return it as a layer of a network."""
+        made = nn.Linear(self.weight.shape[1], len(self.bias))
+        with torch.no_grad():
+            made.weight.copy_(torch.from_numpy(self.weight))
+            made.bias.copy_(torch.from_numpy(self.bias))
+        return made
+
     def save(self, path: str | Path) -> Path:
         """Write a ``.npz`` with weight, bias and the names of the classes."""
         path = Path(path)
@@ -156,20 +173,10 @@ class Embedded(nn.Module):
         self.model, self.pooling = model, pooling
         config: Any = model.config
         n = int(config.hidden_size)
-        if head is not None and head.weight.shape[1] != n:
-            msg = _check.must(
-                f"for embeddings of {n} numbers",
-                caller="networks.load",
-                name="head",
-                got=f"one for {head.weight.shape[1]}",
-            )
-            raise ValueError(msg)
-        # Without a head one output that nobody reads: its input is what is wanted.
-        self.head = nn.Linear(n, 1 if head is None else len(head.bias))
         if head is not None:
-            with torch.no_grad():
-                self.head.weight.copy_(torch.from_numpy(head.weight))
-                self.head.bias.copy_(torch.from_numpy(head.bias))
+            head.check_width(n)
+        # Without a head one output that nobody reads: its input is what is wanted.
+        self.head = nn.Linear(n, 1) if head is None else head.module()
 
     def forward(self, **inputs: Any) -> Tensor:
         """Return the logits, from what the tokenizer or image processor makes."""

@@ -4,6 +4,7 @@
 images or texts into :class:`openset.Outputs`. From the shell: `openset extract`.
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,14 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from openset import _check, _io, _plugins
-from openset._types import UNKNOWN, ArtefactError, MissingExtraError
+from openset._types import UNKNOWN, MissingExtraError
 from openset.detectors import MCM
 from openset.integrations import _embedding, _zero_shot
 from openset.integrations._embedding import LinearHead
 from openset.outputs import Outputs
-from openset.train import Odin, extract, layer_outputs
+from openset.train import Odin, extract
 from openset.train.networks import last_layer
-from openset.train.networks.weight_files import read_weights
+from openset.train.networks.weight_files import fill, read_weights
 
 with _io.importing("openset.integrations.networks", "torch"):
     import torch
@@ -58,8 +59,8 @@ class Classifier:
     std
         Of images: what pixels in [0, 1] are divided by, per channel, if it is known.
     embeds
-        It is an embedding model without a last layer: its outputs have features and no
-        logits. `LinearHead.fit` makes one of them.
+        Its outputs have features and no logits, to fit a last layer on
+        (`LinearHead.fit`): an embedding model without one, or `without_head`.
     preprocessing
         What `prepare` does to images, in a sentence; else empty.
     """
@@ -73,6 +74,27 @@ class Classifier:
     std: tuple[float, ...] | None = None
     embeds: bool = False
     preprocessing: str = ""
+
+    def without_head(self) -> "Classifier":
+        """Return the network as one that gives features only, for `LinearHead.fit`."""
+        return replace(self, embeds=True, classes=())
+
+    def traced(self) -> tuple[nn.Module, torch.Tensor]:
+        """Return a module from prepared images to logits, and an example: for ONNX."""
+        if self.kind != "image" or not isinstance(self.model, nn.Module):
+            msg = _check.must(
+                "one for images, in PyTorch",
+                caller=_CALLER,
+                name="network",
+                got=self.name,
+                remedy="Export the rejector alone, and give it the network's outputs",
+            )
+            raise ValueError(msg)
+        batch = self.prepare([_blank(), _blank()])
+        if not isinstance(batch, Mapping):
+            return self.model, batch
+        (name, example), *_ = batch.items()
+        return _Logits(self.model, name), example
 
     def apply(
         self,
@@ -122,10 +144,8 @@ class Classifier:
         about["out"] = out
         if step is not None and step.std is None and self.std is not None:
             step = replace(step, std=self.std)
-        if layers and (out is not None or self.embeds):
-            what = "an embedding model without a head" if self.embeds else "out="
-            rule = f"left out for {what}"
-            got = ", ".join(layers)
+        if layers and self.embeds:
+            rule, got = "left out for a network without a head", ", ".join(layers)
             msg = _check.must(rule, caller="Classifier.apply", name="layers", got=got)
             raise ValueError(msg)
         if not isinstance(self.model, nn.Module):  # an ONNX file
@@ -152,10 +172,7 @@ class Classifier:
             "progress": progress,
         }
         model = self.model.to(place)
-        if layers:
-            del about["out"]
-            return layer_outputs(model, batches, layers, **options, **about)
-        return extract(model, batches, **options, **about)
+        return extract(model, batches, layers=layers, **options, **about)
 
     def _embedded(
         self,
@@ -183,6 +200,18 @@ class Classifier:
         if unknown:
             labels = np.full(len(found), UNKNOWN)
         return _embedding.with_labels(found, labels)
+
+
+class _Logits(nn.Module):
+    """A network of Hugging Face, from one tensor to logits."""
+
+    def __init__(self, model: nn.Module, argument: str) -> None:
+        super().__init__()
+        self.model, self.argument = model, argument
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        made = self.model(**{self.argument: inputs})
+        return last_layer.logits_of(_CALLER, made)
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,8 +273,9 @@ def load(
         For a model like CLIP: texts with ``{}`` in place of the class, whose embeddings
         are averaged. Default: "a photo of a {}."
     head
-        For an embedding model: its last layer, or a file of it (see `LinearHead`).
-        Left out: its outputs are features without logits, to fit one on.
+        The last layer, or a file of it (see `LinearHead`): of an embedding model, or in
+        place of the one a network has. An embedding model without it gives features
+        and no logits, to fit one on.
     pooling
         For an embedding model: "mean" over the tokens, or "cls", the first one.
         Default: what the folder states (sentence-transformers), else "mean".
@@ -279,17 +309,42 @@ def load(
         options = _Options(weights, tuple(classes), tuple(prompts), head, pooling)
         found = _by_name(str(source), pixels, options)
     if not isinstance(found.model, _embedding.Embedded):
-        for name, value in (("head", head), ("pooling", pooling)):
-            if value is not None:
-                rule = "left out for a network that is no embedding model"
-                msg = _check.must(rule, caller=_CALLER, name=name, got=repr(value))
-                raise ValueError(msg)
+        if pooling is not None:
+            rule, got = "left out for a network that is no embedding model", pooling
+            msg = _check.must(rule, caller=_CALLER, name="pooling", got=repr(got))
+            raise ValueError(msg)
+        if head is not None:
+            found = _with_head(found, head)
     if prompts and not isinstance(found.model, _zero_shot.ZeroShot):
         rule = "left out for a network that is no model of images and texts"
         got = f"{len(prompts)} of them"
         raise ValueError(_check.must(rule, caller=_CALLER, name="prompts", got=got))
     names = tuple(classes) or found.classes
     return replace(found, classes=names)
+
+
+def _with_head(found: Classifier, head: str | Path | LinearHead) -> Classifier:
+    """Return the network with another last layer."""
+    is_module = isinstance(found.model, nn.Module)
+    if not is_module or isinstance(found.model, _zero_shot.ZeroShot):
+        rule = "left out for an ONNX file, and for a model of images and texts"
+        msg = _check.must(rule, caller=_CALLER, name="head", got=repr(head))
+        raise ValueError(msg)
+    layer = head if isinstance(head, LinearHead) else LinearHead.load(head)
+    model = copy.deepcopy(found.model)  # the caller's own stays as it is
+    batch = found.prepare(["a" if found.kind == "text" else _blank()])
+    named = isinstance(batch, Mapping)
+    with last_layer.evaluating(model):
+        last = last_layer.by_running(
+            _CALLER, model, lambda: model(**batch) if named else model(batch)
+        )
+    layer.check_width(last.layer.in_features)
+    if last.layer is model:
+        model = layer.module()
+    else:
+        parent, _, name = last.name.rpartition(".")
+        setattr(model.get_submodule(parent), name, layer.module())
+    return replace(found, model=model.eval(), classes=layer.classes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,7 +371,8 @@ def _by_name(source: str, pixels: "_Pixels", options: _Options) -> Classifier:
         raise ValueError(msg)
     if kind == "hf":
         try:
-            return _of_hugging_face(name, options)
+            with _without_bars():
+                return _of_hugging_face(name, options)
         except ModuleNotFoundError as error:
             if error.__cause__ is None:
                 raise
@@ -380,6 +436,19 @@ def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
         tuple(transform.std),
         preprocessing="RGB, " + " ".join(str(transform).split()),
     )
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Read weights without a progress bar: a moment, and even where none can move."""
+    settings = _library("transformers.utils.logging")
+    is_shown = settings.is_progress_bar_enabled()
+    settings.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if is_shown:
+            settings.enable_progress_bar()
 
 
 def _of_hugging_face(name: str, options: _Options) -> Classifier:
@@ -556,6 +625,10 @@ class _Pixels:
         return (scaled - mean) / std
 
 
+def _blank() -> Any:
+    return _image(np.zeros((64, 64, 3), np.uint8))
+
+
 def _image(one: Any) -> Any:
     """Return an image as PIL has it, in colour."""
     images = _io.optional("Classifier.apply", "PIL.Image", name="vision")
@@ -581,11 +654,7 @@ def _filled(
     found = state.get(f"{name}.weight")
     if found is not None and len(found) != head.out_features:
         model = make(num_classes=len(found))
-    try:
-        model.load_state_dict(state)
-    except RuntimeError as error:
-        msg = f"{_CALLER}: weights must fit the network ({_io.first_line(error)})"
-        raise ArtefactError(msg) from error
+    fill(model, state, caller=_CALLER, name="weights")
     return model, ""
 
 

@@ -47,6 +47,7 @@ def app(
     mean: Sequence[float] = (0.0, 0.0, 0.0),
     std: Sequence[float] = (1.0, 1.0, 1.0),
     weights: str | Path | None = None,
+    head: Any = None,
     name: str = "openset",
     version: str = "1",
     log: str | Path | None = None,
@@ -80,6 +81,9 @@ def app(
         [0, 1], and normalised per channel. Other networks have their own preprocessing.
     weights
         For timm and torchvision: a file of weights. Left out: the published ones.
+    head
+        The last layer of a network by name, as in `networks.load`: a file, or a
+        `networks.LinearHead`.
     name, version
         Of the model, in the Open Inference Protocol. Every answer has the version as
         the header ``X-Openset-Rejector``.
@@ -133,7 +137,7 @@ def app(
     served = None
     if model is not None:
         files = None if weights is None else str(weights)
-        how = _model.Preprocessing(side, tuple(mean), tuple(std), files)
+        how = _model.Preprocessing(side, tuple(mean), tuple(std), files, head)
         layers = layer_names(rejector.fitted.detector)
         served = _model.load(model, how, example, needs_of(rejector), layers)
     traffic = None

@@ -46,12 +46,15 @@ class Preprocessing:
         Of each channel, red first, of pixels in [0, 1].
     weights
         A file of weights, for networks of timm and torchvision.
+    head
+        The last layer of a network by name.
     """
 
     side: int | None = None
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
     weights: str | None = None
+    head: Any = None
 
 
 class ServedModel(ABC):
@@ -215,7 +218,7 @@ def load(
     if ":" in text and not path.exists():
         from openset.integrations import networks  # noqa: PLC0415  # as above
 
-        found = networks.load(text, weights=how.weights, **pixels)
+        found = networks.load(text, weights=how.weights, head=how.head, **pixels)
         return NamedModel(found, layers)
     if not path.exists():
         msg = _check.must(

@@ -187,8 +187,11 @@ def test_what_does_not_fit_is_said(bert, tmp_path):
         networks.load(f"hf:{bert[0]}", head=wide)
     with pytest.raises(ValueError, match="pooling must be one of 'mean', 'cls'"):
         networks.load(f"hf:{bert[0]}", pooling="max")
-    with pytest.raises(ValueError, match="head must be left out for a network that"):
-        networks.load(torch.nn.Linear(2, 2), head=wide)
+    flat = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
+    with pytest.raises(ValueError, match="head must be for embeddings of 12 numbers"):
+        networks.load(flat, side=2, head=wide)
+    with pytest.raises(ValueError, match="pooling must be left out for a network that"):
+        networks.load(flat, side=2, pooling="cls")
     with pytest.raises(ValueError, match="of shapes"):
         LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(3))
     one = Outputs(features=[[0.0], [1.0]], labels=[0, 0])

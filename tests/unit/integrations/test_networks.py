@@ -6,10 +6,11 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from safetensors.torch import save_file
+from starlette.testclient import TestClient
 from torch import nn
 from typer.testing import CliRunner
 
-from openset import Outputs
+from openset import Outputs, Rejector, detectors, serve
 from openset._types import ArtefactError
 from openset.cli import app
 from openset.integrations import networks
@@ -199,6 +200,8 @@ def test_a_text_classifier_of_hugging_face(tmp_path):
     saved = Outputs.load(tmp_path / "o.npz")
     assert_allclose(saved.logits, found.logits, atol=1e-5)
     assert set(saved.groups) == {"mails"}
+    assert saved.ids.tolist() == texts  # what openset predict shows
+    assert "Loading weights" not in done.output + done.stderr
 
 
 def small():
@@ -239,6 +242,96 @@ def test_an_onnx_file_and_the_module_it_was_made_of_agree(tmp_path):
     assert_allclose(b.logits, expected, atol=1e-4)
 
 
+def coloured(folder, n=12):
+    """Write images of two classes, and of one more, in a folder for each."""
+    for name, shade in (("red", 0), ("green", 1), ("blue", 2)):
+        (folder / name).mkdir(parents=True)
+        for row in range(n):
+            pixels = RNG.integers(0, 60, (32, 32, 3), dtype=np.uint8)
+            pixels[:, :, shade] += 150
+            Image.fromarray(pixels).save(folder / name / f"{row}.png")
+    return folder
+
+
+NAME = f"{__name__}:small"
+
+
+def test_a_network_gets_another_last_layer(tmp_path):
+    """Fitted on its features, used in its place: extracted, served and exported."""
+    pytest.importorskip("onnxruntime", reason="the extra onnx")
+    photos_of = coloured(tmp_path / "photos")
+    train, head = tmp_path / "train.npz", tmp_path / "head.npz"
+    (photos_of / "blue").rename(tmp_path / "blue")
+    options = ["--side", 32, "--device", "cpu"]
+    done = run("extract", NAME, photos_of, "--fit-head", head, "--out", train, *options)
+    assert "last layer for 2 classes" in " ".join(done.output.split())
+    fitted = Outputs.load(train)
+    assert fitted.classes == ("green", "red")
+    assert (fitted.logits.argmax(axis=1) == fitted.labels).all()
+    plain = networks.load(small(), side=32).apply(
+        [np.asarray(Image.open(photos_of / name)) for name in fitted.ids],
+        progress=False,
+    )
+    assert_allclose(fitted.features, plain.features, atol=1e-5)
+    head_gives_logits(fitted)
+
+    out = tmp_path / "all.npz"
+    (tmp_path / "blue").rename(photos_of / "blue")
+    run("extract", NAME, photos_of, "--head", head, "--out", out, *options)
+    found = Outputs.load(out)
+    assert set(found.groups[found.labels == -1]) == {"blue"}
+    known = found.take(found.labels != -1)
+    assert_allclose(known.logits, fitted.logits, atol=1e-4)
+
+    rejector = Rejector.calibrate(
+        detectors.ViM(dim=2).fit(fitted), known=known, objective="at_tpr"
+    )
+    rejector.save(tmp_path / "rejector")
+    expected = rejector.predict(found)
+    served = serve.app(rejector, model=NAME, head=head, side=32)
+    files = [("file", (photos_of / name).read_bytes()) for name in found.ids]
+    answer = TestClient(served).post("/predict", files=files).json()
+    assert answer["decisions"] == expected.tolist()
+
+    file = tmp_path / "open.onnx"
+    done = run(
+        "export", tmp_path / "rejector", "--onnx", "--model", NAME, "--head", head,
+        "--side", 32, "--out", file,
+    )  # fmt: skip
+    assert "brought to 32 pixels, scaled to [0, 1]" in " ".join(done.output.split())
+    import onnxruntime  # noqa: PLC0415  # an extra
+
+    session = onnxruntime.InferenceSession(file)
+    pixels = [np.asarray(Image.open(photos_of / name)) for name in found.ids]
+    batch = np.stack(pixels).transpose(0, 3, 1, 2).astype(np.float32) / 255
+    [known] = session.run(["knownness"], {session.get_inputs()[0].name: batch})
+    assert_allclose(known, rejector.score(found).known, atol=1e-3)
+
+
+def test_a_last_layer_is_put_where_the_network_has_its_own(vit):
+    folder, _ = vit
+    head = networks.LinearHead(
+        weight=RNG.normal(size=(2, 16)), bias=[0.5, -0.5], classes=("day", "night")
+    )
+    network = networks.load(f"hf:{folder}", head=head)
+    assert network.classes == ("day", "night")
+    found = network.apply(IMAGES, device="cpu", progress=False)
+    own = networks.load(f"hf:{folder}").apply(IMAGES, device="cpu", progress=False)
+    assert_allclose(found.features, own.features, atol=1e-6)
+    expected = own.features @ head.weight.T + head.bias
+    assert_allclose(found.logits, expected, atol=1e-5)
+    module, example = network.traced()  # of keywords, made of one tensor
+    with torch.no_grad():
+        assert_allclose(module(example), network.model(example).logits)
+    given = small()
+    networks.load(given, side=32, head=networks.LinearHead.fit(
+        networks.load(given, side=32).without_head().apply(
+            IMAGES, labels=[0, 1, 0, 1, 0, 1, 0], progress=False
+        )
+    ))  # fmt: skip
+    assert given[-1].out_features == 5  # the caller's own is as it was
+
+
 @pytest.mark.parametrize(
     ("source", "options", "error", "words"),
     [
@@ -260,9 +353,18 @@ def test_what_cannot_be_loaded_is_named(source, options, error, words):
 
 def test_weights_that_do_not_fit_are_named(tmp_path):
     pytest.importorskip("timm")
-    save_file({"fc.weight": torch.zeros(3, 9)}, tmp_path / "w.safetensors")
-    with pytest.raises(ArtefactError, match="weights must fit the network"):
-        networks.load("timm:resnet18", weights=tmp_path / "w.safetensors")
+    file = tmp_path / "w.safetensors"
+    save_file({"fc.weight": torch.zeros(3, 9)}, file)
+    words = r"weights must be weights of the network, got fc.weight of shape \(3, 9\)"
+    with pytest.raises(ArtefactError, match=words):
+        networks.load("timm:resnet18", weights=file)
+    save_file({"_conv.weight": torch.zeros(3, 9)}, file)
+    words = (
+        r"names of the network's \(conv1\.weight, .* more\), got _conv\.weight which "
+        r"it does not have, and conv1\.weight, .* missing\. Rename them"
+    )
+    with pytest.raises(ArtefactError, match=words):
+        networks.load("timm:resnet18", weights=file)
     (tmp_path / "w.pth").write_bytes(b"nonsense")
     with pytest.raises(ArtefactError, match=r"must be a \.safetensors or \.pth file"):
         networks.load("timm:resnet18", weights=tmp_path / "w.pth")

@@ -17,7 +17,7 @@ from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.outputs import Outputs, put_folder
 from openset.train.inference._input_step import Odin
-from openset.train.inference._layers import LayerRecorder
+from openset.train.inference._layers import LayerRecorder, SideBySide, check_layers
 from openset.train.inference._row_files import RowFiles, RowLists
 from openset.train.jobs import _fingerprint
 from openset.train.networks import last_layer
@@ -47,6 +47,7 @@ def extract(
     ids: Sequence[str] | None = None,
     unknown: bool = False,
     step: Odin | None = None,
+    layers: Sequence[str] = (),
     resume: bool = False,
     progress: bool = True,
 ) -> Outputs:
@@ -85,6 +86,11 @@ def extract(
     step
         Moves the inputs before they are run: ``Odin(temperature=1000,
         epsilon=0.0014)``. It takes a backward pass and a second forward pass.
+    layers
+        Names of layers, as in ``model.named_modules()``: the features are theirs, side
+        by side, instead of those of the last layer, whose weights are left out. With
+        ``gram:`` before each name they are row sums of Gram matrices, else means of
+        channels. See :func:`extract_layers` for other summaries.
     resume
         Keep an interrupted run (as ``.NAME.partial`` beside `out`) and continue after
         its last complete batch next time. The loader must give the same samples in the
@@ -111,6 +117,9 @@ def extract(
     names = tuple(classes)
     given = None if head is None else last_layer.named(_CALLER, model, head)
     place = place_of(model) if device is None else device
+    recorder = SideBySide(_CALLER, layers) if layers else None
+    if recorder is not None:
+        check_layers(_CALLER, model, recorder.layers)
     names_of = SampleNames(groups=groups, ids=ids, expected=rows_of(loader))
     once = partial(
         run,
@@ -121,6 +130,7 @@ def extract(
         place=place,
         unknown=unknown,
         step=step,
+        layers=recorder,
         progress=progress,
     )
     if out is None:
@@ -132,6 +142,8 @@ def extract(
         found = once(rows)
         arrays = rows.arrays()
         about = names_of.arrays(len(arrays["logits"]))
+        if recorder is not None:
+            return Outputs(**arrays, **about, classes=names, layers=recorder.pairs())
         return Outputs(**arrays, **about, **_layer(found), classes=names)
     path = Path(out)
     if path.suffix:
@@ -141,6 +153,7 @@ def extract(
     provenance: dict[str, Any] = {}
     if resume:
         provenance = {"weights": _fingerprint.of_weights(model), "step": repr(step)}
+        provenance["layers"] = list(layers)
     with _folder(path, resume=resume) as folder:
         files = RowFiles.reopen(folder) or RowFiles(folder, provenance)
         if resume and files.provenance.get("weights") != provenance["weights"]:
@@ -149,18 +162,22 @@ def extract(
                 f"with, got other weights. Delete that folder to start again"
             )
             raise ValueError(msg)
-        if resume and files.provenance.get("step") != provenance["step"]:
-            msg = _check.must(
-                f"that of the interrupted run, {files.provenance.get('step')}",
-                caller=_CALLER,
-                name="step",
-                got=provenance["step"],
-                remedy=f"Delete {folder} to start again",
-            )
-            raise ValueError(msg)
+        for name in ("step", "layers"):
+            was = files.provenance.get(name, provenance.get(name))
+            if resume and was != provenance[name]:
+                msg = _check.must(
+                    f"as in the interrupted run, {was}",
+                    caller=_CALLER,
+                    name=name,
+                    got=provenance[name],
+                    remedy=f"Delete {folder} to start again",
+                )
+                raise ValueError(msg)
         found = once(files)
         files.close()
-        for name, array in (_layer(found) | names_of.arrays(files.rows)).items():
+        about = names_of.arrays(files.rows)
+        about |= _layer(found) if recorder is None else {}
+        for name, array in about.items():
             save = partial(np.save, arr=array, allow_pickle=False)
             _io.write(folder / f"{name}.npy", save)
         meta = {
@@ -168,6 +185,7 @@ def extract(
             "schema": 1,
             "classes": names,
             "head": found.name,
+            "layers": files.provenance.get("widths", ()),
         }
         text = json.dumps(meta).encode()
         _io.write(folder / "meta.json", lambda stream: stream.write(text))
@@ -227,6 +245,8 @@ def run(
             if labels is not None:
                 arrays["labels"] = _label_array(labels, len(arrays["logits"]))
                 _check_range(arrays["labels"], head)
+            if isinstance(rows, RowFiles) and isinstance(layers, SideBySide):
+                rows.provenance["widths"] = layers.pairs()
             rows.append(arrays)
             seen += 1
     if seen == 0 or head is None:

@@ -83,6 +83,26 @@ class LayerRecorder:
         return {column(name): self._found[name][0] for name in self.layers}
 
 
+class SideBySide(LayerRecorder):
+    """Records layers as one array of features, their columns side by side."""
+
+    def __init__(self, caller: str, layers: Sequence[str]) -> None:
+        plain, summary = named_summary(caller, layers)
+        super().__init__(caller, plain, summary)
+        self.names = check_names(caller, layers)
+        self.widths: tuple[int, ...] = ()
+
+    def found(self) -> dict[str, Tensor]:
+        """Return the features of one pass."""
+        parts = list(super().found().values())
+        self.widths = tuple(part.shape[1] for part in parts)
+        return {"features": torch.cat(parts, dim=1)}
+
+    def pairs(self) -> list[tuple[str, int]]:
+        """Return the name and the number of columns of each layer."""
+        return list(zip(self.names, self.widths, strict=True))
+
+
 def column(layer: str) -> str:
     """Return the key of a layer's rows, so that none is called "features"."""
     return f"layer {layer}"

@@ -9,13 +9,13 @@ from typing import Any
 from torch import Tensor, nn
 
 from openset import _check, _io
-from openset._types import ArtefactError, MissingExtraError
+from openset._types import MissingExtraError
 from openset.train.networks import last_layer
 from openset.train.networks._network import Network
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
 from openset.train.networks.mlp import MLP
 from openset.train.networks.osrci import OSRCI
-from openset.train.networks.weight_files import read_weights
+from openset.train.networks.weight_files import fill, read_weights
 
 _CALLER = "train.fit"
 FOREIGN = ("timm:", "torchvision:")
@@ -181,25 +181,7 @@ def _fill(model: nn.Module, state: Mapping[str, Tensor], example: Tensor) -> Non
     first = example[:2].float()
     with last_layer.evaluating(model):
         head = last_layer.by_running(_CALLER, model, lambda: model(first))
-    own = f"{head.name}."
-    kept = {name: one for name, one in state.items() if not name.startswith(own)}
-    try:
-        found = model.load_state_dict(kept, strict=False)
-    except RuntimeError as error:  # of other shapes
-        reason = " ".join(str(error).split()[:40])
-        msg = f"{_CALLER}: pretrained must be weights of the network ({reason})"
-        raise ArtefactError(msg) from error
-    missing = [name for name in found.missing_keys if not name.startswith(own)]
-    if missing or found.unexpected_keys:
-        which = ", ".join([*missing, *found.unexpected_keys][:3])
-        msg = _check.must(
-            "weights of the network",
-            caller=_CALLER,
-            name="pretrained",
-            got=f"{len(missing)} missing and {len(found.unexpected_keys)} of other "
-            f"names (such as {which})",
-        )
-        raise ArtefactError(msg)
+    fill(model, state, caller=_CALLER, name="pretrained", but=head.name)
 
 
 def normalisation(network: str) -> dict[str, tuple[float, ...]]:

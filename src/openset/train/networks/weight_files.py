@@ -1,15 +1,17 @@
 """Weights by name, read from a file without running anything in it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from openset import _io
+from openset import _check, _io
 from openset._types import ArtefactError
 
 _INNER = ("state_dict", "model", "net")  # where checkpoints keep the weights
+_SHOWN = 3  # names in a message
 
 
 def read_weights(path: Path, *, caller: str) -> dict[str, Any]:
@@ -39,6 +41,56 @@ def read_weights(path: Path, *, caller: str) -> dict[str, Any]:
             raise ArtefactError(msg)
         state = inner[0]
     return {str(name).removeprefix("module."): one for name, one in state.items()}
+
+
+def fill(
+    model: nn.Module,
+    state: Mapping[str, Any],
+    *,
+    caller: str,
+    name: str,
+    but: str | None = None,
+) -> None:
+    """Put weights into a network; raise unless their names and shapes are its own.
+
+    Parameters
+    ----------
+    model, state
+        The network, and weights by name.
+    caller, name
+        For errors.
+    but
+        A layer that keeps what it has.
+    """
+    start = f"{but}."
+    is_left = {n for n in (*state, *model.state_dict()) if but and n.startswith(start)}
+    given = {n: one for n, one in state.items() if n not in is_left}
+    own = {n: tuple(one.shape) for n, one in model.state_dict().items()}
+    other = [n for n in given if n in own and own[n] != tuple(given[n].shape)]
+    if other:
+        (first, *_), rule = other, "weights of the network"
+        got = (
+            f"{first} of shape {tuple(given[first].shape)}, which is {own[first]} in it"
+        )
+        raise ArtefactError(_check.must(rule, caller=caller, name=name, got=got))
+    found = model.load_state_dict(given, strict=False)
+    missing = [n for n in found.missing_keys if n not in is_left]
+    if missing or found.unexpected_keys:
+        msg = _check.must(
+            f"weights with the names of the network's ({_some(own)})",
+            caller=caller,
+            name=name,
+            got=f"{_some(found.unexpected_keys)} which it does not have, and "
+            f"{_some(missing)} missing",
+            remedy="Rename them, or choose the network they were made for",
+        )
+        raise ArtefactError(msg)
+
+
+def _some(names: Collection[str]) -> str:
+    """Return the first names, and how many more there are."""
+    shown = ", ".join([*names][:_SHOWN]) or "none"
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
 def _are_tensors(state: Mapping[Any, Any]) -> bool:

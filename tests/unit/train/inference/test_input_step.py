@@ -125,7 +125,7 @@ def test_a_run_is_not_continued_with_another_step(tmp_path):
     out = tmp_path / "outputs"
     with pytest.raises(OSError, match="lost"):
         extract(network(), broken(), out=out, resume=True, step=Odin())
-    with pytest.raises(ValueError, match="step must be that of the interrupted run"):
+    with pytest.raises(ValueError, match="step must be as in the interrupted run"):
         extract(network(), loader(), out=out, resume=True)
     whole = extract(network(), loader(), out=out, resume=True, step=Odin())
     assert_allclose(

@@ -13,7 +13,14 @@ from torch.utils.data import DataLoader, TensorDataset
 from openset import ArtefactError, Outputs, Rejector, evaluate, thresholds
 from openset.detectors import KNN, MSP, ByLayer, Fitted, Mahalanobis
 from openset.selection import leave_classes_out
-from openset.train import FittedLayers, Gram, Layered, extract, extract_layers
+from openset.train import (
+    FittedLayers,
+    Gram,
+    Layered,
+    extract,
+    extract_layers,
+    layer_outputs,
+)
 
 LAYERS = ["0", "3"]
 CLASSES = 3
@@ -63,6 +70,34 @@ def test_features_of_layers_are_means_of_their_channels():
     whole = extract(model, loader())
     assert_allclose(found["5"].features, whole.features, atol=1e-6)
     assert_allclose(found["5"].logits, whole.logits, atol=1e-6)
+
+
+@pytest.mark.parametrize("mark", ["", "gram:"])
+def test_layers_side_by_side_are_written_batch_by_batch(tmp_path, mark):
+    model, names = network(), [f"{mark}{name}" for name in LAYERS]
+    expected = layer_outputs(model, loader(), names)
+    batches = list(loader())
+
+    def broken():
+        yield from batches[:1]
+        message = "lost"
+        raise OSError(message)
+
+    out = tmp_path / "layers"
+    options = {"layers": names, "out": out, "resume": True}
+    with pytest.raises(OSError, match="lost"):
+        extract(model, broken(), **options)
+    with pytest.raises(ValueError, match="layers must be as in the interrupted run"):
+        extract(model, batches, **options | {"layers": names[:1]})
+    for found in (
+        extract(model, batches, **options),
+        extract(model, batches, layers=names),
+        Outputs.load(out),
+    ):
+        assert found.layers == expected.layers
+        assert found.weight is None
+        for name in ("features", "logits", "labels"):
+            assert_array_equal(getattr(found, name), getattr(expected, name))
 
 
 def test_tokens_are_places_and_their_last_axis_has_the_channels():

@@ -39,7 +39,7 @@ class Network:
     side: int | None
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    batch_size: int
+    batch_size: int | None
     device: str | None
     plugins: tuple[str, ...]
     layers: tuple[str, ...] = ()

@@ -193,7 +193,10 @@ def command(
             "channels, for --detector gram.",
         ),
     ] = False,
-    batch_size: Annotated[int, typer.Option(help="Samples per pass.")] = 64,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(help="Samples per pass (default: 8 on a CPU, else 64)."),
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
     ] = None,

@@ -20,6 +20,8 @@ with _io.importing("openset.integrations.networks", "torch"):
 
 POOLINGS = ("mean", "cls")
 _CALLER = "LinearHead"
+_CHOICES = (1.0, 0.1, 0.01, 0.001)  # of C
+_HELD_OUT = 5  # a fifth
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,6 +66,8 @@ class LinearHead:
         """Fit a logistic regression to features with labels; those of -1 are left out.
 
         Features are scaled to unit variance for it; the layer takes them as they are.
+        Of four penalties the one with the least log-loss on a fifth of the samples is
+        taken, if each class has five or more.
         """
         # Imported here: it takes a moment, and few need it.
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
@@ -87,7 +91,9 @@ class LinearHead:
         rows = np.asarray(outputs.features)[is_known].astype(np.float64)
         middle, spread = rows.mean(axis=0), rows.std(axis=0)
         spread[spread == 0] = 1.0
-        model = LogisticRegression(max_iter=1000).fit((rows - middle) / spread, labels)
+        rows = (rows - middle) / spread
+        model = LogisticRegression(C=_chosen(rows, labels), max_iter=1000)
+        model.fit(rows, labels)
         weight, bias = model.coef_, model.intercept_
         if n == 2:  # one row, for the second class: half of it for each
             weight, bias = (np.concatenate([-one, one]) / 2 for one in (weight, bias))
@@ -163,6 +169,25 @@ class LinearHead:
             raise ArtefactError(msg)
         names = [str(one) for one in found.get("classes", ())]
         return cls(weight=found["weight"], bias=found["bias"], classes=tuple(names))
+
+
+def _chosen(rows: NDArray[Any], labels: NDArray[Any]) -> float:
+    """Return C, which divides the penalty, by log-loss on samples that are held out."""
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  # as above
+    from sklearn.metrics import log_loss  # noqa: PLC0415
+    from sklearn.model_selection import train_test_split  # noqa: PLC0415
+
+    if np.bincount(labels).min() < _HELD_OUT:
+        return 1.0
+    fitted, held = train_test_split(
+        np.arange(len(labels)), test_size=1 / _HELD_OUT, stratify=labels, random_state=0
+    )
+
+    def loss(c: float) -> float:
+        model = LogisticRegression(C=c, max_iter=1000).fit(rows[fitted], labels[fitted])
+        return float(log_loss(labels[held], model.predict_proba(rows[held])))
+
+    return min(_CHOICES, key=loss)
 
 
 class Embedded(nn.Module):

@@ -107,7 +107,7 @@ class Classifier:
         out: str | Path | None = None,
         step: Odin | None = None,
         layers: Sequence[str] = (),
-        batch_size: int = 64,
+        batch_size: int | None = None,
         device: Any = None,
         progress: bool = True,
     ) -> Outputs:
@@ -127,12 +127,16 @@ class Classifier:
             side by side, instead of those of the last layer. With ``gram:`` before each
             name they are row sums of Gram matrices, else means of channels.
         batch_size
-            Samples per pass.
+            Samples per pass. Default: 8 on a CPU, where larger batches leave the caches
+            and are slower, else 64.
         device
             Device to run on. Default: CUDA if there is one.
         progress
             Show a progress bar, if there is a terminal to show it in.
         """
+        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        if batch_size is None:
+            batch_size = 8 if str(place) == "cpu" else 64
         _check.positive_int("Classifier.apply", "batch_size", batch_size)
         if len(inputs) == 0:
             rule, got = "at least one sample", "none"
@@ -162,7 +166,6 @@ class Classifier:
             return self.model.outputs(
                 batches, classes=self.classes, progress=progress, **about
             )
-        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if self.embeds:
             return self._embedded(labels, batches, place, progress, **about)
         options: dict[str, Any] = {

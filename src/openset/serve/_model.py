@@ -441,6 +441,7 @@ class OnnxModel(ServedModel):
 def _session(source: Path | bytes, name: str) -> Any:
     runtime = _io.optional("openset.serve", "onnxruntime", name="onnx")
     options = runtime.SessionOptions()
+    options.log_severity_level = 3  # errors; it would warn of our input `threshold`
     # onnxruntime has its own threads; 0 means one per core.
     options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
     try:

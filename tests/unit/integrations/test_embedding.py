@@ -8,6 +8,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import save_file
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
@@ -97,8 +98,9 @@ def test_the_pooling_of_sentence_transformers_is_read(bert, tmp_path):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_the_fitted_head_is_a_logistic_regression(n_classes, rng):
-    features = rng.normal(size=(60, 5)) * [1, 10, 0.1, 1, 1] + 3
     labels = rng.integers(-1, n_classes, 60)
+    # Classes far apart, for which the weakest penalty is best: that of scikit-learn.
+    features = (rng.normal(size=(60, 5)) + 4 * np.eye(5)[labels]) * [1, 10, 0.1, 1, 1]
     known = labels >= 0
     oracle = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     oracle.fit(features[known], labels[known])
@@ -179,6 +181,29 @@ def test_heads_of_torch_are_read(tmp_path):
     save_file(two.state_dict(), tmp_path / "two.safetensors")
     with pytest.raises(ArtefactError, match="head must be a file with a weight"):
         LinearHead.load(tmp_path / "two.safetensors")
+
+
+def test_the_penalty_is_chosen_on_samples_that_are_held_out():
+    """Few samples of many noisy features: a weak penalty would be sure of the noise."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 3
+    clean = rng.normal(size=(60, 40)) + np.eye(3, 40)[labels]
+    losses = {}
+    fitted, held = train_test_split(
+        np.arange(60), test_size=0.2, stratify=labels, random_state=0
+    )
+    scaled = StandardScaler().fit_transform(clean)
+    for c in (1.0, 0.1, 0.01, 0.001):
+        model = LogisticRegression(C=c).fit(scaled[fitted], labels[fitted])
+        sure = model.predict_proba(scaled[held])[range(held.size), labels[held]]
+        losses[c] = -np.log(sure).mean()
+    best = min(losses, key=losses.get)
+    assert best < 1
+    head = LinearHead.fit(Outputs(features=clean, labels=labels))
+    expected = LogisticRegression(C=best).fit(scaled, labels)
+    assert_allclose(
+        clean @ head.weight.T + head.bias, expected.decision_function(scaled), atol=1e-3
+    )
 
 
 def test_what_does_not_fit_is_said(bert, tmp_path):

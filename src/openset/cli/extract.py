@@ -465,10 +465,9 @@ def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
 
 def _sample_names(inputs: Any, folder: Path) -> list[str] | None:
     """Return texts, or file names relative to the folder, absolute if outside of it."""
-    if len(inputs) and isinstance(inputs[0], str):
-        return [str(text) for text in inputs]
     if not isinstance(inputs, ImageFiles):
-        return None
+        is_text = len(inputs) > 0 and isinstance(inputs[0], str)
+        return [str(text) for text in inputs] if is_text else None
     root = folder.resolve()
     paths = [Path(path).resolve() for path in inputs.paths]
     return [

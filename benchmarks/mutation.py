@@ -210,7 +210,7 @@ def _changes(node: ast.AST) -> Iterator[Change]:  # noqa: PLR0912  # one case a 
         case ast.Constant(value=int(value)):
             yield _with(node, "value", value + 1)
         case ast.Constant(value=float(value)):
-            yield _with(node, "value", value + 1 if abs(value) < 1e300 else 1.0)
+            yield _with(node, "value", value + 1 if value + 1 != value else 1.0)
         case ast.Constant(value=str(value)) if value in _OTHER:
             yield _with(node, "value", _OTHER[value])
         case ast.Call(func=ast.Attribute(attr=name)) if name in _OTHER:

@@ -125,7 +125,7 @@ def leave_classes_out(
         msg = _check.must("given", caller=caller, name="logits", got=None)
         raise ValueError(msg)
     seen = np.unique(known.labels)  # type: ignore[arg-type]
-    if not 2 <= folds <= seen.size or seen.size - -(-seen.size // folds) < 2:
+    if not 2 <= folds <= seen.size or seen.size - seen.size / folds < 2:
         msg = _check.must(
             "between 2 and the number of classes, leaving at least two classes",
             caller=caller,

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from openset import Outputs, Rejector, detectors, metrics, selection, thresholds
+from openset.outputs import replaced
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(6, 12))
@@ -160,6 +161,37 @@ def test_each_class_is_left_out_once_and_scored_as_known_once(folds):
     assert found.n_classes == 6
 
 
+def test_unless_said_otherwise_there_are_five_folds_and_the_seed_is_nought():
+    train, known = drawn(60, seed=2), drawn(30, seed=3)
+    one, other = (
+        selection.leave_classes_out(detectors.MSP(), train, known, **options)
+        for options in ({}, {"folds": 5, "rng": 0})
+    )
+    np.testing.assert_array_equal(one.known, other.known)
+    np.testing.assert_array_equal(one.labels, other.labels)
+    np.testing.assert_array_equal(
+        selection.synthetic(known).logits, selection.synthetic(known, rng=0).logits
+    )
+
+
+def test_a_detector_is_told_the_names_of_the_classes_that_are_left(monkeypatch):
+    seen = []
+
+    def noted(self, train):
+        seen.append(train.classes)
+        return {}
+
+    monkeypatch.setattr(detectors.MSP, "_fit", noted)
+    known = drawn(30)
+    selection.leave_classes_out(detectors.MSP(), known, known, folds=6, rng=1)
+    order = np.random.default_rng(1).permutation(6)
+    assert seen == [tuple(c for c in "abcdef" if c != "abcdef"[i]) for i in order]
+    seen.clear()
+    bare = replaced(known, classes=())
+    selection.leave_classes_out(detectors.MSP(), bare, bare, folds=2)
+    assert seen == [(), ()]
+
+
 def test_at_least_two_classes_are_left_in():
     def of_classes(n):
         return drawn().take(drawn().labels < n)
@@ -183,6 +215,10 @@ def test_what_leaving_out_needs_is_named():
         selection.leave_classes_out(fitted, drawn(), drawn())
     with pytest.raises(ValueError, match="logits must be given for two or more"):
         selection.synthetic(bare, "left-out")
+    with pytest.raises(
+        TypeError, match=r"selection\.synthetic: known must be Outputs, "
+    ):
+        selection.synthetic([[1.0, 2.0]])
     unknown = Outputs(logits=[[1.0, 2.0]], labels=[-1])
     with pytest.raises(ValueError, match="known must be labelled, with samples of"):
         selection.synthetic(unknown)

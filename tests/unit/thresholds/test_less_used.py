@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from openset import Scores, thresholds
 from openset.thresholds.alpha import weight_of
+from openset.thresholds.anchor import anchored_share
 from openset.thresholds.prices import Prices
 from tests.unit.thresholds.makers import grouped, scattered
 
@@ -21,6 +22,14 @@ def test_with_confidence_the_rank_is_the_largest_that_keeps_the_promise():
     ranks = np.arange(1, known.size + 1)
     holds = binom.sf(ranks - 1, known.size, 0.1) >= 0.9
     assert found.value == known[np.count_nonzero(holds) - 1]
+
+
+def test_shares_of_all_or_none_stay_at_a_finite_distance():
+    assert anchored_share(1.0, 1.0, 3, anchor=1.0) == approx(0.99)
+    assert anchored_share(0.0, 1.0, 3, anchor=0.0) == approx(0.01)
+    assert anchored_share(1.0, 0.5, 2, anchor=0.8, strength=1.0) == approx(
+        norm.cdf((2 * norm.ppf(0.99) + norm.ppf(0.4)) / 3)
+    )
 
 
 def test_what_one_side_costs_is_its_mean_price():

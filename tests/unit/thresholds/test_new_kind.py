@@ -47,6 +47,12 @@ def test_it_is_what_the_formula_gives(kinds, alpha, level):
     assert 0 <= span.low <= found.value <= span.high <= 1
 
 
+def test_the_ends_stay_between_nought_and_one():
+    n = np.array([50])
+    assert new_kind(1.0, 20, n, np.array([1.0]), 0.5).interval.high == 1
+    assert new_kind(0.0, 20, n, np.array([0.0]), 0.5).interval.low == 0
+
+
 @pytest.mark.parametrize("objective", ["osa", "per_class", "worst_group"])
 def test_the_report_takes_the_kinds_and_their_rejected_samples(objective):
     scores = grouped(0)

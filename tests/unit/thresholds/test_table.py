@@ -11,3 +11,4 @@ def test_a_table_has_columns():
     assert table.to_frame().a.tolist() == [1, 3]
     with pytest.raises(ValueError, match="name must be one of 'a', 'b'"):
         table.column("c")
+    assert (Table(({"a": 1},)).columns, Table(()).columns) == (("a",), ())

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from openset import Scores, metrics, thresholds
+from openset.thresholds.intervals import of_osa
 
 
 def test_worst_group_tells_the_rate_of_the_threshold_it_gives():
@@ -23,8 +24,10 @@ def test_worst_group_tells_the_rate_of_the_threshold_it_gives():
                 scores.take(~scores.is_unknown | (scores.groups == g))
                 for g in np.unique(scores.groups[scores.is_unknown])
             ]
-            hardest = min(metrics.osa(one, found.value, alpha=0.5) for one in groups)
-            assert found.rate.value == pytest.approx(hardest)
+            rates = [metrics.Rates.at(one, found.value) for one in groups]
+            hardest = min(rates, key=lambda one: round(one.osa(0.5), 12))
+            assert found.rate.value == pytest.approx(hardest.osa(0.5))
+            assert found.rate.interval == of_osa(hardest, 0.5)
 
 
 def test_rejecting_all_may_be_best_for_every_group():

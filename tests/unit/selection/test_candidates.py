@@ -7,7 +7,9 @@ import pytest
 from scipy import stats
 from sklearn.linear_model import LogisticRegression
 
+from openset import Outputs
 from openset.detectors.combined import rank
+from openset.outputs import replaced
 from openset.selection._candidates import RANK, STACKING, Data
 from tests.unit.selection.makers import drawn, fitted_column
 
@@ -153,3 +155,30 @@ def test_if_all_would_be_used_upside_down_the_weights_are_equal():
     data = data_of(known, surrogate)
     made = data.combination(STACKING, *every(data))
     assert made.weights.tolist() == [0.5, 0.5]
+
+
+def test_known_and_unknown_samples_are_not_mixed():
+    known, surrogate = drawn({"a": (2, 1)}, n=20)
+    both = Outputs.concat([known, surrogate])
+    for wrong in (both, surrogate, replaced(known, labels=None)):
+        with pytest.raises(ValueError, match="known must be labelled samples of known"):
+            data_of(wrong, surrogate)
+    for wrong in (both, known):
+        with pytest.raises(ValueError, match="surrogate must be unknown samples only"):
+            data_of(known, wrong)
+    bare = data_of(known, replaced(surrogate, labels=None))
+    np.testing.assert_array_equal(bare.unknown, data_of(known, surrogate).unknown)
+
+
+def test_detectors_with_some_finite_scores_on_both_sides_have_ranks():
+    data = data_of(*drawn({"a": (2, 1, 2)}, n=20))
+    known, unknown = data.known.copy(), data.unknown.copy()
+    known[:19, 0], unknown[:19, 0] = np.inf, -np.inf  # one of each is finite
+    known[:, 1] = np.inf
+    unknown[:, 2] = -np.inf
+    data = replace(data, known=known, unknown=unknown)
+    assert data._rankable(*every(data)).tolist() == [0]
+    assert data.has_ranks
+    none = replace(data, known=known + np.inf)
+    assert none._rankable(*every(none)).tolist() == []
+    assert not none.has_ranks

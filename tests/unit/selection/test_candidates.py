@@ -182,3 +182,14 @@ def test_detectors_with_some_finite_scores_on_both_sides_have_ranks():
     none = replace(data, known=known + np.inf)
     assert none._rankable(*every(none)).tolist() == []
     assert not none.has_ranks
+
+
+def test_scores_of_some_samples_have_their_labels_classes_and_groups():
+    data = data_of(*drawn({"a": (2, 1), "b": (1, 2)}, n=20))
+    known, unknown = np.array([3, 1, 7]), np.array([39, 0])
+    scores = data.scores(data.columns("c1", known, unknown), known, unknown)
+    assert scores.labels.tolist() == [*data.labels[known], -1, -1]
+    assert scores.groups.tolist() == ["", "", "", "b", "a"]
+    assert scores.known.tolist() == [*data.known[known, 1], *data.unknown[unknown, 1]]
+    predicted = [*data.predicted[known, 1], *data.predicted_unknown[unknown, 1]]
+    assert scores.predicted.tolist() == predicted

@@ -435,7 +435,7 @@ KILLED, SURVIVED, UNREACHED = "killed", "survived", "not reached by a test"
 
 
 def _limit_time(tests: dict[str, float]) -> None:
-    limit = 60 + 20 * int(sum(tests.values()))  # seconds of the processor
+    limit = 20 + 5 * int(sum(tests.values()))  # seconds of the processor
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
 
 

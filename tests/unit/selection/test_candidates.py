@@ -56,9 +56,10 @@ def test_stacking_is_a_logistic_regression_on_ranks(seed):
     np.testing.assert_allclose(made.weights, model.coef_[0] / model.coef_.sum())
 
 
-def test_a_detector_that_would_be_used_upside_down_is_left_out():
+@pytest.mark.parametrize("second", [2, 0.2])  # a weak detector is kept, too
+def test_a_detector_that_would_be_used_upside_down_is_left_out(second):
     # The last column is larger for unknowns: a negative weight would fit best.
-    known, surrogate = drawn({"a": (2, 2, -1), "b": (2, 2, -1)})
+    known, surrogate = drawn({"a": (2, second, -1), "b": (2, second, -1)})
     data = data_of(known, surrogate)
     made = data.combination(STACKING, *every(data))
     assert made.used.tolist() == [0, 1]

@@ -151,8 +151,7 @@ def _joined(
     is_able = scipy.special.kolmogorov(np.sqrt(size.max(axis=1))) < limit
     label = np.full(n.size, -1)
     for start in np.flatnonzero(is_able).tolist():
-        if label[start] < 0:
-            _spread(label, start, ~differ & is_able)
+        _spread(label, start, ~differ & is_able)
     if not is_able.any():
         return np.zeros(n.size, dtype=np.intp)
     small = np.flatnonzero(~is_able)
@@ -162,7 +161,10 @@ def _joined(
 
 
 def _spread(label: NDArray[np.intp], start: int, connected: NDArray[np.bool_]) -> None:
-    """Give all groups that are connected to one a new number, also by way of others."""
+    """Give groups that are connected to one, also by way of others, a new number.
+
+    Those that have a number keep it.
+    """
     number, waiting = label.max() + 1, [start]
     while waiting:
         a = waiting.pop()

@@ -57,7 +57,8 @@ def cut(scores, parts, seed):
 )
 def test_cutting_groups_at_random_makes_no_kinds_and_no_cautions(groups, parts):
     good = same = 0
-    for seed in range(DRAWS):
+    draws = 60  # the dearest test of this file
+    for seed in range(draws):
         whole = unknowns(groups, seed)
         parted = cut(whole, parts, seed + 1000)
         names = found_in(parted).names
@@ -70,8 +71,8 @@ def test_cutting_groups_at_random_makes_no_kinds_and_no_cautions(groups, parts):
             for one in (whole, parted)
         ]
         same += codes[0] == codes[1] == {"CAL006" if len(groups) == 1 else "CAL003"}
-    assert good >= 95
-    assert same >= 95
+    assert good >= 0.95 * draws
+    assert same >= 0.95 * draws
 
 
 def test_kinds_that_differ_stay_apart():

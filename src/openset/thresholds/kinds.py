@@ -170,4 +170,4 @@ def _spread(label: NDArray[np.intp], start: int, connected: NDArray[np.bool_]) -
         a = waiting.pop()
         if label[a] < 0:
             label[a] = number
-            waiting += np.flatnonzero(connected[a] & (label < 0)).tolist()
+            waiting += np.flatnonzero(connected[a]).tolist()

@@ -144,6 +144,25 @@ def test_fdbd_names_two_classes_without_a_boundary(train):
         FDBD().fit(twins)
 
 
+def test_two_classes_without_weights_have_no_boundary(train):
+    weight = np.array(train.weight)
+    weight[[1, 3]] = 0
+    with pytest.raises(ValueError, match="the same for classes 1 and 3"):
+        FDBD().fit(Outputs(features=train.features, weight=weight, bias=train.bias))
+
+
+def test_small_weights_and_features_are_no_special_case(train, test):
+    def small(outputs, name, factor):
+        return replaced(outputs, **{name: factor * getattr(outputs, name)})
+
+    expected = FDBD().fit(train).known(test)
+    found = FDBD().fit(small(train, "weight", 1e-6)).known(test)
+    assert_allclose(found, 1e6 * expected)
+    expected = NCI(alpha=0).fit(train).known(test)
+    found = NCI(alpha=0).fit(small(train, "features", 1e-6))
+    assert_allclose(found.known(small(test, "features", 1e-6)), expected)
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.01])
 def test_nci_equals_a_loop_over_samples(train, test, alpha):
     mean = train.features.mean(axis=0)

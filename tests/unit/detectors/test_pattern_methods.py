@@ -66,13 +66,24 @@ def test_she_has_no_pattern_for_a_class_that_is_never_right(train, test):
     assert np.isfinite(known.known[~is_one]).all()
 
 
+def test_the_pattern_of_one_sample_is_the_sample():
+    outputs = split(80, seed=1)
+    is_one = outputs.logits.argmax(axis=1) == 1
+    labels = np.where(is_one, 0, outputs.labels)
+    alone = int(np.flatnonzero(is_one)[0])
+    labels[alone] = 1
+    fitted = SHE().fit(replaced(outputs, labels=labels))
+    f = outputs.features[alone]
+    assert_allclose(fitted.known(outputs.take([alone])), f @ f)
+
+
 def test_she_refuses_labels_that_are_never_right():
     outputs = Outputs(logits=[[0.0, 1.0]], features=[[1.0]], labels=[0])
     with pytest.raises(ValueError, match=r"SHE\.fit: labels must be predicted.*of 1"):
         SHE().fit(outputs)
 
 
-@pytest.mark.parametrize(("power", "cut"), [(1.0, 0.03), (4.0, 0.2), (0.5, 0.0)])
+@pytest.mark.parametrize(("power", "cut"), [(1.0, 0.03), (2.0, 0.1), (0.5, 0.0)])
 def test_relation_equals_a_loop_over_pairs(train, test, power, cut):
     p, q = softmax(test.logits, axis=1), softmax(train.logits, axis=1)
     signed = test.features - 0.7  # cosines of both signs
@@ -94,6 +105,7 @@ def test_relation_keeps_a_random_part_of_the_training_samples(train, test):
     assert fitted.state["bank"].shape == (20, 32)
     whole = Relation().fit(train).known(test)
     assert_allclose(fitted.known(test), whole, rtol=0.7)
+    assert Relation(bank=1).fit(train).state["bank"].shape == (1, 32)
     with pytest.raises(ValueError, match=r"Relation\.fit: bank must be at most 80"):
         Relation(bank=81).fit(train)
 
@@ -105,7 +117,11 @@ def test_relation_does_not_depend_on_the_size_of_its_blocks(train, test, monkeyp
 
 
 def slow_core(train, test):
-    unit = train.weight / np.linalg.norm(train.weight, axis=1)[:, None]
+    lengths = np.linalg.norm(train.weight, axis=1)
+    unit = np.array([
+        w / length if length else w
+        for w, length in zip(train.weight, lengths, strict=True)
+    ])  # fmt: skip
 
     def residual(f, c):
         return f - (f @ unit[c]) * unit[c]
@@ -129,6 +145,30 @@ def slow_core(train, test):
 
 def test_core_equals_a_loop_over_samples(train, test):
     assert_allclose(CORE().fit(train).known(test), slow_core(train, test))
+
+
+def test_core_of_a_class_without_weights_compares_whole_features(train, test):
+    weight = np.array(train.weight)
+    weight[1] = 0
+    train, test = (replaced(part, weight=weight) for part in (train, test))
+    assert_allclose(CORE().fit(train).known(test), slow_core(train, test))
+
+
+@pytest.mark.parametrize("name", ["features", "weight"])
+def test_core_does_not_depend_on_the_scale_of_features_or_weights(train, test, name):
+    small = [replaced(x, **{name: 1e-4 * getattr(x, name)}) for x in (train, test)]
+    expected = CORE().fit(train).known(test)
+    assert_allclose(CORE().fit(small[0]).known(small[1]), expected)
+
+
+def test_rounding_errors_of_a_constant_energy_are_no_spread(train, test, rng):
+    """Energies of a million differ by 1e-4 in training, then by 2: it counts as 2."""
+    top = np.zeros(train.logits.shape)
+    top[np.arange(80), train.labels] = 1e6 + 1e-4 * rng.random(80)
+    fitted = CORE().fit(replaced(train, logits=top))
+    one, other = (np.tile([1e6 + x, 0, 0, 0], (30, 1)) for x in (5.0, 3.0))
+    known = [fitted.known(replaced(test, logits=z)) for z in (one, other)]
+    assert_allclose(known[0] - known[1], 2, rtol=1e-6)
 
 
 def test_core_of_a_class_without_samples_is_its_energy_alone(train, test):

@@ -44,6 +44,8 @@ RECIPES = {
     "vim, 5": detectors.ViM(dim=5),
     "mahalanobis++": detectors.Mahalanobis(normalize=True),
     "rmds, unit": detectors.RMDS(normalize=True),
+    "gradnorm, T = 3": detectors.GradNorm(temperature=3.0),
+    "relation, squared": detectors.Relation(power=2.0, cut=0.1),
     "fdbd, zero": detectors.FDBD(origin="zero"),
     "nci, 0.1": detectors.NCI(alpha=0.1),
     "nno, tau": detectors.NNO(tau=3.0),
@@ -223,7 +225,11 @@ def test_a_detector_fitted_in_float64_is_exported_in_float32(name, test, tmp_pat
     agree(rejector, export(rejector, tmp_path / "rejector.onnx"), test)
 
 
-@pytest.mark.parametrize("name", ["msp", "maxlogit", "energy", "gen", "postmax"])
+@pytest.mark.parametrize(
+    "name",
+    ["msp", "maxlogit", "energy", "gen", "postmax", "entropy", "klm", "gradnorm",
+     "relation", "temperature", "lts"],
+)  # fmt: skip
 def test_large_logits_neither_overflow_nor_underflow(name, test, tmp_path):
     rejector = calibrated(RECIPES[name])
     path = export(rejector, tmp_path / "rejector.onnx")
@@ -258,6 +264,18 @@ def test_a_feature_at_the_lower_bound_of_vra_is_kept(tmp_path):
     known = rejector.known(at_bound)
     assert abs(known[0] - known[1]) > 0.1
     assert_allclose(run(path, at_bound)[1], known, rtol=1e-5)
+
+
+def test_a_class_without_a_pattern_is_unknown_in_the_graph_of_she(test, tmp_path):
+    train = split(160, seed=1, dtype=np.float32)
+    rejector = Rejector.calibrate(
+        detectors.SHE().fit(train.take(train.labels != 3)),
+        known=split(80, seed=2, dtype=np.float32),
+        surrogate=split(40, seed=3, unknown=1.0, dtype=np.float32),
+    )
+    known = run(export(rejector, tmp_path / "rejector.onnx"), test)[1]
+    assert np.isneginf(known).any()
+    assert_allclose(known, rejector.known(test), rtol=1e-5)
 
 
 def test_ties_and_zero_features_are_treated_alike(tmp_path):

@@ -8,7 +8,11 @@ import pytest
 from pytest import approx  # noqa: PT013
 
 from openset import Scores, UndefinedMetricError, metrics, thresholds
+from openset.metrics.counts import ranking_counts
 from openset.thresholds import Report
+from openset.thresholds._report import _least_auroc
+from openset.thresholds.groups import by_group
+from openset.thresholds.kinds import kinds_of
 from tests.unit.thresholds.makers import grouped
 
 
@@ -208,6 +212,7 @@ def test_thresholds_between_and_beyond_the_scores_are_reported_as_they_decide():
     assert between.osa == approx(0.75)
     beyond = thresholds.report(scores, at(scores, -9.0))
     assert (beyond.urr, beyond.accepted_known, beyond.flat_share) == (0.0, 1.0, 0.0)
+    assert beyond.rates.n_rejected_unknown == 0
 
 
 def test_a_report_is_read_line_by_line():
@@ -264,3 +269,29 @@ def test_a_report_asks_for_scores_and_a_threshold():
         thresholds.report(scores, 0.5)
     with pytest.raises(UndefinedMetricError, match=r"thresholds\.report: undefined"):
         thresholds.report(scores.take(scores.is_unknown), thresholds.osa(scores))
+
+
+def test_the_flat_range_may_begin_where_all_are_rejected():
+    # Every known sample is classified wrongly: nothing is gained by accepting.
+    scores = Scores(labels=[0, 0, -1, -1], predicted=[1, 1, 0, 0], known=[4, 3, 2, 1])
+    found = thresholds.report(scores, thresholds.osa(scores))
+    assert found.flat == (2.0, np.inf)
+    assert found.flat_share == 0.5
+
+
+@pytest.mark.parametrize("highest", [4.0, np.inf])
+def test_the_least_auroc_is_that_of_the_hardest_kind(highest, rng):
+    known = np.concatenate([rng.integers(1, 5, 200), rng.integers(0, 4, 400)])
+    scores = Scores(
+        labels=np.repeat([0, -1], [200, 400]),
+        predicted=np.zeros(600, int),
+        known=np.where(known == 4, highest, known - np.repeat([0, 0, 1], 200)),
+        groups=np.repeat(["known", "near", "far"], 200),
+    )
+    table = by_group("me", scores, None)
+    found = _least_auroc(ranking_counts(scores), table, kinds_of(scores, table))
+    expected = min(
+        metrics.auroc(scores.take(~scores.is_unknown | (scores.groups == name)))
+        for name in ("near", "far")
+    )
+    assert found == approx(expected)

@@ -101,6 +101,14 @@ def command(
             "protocol of the data set; else known and unknown classes are drawn)."
         ),
     ] = "",
+    known: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME,NAME,...",
+            help="Names of the known classes, instead of a protocol. All other classes "
+            "of the data are unknown: tested, and left out of the training.",
+        ),
+    ] = "",
     split: Annotated[
         str, typer.Option(help="Split of the protocol (default: the first).")
     ] = "",
@@ -253,7 +261,11 @@ def command(
         options, changes = _settings(settings or [], taken, train.recipes.changeable())
         given = {"epochs": epochs, "batch": batch, "lr": lr, "auxiliary": auxiliary}
         changes |= {name: value for name, value in given.items() if value is not None}
-        named = _protocols(protocol, data, split, read, all_splits=all_splits)
+        if known:
+            _need_no_protocol(protocol, split, all_splits=all_splits)
+            named = {"0": _of_known(known, read())}
+        else:
+            named = _protocols(protocol, data, split, read, all_splits=all_splits)
         grid = _grid(tune or [], train.tuning.tunable(kind))
         execution: dict[str, Any] = {
             "accelerator": accelerator,
@@ -494,6 +506,32 @@ def _value(text: str) -> Any:
         return text
 
 
+def _need_no_protocol(protocol: str, split: str, *, all_splits: bool) -> None:
+    others = {"--protocol": protocol, "--split": split, "--all-splits": all_splits}
+    for name, got in others.items():
+        if got:
+            rule = "left out with --known"
+            raise ValueError(_check.must(rule, caller=_CALLER, name=name, got=got))
+
+
+def _of_known(text: str, data: Dataset) -> Protocol:
+    """Return the protocol in which the classes that are named are known."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        _check.one_of(_CALLER, "--known", name, data.classes)
+    others = [name for name in data.classes if name not in names]
+    if not others:
+        msg = _check.must(
+            "some of the classes of the data, so that others can be tested",
+            caller=_CALLER,
+            name="--known",
+            got="all of them",
+            remedy="Add samples of other things to the data, as one more class",
+        )
+        raise ValueError(msg)
+    return Protocol(known=tuple(names), unknown=tuple(others), source=data.label_set)
+
+
 def _protocols(
     name: str,
     data: str,
@@ -553,7 +591,7 @@ def _say_drawn(protocol: Protocol, split: str, n_draws: int) -> None:
         f"No published protocol for these data. Drawn with seed 0 (draw {split} of "
         f"{n_draws}): {protocol.n_known} known classes; unknown, and left out of the "
         f"training: {escape(names)}{more * (len(protocol.unknown) > _SHOWN)}. It is "
-        "kept as protocol.json with the results.",
+        "kept as protocol.json with the results. To name the known classes: --known",
         highlight=False,
         soft_wrap=True,
     )

@@ -58,6 +58,25 @@ def test_a_run_leaves_what_all_other_commands_read(draws, tmp_path):
     assert len((out / "log.jsonl").read_text().splitlines()) == 2
 
 
+def test_known_classes_are_named(tmp_path):
+    words = ("-m", "softmax", *QUICK, "--max-train", 200, "--out", tmp_path / "run")
+    run(*words, "--known", "3, 1,7")
+    found = protocols.load(tmp_path / "run" / "protocol.json")
+    assert found.known == ("3", "1", "7")
+    assert found.unknown == ("0", "2", "4", "5", "6", "8", "9")
+    test = Trained.load(tmp_path / "run").outputs["test"]
+    assert test.classes == ("3", "1", "7")
+    assert set(test.groups[test.labels == -1]) == set(found.unknown)
+    for given, message in (
+        (["--known", "3,ten"], "--known must be one of .*, got 'ten'"),
+        (["--known", "0,1,2,3,4,5,6,7,8,9"], "--known must be some of the classes"),
+        (["--known", "3,1", "--split", "1"], "--split must be left out with --known"),
+        (["--known", "3,3"], "known"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(*words, *given)
+
+
 @pytest.mark.parametrize("given", ["digits", "others.npz"])
 def test_negatives_are_classes_left_over_or_another_data_set(
     tmp_path, given, monkeypatch

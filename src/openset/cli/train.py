@@ -5,7 +5,7 @@ import re
 import shlex
 import statistics
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -304,13 +304,7 @@ def command(
             for number in numbers
         }
         machine = train.Execution(**execution)
-        if ":" in (network or "") and not common["pretrained"] and _is_main_process():
-            ERRORS.print(
-                f"{escape(str(network))} starts from random weights. To fine-tune: "
-                "--pretrained, or --weights FILE",
-                highlight=False,
-                soft_wrap=True,
-            )
+        _say_start(network, is_pretrained=bool(common["pretrained"]), changes=changes)
         loaded = read()
         if negatives is not None:
             # Loaded once for all runs.
@@ -504,6 +498,25 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _say_start(
+    network: str | None, *, is_pretrained: bool, changes: Mapping[str, Any]
+) -> None:
+    """Say what is rarely meant: random weights, or their learning rate for others."""
+    note = ""
+    if is_pretrained and "lr" not in changes:
+        note = (
+            "The learning rate is the recipe's, for random weights, and mostly too "
+            "large for pretrained ones. To fine-tune: --lr 0.01"
+        )
+    elif ":" in (network or "") and not is_pretrained:
+        note = (
+            f"{network} starts from random weights. To fine-tune: --pretrained, or "
+            "--weights FILE"
+        )
+    if note and _is_main_process():
+        ERRORS.print(escape(note), highlight=False, soft_wrap=True)
 
 
 def _need_no_protocol(protocol: str, split: str, *, all_splits: bool) -> None:

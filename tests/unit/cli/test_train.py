@@ -305,6 +305,7 @@ def test_random_weights_of_a_published_network_are_said(tmp_path):
         assert done.exit_code == 0, done.output
         said = "timm:resnet18 starts from random weights" in done.output
         assert said == (name == "random")
+        assert ("To fine-tune: --lr 0.01" in done.output) == (name == "tuned")
         spec = Trained.load(tmp_path / name).spec
         assert spec["pretrained"].partition(" ")[0] == "w.safetensors" * bool(more)
 

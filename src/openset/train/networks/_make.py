@@ -182,6 +182,9 @@ def _fill(model: nn.Module, state: Mapping[str, Tensor], example: Tensor) -> Non
     with last_layer.evaluating(model):
         head = last_layer.by_running(_CALLER, model, lambda: model(first))
     fill(model, state, caller=_CALLER, name="pretrained", but=head.name)
+    # timm draws the layer of some networks the larger the fewer classes there are: up
+    # to 1 / sqrt(6) for six. The first steps would then spoil the features.
+    head.layer.reset_parameters()
 
 
 def normalisation(network: str) -> dict[str, tuple[float, ...]]:

@@ -243,6 +243,18 @@ def test_a_network_starts_from_a_file_of_weights(ending, tmp_path):
 
 
 @pytest.mark.usefixtures("import_torchvision")
+@pytest.mark.filterwarnings("ignore::UserWarning:timm")
+def test_a_new_last_layer_starts_small_whatever_the_number_of_classes(tmp_path):
+    timm = pytest.importorskip("timm", exc_type=ImportError)
+    name, path = "mobilenetv3_small_050", tmp_path / "w.safetensors"
+    save_file(timm.create_model(name).state_dict(), path)
+    made = make(f"timm:{name}", 3, IMAGES, pretrained=path)
+    bound = made.n_features**-0.5  # that of nn.Linear
+    assert 0.9 * bound < made.head.weight.abs().max() <= bound
+    assert timm.create_model(name, num_classes=3).classifier.weight.abs().max() > bound
+
+
+@pytest.mark.usefixtures("import_torchvision")
 def test_a_network_starts_from_published_weights_of_the_cache(tmp_path, monkeypatch):
     torchvision = pytest.importorskip("torchvision", exc_type=ImportError)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))

@@ -62,7 +62,7 @@ lowest: .venv-lowest/.installed
 
 # Wheel and source distribution, into dist; the wheel is built from the latter, and used in
 # fresh environments, without extras and with some (all that .ci/test_wheel.py knows:
-# make wheel EXTRAS="tables report bench torch"). Minutes, and downloads.
+# make wheel EXTRAS="tables report bench torch onnx serve"). Minutes, and downloads.
 EXTRAS ?= tables report
 wheel: .venv-wheel/bin/python
 	.venv-wheel/bin/python .ci/check_release.py

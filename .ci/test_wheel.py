@@ -30,15 +30,55 @@ for name in ("clinc150", "banking77", "vowel"):  # data that come with the wheel
     assert len(datasets.load(name, "nowhere", offline=True))
 print(openset.__version__)
 """
-# What an extra is for, in one command or program.
+# Export, and ask the graph what `openset predict` answered.
+GRAPH = """
+import csv, numpy as np, onnxruntime
+arrays = np.load("demo/unseen.npz")
+session = onnxruntime.InferenceSession("rejector.onnx")
+names = [one.name for one in session.get_inputs() if one.name != "threshold"]
+feeds = {name: arrays[name].astype(np.float32) for name in names}
+[found] = session.run(["class"], feeds)
+expected = [int(row["decision"]) for row in csv.DictReader(open("decisions.csv"))]
+assert np.mean(found == expected) > 0.99, (found, expected)
+"""
+# Serve, and ask by HTTP what `openset predict` answered.
+SERVER = """
+import csv, json, subprocess, sys, urllib.request
+words = [sys.executable, "-m", "openset", "serve", "rejector", "--port", "0"]
+server = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+for line in server.stderr:
+    if "Serving at" in line:
+        address = line.split("Serving at ")[1].split()[0]
+    if "startup complete" in line:
+        break
+body = open("demo/unseen.npz", "rb").read()
+headers = {"Content-Type": "application/x-npz"}
+asked = urllib.request.Request(address + "/predict", body, headers)
+answer = json.load(urllib.request.urlopen(asked))
+expected = [int(row["decision"]) for row in csv.DictReader(open("decisions.csv"))]
+assert answer["decisions"] == expected, answer
+server.terminate()
+server.wait()
+"""
+REJECTOR = [
+    ["openset", "demo", "--out", "demo"],
+    ["openset", "calibrate", "--train", "demo/train.npz", "--known",
+     "demo/validation.npz", "--surrogate", "demo/surrogate.npz", "--out", "rejector"],
+    ["openset", "predict", "rejector", "demo/unseen.npz", "--out", "decisions.csv"],
+]  # fmt: skip
+# What an extra is for, in a few commands or programs.
 OF_EXTRA = {
-    "tables": ["python", "-c", "import openset; "
-               "s = openset.Scores.load('scores.csv'); s.save('scores.parquet'); "
-               "assert len(openset.Scores.load('scores.parquet')) == 5"],
-    "report": ["openset", "report", "scores.csv", "--out", "page.html"],
-    "bench": ["openset", "bench", str(ROOT / "examples/study.yaml"), "--out", "run",
-              "--dry-run"],
-    "torch": ["python", "-c", "import openset.train"],
+    "tables": [["python", "-c", "import openset; "
+                "s = openset.Scores.load('scores.csv'); s.save('scores.parquet'); "
+                "assert len(openset.Scores.load('scores.parquet')) == 5"]],
+    "report": [["openset", "report", "scores.csv", "--out", "page.html"]],
+    "bench": [["openset", "bench", str(ROOT / "examples/study.yaml"), "--out", "run",
+               "--dry-run"]],
+    "torch": [["python", "-c", "import openset.train"]],
+    "onnx": [*REJECTOR,
+             ["openset", "export", "rejector", "--onnx", "--out", "rejector.onnx"],
+             ["python", "-c", GRAPH]],
+    "serve": [*REJECTOR, ["python", "-c", SERVER]],
 }  # fmt: skip
 
 
@@ -79,8 +119,8 @@ def _test(wheel: Path, extra: str, folder: Path) -> None:
     assert "evaluate" in run("openset", "--help")
     found = json.loads(run("openset", "evaluate", "scores.csv", "--json"))
     assert (found["n_known"], found["n_unknown"]) == (3, 2)
-    if extra:
-        run(*OF_EXTRA[extra])
+    for program, *words in OF_EXTRA[extra] if extra else []:
+        run(program, *words)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from _measure import machine, put_section
+from _measure import let_torchvision_import, machine, put_section
 from packaged_data import DATA
 from PIL import Image
 
@@ -173,6 +173,7 @@ def text_files(folder: Path, wheel: Path) -> set[str]:
 
 def image_files(folder: Path, wheel: Path) -> set[str]:
     """Write images and weights for the page about images; return the known classes."""
+    let_torchvision_import()
     import timm
     import torch
 

@@ -198,9 +198,9 @@ def _coloured(x: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _pool(own: dict[str, Any], n: int) -> tuple[Any, NDArray[np.int64]]:
-    x, y = own["train_x"], own["train_y"]
-    if x is None:
+    if "train_x" not in own:
         return own["test_x"], own["test_y"]
+    x, y = own["train_x"], own["train_y"]
     rows = np.random.default_rng(0).permutation(len(y))[:n]
     return x[rows], y[rows]
 

@@ -1,4 +1,4 @@
-"""A percentile of many numbers, which need not be sorted or copied for it."""
+"""Percentiles of many numbers, which need not be sorted, copied or moved for it."""
 
 import math
 from collections.abc import Sequence
@@ -24,15 +24,46 @@ def percentile(parts: Sequence[Array], percent: float) -> NDArray[Any]:
     np.float64(2.5)
     """
     n = sum(math.prod(part.shape) for part in parts)
-    place = percent / 100 * (n - 1)
-    rank = math.floor(place)
+    rank, beyond = _place(n, percent)
     if _xp.is_on_cpu(parts[0]):
         pair = _at_rank([_xp.to_numpy(part) for part in parts], n, rank)
     else:
         xp = _xp.array_namespace(*parts)
         flat = xp.concat([xp.reshape(part, (-1,)) for part in parts])
         pair = _xp.to_numpy(xp.sort(flat)[rank : min(rank + 2, n)])
-    return np.quantile(pair, place - rank)
+    return np.quantile(pair, beyond)
+
+
+def by_column(parts: Sequence[Array], percents: Sequence[float]) -> NDArray[Any]:
+    """Return ``np.percentile`` of each column of all parts, bit for bit.
+
+    Shape (len(percents), d).
+
+    Examples
+    --------
+    >>> by_column([np.array([[4.0, 1.0]]), np.array([[2.0, 3.0]])], [50, 100])
+    array([[3., 2.],
+           [4., 3.]])
+    """
+    if _xp.is_on_cpu(parts[0]):
+        # A row per column: sorting is faster along memory.
+        rows = np.concatenate([_xp.to_numpy(part) for part in parts]).T
+        return np.percentile(np.ascontiguousarray(rows), percents, axis=1)
+    xp = _xp.array_namespace(*parts)
+    n = sum(part.shape[0] for part in parts)
+    in_order = xp.sort(xp.concat(list(parts)), axis=0)
+    found = []
+    for rank, beyond in (_place(n, percent) for percent in percents):
+        pair = _xp.to_numpy(in_order[rank : min(rank + 2, n), :])
+        found.append(np.quantile(pair, np.float64(beyond), axis=0))
+    return np.stack(found)
+
+
+def _place(n: int, percent: float) -> tuple[int, float]:
+    """Return the rank a percentile is at, counted from 0, and how far beyond it."""
+    place = percent / 100 * (n - 1)
+    rank = math.floor(place)
+    return rank, place - rank
 
 
 def _at_rank(parts: list[NDArray[Any]], n: int, rank: int) -> NDArray[Any]:

@@ -9,8 +9,15 @@ from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import shaping
 from openset.detectors._base import Detector
-from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
-from openset.detectors._percentile import percentile
+from openset.detectors._batch import (
+    Batch,
+    State,
+    draw,
+    fit_batches,
+    in_dtype,
+    working_dtype,
+)
+from openset.detectors._percentile import by_column, percentile
 from openset.detectors.constraints import Boolean, Integer, Number, OneOf
 from openset.outputs import Outputs
 
@@ -97,15 +104,13 @@ class VRA(Detector):
         parts = [batch.features for batch in fit_batches(train, rows)]
         percents = (self.low, self.high)
         if self.per_feature:
-            # A row per feature: sorting is faster along memory.
-            values = np.concatenate([_xp.to_numpy(part) for part in parts]).T
-            values = np.ascontiguousarray(values)
-            cuts = np.percentile(values, percents, axis=1).astype(values.dtype)
+            cuts = by_column(parts, percents)
         else:
-            cuts = np.array([[percentile(parts, percent)] for percent in percents])
+            # With a float64, NumPy interpolates in it.
+            cuts = np.array([[percentile(parts, np.float64(p))] for p in percents])
         head = shaping.head("VRA", train)
         low, high = (_xp.moved(cut, head["bias"]) for cut in cuts)
-        return {"low": low, "high": high, **head}
+        return {**in_dtype({"low": low, "high": high}, working_dtype(train)), **head}
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)

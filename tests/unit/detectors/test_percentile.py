@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from openset import _xp
 from openset.detectors import _percentile
-from openset.detectors._percentile import percentile
+from openset.detectors._percentile import by_column, percentile
 
 
 @pytest.fixture
@@ -36,9 +36,10 @@ def test_it_is_the_percentile_of_numpy(kind, dtype, rng):
         values = KINDS[kind](rng.standard_normal(shape)).astype(dtype)
         parts = np.array_split(values, min(3, len(values)))
         for percent in (0, 0.01, 10, 33.3, 50, 90, 99.99, 100):
-            found = percentile(parts, percent)
-            assert found.dtype == dtype
-            np.testing.assert_array_equal(found, np.percentile(values, percent))
+            for one in (percent, np.float64(percent)):
+                found, wanted = percentile(parts, one), np.percentile(values, one)
+                assert found == wanted
+                assert found.dtype == wanted.dtype
 
 
 @given(
@@ -88,3 +89,14 @@ def test_numbers_on_a_device_are_sorted_there(monkeypatch, xp, rng):
     for percent in (0, 12.5, 90, 100):
         found = percentile(parts, percent)
         np.testing.assert_array_equal(found, np.percentile(values, percent))
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+def test_percentiles_of_columns(monkeypatch, xp, on_device, rng):
+    values = np.round(rng.standard_normal((50, 4)), 1).astype(np.float32)
+    parts = [xp.asarray(values[:20]), xp.asarray(values[20:])]
+    if on_device:
+        monkeypatch.setattr(_xp, "is_on_cpu", lambda _: False)
+    percents = (0, 12.5, 90, 100)
+    found = by_column(parts, percents)
+    np.testing.assert_array_equal(found, np.percentile(values, percents, axis=0))

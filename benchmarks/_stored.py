@@ -158,9 +158,12 @@ def combined(known: Floats, scores: Floats, members: Sequence[int]) -> Floats:
     return np.mean(ranks, axis=0)
 
 
-def chosen(network: Network, kinds: Sequence[str]) -> Calibrated:
-    """Do as `choose` and `Rejector.calibrate` with these kinds as surrogate."""
-    made = candidates_of(network.data(kinds), network.names)
+def chosen(network: Network, kinds: Sequence[str], **rule: Any) -> Calibrated:
+    """Do as `choose` and `Rejector.calibrate` with these kinds as surrogate.
+
+    `rule` has other members of the consensus, or other detectors beside it.
+    """
+    made = candidates_of(network.data(kinds), network.names, **rule)
     found = decide(made)
     is_single = found.name != CONSENSUS
     members = (network.names.index(found.name),) if is_single else made.members

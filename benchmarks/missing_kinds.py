@@ -20,6 +20,7 @@ part E, which was made with yet other classes and networks and run once.
 import argparse
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,20 @@ OFFERS = {
         name for name in _kinds.DETECTORS if name not in _kinds.BANK
     ),
     "logits only": ("msp", "maxlogit", "energy", "gen", "postmax", "openmax"),
+}
+# Compared with the rule in use by --rules, with the detectors each needs on offer.
+OTHER_RULES: dict[str, dict[str, tuple[str, ...]]] = {
+    "choose": {},
+    "MSP and MaxLogit must gain two points, too": {"simple": ()},
+    **{
+        f"consensus of {', '.join(members)}": {"members": members}
+        for members in (
+            ("msp", "maxlogit", "vim", "osnn"),
+            ("msp", "maxlogit", "knn", "vim"),
+            ("maxlogit", "knn", "vim", "osnn"),
+            ("msp", "maxlogit", "rmds", "vim", "osnn"),
+        )
+    },
 }
 Row = dict[str, Any]
 Networks = dict[str, _stored.Network]
@@ -392,17 +407,40 @@ def aims(found: dict[str, list[Row]]) -> str:
     return "\n".join(lines)
 
 
+def other_rules(folder: Path, part: str) -> str:
+    """Compare other rules with the one in use: nothing may be settled by part E."""
+    whole = load(folder, part, _kinds.DETECTORS)
+    oracle = {name: one.oracle for name, one in whole.items()}
+    found = {label: run(whole, always(d), oracle) for label, d in USUAL.items()}
+    for label, rule in OTHER_RULES.items():
+        offer = tuple(dict.fromkeys((*SIMPLE, *rule.get("members", MEMBERS))))
+        networks = load(folder, part, offer)
+        found[label] = run(networks, partial(chosen, **rule), oracle)
+    compare(found)
+    return (
+        f"`python benchmarks/missing_kinds.py --part {part} --rules`: other rules, on "
+        f"the same {len(whole)} networks.\n\n{compared(found)}"
+    )
+
+
 def main() -> None:
     """Make networks, run every case, print and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scores", type=Path, required=True)
     parser.add_argument("--part", choices=[*FIRST_DRAW], default=SHOWN)
     parser.add_argument("--family", action="append", help="make these only, no tables")
+    parser.add_argument("--rules", action="store_true", help="compare other rules")
     parser.add_argument("--write", action="store_true", help="to README and docs")
     args = parser.parse_args()
     every = [f for named in _kinds.DOMAINS.values() for f in named]
     make(args.scores, args.part, args.family or every)
     if args.family:
+        return
+    if args.rules:
+        text = other_rules(args.scores, args.part)
+        print(text)
+        if args.write:
+            put_section(f"missing kinds, other rules, part {args.part}", text)
         return
     sections = [
         f"`python benchmarks/missing_kinds.py --part {args.part}`, one seed, α = 0.5. "

@@ -83,26 +83,33 @@ class Candidates:
         return np.where(np.array(self.objectives) == "osa", best, anchored)
 
 
-def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
+def candidates_of(
+    data: Data,
+    detectors: Sequence[str],
+    *,
+    members: Sequence[str] = MEMBERS,
+    simple: Sequence[str] = SIMPLE,
+) -> Candidates:
     """Count for every detector, and for the consensus.
 
-    `detectors` are what the columns of `data` are by their registered names.
+    `detectors` are what the columns of `data` are by their registered names. Other
+    `members` and `simple` ones than those in use are for comparisons.
     """
-    offered = _offered(detectors)
-    is_whole = detectors[offered[0]] in MEMBERS
+    # The members; the first detector if there is none.
+    offered = [detectors.index(name) for name in members if name in detectors] or [0]
+    is_whole = detectors[offered[0]] in members
     # One detector alone, which may be blind for a difference, is no judge of kinds.
     judges = offered if is_whole else list(range(len(data.names)))
     kinds = kinds_by(data.groups, data.place, data.unknown[:, judges])
-    members = [d for d in offered if _auroc(data, kinds, d) >= _UPSIDE_DOWN]
-    members = members or offered
+    used = [d for d in offered if _auroc(data, kinds, d) >= _UPSIDE_DOWN] or offered
     known, unknown = (
-        mean_rank(data.known[:, members], part[:, members])
+        mean_rank(data.known[:, used], part[:, used])
         for part in (data.known, data.unknown)
     )
     columns = [
         (data.known[:, d], data.unknown[:, d], d) for d in range(len(data.names))
     ]
-    columns.append((known, unknown, members[0]))
+    columns.append((known, unknown, used[0]))
     n = data.n_known
     places = np.unique(np.linspace(0, n - 1, min(n, _MOST_LEVELS)).round().astype(int))
     share, ccr, urr, accuracy = [], [], [], []
@@ -117,8 +124,8 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
         accuracy.append(right.size / n)
     return Candidates(
         names=(*data.names, CONSENSUS),
-        members=tuple(members),
-        is_simple=np.array([name in SIMPLE for name in (*detectors, CONSENSUS)]),
+        members=tuple(used),
+        is_simple=np.array([name in simple for name in (*detectors, CONSENSUS)]),
         kinds=kinds,
         share=np.array(share),
         ccr=np.array(ccr),
@@ -127,11 +134,6 @@ def candidates_of(data: Data, detectors: Sequence[str]) -> Candidates:
         n_known=n,
         alpha=data.alpha,
     )
-
-
-def _offered(detectors: Sequence[str]) -> list[int]:
-    """Return the places of the members; of the first detector if there is none."""
-    return [detectors.index(name) for name in MEMBERS if name in detectors] or [0]
 
 
 def kinds_by(

@@ -245,6 +245,15 @@ def test_without_a_member_the_first_detector_stands_in_for_the_consensus():
     assert candidates_of(data, ["knn", "osnn"]).members == (1,)
 
 
+def test_other_members_and_other_simple_detectors_can_be_compared():
+    known = np.column_stack([np.arange(9)] * 3)
+    data = data_of(known, known[:5] - 9.5)
+    names = ["knn", "maxlogit", "gen"]
+    made = candidates_of(data, names, members=("gen", "knn"), simple=("knn",))
+    assert made.members == (2, 0)
+    assert made.is_simple.tolist() == [True, False, False, False]
+
+
 def data_of(known, unknown, *, labels=None):
     """Return scores of detectors, one column each; all samples are of class 0."""
     known, unknown = (

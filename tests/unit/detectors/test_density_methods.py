@@ -79,10 +79,10 @@ def test_gmm_refuses_more_covariances_than_fit_in_memory():
         GMM().fit(outputs)
 
 
-def slow_regret(f, train):
+def slow_regret(f, train, cutoff=1e-7):
     u = f / np.linalg.norm(f)
     rows = train.features / np.linalg.norm(train.features, axis=1)[:, None]
-    inverse = np.linalg.pinv(rows)
+    inverse = np.linalg.pinv(rows, rcond=np.sqrt(cutoff))
     g = u @ inverse @ inverse.T @ u
     p = softmax(train.weight @ u + train.bias)
     terms = [c / (c + (1 - c) * c ** (g / (1 + g))) for c in p]
@@ -110,6 +110,15 @@ def test_pnml_leaves_out_directions_without_training_features(train, test):
     narrow = replaced(train, features=flat)
     expected = [-slow_regret(f, narrow) for f in test.features]
     assert_allclose(PNML().fit(narrow).known(test), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cutoff", [0.003, 0.03])
+def test_pnml_leaves_out_directions_below_a_share_of_the_largest(train, test, cutoff):
+    rows = train.features / np.linalg.norm(train.features, axis=1)[:, None]
+    moments = np.linalg.svd(rows)[1] ** 2
+    assert 0 < np.mean(moments <= cutoff * moments[0]) < 1
+    expected = [-slow_regret(f, train, cutoff) for f in test.features]
+    assert_allclose(PNML(cutoff=cutoff).fit(train).known(test), expected)
 
 
 def slow_weiper(recipe, fitted, train, test):

@@ -72,6 +72,15 @@ def test_probabilities_are_those_of_the_definition(kind, tail, alpha):
     np.testing.assert_allclose(fitted.known(NEW), odds, atol=1e-8)
 
 
+@pytest.mark.parametrize("kind", ["eucos", "euclidean", "cosine"])
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+def test_distances_are_those_of_the_definition(kind, scale):
+    rows, centres = scale * TRAIN.logits[:20], scale * TRAIN.logits[20:40]
+    detector = OpenMax(distance=kind, weight=0.1)
+    expected = [distance(kind, 0.1, a, b) for a, b in zip(rows, centres, strict=True)]
+    np.testing.assert_allclose(detector._distances(rows, centres.copy()), expected)
+
+
 def test_a_case_by_hand():
     # Means (10, 0) and (0, 10). With equal distances in each class the law is a step.
     z = [[10.0, 1.0], [10.0, -1.0], [11.0, 0.0], [9.0, 0.0]]
@@ -168,8 +177,9 @@ def test_nothing_to_fit_is_refused():
 
 @pytest.mark.parametrize("distance", ["eucos", "euclidean", "cosine"])
 @pytest.mark.parametrize("translate", [None, 1.0])
-def test_degenerate_logits_give_numbers(distance, translate):
-    detector = OpenMax(distance=distance, translate=translate)
+@pytest.mark.parametrize("tail", [1, 20])
+def test_degenerate_logits_give_numbers(distance, translate, tail):
+    detector = OpenMax(distance=distance, translate=translate, tail=tail)
     constant = Outputs(logits=np.ones((5, 2)), labels=[0] * 5)
     zero = Outputs(logits=np.zeros((5, 2)), labels=[0] * 5)
     one_class = Outputs(logits=np.arange(5.0)[:, None], labels=[0] * 5)

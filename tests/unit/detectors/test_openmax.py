@@ -9,7 +9,7 @@ import torch
 from scipy import stats
 
 from openset import Outputs
-from openset.detectors import Fitted, OpenMax
+from openset.detectors import MSP, Fitted, OpenMax
 
 
 def network(n=240, seed=0, n_classes=4):
@@ -117,6 +117,11 @@ def test_the_released_rank_weights_go_from_one_to_one_over_alpha():
     np.testing.assert_allclose(shares_lost(10, logits), [0.6, 1, 0.2, 0.8, 0.4])
     # of equal logits the lowest class comes first
     np.testing.assert_allclose(shares_lost(2, [4.0, 4.0, 4.0]), [1, 0.5, 0])
+
+
+def test_it_was_published_with_a_class_of_unknowns_to_reject_by():
+    assert OpenMax.rejects_by_argmax
+    assert not MSP.rejects_by_argmax
 
 
 def test_misclassified_samples_do_not_count():

@@ -8,7 +8,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from openset import Outputs
-from openset.detectors import KLM, MSP, Entropy, GradNorm, Temperature
+from openset.detectors import KLM, MSP, Entropy, GradNorm, Temperature, temperature
 from openset.testing import example_outputs as split
 
 
@@ -74,7 +74,7 @@ def test_klm_is_finite_where_a_typical_probability_underflows():
     assert known[1] == 0 > known[0]
 
 
-@pytest.mark.parametrize("scale", [0.2, 1.0, 4.0])
+@pytest.mark.parametrize("scale", [0.015, 0.2, 1.0, 4.0, 60.0])
 def test_the_temperature_has_the_smallest_negative_log_likelihood(logits, scale, rng):
     labels = np.array([rng.choice(7, p=softmax(row)) for row in logits])
     outputs = Outputs(logits=logits * scale, labels=labels)
@@ -83,13 +83,28 @@ def test_the_temperature_has_the_smallest_negative_log_likelihood(logits, scale,
         scores = log_softmax(outputs.logits / np.exp(log_t), axis=1)
         return -scores[np.arange(40), labels].mean()
 
-    found = minimize_scalar(loss, bounds=(-4, 4), options={"xatol": 1e-10}).x
+    found = minimize_scalar(loss, bounds=(-6, 6), options={"xatol": 1e-10}).x
     fitted = Temperature().fit(outputs)
     temperature = float(fitted.state["temperature"])
     assert_allclose(temperature, np.exp(found), rtol=1e-5)
     msp = MSP(temperature=temperature).fit()
     assert_allclose(fitted.known(outputs), msp.known(outputs))
     assert_allclose(fitted.probability(outputs), msp.probability(outputs))
+
+
+def test_a_few_steps_find_the_temperature(logits, rng, monkeypatch):
+    """Newton's method: the error is squared in each step, not halved."""
+    labels = np.array([rng.choice(7, p=softmax(row)) for row in logits])
+    slopes, slope = [], temperature._slope
+
+    def noted(train, inverse):
+        slopes.append(slope(train, inverse)[0])
+        return slope(train, inverse)
+
+    monkeypatch.setattr(temperature, "_slope", noted)
+    Temperature().fit(Outputs(logits=3 * logits, labels=labels))
+    assert len(slopes) < 2 + 10
+    assert abs(slopes[-1]) < 1e-9
 
 
 def test_pytorch_oods_optimiser_stops_on_its_way_to_our_temperature(

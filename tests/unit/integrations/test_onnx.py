@@ -346,11 +346,17 @@ def test_thresholds_per_class_are_exported(test, tmp_path):
     assert 1 not in classes
 
 
-def test_one_class_alone(tmp_path):
-    logits = np.float32([[1.0], [-2.0]])
-    known = Outputs(logits=logits, labels=[0, 0])
-    for recipe in (detectors.MSP(), detectors.GEN(), detectors.Energy()):
-        fitted = recipe.fit(known)
+@pytest.mark.parametrize("n_classes", [1, 2])
+def test_one_or_two_classes_alone(n_classes, tmp_path):
+    known = Outputs(
+        logits=np.float32([[1.0, 0.5], [-2.0, -3.0]])[:, :n_classes],
+        features=np.float32([[1.0, 2.0], [3.0, 1.0]]),
+        weight=np.float32([[1.0, 0.0], [0.5, 1.0]])[:n_classes],
+        bias=np.zeros(n_classes, np.float32),
+        labels=[0, 0],
+    )
+    for name in ("msp", "gen", "energy", "entropy", "temperature", "pnml"):
+        fitted = detectors.make(name).fit(known)
         rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=1.0)
         path = export(rejector, tmp_path / "rejector.onnx")
         assert_allclose(run(path, known)[1], rejector.known(known), rtol=1e-6)

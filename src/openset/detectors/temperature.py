@@ -105,11 +105,10 @@ def _best_inverse(train: Outputs) -> float:
         slope, curvature = _slope(train, inverse)
         low, high = (low, inverse) if slope > 0 else (inverse, high)
         step = inverse - slope / curvature if curvature > 0 else low
-        # A step out of the bracket is replaced by its middle.
-        following = step if low < step < high else math.sqrt(low * high)
-        if abs(following - inverse) <= 1e-12 * inverse:
+        if abs(step - inverse) <= 1e-12 * inverse:
             break
-        inverse = following
+        # A step out of the bracket is replaced by its middle.
+        inverse = step if low < step < high else math.sqrt(low * high)
     return inverse
 
 

@@ -8,7 +8,15 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from openset import Outputs
-from openset.detectors import KLM, MSP, Entropy, GradNorm, Temperature, temperature
+from openset.detectors import (
+    KLM,
+    MSP,
+    Entropy,
+    GradNorm,
+    NegLabel,
+    Temperature,
+    temperature,
+)
 from openset.testing import example_outputs as split
 
 
@@ -92,7 +100,8 @@ def test_the_temperature_has_the_smallest_negative_log_likelihood(logits, scale,
     assert_allclose(fitted.probability(outputs), msp.probability(outputs))
 
 
-def test_a_few_steps_find_the_temperature(logits, rng, monkeypatch):
+@pytest.mark.parametrize("scale", [0.05, 3.0])
+def test_a_few_steps_find_the_temperature(logits, scale, rng, monkeypatch):
     """Newton's method: the error is squared in each step, not halved."""
     labels = np.array([rng.choice(7, p=softmax(row)) for row in logits])
     slopes, slope = [], temperature._slope
@@ -102,7 +111,7 @@ def test_a_few_steps_find_the_temperature(logits, rng, monkeypatch):
         return slope(train, inverse)
 
     monkeypatch.setattr(temperature, "_slope", noted)
-    Temperature().fit(Outputs(logits=3 * logits, labels=labels))
+    Temperature().fit(Outputs(logits=scale * logits, labels=labels))
     assert len(slopes) < 2 + 10
     assert abs(slopes[-1]) < 1e-9
 
@@ -154,3 +163,8 @@ def test_gradnorm_is_the_norm_of_an_automatic_gradient(temperature, pytorch_ood)
 def test_bad_temperatures_are_refused_by_name():
     with pytest.raises(ValueError, match="GradNorm: temperature must be"):
         GradNorm(temperature=0)
+
+
+def test_neglabel_wants_words_and_no_labelled_samples():
+    with pytest.raises(ValueError, match="outputs must be those of negative words"):
+        NegLabel().fit(split(8))

@@ -169,7 +169,8 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
     if evidence.near is None:
         message = (
             "known classes were not left out to stand in for unknowns that are close "
-            "to them. Give the training outputs, too (of three or more classes)"
+            "to them. That takes the training outputs, of three classes or more, and "
+            "enough of them to fit the detector without some classes"
         )
         found.append(Caution("CAL011", message))
     elif evidence.near > _NEAR:

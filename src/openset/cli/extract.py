@@ -1,5 +1,6 @@
 """`openset extract`."""
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,7 @@ openset extract runs/openauc tars/ --out outputs/ --jobs 4
 openset predict rejector/ new-outputs.npz"""
 
 _CALLER = "openset extract"
+_LONGEST = 80  # characters of a text
 _OUT = "outputs.npz"
 _LIST = "list"
 
@@ -210,7 +212,8 @@ def command(
     Samples of classes it was trained on (matched by name) get their labels, all others
     -1; groups are the class names. A folder of images without subfolders, and a .npy
     file, have no labels; such images form one group, named after the folder. The
-    outputs hold the names of image files, or the texts, which openset predict shows.
+    outputs hold the names of image files, or the beginnings of texts, which openset
+    predict shows.
 
     For a folder of shards, --out gets one .npz file of outputs per shard, as soon as
     the shard is finished. Run the same command again to continue.
@@ -464,10 +467,15 @@ def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
 
 
 def _sample_names(inputs: Any, folder: Path) -> list[str] | None:
-    """Return texts, or file names relative to the folder, absolute if outside of it."""
+    """Return the beginnings of texts, or file names.
+
+    File names are relative to the folder, or absolute if outside of it.
+    """
+    if len(inputs) and isinstance(inputs[0], str):
+        # Short: NumPy stores all of them as long as the longest.
+        return [textwrap.shorten(text, _LONGEST, placeholder=" …") for text in inputs]
     if not isinstance(inputs, ImageFiles):
-        is_text = len(inputs) > 0 and isinstance(inputs[0], str)
-        return [str(text) for text in inputs] if is_text else None
+        return None
     root = folder.resolve()
     paths = [Path(path).resolve() for path in inputs.paths]
     return [

@@ -471,11 +471,11 @@ def _sample_names(inputs: Any, folder: Path) -> list[str] | None:
 
     File names are relative to the folder, or absolute if outside of it.
     """
-    if len(inputs) and isinstance(inputs[0], str):
+    if not isinstance(inputs, ImageFiles):
+        if not (len(inputs) and isinstance(inputs[0], str)):
+            return None
         # Short: NumPy stores all of them as long as the longest.
         return [textwrap.shorten(text, _LONGEST, placeholder=" …") for text in inputs]
-    if not isinstance(inputs, ImageFiles):
-        return None
     root = folder.resolve()
     paths = [Path(path).resolve() for path in inputs.paths]
     return [

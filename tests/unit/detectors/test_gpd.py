@@ -268,3 +268,9 @@ def test_the_functions_keep_the_array_library(asarray):
 def test_quantiles_of_no_probability_are_refused():
     with pytest.raises(ValueError, match=r"q must be probabilities in \[0, 1\]"):
         GPD(shape=0.1, loc=0.0, scale=1.0).ppf([0.5, 1.5])
+
+
+@pytest.mark.parametrize("shape", [-2.0, -0.5, 0.0, 0.5, 2.0])
+def test_the_end_point_is_that_of_scipy(shape):
+    law = GPD(shape=shape, loc=3.0, scale=2.0)
+    assert law.endpoint == stats.genpareto(shape, loc=3.0, scale=2.0).support()[1]

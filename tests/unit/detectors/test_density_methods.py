@@ -64,6 +64,17 @@ def test_gmm_is_the_likelihood_of_a_mixture(train, test, reg, pytorch_ood):
     assert_array_equal(fitted.score(alone).predicted, np.argmax(parts, axis=0))
 
 
+def test_gmm_takes_classes_of_any_size(train, test):
+    order = np.argsort(train.labels, kind="stable")  # 4 classes of equal size
+    each = len(train) // 4
+    rows = np.concatenate([order[c * each :][: each - 10 * (3 - c)] for c in range(4)])
+    grown = train.take(rows)
+    assert (np.diff(np.bincount(grown.labels)) > 0).all()
+    # Other names of the classes, the largest first: the same mixture.
+    turned = replaced(grown, labels=3 - grown.labels)
+    assert_allclose(GMM().fit(grown).known(test), GMM().fit(turned).known(test))
+
+
 def test_gmm_works_with_fewer_samples_than_features(train, test):
     few = train.take(np.arange(40))
     scores = GMM().fit(few).score(test)

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from openset import ArtefactError, Outputs
 from openset.cli import app
 from openset.integrations import networks
+from openset.integrations._preprocessing import image
 from openset.integrations.networks import LinearHead
 from tests.vision import declare_operators
 
@@ -163,7 +164,7 @@ def test_images_are_embedded_too(tmp_path):
     images = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 3), dtype=np.uint8)
     found = network.apply(images, device="cpu", progress=False)
     with torch.no_grad():
-        batch = network.prepare([networks._image(one) for one in images])
+        batch = network.prepare([image(one) for one in images])
         expected = model(**batch).last_hidden_state[:, 0]
     assert_allclose(found.features, expected, atol=1e-5)
 

@@ -1,0 +1,232 @@
+"""A trained network with its preprocessing, run on images or texts."""
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from openset import _check, _io
+from openset._types import UNKNOWN
+from openset.integrations import _embedding
+from openset.integrations._preprocessing import blank, image
+from openset.outputs import Outputs
+from openset.train import Odin, extract
+from openset.train.networks import last_layer
+
+with _io.importing("openset.integrations.networks", "torch"):
+    import torch
+    from torch import nn
+
+_CALLER = "networks.load"
+Kind = Literal["image", "text"]
+
+
+@dataclass(frozen=True, eq=False)
+class Classifier:
+    """A network, how it wants its inputs, and the names of its classes.
+
+    Attributes
+    ----------
+    name
+        What it was loaded by.
+    kind
+        ``"image"`` or ``"text"``.
+    model
+        From a prepared batch to logits.
+    prepare
+        From a list of images (PIL) or texts to a batch of the model.
+    classes
+        Names of the outputs; empty if they are not known.
+    note
+        What the user should know, in a sentence; else empty.
+    std
+        Of images: what pixels in [0, 1] are divided by, per channel, if it is known.
+    embeds
+        Its outputs have features and no logits, to fit a last layer on
+        (`LinearHead.fit`): an embedding model without one, or `without_head`.
+    preprocessing
+        What `prepare` does to images, in a sentence; else empty.
+    """
+
+    name: str
+    kind: Kind
+    model: Any
+    prepare: Callable[[list[Any]], Any]
+    classes: tuple[str, ...] = ()
+    note: str = ""
+    std: tuple[float, ...] | None = None
+    embeds: bool = False
+    preprocessing: str = ""
+
+    def without_head(self) -> "Classifier":
+        """Return the network as one that gives features only, for `LinearHead.fit`."""
+        return replace(self, embeds=True, classes=())
+
+    def traced(self) -> tuple[nn.Module, torch.Tensor]:
+        """Return a module from prepared images to logits, and an example: for ONNX."""
+        if self.kind != "image" or not isinstance(self.model, nn.Module):
+            msg = _check.must(
+                "one for images, in PyTorch",
+                caller=_CALLER,
+                name="network",
+                got=self.name,
+                remedy="Export the rejector alone, and give it the network's outputs",
+            )
+            raise ValueError(msg)
+        batch = self.prepare([blank(), blank()])
+        if not isinstance(batch, Mapping):
+            return self.model, batch
+        (name, example), *_ = batch.items()
+        return _Logits(self.model, name), example
+
+    def apply(
+        self,
+        inputs: Sequence[Any],
+        *,
+        labels: ArrayLike | None = None,
+        groups: Any = None,
+        ids: Any = None,
+        unknown: bool = False,
+        out: str | Path | None = None,
+        step: Odin | None = None,
+        layers: Sequence[str] = (),
+        batch_size: int | None = None,
+        device: Any = None,
+        progress: bool = True,
+    ) -> Outputs:
+        """Return the outputs of images or texts.
+
+        Parameters
+        ----------
+        inputs
+            Images (arrays (h, w, 3) or (h, w) of bytes, or PIL images), or strings.
+        labels, groups, ids, unknown, out
+            As in :func:`openset.train.extract`.
+        step
+            As there. Its `epsilon` is meant for pixels in [0, 1], unless it has a
+            `std` of its own.
+        layers
+            Names of layers, as in ``model.named_modules()``: the features are theirs,
+            side by side, instead of those of the last layer. With ``gram:`` before each
+            name they are row sums of Gram matrices, else means of channels.
+        batch_size
+            Samples per pass. Default: 8 on a CPU, where larger batches leave the caches
+            and are slower, else 64.
+        device
+            Device to run on. Default: CUDA if there is one.
+        progress
+            Show a progress bar, if there is a terminal to show it in.
+        """
+        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        if batch_size is None:
+            batch_size = 8 if str(place) == "cpu" else 64
+        _check.positive_int("Classifier.apply", "batch_size", batch_size)
+        if len(inputs) == 0:
+            rule, got = "at least one sample", "none"
+            raise ValueError(
+                _check.must(rule, caller="Classifier.apply", name="inputs", got=got)
+            )
+        batches = _Batches(self, inputs, labels, batch_size)
+        about: dict[str, Any] = {"groups": groups, "ids": ids, "unknown": unknown}
+        about["out"] = out
+        if step is not None and step.std is None and self.std is not None:
+            step = replace(step, std=self.std)
+        if layers and self.embeds:
+            rule, got = "left out for a network without a head", ", ".join(layers)
+            msg = _check.must(rule, caller="Classifier.apply", name="layers", got=got)
+            raise ValueError(msg)
+        if not isinstance(self.model, nn.Module):  # an ONNX file
+            for name, given in (("step", step), ("layers", layers or None)):
+                if given is not None:
+                    msg = _check.must(
+                        "left out for an ONNX file, which gives its outputs only",
+                        caller="Classifier.apply",
+                        name=name,
+                        got=repr(given),
+                        remedy="Load the network in PyTorch",
+                    )
+                    raise ValueError(msg)
+            return self.model.outputs(
+                batches, classes=self.classes, progress=progress, **about
+            )
+        if self.embeds:
+            return self._embedded(labels, batches, place, progress, **about)
+        options: dict[str, Any] = {
+            "device": place,
+            "classes": self.classes,
+            "step": step,
+            "progress": progress,
+        }
+        model = self.model.to(place)
+        return extract(model, batches, layers=layers, **options, **about)
+
+    def _embedded(
+        self,
+        labels: ArrayLike | None,
+        batches: "_Batches",
+        place: Any,
+        progress: bool,  # noqa: FBT001  # handed on
+        *,
+        unknown: bool,
+        out: str | Path | None,
+        **about: Any,
+    ) -> Outputs:
+        """Return features and labels of an embedding model without a last layer."""
+        if out is not None:
+            rule = "left out for an embedding model without a head"
+            msg = _check.must(rule, caller="Classifier.apply", name="out", got=out)
+            raise ValueError(msg)
+        found = extract(
+            self.model.to(place),
+            replace(batches, labels=None),
+            device=place,
+            progress=progress,
+            **about,
+        )
+        if unknown:
+            labels = np.full(len(found), UNKNOWN)
+        return _embedding.with_labels(found, labels)
+
+
+class _Logits(nn.Module):
+    """A network of Hugging Face, from one tensor to logits."""
+
+    def __init__(self, model: nn.Module, argument: str) -> None:
+        super().__init__()
+        self.model, self.argument = model, argument
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        made = self.model(**{self.argument: inputs})
+        return last_layer.logits_of(_CALLER, made)
+
+
+@dataclass(frozen=True, eq=False)
+class _Batches:
+    """Prepared batches with labels, in order."""
+
+    network: Classifier
+    inputs: Sequence[Any]
+    labels: ArrayLike | None
+    size: int
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.inputs) / self.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        labels = None if self.labels is None else np.asarray(self.labels)
+        for start in range(0, len(self.inputs), self.size):
+            rows = range(start, min(start + self.size, len(self.inputs)))
+            samples = [self.inputs[row] for row in rows]
+            # A model of images and texts takes both.
+            if self.network.kind == "image" and not isinstance(samples[0], str):
+                samples = [image(one) for one in samples]
+            batch = self.network.prepare(samples)
+            mine = None if labels is None else labels[rows.start : rows.stop]
+            if isinstance(batch, Mapping):
+                yield dict(batch) | ({} if mine is None else {"labels": mine})
+            else:
+                yield (batch,) if mine is None else (batch, mine)

@@ -23,8 +23,6 @@ import hashlib
 import hmac
 import json
 import platform
-import re
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,11 +32,22 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _urls, _xp
+from openset import _check, _io, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted, remade
 from openset.outputs import Outputs
+from openset.rejector._places import (
+    MANIFEST,
+    at,
+    check_destination,
+    checked_bytes,
+    manifest_of,
+    place_of,
+    put,
+    stamp,
+    state_name,
+)
 from openset.rejector._sets import SetRule
 from openset.thresholds import Report, Threshold
 
@@ -46,16 +55,8 @@ T = TypeVar("T")
 
 KIND = "openset.Rejector"
 SCHEMA = 1
-MANIFEST = "manifest.json"
-_LOCK = ".lock"
 _SHORTEST_KEY = 16  # bytes: shorter ones can be guessed
 _CALLER = "Rejector.load"
-_MOST_MANIFEST = 256 << 20  # bytes to take from a server
-_STATE = re.compile(r"state(-[0-9a-f]{16})?\.npz")
-# Files we write, under their own or a temporary name (see _io.replacing).
-_OURS = re.compile(rf"{re.escape(_LOCK)}|\.?({_STATE.pattern}|manifest\.json)(\..+)?")
-# What a repository of a hub has beside them.
-_BESIDE = {"README.md", ".git", ".gitattributes"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,19 +70,6 @@ class Opened:
     classes: tuple[str, ...]
     report: Report
     sets: SetRule | None
-
-
-def place_of(folder: str | Path, *, caller: str = _CALLER) -> Path | str:
-    """Return the path of a folder, or the URL of one that is elsewhere."""
-    if not (isinstance(folder, str) and _urls.is_url(folder)):
-        return Path(folder)
-    found, path = _urls.file_system(folder, caller=caller)
-    # Of a local folder by its URL: an upload would not write a file in one step.
-    return Path(path) if "file" in found.protocol else folder.rstrip("/")
-
-
-def _at(place: Path | str, name: str) -> Path | str:
-    return place / name if isinstance(place, Path) else f"{place}/{name}"
 
 
 def write(
@@ -104,7 +92,7 @@ def write(
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
     if features is not None:
         arrays["sample.features"] = features
-    content = _io.npz_bytes(_at(place, "state.npz"), arrays)
+    content = _io.npz_bytes(at(place, "state.npz"), arrays)
     digest = hashlib.sha256(content).hexdigest()
     state = f"state-{digest[:16]}.npz"
     manifest: dict[str, Any] = {
@@ -132,66 +120,7 @@ def write(
         manifest["hmac"] = _signature(manifest, key)
     manifest["sha256"] = _digest(manifest)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    _put(place, state, content, text.encode())
-
-
-def _put(place: Path | str, state: str, content: bytes, text: bytes) -> None:
-    """Write arrays and manifest, in this order."""
-    if isinstance(place, str):
-        for name, one in ((state, content), (MANIFEST, text)):
-            _urls.write(f"{place}/{name}", one, caller="Rejector.save")
-        return
-    folder = place
-    folder.mkdir(parents=True, exist_ok=True)
-    with _io.locked(folder / _LOCK) as is_alone:
-        try:
-            # Whoever has opened this very rejector may still have to read its arrays.
-            if not _holds(folder / state, content):
-                _io.write(folder / state, lambda stream: stream.write(content))
-            _io.write(folder / MANIFEST, lambda stream: stream.write(text))
-        finally:
-            if is_alone:
-                _tidy(folder)
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    return path.is_file() and path.read_bytes() == content
-
-
-def _tidy(folder: Path) -> None:
-    """Remove the arrays of earlier rejectors, and what a killed save left behind."""
-    used = {_LOCK, MANIFEST}
-    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
-        used |= json.loads((folder / MANIFEST).read_bytes())["files"].keys()
-    for path in folder.iterdir():
-        if _OURS.fullmatch(path.name) and path.name not in used:
-            path.unlink()
-
-
-def check_destination(folder: str | Path, *, caller: str, name: str) -> None:
-    """Refuse a place that holds something else than a rejector."""
-    place = place_of(folder, caller=caller)
-    names = _names(place, caller=caller)
-    if names is None or (
-        MANIFEST not in names
-        and not all(_OURS.fullmatch(one) or one in _BESIDE for one in names)
-    ):
-        msg = _check.must(
-            f"new, or a folder with {MANIFEST}",
-            caller=caller,
-            name=name,
-            got=f"{place}, which holds something else",
-        )
-        raise ValueError(msg)
-
-
-def _names(place: Path | str, *, caller: str) -> list[str] | None:
-    """Return what is in a folder, nothing if it is new; None if it is a file."""
-    if isinstance(place, str):
-        return _urls.names(place, caller=caller)
-    if not place.exists():
-        return []
-    return [path.name for path in place.iterdir()] if place.is_dir() else None
+    put(place, state, content, text.encode())
 
 
 def read(
@@ -223,9 +152,9 @@ def copy_rejector(folder: str | Path, to: Path) -> None:
     place = place_of(folder)
 
     def use(text: bytes) -> None:
-        files = _manifest(_at(place, MANIFEST), text, None)["files"]
-        name = _state_name(files)
-        _put(to, name, _checked(_at(place, name), files[name]), text)
+        files = _manifest(at(place, MANIFEST), text, None)["files"]
+        name = state_name(files)
+        put(to, name, checked_bytes(at(place, name), files[name]), text)
 
     _settled(place, use)
 
@@ -233,13 +162,13 @@ def copy_rejector(folder: str | Path, to: Path) -> None:
 def _opened(
     place: Path | str, text: bytes, *, plugins: Sequence[str], key: bytes | None
 ) -> Opened:
-    path = _at(place, MANIFEST)
+    path = at(place, MANIFEST)
     manifest = _manifest(path, text, key)
     try:
-        name = _state_name(manifest["files"])
-        state = _at(place, name)
-        checked = _stamp(state)
-        content = _checked(state, manifest["files"][name])
+        name = state_name(manifest["files"])
+        state = at(place, name)
+        checked = stamp(state)
+        content = checked_bytes(state, manifest["files"][name])
         written = manifest["detector"]
         recipe = remade(
             written["name"],
@@ -317,7 +246,7 @@ def _read_later(
     if found is None and manifest_of(place) == text:
         msg = f"{_CALLER}: {state} was removed after the rejector was opened"
         raise FileNotFoundError(msg)
-    if found is None or _stamp(state) != checked:
+    if found is None or stamp(state) != checked:
         msg = (  # the threshold is not for other arrays
             f"{_CALLER}: {state} was replaced after the rejector was opened, and "
             f"before its arrays were read. Load it again"
@@ -372,34 +301,6 @@ def _check_reference(reference: Mapping[str, NDArray[Any]], path: Path | str) ->
         raise ArtefactError(msg)
 
 
-def manifest_of(folder: str | Path) -> bytes:
-    """Return the bytes of the manifest of a rejector, unchecked."""
-    folder = place_of(folder)
-    if isinstance(folder, str):
-        text = _urls.read(f"{folder}/{MANIFEST}", caller=_CALLER, most=_MOST_MANIFEST)
-        if len(text) == _MOST_MANIFEST:
-            msg = f"{_CALLER}: {folder}/{MANIFEST} is no manifest: it is too long"
-            raise ArtefactError(msg)
-        return text
-    path = folder / MANIFEST
-    if not folder.exists():
-        msg = f"{_CALLER}: no such folder: {folder}"
-        raise FileNotFoundError(msg)
-    if not path.is_file():
-        msg = f"{_CALLER}: {folder} is not a rejector: it has no {MANIFEST}"
-        raise ArtefactError(msg)
-    return path.read_bytes()
-
-
-def _state_name(files: Mapping[str, Any]) -> str:
-    """Return the name of the arrays' file; a name that leads elsewhere is refused."""
-    (name,) = files
-    if not _STATE.fullmatch(name):
-        msg = f"files must name state-HASH.npz, got {name!r}"
-        raise ValueError(msg)
-    return name
-
-
 def _manifest(path: Path | str, text: bytes, key: bytes | None) -> dict[str, Any]:
     """Return the manifest, checked."""
     try:
@@ -438,59 +339,6 @@ def _manifest(path: Path | str, text: bytes, key: bytes | None) -> dict[str, Any
         msg = f"{_CALLER}: {path} lacks {', '.join(missing)}"
         raise ArtefactError(msg)
     return manifest
-
-
-def _stamp(path: Path | str) -> tuple[int, ...] | None:
-    """Return what tells a file from one that took its name; None without a file."""
-    if isinstance(path, str):
-        return None
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _checked(path: Path | str, written: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a file, if they are those the manifest was written for."""
-    try:
-        if isinstance(path, Path):
-            content = _content(path, written["bytes"])
-        else:  # not one byte more than is needed to see that there are too many
-            most = written["bytes"] + 1
-            content = _urls.read(path, caller=_CALLER, most=most)
-            _check_size(path, len(content), written["bytes"])
-    except FileNotFoundError as error:
-        msg = f"{_CALLER}: {path} is missing. Restore it, or calibrate again"
-        raise ArtefactError(msg) from error
-    if hashlib.sha256(content).hexdigest() != written["sha256"]:
-        msg = (
-            f"{_CALLER}: {path} was changed after it was written: its sha256 is not "
-            f"that of the manifest. Restore it, or calibrate again"
-        )
-        raise ArtefactError(msg)
-    return content
-
-
-def _content(path: Path, n_bytes: int) -> bytes:
-    found = path.lstat()
-    if not stat.S_ISREG(found.st_mode):
-        what = "a symbolic link" if path.is_symlink() else "a device or a folder"
-        msg = f"{_CALLER}: {path} must be a file, got {what}. Copy the file there"
-        raise ArtefactError(msg)
-    _check_size(path, found.st_size, n_bytes)
-    return path.read_bytes()
-
-
-def _check_size(path: Path | str, found: int, n_bytes: int) -> None:
-    if found != n_bytes:
-        what = "truncated" if found < n_bytes else "changed"
-        more = "more" if found > n_bytes and isinstance(path, str) else f"{found} bytes"
-        msg = (
-            f"{_CALLER}: {path} is {what}: {more} where the manifest says {n_bytes}. "
-            "Restore it, or calibrate again"
-        )
-        raise ArtefactError(msg)
 
 
 def _check_key(caller: str, key: object) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from openset import _io
-from openset.rejector._artefact import MANIFEST
+from openset.rejector._places import MANIFEST
 
 CARD = "README.md"
 _STATES = "state*.npz"

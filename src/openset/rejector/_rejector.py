@@ -16,6 +16,7 @@ from openset.outputs import Outputs, need_outputs
 from openset.rejector import _artefact, _card, _hub
 from openset.rejector._calibration import Features, Reference, calibrated
 from openset.rejector._decisions import Decisions, Explanation
+from openset.rejector._places import place_of
 from openset.rejector._sets import Method, SetRule, logits_of
 from openset.scores import Scores
 from openset.selection import Choice
@@ -385,7 +386,7 @@ class Rejector:
         can write new hashes. With a secret `key` of at least 16 bytes the manifest is
         also signed (HMAC-SHA256), and :meth:`load` with that key accepts nothing else.
         """
-        place = _artefact.place_of(folder, caller="Rejector.save")
+        place = place_of(folder, caller="Rejector.save")
         _artefact.write(
             place,
             fitted=self.fitted,
@@ -427,7 +428,7 @@ class Rejector:
             The key it was saved with: what was not signed with it is refused, and the
             arrays are read at once. Without a key, signatures are not looked at.
         """
-        place = _artefact.place_of(folder)
+        place = place_of(folder)
         opened = _artefact.read(place, plugins=plugins, key=key)
         return cls(
             opened.fitted,

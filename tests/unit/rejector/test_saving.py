@@ -90,14 +90,14 @@ def test_a_rejector_saved_while_another_is_loaded_is_loaded_instead(
     tmp_path, monkeypatch
 ):
     folder = OLD.save(tmp_path / "rejector")
-    check, saves = _artefact._checked, [LATER, OLD]
+    check, saves = _artefact.checked_bytes, [LATER, OLD]
 
     def check_after_a_save(path, written):
         if saves:
             saves.pop(0).save(folder)
         return check(path, written)
 
-    monkeypatch.setattr(_artefact, "_checked", check_after_a_save)
+    monkeypatch.setattr(_artefact, "checked_bytes", check_after_a_save)
     assert is_same(Rejector.load(folder), OLD)
     assert saves == []
 

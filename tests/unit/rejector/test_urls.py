@@ -180,7 +180,7 @@ def test_no_more_is_taken_than_the_manifest_says(folder):
 
 
 def test_a_manifest_is_not_endless(folder, memory, monkeypatch):
-    monkeypatch.setattr("openset.rejector._artefact._MOST_MANIFEST", 100)
+    monkeypatch.setattr("openset.rejector._places._MOST_MANIFEST", 100)
     upload(folder, memory)
     with pytest.raises(ArtefactError, match="is no manifest: it is too long"):
         Rejector.load(memory)

@@ -94,6 +94,18 @@ def fitting(caller: str, package: str, *, remedy: str = "") -> Iterator[None]:
         raise MissingExtraError(msg) from error
 
 
+def library(caller: str, name: str) -> ModuleType:
+    """Import a package of networks, which no extra of ours brings, or a part of it."""
+    top = name.partition(".")[0]
+    try:
+        with fitting(caller, top):
+            return import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or top
+        msg = f"{caller}: needs {missing}; install it with: pip install {missing}"
+        raise MissingExtraError(msg) from error
+
+
 POINTS = (
     "file: before its temporary name",
     "file: before its content",

@@ -21,7 +21,7 @@ with _io.importing("openset.integrations.networks", "torch"):
     import torch
     from torch import nn
 
-_CALLER = "networks.load"
+CALLER = "networks.load"
 Kind = Literal["image", "text"]
 
 
@@ -71,7 +71,7 @@ class Classifier:
         if self.kind != "image" or not isinstance(self.model, nn.Module):
             msg = _check.must(
                 "one for images, in PyTorch",
-                caller=_CALLER,
+                caller=CALLER,
                 name="network",
                 got=self.name,
                 remedy="Export the rejector alone, and give it the network's outputs",
@@ -201,7 +201,7 @@ class _Logits(nn.Module):
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         made = self.model(**{self.argument: inputs})
-        return last_layer.logits_of(_CALLER, made)
+        return last_layer.logits_of(CALLER, made)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,20 @@ from typing import Any
 from openset import _check, _io
 from openset.detectors import MCM
 from openset.integrations import _embedding, _zero_shot
-from openset.integrations._by_name import CALLER, Options, library
-from openset.integrations._classifier import Classifier
+from openset.integrations._classifier import CALLER, Classifier
 from openset.integrations._embedding import LinearHead
 from openset.integrations._preprocessing import listed
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """What `networks.load` was given beside the source."""
+
+    weights: str | Path | None
+    classes: tuple[str, ...]
+    prompts: tuple[str, ...]
+    head: str | Path | LinearHead | None
+    pooling: str | None
 
 
 def of_hugging_face(name: str, options: Options) -> Classifier:
@@ -31,7 +42,7 @@ def of_hugging_face(name: str, options: Options) -> Classifier:
 @contextmanager
 def _without_bars() -> Iterator[None]:
     """Read weights without a progress bar: a moment, and even where none can move."""
-    settings = library("transformers.utils.logging")
+    settings = _io.library(CALLER, "transformers.utils.logging")
     is_shown = settings.is_progress_bar_enabled()
     settings.disable_progress_bar()
     try:
@@ -42,7 +53,7 @@ def _without_bars() -> Iterator[None]:
 
 
 def _opened(name: str, options: Options) -> Classifier:
-    transformers = library("transformers")
+    transformers = _io.library(CALLER, "transformers")
     try:
         config = transformers.AutoConfig.from_pretrained(name)
     except (OSError, ValueError) as error:

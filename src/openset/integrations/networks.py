@@ -15,10 +15,9 @@ from typing import Any
 from openset import _check, _io, _plugins
 from openset._types import MissingExtraError
 from openset.integrations import _embedding, _zero_shot
-from openset.integrations._by_name import CALLER, Options, library
-from openset.integrations._classifier import Classifier
+from openset.integrations._classifier import CALLER, Classifier
 from openset.integrations._embedding import LinearHead
-from openset.integrations._hugging_face import of_hugging_face
+from openset.integrations._hugging_face import Options, of_hugging_face
 from openset.integrations._preprocessing import Each, Pixels, blank, listed
 from openset.train.networks import last_layer
 from openset.train.networks.weight_files import fill, read_weights
@@ -169,11 +168,11 @@ def _by_name(source: str, pixels: Pixels, options: Options) -> Classifier:
 
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
-    timm = library("timm")
+    timm = _io.library(CALLER, "timm")
     with _naming_model("timm", name):
         model = timm.create_model(name, pretrained=weights is None)
     model, note = _filled(model, weights, partial(timm.create_model, name))
-    data = library("timm.data")
+    data = _io.library(CALLER, "timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
     said = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
@@ -190,7 +189,7 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
 
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
-    models = library("torchvision").models
+    models = _io.library(CALLER, "torchvision").models
     with _naming_model("torchvision", name):
         published = models.get_model_weights(name).DEFAULT
         model = models.get_model(name, weights=published if weights is None else None)

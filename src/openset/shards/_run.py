@@ -233,8 +233,8 @@ def _opened(job: Job, content: str) -> Callable[[Shard, Path], None]:
     opened = job.open()
     if json.dumps(job.identity) != content:
         msg = (
-            f"{job.caller}: what the shards are worked on with was written anew during "
-            "the run. Choose another --out for it"
+            f"{job.caller}: the rejector, detectors or network were replaced during "
+            "the run. To use the new ones, start again with another --out"
         )
         raise ArtefactError(msg)
     return opened

@@ -303,5 +303,5 @@ def test_workers_refuse_a_rejector_written_during_the_run(rejector, memory):
     assert _run._opened(job, content)
     rejector.save(memory, key=KEY)
     _run._opened.cache_clear()
-    with pytest.raises(ArtefactError, match=r"openset predict: .* written anew during"):
+    with pytest.raises(ArtefactError, match=r"openset predict: .* replaced during"):
         _run._opened(job, content)

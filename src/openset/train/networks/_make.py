@@ -2,14 +2,11 @@
 
 import copy
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
 from openset import _check, _io
-from openset._types import MissingExtraError
 from openset.train.networks import last_layer
 from openset.train.networks._network import Network
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
@@ -150,7 +147,7 @@ def _make(
 
 
 def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:
-    library = _library(source)
+    library = _io.library(_CALLER, source)
     try:
         if source == "timm":
             return library.create_model(name, num_classes=n_outputs)
@@ -162,7 +159,7 @@ def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:
 
 def _published(source: str, name: str) -> Mapping[str, Tensor]:
     """Return the published weights, from the cache or downloaded."""
-    library = _library(source)
+    library = _io.library(_CALLER, source)
     try:
         if source == "timm":
             return library.create_model(name, pretrained=True).state_dict()
@@ -191,21 +188,12 @@ def normalisation(network: str) -> dict[str, tuple[float, ...]]:
     """Return mean and deviation of the pixels a published network was trained with."""
     source, _, name = network.partition(":")
     if source == "timm":
-        found = _library("timm").get_pretrained_cfg(name)  # None without weights
+        found = _io.library(_CALLER, "timm").get_pretrained_cfg(
+            name
+        )  # None without weights
         if found is not None:
             return {"mean": tuple(found.mean), "std": tuple(found.std)}
     return {"mean": _IMAGENET_MEAN, "std": _IMAGENET_STD}
-
-
-def _library(source: str) -> Any:
-    """Import torchvision, or timm, which imports it."""
-    try:
-        with _io.fitting(_CALLER, source):
-            return import_module(source)
-    except ModuleNotFoundError as error:
-        missing = error.name or source
-        msg = f"{_CALLER}: needs {missing}; install it with: pip install {missing}"
-        raise MissingExtraError(msg) from error
 
 
 def _split(model: nn.Module, example: Tensor) -> Network:

@@ -78,6 +78,11 @@ def describe(name: str) -> None:
         ("Published rows", one.published_source),
     ):
         _say(f"{head}: {text.strip()}")
+    for data, found in one.lists().items():
+        _say(
+            f"Images of {data}: {found.n_images} of {found.of}. "
+            f"openset extract NETWORK FOLDER --list {name}/{data}"
+        )
     _say(f"Score outputs: openset bench {name} --outputs FOLDER --out DIR")
 
 

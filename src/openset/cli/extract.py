@@ -15,8 +15,10 @@ from openset import _check, datasets
 from openset._types import UNKNOWN
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
+from openset.cli._extract_lists import check_labels, groups, read_list
 from openset.cli._extract_shards import (
     Extract,
+    Loaded,
     Network,
     input_shards,
     odin_step,
@@ -42,6 +44,7 @@ from openset.cli._shards import (
     run_shards,
 )
 from openset.datasets import Dataset, lazy_inputs
+from openset.datasets.image_lists import ImageList
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
 from openset.detectors.layered import GRAM
 from openset.outputs import Outputs
@@ -69,6 +72,8 @@ openset extract timm:resnet50 photos/ --layers layer2,layer3,layer4
 
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
+
+openset extract timm:resnet50 images/ --list test_ninco.txt --out near.npz
 
 openset extract runs/openauc tars/ --out outputs/ --jobs 4
 
@@ -171,6 +176,17 @@ def command(
             "--unknown", help="Label all samples -1: they belong to no known class."
         ),
     ] = False,
+    image_list: Annotated[
+        str | None,
+        typer.Option(
+            "--list",
+            metavar="FILE.txt",
+            help="Take only the images of this list, with its labels. Each line is a "
+            "path relative to the folder DATA, a space, and a number of a class or -1, "
+            "as in OpenOOD's benchmark_imglist. Or a list of a benchmark by name: "
+            "openood:cifar10/near/tin.",
+        ),
+    ] = None,
     odin: Annotated[
         str | None,
         typer.Option(
@@ -213,7 +229,8 @@ def command(
     -1; groups are the class names. A folder of images without subfolders, and a .npy
     file, have no labels; such images form one group, named after the folder. The
     outputs hold the names of image files, or the beginnings of texts, which openset
-    predict shows.
+    predict shows. Labels of a --list are taken as they are: they number the network's
+    outputs. Its groups are the classes and, for -1, the name of the list.
 
     For a folder of shards, --out gets one .npz file of outputs per shard, as soon as
     the shard is finished. Run the same command again to continue.
@@ -240,7 +257,8 @@ def command(
     if layers == _LIST:
         _print_layers(settings)
         return
-    listed = input_shards(data)
+    chosen = read_list(image_list, data) if image_list is not None else None
+    listed = input_shards(data) if chosen is None else []
     if listed:
         if fit_head:
             rule = "left out for shards"
@@ -259,7 +277,13 @@ def command(
     if loaded.note:
         ERRORS.print(f"[yellow]{escape(loaded.note)}[/yellow]")
     step = odin_step(odin) if odin is not None else None
-    samples = _read(data, part, root, loaded.classes, names_classes=loaded.embeds)
+    if chosen is not None:
+        _check_part(part, {})
+        if not unknown:
+            check_labels(*chosen, loaded)
+        samples = _of_list(*chosen, loaded)
+    else:
+        samples = _read(data, part, root, loaded.classes, names_classes=loaded.embeds)
     labels = samples.labels
     if unknown:
         labels = np.full(len(samples.inputs), UNKNOWN)
@@ -275,7 +299,8 @@ def command(
     out = Path(place)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
-    _print_labels(outputs, samples.classes, unknown=unknown)
+    is_given = unknown or chosen is not None
+    _print_labels(outputs, samples.classes, labels_are_given=is_given)
     if outputs.layers:
         shown = ", ".join(f"{name} ({width})" for name, width in outputs.layers)
         OUT.print(
@@ -340,6 +365,14 @@ class _Samples:
     classes: tuple[str, ...]
 
 
+def _of_list(listed: ImageList, images: ImageFiles, network: Loaded) -> _Samples:
+    """Return the images of a list; numbers name the classes that have no names."""
+    classes = network.classes
+    if network.embeds and not classes:
+        classes = tuple(map(str, range(int(listed.labels.max()) + 1)))
+    return _Samples(images, listed.labels, groups(listed, classes), classes)
+
+
 def _read(
     data: str,
     part: str,
@@ -391,7 +424,9 @@ def _fit_head(outputs: Outputs, classes: tuple[str, ...], path: Path) -> Outputs
     return head.applied(outputs)
 
 
-def _print_labels(outputs: Outputs, known: tuple[str, ...], *, unknown: bool) -> None:
+def _print_labels(
+    outputs: Outputs, known: tuple[str, ...], *, labels_are_given: bool
+) -> None:
     """Say how many samples are of known classes, and how many of these are right."""
     if outputs.logits is None:
         OUT.print(
@@ -411,7 +446,7 @@ def _print_labels(outputs: Outputs, known: tuple[str, ...], *, unknown: bool) ->
             f"{right[is_known].mean():.4f}",
             highlight=False,
         )
-    elif not known and not unknown:
+    elif not known and not labels_are_given:
         OUT.print(
             "The network brings no names of its classes, so all samples are labelled "
             "-1 (unknown). Give the names: --classes FILE",

@@ -1,6 +1,6 @@
 """Data sets by name or from your own files, cut into parts by protocols."""
 
-from openset.datasets import lazy_inputs
+from openset.datasets import image_lists, lazy_inputs
 from openset.datasets._apply_protocol import cut, folds
 from openset.datasets._arrays import from_arrays
 from openset.datasets._dataset import Dataset
@@ -28,6 +28,7 @@ __all__ = [
     "describe",
     "folds",
     "from_arrays",
+    "image_lists",
     "info",
     "is_name",
     "lazy_inputs",

@@ -50,6 +50,45 @@ def test_class_lists_agree_with_the_number_of_classes():
         named.load("openood:cifar10").protocol()
 
 
+def as_openood(paths):
+    """Return the text of a list of OpenOOD."""
+    return "".join(f"tin/{path} -1\n" for path in paths)
+
+
+def test_images_of_tinyimagenet_are_those_of_openood():
+    """Compare with what stands at some places of the files that OpenOOD publishes."""
+    one = named.load("openood:cifar10")
+    test, validation = (one.images(name) for name in ("near/tin", "validation/tin"))
+    assert len(set(test)) == 7793
+    assert len(set(validation)) == 1000
+    assert not set(test) & set(validation)
+    text = as_openood(test)
+    assert len(text) == 248_524
+    assert len(as_openood(validation)) == 31_884
+    assert [text[at : at + 4] for at in range(16_000, len(text), 16_000)] == [
+        "\ntin", "316.", "968.", "599.", "254.", "890.", "530.", "183.",
+        "810.", "455.", "082.", "719.", "369.", "988.", "649.",
+    ]  # fmt: skip
+    assert as_openood(validation)[31_500:].startswith("tin/val/images/val_9925.JPEG")
+    # A class that CIFAR-10 has, too (a moving van), but for one image; and a bucket.
+    names = {f"val/images/val_{number}.JPEG" for number in (30, 121, 153, 622)}
+    assert names & set(test) == {"val/images/val_622.JPEG"}
+
+
+def test_lists_of_images_are_complete():
+    for one in map(named.load, named.names()):
+        for name, listed in one.lists().items():
+            paths = one.images(name)
+            assert len(paths) == len(set(paths)) == listed.n_images
+            assert listed.of
+            assert listed.source
+            assert name in one.files() or name.startswith("validation/")
+    with pytest.raises(ValueError, match="mnist-small has no lists of images"):
+        named.load("mnist-small").images("near/digits")
+    with pytest.raises(ValueError, match=r"Benchmark.images: data must be .*'far/tin'"):
+        named.load("openood:cifar10").images("far/tin")
+
+
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_an_imagenet_protocol_from_images_to_table(number, tmp_path):
     """Generated images in ImageNet's folders; a network that knows its classes."""

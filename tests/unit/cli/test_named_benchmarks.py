@@ -28,6 +28,10 @@ def test_all_are_listed_and_described():
     assert shown.exit_code == 0
     assert "csid/imagenet_v2.npz" in shown.stdout
     assert "Not run here" in shown.stdout
+    assert "--list" not in shown.stdout
+    listed = " ".join(call("openood:cifar10").stdout.split())
+    assert "7793 of TinyImageNet" in listed
+    assert "--list openood:cifar10/near/tin" in listed
 
 
 def test_outputs_are_scored_beside_published_rows(folder, tmp_path):

@@ -14,12 +14,14 @@ from openset.bench.named._definition import (
     names,
 )
 from openset.bench.named._evaluate import Row, Table, evaluate
+from openset.bench.named._image_lists import Listed
 from openset.bench.named._pack import folder_of, pack
 
 __all__ = [
     "Benchmark",
     "Column",
     "Group",
+    "Listed",
     "Published",
     "Row",
     "Table",

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any, Literal
 
 from openset import _check, metrics, protocols
+from openset.bench.named._image_lists import Listed, lists_of
 from openset.metrics import Metric
 from openset.protocols import Protocol
 
@@ -140,6 +141,34 @@ class Benchmark:
             raise ValueError(msg)
         chosen = (self.splits or {}).get(group, split)
         return protocols.published(self.split_of, chosen)
+
+    def lists(self) -> dict[str, Listed]:
+        """Return the lists of images that come with the package, by data set.
+
+        Examples
+        --------
+        >>> found = load("openood:cifar10").lists()
+        >>> {name: one.n_images for name, one in found.items()}
+        {'near/tin': 7793, 'validation/tin': 1000}
+        """
+        return dict(lists_of(self.name))
+
+    def images(self, data: str) -> tuple[str, ...]:
+        """Return which images of a data set it uses, if they are listed here.
+
+        Paths are relative to the folder of the data set, as its authors publish it.
+
+        Examples
+        --------
+        >>> load("openood:cifar10").images("near/tin")[:2]
+        ('val/images/val_0.JPEG', 'val/images/val_1.JPEG')
+        """
+        found = self.lists()
+        if not found:
+            msg = f"Benchmark.images: {self.name} has no lists of images here"
+            raise ValueError(msg)
+        _check.one_of("Benchmark.images", "data", data, list(found))
+        return found[data].paths()
 
 
 def names() -> list[str]:

@@ -11,7 +11,7 @@ from openset import _check
 from openset._types import UNKNOWN, ArtefactError
 from openset.datasets.lazy_inputs import ImageFiles
 
-_LABEL = re.compile(r"-1|[0-9]{1,9}")
+_LABEL = re.compile(r"-?[0-9]{1,9}")
 _LINE = "a path, a space and a label (a number of a class, or -1 for unknown)"
 
 
@@ -63,7 +63,8 @@ def read(path: str | Path) -> ImageList:
     """Read a text file with a line ``path label`` for each image.
 
     OpenOOD's ``benchmark_imglist`` has such files. The label is what follows the last
-    space, so that names may have spaces; empty lines are left out.
+    space, so that names may have spaces; all negative labels become -1. Empty lines are
+    left out.
     """
     file = Path(path)
     if not file.is_file():
@@ -100,7 +101,8 @@ def _parsed(line: str, number: int, file: Path) -> tuple[str, int]:
             got=f"{line.strip()[:80]!r} in line {number} of {file}",
         )
         raise ArtefactError(msg)
-    return words[0].strip(), int(words[1])
+    # OpenOOD has other negative labels, too; here -1 is the only one.
+    return words[0].strip(), max(int(words[1]), UNKNOWN)
 
 
 def _remedy(path: str, root: Path) -> str:

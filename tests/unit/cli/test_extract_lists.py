@@ -79,8 +79,8 @@ def openood(data, tmp_path_factory):
 def test_labels_and_order_are_those_of_the_list(network, data, tmp_path):
     names = ["a b/0.png", "a b/1.png", "deep/er/2.png", "3.png"]
     save(tmp_path / "images", data.inputs[:4], names)
-    # With a byte order mark and line ends of Windows, a tab, a space in a name.
-    text = "\ufeff3.png 7\r\n\r\ndeep/er/2.png\t-1\r\na b/1.png  0\r\n"
+    # A byte order mark, line ends of Windows, a tab, a space in a name, a label of -2.
+    text = "\ufeff3.png 7\r\n\r\ndeep/er/2.png\t-2\r\na b/1.png  0\r\n"
     (tmp_path / "test_some.txt").write_bytes(text.encode())
     out = tmp_path / "some.npz"
     listed = ["--list", tmp_path / "test_some.txt"]
@@ -137,7 +137,8 @@ def test_a_folder_that_has_nothing_of_it_is_told_what_to_look_for(openood, tmp_p
 
 
 @pytest.mark.parametrize(
-    "line", ["1.png", "1.png x", "1.png -2", "1.png 1,2", "1.png 1.0", "7", "1.png 9e9"]
+    "line",
+    ["1.png", "1.png x", "1.png --2", "1.png 1,2", "1.png 1.0", "7", "1.png 9e9"],
 )
 def test_a_line_that_is_no_path_and_label_is_named(tmp_path, line):
     (tmp_path / "list.txt").write_text(f"0.png 1\n\n{line}\n", "utf-8")

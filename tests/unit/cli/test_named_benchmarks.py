@@ -28,7 +28,7 @@ def test_all_are_listed_and_described():
     assert shown.exit_code == 0
     assert "csid/imagenet_v2.npz" in shown.stdout
     assert "Not run here" in shown.stdout
-    assert "--list" not in shown.stdout
+    assert "--list openood" not in shown.stdout
     listed = " ".join(call("openood:cifar10").stdout.split())
     assert "7793 of TinyImageNet" in listed
     assert "--list openood:cifar10/near/tin" in listed

@@ -4,8 +4,8 @@
 # A dialogue system knows some intents. It must say "I do not understand" to everything
 # else.
 #
-# The queries are generated from a few sentence patterns, so that nothing is downloaded. With
-# your own data, replace the first cell; with a sentence encoder, replace TF-IDF.
+# The queries are generated from a few sentence patterns, so that nothing is downloaded.
+# With your own data, replace the first cell; with a sentence encoder, replace TF-IDF.
 
 # %%
 from itertools import product

@@ -33,7 +33,7 @@ ROUNDS = 2
 
 
 def digest(out: Path) -> str:
-    """Hash all cells without their births."""
+    """Hash all cells without their provenance."""
     text = "".join(cell.to_json(provenance=False) for cell in runs.read_cells(out))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -115,7 +115,7 @@ def main() -> None:
 
 `python benchmarks/bench_runner.py`: `benchmarks/packaged.yaml`, {n_cells} cells on 18
 networks. {machine()}. Every run from an empty folder; the digest is of all cells
-without their births.
+without their provenance.
 
 | run | wall time | load at its end | digest of the cells |
 |---|---|---|---|
@@ -123,12 +123,12 @@ without their births.
 
 All {len(digests)} digests are equal. 1 → 2 workers: {one / two:.2f} times as fast (the
 faster round of each), on {os.cpu_count()} cores. A load above the number of workers
-means that others computed beside them: the number is then that of a busy machine, not
-how the runner scales. Drawing the protocols, starting workers, and each
+means that the machine was busy with other work: the number then does not show how the
+runner scales. Drawing the protocols, starting workers, and each
 worker's imports and reading of the data are part of the time. Ray's times include its
 tasks; both nodes share the same cores, so they show equal results and a
-survived kill, not more speed. A folder of 10,000 cells (250,000 rows) aggregates in
-{aggregated:.1f} s.
+recovery after a kill, not more speed. A folder of 10,000 cells (250,000 rows)
+aggregates in {aggregated:.1f} s.
 """
     put_section("runner", text)
     print(text)

@@ -39,12 +39,12 @@ MIN_GAIN = 0.005
 COMBINED = {RANK, STACKING, ONE}
 Parts = dict[str, Outputs]
 INTRODUCTION = (
-    "`python benchmarks/choosing.py`: problems of which none is one of "
-    "`operating.py`'s (tables, CLINC150, MNIST, CIFAR-10 and SVHN with other known "
-    f"classes); a kind of unknowns is left out in turn. 18 detectors, two objectives, "
+    "`python benchmarks/choosing.py`: other problems than those of `operating.py` "
+    "(tables, CLINC150, MNIST, CIFAR-10 and SVHN with other known classes). Each kind "
+    "of unknowns is left out in turn. 18 detectors, two objectives, "
     f"α = {ALPHA}, one seed. The last rows are those of the first rule by the number "
-    "of kinds. *More OOSA*: against the best single detector (second rule), case "
-    "by case. Mean ± standard error over cases (those of one problem are not "
+    "of kinds. *OOSA gain*: over the best single detector (second rule), case by "
+    "case. Mean ± standard error over cases (those of one problem are not "
     "independent)."
 )
 
@@ -308,7 +308,7 @@ def compared(lines: list[dict[str, Any]]) -> str:
         rows.append(_row(usual, str(n_kinds), same))
     head = (
         "| rule | kinds to calibrate on | within two points | mean gap | OOSA "
-        "| more OOSA |"
+        "| OOSA gain |"
     )
     return "\n".join([head, "|---|---|---|---|---|---|", *rows])
 
@@ -370,7 +370,7 @@ def _steady(candidates: list[dict[str, Any]], share: float) -> dict[str, Any]:
 
 
 RULES = {
-    "combination, if it gains over choosing one (as it is)": _as_it_is,
+    "combination, if it gains over choosing one (the rule)": _as_it_is,
     "one detector: mean and worst": lambda c: max(_single(c), key=_value),
     "one detector: mean": lambda c: max(
         _single(c), key=lambda one: np.mean(one["groups"])

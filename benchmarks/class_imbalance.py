@@ -1,4 +1,4 @@
-"""Run a study of `openset reproduce` in pieces, on a machine that is lent for minutes.
+"""Run a study of `openset reproduce` in pieces of a few minutes each.
 
     python benchmarks/class_imbalance.py --root data --out runs/imbalance \
         --cells cells.tar.gz --seconds 420 --jobs 8

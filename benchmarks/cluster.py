@@ -226,8 +226,8 @@ def page(lines: list[str]) -> str:
     return f"""`python benchmarks/cluster.py`: three Ray nodes of one CPU each on one
 machine ({machine()}). 54 cells on 9 networks; {N_SHARDS} shards of {N_ROWS:,} samples.
 The digest is of all cells without their provenance, or of all files of decisions. The
-times include the start of Ray's workers, on a machine that others use, too: they show
-that a run ends, not how fast.
+times include the start of Ray's workers, on a machine with other work: they show that a
+run finishes, not how fast it is.
 
 | run | what happened | time | digest |
 |---|---|---|---|

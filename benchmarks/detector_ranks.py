@@ -248,11 +248,11 @@ def show(metric: str, *, write: bool) -> None:
     kinds = {(row["network"], row["unknown"]) for row in rows}
     cd = ", ".join(f"{t} {r.critical_difference:.1f}" for t, r in found.items())
     text = (
-        f"Made by `python benchmarks/detector_ranks.py` on {machine()}: "
+        f"Computed by `python benchmarks/detector_ranks.py` on {machine()}: "
         f"{len(networks)} networks of {whole.n} families of data, {len(kinds)} pairs "
-        f"of a network and a kind of unknowns, {metric}. Mean ranks over families "
-        f"(number in the header), 1 is best of {len(whole.mean)} rows. Bold: not "
-        f"significantly behind the best of its column at 95 % (Nemenyi). Critical "
+        f"of a network and a kind of unknowns; ranked by {metric}. Mean ranks over "
+        f"families (number in the header), 1 is best of {len(whole.mean)} rows. Bold: "
+        f"not significantly behind the best of its column at 95 % (Nemenyi). Critical "
         f"differences: {cd}. Friedman's p over all: {whole.p_value:.1g}.\n\n"
         + "\n".join(lines)
     )

@@ -107,8 +107,8 @@ class Bench:
         lines = [
             f"### {title}",
             "",
-            f"| | median of {len(times[against])} | least – largest | ratio | "
-            "of the least | bar |",
+            f"| | median of {len(times[against])} | fastest – slowest | ratio | "
+            "ratio of the fastest | aim |",
             "|---|---|---|---|---|---|",
         ]
         for name, values in times.items():

@@ -151,13 +151,13 @@ def quality(folder: Path, known: set[str]) -> str:
     right = np.mean([row["name"] == row["group"] for row in mine])
     wrong = np.mean([row["name"] not in {row["group"], "unknown"} for row in mine])
     text = (
-        f"{right:.1%} of {len(mine)} known samples got their class, {wrong:.1%} another"
+        f"Of {len(mine)} known samples, {right:.1%} were accepted with the right class "
+        f"and {wrong:.1%} with a wrong one"
     )
     others = [row for row in rows if row["group"] not in known]
     for kind in dict.fromkeys(row["group"] for row in others):
         answers = [row["name"] == "unknown" for row in others if row["group"] == kind]
-        share = f"{np.mean(answers):.1%} of {len(answers)} samples of {kind}"
-        text += f"; {share} were rejected"
+        text += f"; {kind}: {np.mean(answers):.1%} of {len(answers)} rejected"
     return text.replace("%", " %")
 
 

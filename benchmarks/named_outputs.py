@@ -4,7 +4,7 @@ Real data, plain torch on the CPU, minutes: a network of the six digits 0 to 5 f
 `mnist-small`, and one of the ten classes for `openood:cifar10`, with the unknown data
 sets that are at hand (no CIFAR-100, textures or places: `--partial`). The images are
 not those of OpenOOD's lists, and the networks are far smaller: see the notes of
-docs/named-benchmarks.md.
+docs/results/named.md.
 
     OPENSET_DATA=... python benchmarks/named_outputs.py mnist-small outputs/mnist-small
     openset bench mnist-small --outputs outputs/mnist-small --out runs/mnist-small

@@ -203,11 +203,12 @@ def introduction(available: list[str]) -> str:
     """Say what the tables show."""
     return (
         f"`python benchmarks/operating.py`: α = {ALPHA} to choose and to report; "
-        f"detectors offered: {', '.join(available)}. 95 % intervals of test samples. "
-        "Gap by counts: α is the share of knowns, in the calibration data to choose "
-        "and in the test data to report. Gap with it: the same detector and objective, "
-        "but the kind is among those to calibrate on; what is left is what the other "
-        "kinds ask of the threshold. The last two columns fix the detector and use "
+        f"candidate detectors: {', '.join(available)}. 95 % intervals over test "
+        "samples. *Gap*: oracle minus OOSA. *Gap by counts*: the same with α the share "
+        "of known samples, in the calibration data to choose and in the test data to "
+        "report. *Gap with it*: the same detector and objective, calibrated with the "
+        "tested kind, too; what remains is due to the other kinds, which need another "
+        "threshold. The last two columns fix the detector and use "
         "`thresholds.osa`."
     )
 
@@ -238,7 +239,7 @@ def markdown(rows: list[dict[str, Any]]) -> str:
     lines += [
         "",
         f"Within {WITHIN:g} of the oracle: {good} of {len(rows)} cases "
-        f"(with α by counts {by_counts}; had the kind been there to calibrate on "
+        f"(with α by counts {by_counts}; calibrated with the tested kind, too, "
         f"{with_all}; MSP {plain_good['msp']}, PostMax {plain_good['postmax']}).",
     ]
     return "\n".join(lines)

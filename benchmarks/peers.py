@@ -253,7 +253,7 @@ def main() -> None:
         for n, seed in ((N_TRAIN, 1), (N_TEST, 2))
     )
     peers = peers_of(train, test, arguments.device)
-    title = "Beside pytorch-ood"
+    title = "Compared with pytorch-ood"
     if bench.on_gpu:
         title += f" on {bench.device}"
     lines = [

@@ -56,8 +56,8 @@ def imagenet() -> Problem:
 
         return Problem(
             "ImageNet",
-            "EfficientNet-Lite0, 1000 classes, ten of which (Imagenette) occur as "
-            "knowns; unknown: birds (near), textures, house numbers, glyphs and "
+            "EfficientNet-Lite0, 1000 classes, ten of which (Imagenette) occur in "
+            "the test; unknown: birds (near), textures, house numbers, glyphs and "
             "characters",
             part("fit"),
             Outputs.concat([part("test_known"), part("test_unknown")]),
@@ -302,7 +302,7 @@ def main() -> None:
         first, last = "<!-- table: start -->", "<!-- table: end -->"
         page = PAGE.read_text()
         head, rest = page.split(first, 1)
-        made = f"Made by `python benchmarks/real_data.py` on {machine()}."
+        made = f"Computed by `python benchmarks/real_data.py` on {machine()}."
         body = "\n\n".join([made, *sections])
         PAGE.write_text(f"{head}{first}\n{body}\n{last}{rest.split(last, 1)[1]}")
 

@@ -133,10 +133,10 @@ def main() -> None:
 `python benchmarks/report.py` on {machine()}.
 
 One file of scores, ten classes; opened from disk in headless Chromium {REPEATS} times,
-median (least – largest) until the page has run its script. Then the threshold is thrown
-from one end to the other, until numbers, matrix and examples have followed.
+median (fastest – slowest) until the page has run its script. Then the threshold jumps
+from one end to the other, until numbers, matrix and examples are updated.
 
-| samples | to write | file | to open | to follow |
+| samples | to write | file | to open | to update |
 |---|---|---|---|---|
 {table}
 

@@ -162,7 +162,7 @@ def slopes() -> None:
     base = ", ".join(f"{v} {k}" for k, v in BASE.items())
     ranges = ", ".join(f"{k} {v[0]} to {v[-1]}" for k, v in STEPS.items())
     text = f"""`python benchmarks/scaling.py` on {machine()}; numpy {np.__version__}.
-Processor time, the least of {REPEATS} calls. Base: {base} (n samples to fit and to
+Processor time, the fastest of {REPEATS} calls. Base: {base} (n samples to fit and to
 score); one of them grows: {ranges}.
 
 | detector | fit, n | score, n | fit, classes | score, classes | fit, features |
@@ -173,7 +173,8 @@ score, features | score of a sample at n = {STEPS["n"][-1]} |
     text += """
 
 Metrics, over the number of scores, and what 10⁹ scores would take on one core if the
-line goes on (a prediction, but for `Sketch`, which was [run](../benchmarks/README.md)):
+trend continues (a prediction, except for `Sketch`, which was
+[run](../benchmarks/README.md)):
 
 | | slope over n | a score, at 2²⁰ | 10⁹ scores, predicted |
 |---|---|---|---|
@@ -243,28 +244,28 @@ def choosing(found: dict[str, Any]) -> str:
     rows = "\n".join(
         f"| {label} | {found[key]['wall']:.0f} s | {found[key]['cpu']:.0f} s |"
         for label, key in (
-            ("the suitable four", "suitable four"),
+            ("the default detectors (four here)", "suitable four"),
             ("eighteen detectors", "all eighteen"),
         )
     )
     peak, data = found["all eighteen"]["peak_mb"] / 1024, found["data_mb"] / 1024
     return f"""`python benchmarks/scaling.py --choose` on {found["machine"]}:
 `selection.choose` among fitted detectors, with {n:,} calibration samples, {classes}
-classes and {features} features (made-up numbers, float32, half of them unknown; fitted
+classes and {features} features (random numbers, float32, half of them unknown; fitted
 on {N_TRAIN:,} samples).
 
 | chosen among | wall time | processor time |
 |---|---|---|
 {rows}
 
-Peak memory of the process: {peak:.1f} GB, of which {data:.1f} GB were needed to make
-the data. Scoring is nearly all of it; the slowest: {listed}."""
+Peak memory of the process: {peak:.1f} GB, of which {data:.1f} GB were needed to
+generate the data. Scoring takes nearly all of the time; the slowest: {listed}."""
 
 
 def cells() -> None:
     """Run studies of more and more cells, and once more with nothing left to do."""
     rows = []
-    labels = ("all of it", "again, nothing left to do")
+    labels = ("a whole run", "the same command again")
     seconds: dict[str, list[float]] = {label: [] for label in labels}
     for n_seeds in SEEDS:
         with tempfile.TemporaryDirectory() as folder:

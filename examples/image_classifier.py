@@ -39,8 +39,8 @@ for _ in range(60):
 
 # %% [markdown]
 # **Extract.** `extract` runs the network once and keeps logits, features (the input of
-# the last layer) and labels. The digits 6 and 7 stand in for unknowns when the
-# threshold is chosen. The digits 8 and 9 are seen for the first time in the test.
+# the last layer) and labels. The digits 6 and 7 stand in for unknown samples
+# when the threshold is chosen. The digits 8 and 9 occur only in the test.
 
 
 # %%

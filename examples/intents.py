@@ -4,8 +4,8 @@
 # A dialogue system knows some intents. It must say "I do not understand" to everything
 # else.
 #
-# The queries are made from a few sentence patterns, so that nothing is downloaded. With
-# your own data, replace the first cell; with a sentence encoder, replace TF-IDF.
+# The queries are generated from a few sentence patterns, so that nothing is downloaded.
+# With your own data, replace the first cell; with a sentence encoder, replace TF-IDF.
 
 # %%
 from itertools import product
@@ -45,8 +45,8 @@ def queries(pattern):
 
 # %% [markdown]
 # Four intents are known. *Recipe* serves as out-of-scope when the threshold is chosen.
-# *Joke* and *open account* are tested, and never seen before. The latter is close to
-# the known intents.
+# *Joke* and *open account* occur only in the test. The latter is close to the known
+# intents.
 
 # %%
 made = {intent: np.array(queries(pattern)) for intent, pattern in PATTERNS.items()}

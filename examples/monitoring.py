@@ -26,7 +26,7 @@ def outputs(pixels, labels=None):
 
 
 # %% [markdown]
-# **Deploy** a rejector. The share of known digits it accepts is 95 %.
+# **Deploy** a rejector that accepts 95 % of the known digits.
 
 # %%
 fitted = ops.detectors.RMDS().fit(outputs(images[train], digits[train]))
@@ -40,7 +40,7 @@ saved = rejector.save("rejector")
 
 # %% [markdown]
 # **Watch** four days of traffic. Monday is normal. On Tuesday one sample in five is an
-# unknown digit, on Wednesday the camera is darker, on Thursday all is well again.
+# unknown digit, on Wednesday the images are darker, Thursday is normal again.
 
 # %%
 rng = np.random.default_rng(0)

@@ -40,7 +40,7 @@ except ValueError as error:
     print(error)
 
 # %% [markdown]
-# **Compare** it with MSP on digits, of which the classifier knows six.
+# **Compare** it with MSP on the ten digits, of which the classifier knows six.
 
 # %%
 images, digits = load_digits(return_X_y=True)
@@ -59,7 +59,7 @@ print(f"OpenAUC: margin {found.a:.4f}, msp {found.b:.4f}")
 print(f"difference {found.difference:+.4f} (95 % interval {low:+.4f} to {high:+.4f})")
 
 # %% [markdown]
-# **See** both.
+# **Plot** both.
 
 # %%
 ops.report.oscr(scores)

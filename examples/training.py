@@ -2,7 +2,7 @@
 # # Training
 #
 # Train a network by a published method, on known classes only, and evaluate it on
-# classes it has never seen. Seconds on a CPU; the same call uses a GPU if there is one.
+# classes it has never seen. This takes seconds on a CPU; a GPU is used if there is one.
 
 # %%
 import openset as ops
@@ -13,7 +13,7 @@ protocol = ops.protocols.holdout(
 print(protocol)
 
 # %% [markdown]
-# **Train.** The recipe `arpl` is short. For images, `recipe="openset"` is our advice.
+# **Train.** The recipe `arpl` is short. For images we recommend `recipe="openset"`.
 
 # %%
 trained = {

@@ -59,7 +59,7 @@ print(f"accuracy {result['accuracy']:.3f}, OpenAUC {result['openauc']:.3f}")
 
 # %% [markdown]
 # Sentences without a word of any class have the same, lowest, knownness. Words with two
-# meanings ("branches", "wings", "river") are what goes wrong.
+# meanings ("branches", "wings", "river") cause the errors.
 
 # %%
 for text, known, predicted in zip(texts, scores.known, scores.predicted, strict=True):

@@ -207,8 +207,8 @@ def material(tmp_path_factory):
     for name in ("test.npz", "new.npz", "test"):
         test.save(folder / name)
     kinds = np.array(["near", "far"])[np.arange(80) % 2]
-    negatives = replace(made(80, 3), labels=np.full(80, -1), groups=kinds)
-    negatives.save(folder / "negatives.npz")
+    surrogate = replace(made(80, 3), labels=np.full(80, -1), groups=kinds)
+    surrogate.save(folder / "surrogate.npz")
     for name in ("msp", "postmax"):
         detectors.make(name).fit(train).score(test).save(folder / f"{name}.npz")
         for seed in range(3):

@@ -33,7 +33,7 @@ def test_each_check_has_a_page_with_its_title(code):
     assert check.link == f"docs/checks/{code}.md"
     page = (DOCS / f"{code}.md").read_text("utf-8")
     assert page.startswith(f"# {code}: {check.title}\n")
-    for heading in ("## What is looked at", "## Why", "## What to do"):
+    for heading in ("## What it checks", "## Why", "## What to do"):
         assert heading in page
 
 

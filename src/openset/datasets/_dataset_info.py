@@ -63,13 +63,15 @@ class DatasetInfo(ABC):
 class ExactCopy:
     """Another lossless form of a data set, in files that users bring along.
 
-    It is preferred to a compact copy, which may be lossy, and to a download.
+    It is preferred to a compact copy, which may be lossy, and to a download. `folder`
+    is where the files belong, below the folder of the data set.
     """
 
     origin: str
     files: tuple[File, ...]
     find: Callable[[DatasetFolder], Path | None]
     read: Callable[[DatasetFolder], Dataset]
+    folder: str = "package"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +163,7 @@ class BuiltIn(DatasetInfo):
             "unpacked:": [f"  {place.path / self.marker}"] if self.marker else [],
         }
         if self.exact_copy is not None:
-            where = self.exact_copy.find(place) or place.path / "package"
+            where = self.exact_copy.find(place) or place.path / self.exact_copy.folder
             files = [f"  {where / f.name}  ({f.digest})" for f in self.exact_copy.files]
             ways[f"{self.exact_copy.origin}:"] = files
         if self.compact_copy is not None and not self._is_shipped:

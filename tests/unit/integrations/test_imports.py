@@ -58,6 +58,22 @@ def test_a_missing_framework_is_named_with_its_extra(framework):
         assert line.endswith((f"'openset[{extra}]'", "'openset[torch]'"))
 
 
+OURS = """
+from openset import _io
+for name in ("openset.train", "openset.testing._method_checks"):
+    try:
+        _io.optional("bench", name, name="torch")
+    except MissingExtraError as error:
+        print(error)
+"""
+
+
+def test_a_module_of_ours_that_does_not_import_names_the_missing_package():
+    said = python(BLOCK.format("torch", ()) + OURS).stdout.splitlines()
+    one = "bench: needs torch; install it with: pip install 'openset[torch]'"
+    assert said == [one, one]
+
+
 def test_modules_are_there_on_first_use():
     assert openset.train.extract.__name__ == "extract"
     assert openset.integrations.sklearn.OpenSetClassifier

@@ -1,8 +1,6 @@
 """The published splits: sizes, disjointness, coincidences."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
@@ -232,13 +230,11 @@ def test_cifar_plus_fifty_has_five_problems_of_four_known_sets():
 
 
 @pytest.fixture(scope="module")
-def reference():
+def reference(compact_copies):
     """Load the splits as they were collected, before they were packed."""
-    checkout = Path(__file__).resolve().parents[3]
-    data = Path(os.environ.get("OPENSET_DATA") or checkout.parent / "shared" / "data")
-    path = data.parent / "reference" / "splits.json"
+    path = compact_copies.parent / "reference" / "splits.json"
     if not path.exists():
-        pytest.skip("the collected splits are not beside the packaged data sets")
+        pytest.skip("the collected splits are not beside the compact copies")
     return json.loads(path.read_text("utf-8"))
 
 

@@ -558,6 +558,31 @@ def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> Non
     )
 
 
+def need_same_classes(
+    caller: str, outputs: Outputs, classes: tuple[str, ...], *, of: str, name: str
+) -> None:
+    """Raise if both name their classes, and do so differently.
+
+    Class 0 of one would be another class of the other. Outputs without names pass.
+    """
+    if not classes or not outputs.classes or classes == outputs.classes:
+        return
+    pairs = zip(outputs.classes, classes, strict=False)  # lengths: checked as widths
+    place = next((c for c, (one, other) in enumerate(pairs) if one != other), None)
+    if place is None:
+        return
+    msg = _check.must(
+        f"those of {of}, in the same order",
+        caller=caller,
+        name=f"classes of {name}",
+        got=f"{outputs.classes[place]!r} for class {place}, which is "
+        f"{classes[place]!r} there",
+        remedy="Take outputs of the same network. If only the spelling differs, make "
+        "the outputs without classes=",
+    )
+    raise ValueError(msg)
+
+
 def _of_one_network(name: str, found: list[Any]) -> Any:
     """Return the value that all parts which have one share."""
     given = [one for one in found if one is not None and len(one)]

@@ -105,6 +105,11 @@ def test_the_file_is_named_and_nothing_is_printed_before(
         ("evaluate scores.npz --groups", "Add a column groups"),
         ("evaluate scores.npz --bootstrap 9 --clusters", "Add a column groups"),
         ("compare scores.npz", "two or more different files"),
+        ("compare short.csv", "the columns known, labels). Scores: give two files"),
+        (
+            "predict rejector test.npz --plugin json",
+            "name must be 'package.module:Name', got 'json'",
+        ),
     ],
 )
 def test_remedies_are_those_of_the_shell(folder, monkeypatch, words, expected):

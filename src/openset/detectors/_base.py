@@ -111,6 +111,10 @@ class Detector(ABC):
         """
         return state
 
+    def _refuse(self, outputs: Outputs) -> None:
+        """Raise for outputs that would be scored, but mean nothing to this method."""
+        return
+
     @abstractmethod
     def _score(self, state: State, batch: Batch) -> Array:
         """Knownness of each sample, larger = more known."""
@@ -349,6 +353,8 @@ class Fitted:
             of="the outputs it was fitted on",
             name="outputs",
         )
+        for recipe in (self.detector, *self.detector.recipes):
+            recipe._refuse(outputs)
         layers = self.detector.scored_layers
         # Arrays of a server's client do not say which layers they are of.
         if layers and outputs.layers and outputs.layers != layers:

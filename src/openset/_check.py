@@ -170,7 +170,7 @@ def unmasked(caller: str, name: str, values: Any) -> None:
             "free of masked values",
             caller=caller,
             name=name,
-            got=f"{np.ma.count_masked(values)} of {values.size}",
+            got=f"{int(np.ma.getmaskarray(values).sum())} of {values.size}",
             remedy="Leave these samples out",
         )
         raise ValueError(msg)

@@ -130,6 +130,7 @@ def threshold(caller: str, value: Any) -> float:
 
 def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.int64]:
     """Return a read-only int64 vector with no entry below `lowest`."""
+    unmasked(caller, name, values)
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         if array.size == 0:
@@ -160,6 +161,19 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
         got = str(array.min())
         raise ValueError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
     return owned(array, values)
+
+
+def unmasked(caller: str, name: str, values: Any) -> None:
+    """Raise if some values are masked: NumPy would use what is below the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        msg = must(
+            "free of masked values",
+            caller=caller,
+            name=name,
+            got=f"{int(np.ma.getmaskarray(values).sum())} of {values.size}",
+            remedy="Leave these samples out",
+        )
+        raise ValueError(msg)
 
 
 def vector(caller: str, name: str, array: NDArray[Any]) -> None:

@@ -90,6 +90,8 @@ class Registry(Mapping[str, T], Generic[T]):
                 caller=f"{self._package}.register",
                 name="name",
                 got=f"{name!r}, which is {taken}",
+                remedy="Use another one; a class may have a line such as "
+                f"name = 'my_{name}'",
             )
             raise ValueError(msg)
         self._values[name] = value

@@ -4,6 +4,7 @@ import json
 import re
 import secrets
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,13 @@ _ARRAYS = (*_PER_SAMPLE, "weight", "bias")
 _META = "meta.json"
 # Arrays of outputs that replaced others in their folder; see `put_folder`.
 _FILE = re.compile(rf"({'|'.join(_ARRAYS)})-[0-9a-f]{{8}}\.npy")
+_ONE_LOGIT = (
+    "Label samples of other classes -1. Two classes with one logit z take two columns: "
+    "numpy.stack([-z, z], axis=1) / 2 has the same probabilities"
+)
+_LOOKED_AT = 64  # rows of logits that are compared with probabilities
+_LEAST_ROWS = 8  # fewer may look like probabilities by chance
+_ROUNDING = 1e-2  # of probabilities in half precision
 _Outputs = TypeVar("_Outputs", bound="Outputs")
 
 
@@ -102,6 +110,7 @@ class Outputs:
             "layers": _layers(layers),
         }
         if labels is not None:
+            _check.unmasked("Outputs", "labels", labels)
             values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
             fields["labels"] = _check.labels(
                 "Outputs", "labels", values, lowest=UNKNOWN
@@ -118,6 +127,13 @@ class Outputs:
         self._check_one_place()
         self._check_class_count()
         self._check_layers()
+        if _are_probabilities(self.logits):
+            msg = (
+                "Outputs: logits look like probabilities: they are in [0, 1], and rows "
+                "add up to 1. Most detectors need what goes into the softmax. If you "
+                "have probabilities p only, give numpy.log(p)"
+            )
+            warnings.warn(msg, stacklevel=2)
 
     def _check_one_place(self) -> None:
         names = ("logits", "features", "weight", "bias")
@@ -164,7 +180,9 @@ class Outputs:
                     caller="Outputs",
                     name="labels",
                     got=highest,
-                    remedy="Label samples of other classes -1",
+                    remedy=_ONE_LOGIT
+                    if n_classes == 1
+                    else "Label samples of other classes -1",
                 )
                 raise ValueError(msg)
 
@@ -558,6 +576,31 @@ def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> Non
     )
 
 
+def need_same_classes(
+    caller: str, outputs: Outputs, classes: tuple[str, ...], *, of: str, name: str
+) -> None:
+    """Raise if both name their classes, and do so differently.
+
+    Class 0 of one would be another class of the other. Outputs without names pass.
+    """
+    if not classes or not outputs.classes or classes == outputs.classes:
+        return
+    pairs = zip(outputs.classes, classes, strict=False)  # lengths: checked as widths
+    place = next((c for c, (one, other) in enumerate(pairs) if one != other), None)
+    if place is None:
+        return
+    msg = _check.must(
+        f"those of {of}, in the same order",
+        caller=caller,
+        name=f"classes of {name}",
+        got=f"{outputs.classes[place]!r} for class {place}, which is "
+        f"{classes[place]!r} there",
+        remedy="Take outputs of the same network. If only the spelling differs, make "
+        "the outputs without classes=",
+    )
+    raise ValueError(msg)
+
+
 def _of_one_network(name: str, found: list[Any]) -> Any:
     """Return the value that all parts which have one share."""
     given = [one for one in found if one is not None and len(one)]
@@ -596,6 +639,23 @@ def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
         raise ArtefactError(msg)
 
 
+def leading_rows(array: Array | None) -> NDArray[np.float64] | None:
+    """Return the first rows of an array in memory; None if they are too few."""
+    if array is None or array.shape[0] < _LEAST_ROWS or isinstance(array, np.memmap):
+        return None
+    stop = min(_LOOKED_AT, array.shape[0])
+    return _xp.to_numpy(_xp.as_float(array[:stop, ...])).astype(np.float64)
+
+
+def _are_probabilities(logits: Array | None) -> bool:
+    """Whether rows add up to 1, as far as they are looked at; not if all are 0 or 1."""
+    rows = leading_rows(logits)
+    if rows is None or rows.min() < 0 or rows.max() > 1:
+        return False
+    close = np.abs(rows.sum(axis=1) - 1) <= _ROUNDING
+    return bool(close.all()) and bool(((rows > 0) & (rows < 1)).any())
+
+
 def _layers(pairs: Any) -> tuple[tuple[str, int], ...]:
     try:
         return tuple((str(name), int(width)) for name, width in pairs)
@@ -617,6 +677,7 @@ def _real(name: str, values: Any, *, ndim: int) -> Array | None:
     """Check dimension, dtype and, if the array is in memory, that it has no NaN."""
     if values is None:
         return None
+    _check.unmasked("Outputs", name, values)
     array = values if _xp.is_array_api_obj(values) else np.asarray(values)
     if not _is_real(array):
         got = f"dtype {str(array.dtype).removeprefix('torch.')}"

@@ -407,6 +407,7 @@ def need_known(caller: str, scores: Scores) -> None:
 
 
 def _knownness(values: ArrayLike) -> NDArray[np.float64]:
+    _check.unmasked("Scores", "known", values)
     array = np.asarray(values)
     if array.dtype.kind not in "fiu":
         got = f"dtype {array.dtype}"

@@ -2,7 +2,9 @@
 
 import logging
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -146,6 +148,23 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Print warnings about the user's data without the place in our code."""
+    with warnings.catch_warnings():
+        plain = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if category is not UserWarning:
+                plain(message, category, *place)
+                return
+            line = f"[bold yellow]warning:[/bold yellow] {escape(str(message))}"
+            ERRORS.print(line, highlight=False, soft_wrap=True)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
 _SHOWN_IN_ONE_LINE = (
     ValueError,
     TypeError,
@@ -160,7 +179,7 @@ def main() -> None:
     """Run a command; print errors that users can fix as one line, without traceback."""
     try:
         # Modules in the current folder can be used: openset score -d my:Margin.
-        with _plugins.searching(Path.cwd()):
+        with _plugins.searching(Path.cwd()), _warnings_in_one_line():
             app()
     except _SHOWN_IN_ONE_LINE as error:
         ERRORS.print(

@@ -357,7 +357,8 @@ def _fitted(
     named: Sequence[str],
 ) -> dict[str, Fitted]:
     """Fit all detectors; one of ``auto`` that refuses the outputs is left out."""
-    fitted = {}
+    fitted: dict[str, Fitted] = {}
+    refused: ValueError | None = None
     for text in bar(recipes, "fitting"):
         try:
             fitted[text] = recipes[text].fit(training)
@@ -365,6 +366,9 @@ def _fitted(
             if text in named:
                 raise
             OUT.print(f"{text} is left out: {error}", highlight=False, soft_wrap=True)
+            refused = refused or error
+    if refused is not None and not fitted:
+        raise refused
     return fitted
 
 

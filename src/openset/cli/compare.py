@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openset import _check, _io, metrics, runs, score_files, stats
-from openset._types import UndefinedMetricError
+from openset._types import ArtefactError, UndefinedMetricError
 from openset.cli._console import OUT, Json, print_json
 from openset.cli._lists import percent, plain_table
 from openset.cli._options import naming
@@ -293,7 +293,13 @@ def _show_boards(boards: Sequence[Leaderboard], *, csv: bool, latex: bool) -> No
 
 
 def _results(path: Path) -> Results:
-    return runs.results(path) if path.is_dir() else Results.load(path)
+    if path.is_dir():
+        return runs.results(path)
+    try:
+        return Results.load(path)
+    except ArtefactError as error:
+        msg = f"{error}. Scores: give two files or more, or one to openset evaluate"
+        raise ArtefactError(msg) from error
 
 
 def _load(

@@ -4,8 +4,9 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, reduce
+from inspect import Parameter, signature
 from operator import add
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -18,7 +19,7 @@ from openset._types import UNKNOWN, Array, ArtefactError
 from openset.detectors._batch import Batch, State, batches, first, working_dtype
 from openset.detectors._registry import REGISTRY
 from openset.detectors.constraints import Constraint
-from openset.outputs import Outputs, need_outputs
+from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.scores import Scores
 
 
@@ -110,6 +111,10 @@ class Detector(ABC):
         """
         return state
 
+    def _refuse(self, outputs: Outputs) -> None:
+        """Raise for outputs that would be scored, but mean nothing to this method."""
+        return
+
     @abstractmethod
     def _score(self, state: State, batch: Batch) -> Array:
         """Knownness of each sample, larger = more known."""
@@ -134,7 +139,12 @@ class Detector(ABC):
         return None
 
     def params(self) -> dict[str, Any]:
-        """Return the keyword arguments that build this recipe."""
+        """Return the keyword arguments that build this recipe.
+
+        Raises for a class with an ``__init__`` of its own whose arguments are not
+        fields of a dataclass: they would be missing in what is saved.
+        """
+        _need_fields(type(self))
         return asdict(self)
 
     def origins(self, *, caller: str) -> list[dict[str, Any]]:
@@ -199,22 +209,29 @@ class Detector(ABC):
             "n_features": _width(outputs.features),
         }
         try:
-            state = dict(self._fit(outputs))
+            state = _named_arrays(caller, self._fit(outputs))
         except ValueError:
             _need_finite(caller, outputs)  # infinite inputs can give NaN
             raise
         if not _are_finite(state.values()):
             _need_finite(caller, outputs)
-        return Fitted(detector=self, state=state, widths=widths)
+        return Fitted(
+            detector=self, state=state, widths=widths, classes=outputs.classes
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted detector: its hyper-parameters and named arrays."""
+    """A fitted detector: its hyper-parameters and named arrays.
+
+    `classes` are the names of the classes it was fitted on, if the outputs had names;
+    they are not saved with it (a rejector saves those of its calibration).
+    """
 
     detector: Detector
     state: State
     widths: Mapping[str, int | None] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickle the arrays, but not what was prepared from them.
@@ -240,7 +257,7 @@ class Fitted:
         """Return the knownness alone, for outputs without labels."""
 
         def one(batch: Batch) -> Array:
-            return self.detector._score(self._ready(outputs), batch)
+            return _scored(self, self._ready(outputs), batch)
 
         return self._run(one, outputs, batch_size)
 
@@ -329,6 +346,15 @@ class Fitted:
                     got=got[what],
                 )
                 raise ValueError(msg)
+        need_same_classes(
+            f"{caller}.score",
+            outputs,
+            self.classes,
+            of="the outputs it was fitted on",
+            name="outputs",
+        )
+        for recipe in (self.detector, *self.detector.recipes):
+            recipe._refuse(outputs)
         layers = self.detector.scored_layers
         # Arrays of a server's client do not say which layers they are of.
         if layers and outputs.layers and outputs.layers != layers:
@@ -361,7 +387,7 @@ class Fitted:
             )
             raise TypeError(msg)
         state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
-        return Fitted(detector=self.detector, state=state, widths=self.widths)
+        return replace(self, state=state)
 
     def save(self, path: str | Path) -> Path:
         """Write one ``.npz``: the arrays, and the recipe as JSON. No pickle."""
@@ -502,7 +528,7 @@ def score_all(
         if outputs.logits is not None:
             top_classes.append(batch.top_class)
         for name, one in fitted.items():
-            known[name].append(one.detector._score(states[name], batch))
+            known[name].append(_scored(one, states[name], batch))
             if outputs.logits is None:
                 predicted[name].append(_own_classes(one, states[name], batch))
     shared = _column(top_classes, np.int64) if top_classes else None
@@ -532,6 +558,61 @@ def need_fitted(caller: str, values: Any) -> list[Fitted]:
         )
         raise TypeError(msg)
     return listed
+
+
+def _scored(one: Fitted, state: State, batch: Batch) -> Array:
+    """Return the knownness of a batch: one number for each of its samples."""
+    values = one.detector._score(state, batch)
+    shape = getattr(values, "shape", None)
+    if shape is None or tuple(shape) != (len(batch),):
+        msg = _check.must(
+            f"an array of one number per sample, shape ({len(batch)},)",
+            caller=type(one.detector).__name__,
+            name="the result of _score",
+            got=type(values).__name__ if shape is None else f"shape {tuple(shape)}",
+        )
+        raise ValueError(msg)
+    return values
+
+
+def _named_arrays(caller: str, state: Any) -> dict[str, Array]:
+    """Return what `_fit` made as a dict; raise unless it is names and arrays."""
+    if not isinstance(state, Mapping):
+        got = repr(state)[:80]
+    else:
+        odd = [name for name, value in state.items() if not _xp.is_array_api_obj(value)]
+        if not odd:
+            return dict(state)
+        got = f"{type(state[odd[0]]).__name__} for {odd[0]!r}"
+    msg = _check.must(
+        "a mapping from names to arrays",
+        caller=caller,
+        name="the result of _fit",
+        got=got,
+        remedy="Wrap numbers and lists: numpy.asarray(value)",
+    )
+    raise TypeError(msg)
+
+
+def _need_fields(kind: type[Detector]) -> None:
+    """Raise unless all arguments of a class are fields of its dataclass."""
+    names = {one.name for one in fields(kind)}
+    various = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
+    lost = [
+        one.name
+        for one in signature(kind).parameters.values()
+        if one.name not in names and one.kind not in various
+    ]
+    if lost:
+        msg = _check.must(
+            "fields of a dataclass, or a saved detector would lose them",
+            caller=kind.__name__,
+            name="parameters",
+            got=f"{', '.join(lost)} of an __init__",
+            remedy="Write @dataclass(frozen=True, kw_only=True) above the class, and "
+            f"in it a line such as '{lost[0]}: float = 1.0' instead of __init__",
+        )
+        raise TypeError(msg)
 
 
 def _column(parts: list[Array], dtype: type) -> NDArray[Any]:

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp
+from openset import _check, _io, _plugins, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted, remade
@@ -164,6 +164,8 @@ def _opened(
 ) -> Opened:
     path = at(place, MANIFEST)
     manifest = _manifest(path, text, key)
+    for one in plugins:  # what is wrong with them is no damage of the file
+        _plugins.imported(one, caller=_CALLER)
     try:
         name = state_name(manifest["files"])
         state = at(place, name)

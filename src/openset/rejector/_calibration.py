@@ -12,7 +12,7 @@ from openset import _check, _xp
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.detectors import Fitted
 from openset.metrics.counts import RankingCounts, ranking_counts
-from openset.outputs import Outputs, need_outputs
+from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.rejector._sets import Method, SetRule, checked_coverage, logits_of
 from openset.scores import Scores
 from openset.selection import (
@@ -107,6 +107,8 @@ def calibrated(
     rule = None
     if sets is not None:
         held = known if sets_known is None else sets_known
+        need_outputs("Rejector.calibrate", "sets_known", held)
+        _need_classes_of_known(held, known, "sets_known")
         rule = _set_rule(fitted, threshold, held, sets, coverage, by_class=by_class)
     near = None if train is None else _near(fitted, train, known)
     made = report(scores, threshold, near=near)
@@ -132,7 +134,6 @@ def _set_rule(
 ) -> SetRule:
     """Compute the limits of prediction sets from accepted known samples."""
     caller = "Rejector.calibrate"
-    need_outputs(caller, "sets_known", held)
     checked_coverage(caller, coverage)
     logits = logits_of(caller, held)
     if held.labels is None:
@@ -152,6 +153,7 @@ def _set_rule(
 def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
     """Leave known classes out; None where the detector cannot be fitted without."""
     need_outputs("Rejector.calibrate", "train", train)
+    _need_classes_of_known(train, known, "train")
     if train.labels is None or train.logits is None:
         msg = _check.must(
             "outputs with labels and logits",
@@ -217,6 +219,7 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
         _check.one_of("Rejector.calibrate", "surrogate", surrogate, SYNTHETIC_KINDS)
         return synthetic(known, surrogate).like(known)
     need_outputs("Rejector.calibrate", "surrogate", surrogate)
+    _need_classes_of_known(surrogate, known, "surrogate")
     labels = surrogate.labels
     if labels is None:
         return surrogate.as_unknown()
@@ -231,6 +234,12 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
         )
         raise ValueError(msg)
     return surrogate
+
+
+def _need_classes_of_known(outputs: Outputs, known: Outputs, name: str) -> None:
+    need_same_classes(
+        "Rejector.calibrate", outputs, known.classes, of="known", name=name
+    )
 
 
 def _joined(parts: list[Scores]) -> Scores:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from openset import _check, _io, _xp
 from openset._types import UNKNOWN, Array
 from openset.detectors import Fitted
-from openset.outputs import Outputs, need_outputs
+from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.rejector import _artefact, _card, _hub
 from openset.rejector._calibration import Features, Reference, calibrated
 from openset.rejector._decisions import Decisions, Explanation
@@ -192,6 +192,7 @@ class Rejector:
         if outputs.labels is None:
             # Labels are not used in scoring, only copied to the result.
             outputs = outputs.as_unknown()
+        self._need_own_classes("Rejector", outputs)
         return self.fitted.score(outputs, batch_size=batch_size)
 
     def decide(
@@ -267,6 +268,8 @@ class Rejector:
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[np.float64]:
         """Return the knownness of each sample, larger = more known."""
+        need_outputs("Rejector.known", "outputs", outputs)
+        self._need_own_classes("Rejector.known", outputs)
         return self.fitted.known(outputs, batch_size=batch_size)
 
     def typical(
@@ -291,6 +294,8 @@ class Rejector:
         Samples the threshold was chosen on are refused. `alpha` is the weight of the
         known side to report with; by default that of the threshold, else 0.5.
         """
+        need_outputs("Rejector.operate", "outputs", outputs)
+        self._need_own_classes("Rejector.operate", outputs)
         scores = self.fitted.score(outputs, batch_size=batch_size)
         return operate(self.threshold, scores, alpha_test=alpha)
 
@@ -552,6 +557,10 @@ class Rejector:
                     remedy="It must be calibrated on outputs of this very model",
                 )
                 raise ValueError(msg)
+
+    def _need_own_classes(self, caller: str, outputs: Outputs) -> None:
+        of = "the rejector"
+        need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
 
     def _share_below(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
         grid = self.reference["known"]

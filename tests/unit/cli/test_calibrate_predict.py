@@ -475,3 +475,11 @@ def test_a_folder_of_shards_gives_a_file_each(data, tmp_path):
     assert "--jobs can only be used" in refused.stderr
     refused = run(data, *words)
     assert "--out must be a folder" in refused.stderr
+
+
+def test_a_training_file_that_no_detector_can_use_is_refused(data, tmp_path):
+    """The detectors of ``auto`` are left out one by one; without any it ends."""
+    words = ("calibrate", "--train", "near.npz", "--known", "val.npz", "--surrogate")
+    with pytest.raises(ValueError, match="outputs must be known samples only"):
+        run(data, *words, "far.npz", "--out", str(tmp_path / "rejector"))
+    assert not (tmp_path / "rejector").exists()

@@ -12,6 +12,7 @@ from openset.detectors import (
     KNN,
     MSP,
     Batch,
+    Detector,
     Energy,
     Fitted,
     Mahalanobis,
@@ -27,8 +28,9 @@ from openset.detectors._batch import (
     in_dtype,
     working_dtype,
 )
+from openset.outputs import replaced
+from openset.testing import check_detector, in_library
 from openset.testing import example_outputs as split
-from openset.testing import in_library
 
 
 @pytest.fixture
@@ -332,3 +334,71 @@ def test_a_state_is_finite_if_its_sum_is_infinite(xp):
     assert _base._are_finite([whole])
     for bad in ([np.inf, -np.inf, 0.0], [1.0, np.nan], [-np.inf]):
         assert not _base._are_finite([xp.asarray(np.array(bad)), whole, huge])
+
+
+class _Plain(Detector):
+    """Returns whatever it is told to; not registered."""
+
+    def __init__(self, result=None, state=None):
+        object.__setattr__(self, "result", result)
+        object.__setattr__(self, "made", {} if state is None else state)
+
+    def _fit(self, train):
+        return self.made
+
+    def _score(self, state, batch):
+        return self.result(batch)
+
+
+@pytest.mark.parametrize(
+    ("result", "got"),
+    [
+        (lambda batch: batch.top_logit[:-1], r"shape \(\d+,\)"),
+        (lambda batch: batch.top_logit[:, None], r"shape \(\d+, 1\)"),
+        (lambda batch: batch.logits, r"shape \(\d+, 4\)"),
+        (lambda batch: 1.0, "float"),
+        (lambda batch: list(batch.top_logit), "list"),
+    ],
+)
+def test_scores_are_one_number_per_sample(result, got, outputs):
+    fitted = _Plain(result=result).fit(outputs)
+    rule = f"_Plain: the result of _score must be an array of one number .*, got {got}"
+    for use in (fitted.known, fitted.score):
+        with pytest.raises(ValueError, match=rule):
+            use(outputs)
+
+
+@pytest.mark.parametrize(
+    ("state", "got"),
+    [([1.0], r"\[1.0\]"), ({"a": 1.0}, "float for 'a'"), ({"a": {}}, "dict for 'a'")],
+)
+def test_a_state_is_named_arrays(state, got, outputs):
+    rule = f"_Plain: the result of _fit must be a mapping .*, got {got}. Wrap numbers"
+    with pytest.raises(TypeError, match=rule):
+        _Plain(state=state).fit(outputs)
+
+
+def test_parameters_that_saving_would_lose_are_refused(outputs, tmp_path):
+    fitted = _Plain(result=lambda batch: batch.top_logit).fit(outputs)
+    assert fitted.known(outputs).shape == (len(outputs),)  # of use all the same
+    with pytest.raises(TypeError, match=r"fields of a dataclass.* got result, stat"):
+        fitted.save(tmp_path / "plain.npz")
+    assert not (tmp_path / "plain.npz").exists()
+
+
+def test_the_contract_is_checked_on_a_class():
+    with pytest.raises(TypeError, match="kind must be a class of detectors, or its na"):
+        check_detector(MSP())
+
+
+def test_classes_in_another_order_than_in_fitting_are_refused(outputs):
+    def named(*classes):
+        return replaced(outputs, classes=classes)
+
+    fitted = MSP().fit(named("a", "b", "c", "d"))
+    expected = fitted.known(outputs)  # without names
+    assert_array_equal(fitted.known(named("a", "b", "c", "d")), expected)
+    rule = "MSP.score: classes of outputs .* got 'c' for class 1, which is 'b' there"
+    for use in (fitted.known, fitted.score, fitted.to(outputs.logits).known):
+        with pytest.raises(ValueError, match=rule):
+            use(named("a", "c", "b", "d"))

@@ -125,7 +125,7 @@ def samples(rng, n=60, classes=("cat", "dog")):
 
 
 def calibrated(rng, **options):
-    fitted = detectors.KNN(k=2).fit(samples(rng))
+    fitted = detectors.KNN(k=2).fit(samples(rng, **options))
     unknown = Outputs(
         logits=rng.normal(size=(40, 2)),
         features=rng.normal(size=(40, 3)),

@@ -33,7 +33,8 @@ def command(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="Show one data set: the files it needs, and the folder for them.",
+            help="Data set to describe: the files it needs, and where to put them "
+            "(default: list all).",
         ),
     ] = None,
     root: Annotated[

@@ -57,8 +57,8 @@ def command(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Threshold in use, for a file of scores; it must be chosen on "
-            "other data."
+            help="For a file of scores: threshold to mark and evaluate in the "
+            "report. Choose it on other data (default: none)."
         ),
     ] = None,
     columns: Columns = "",

@@ -243,7 +243,7 @@ def test_images_are_shown_beside_their_answers(browser, by_images, by_pixels, tm
     for path, pixels in zip(paths, pictures, strict=True):
         path.write_bytes(png(pixels))
     page = Page(browser, by_images.url)
-    assert "brought to 16 x 16, RGB" in page.text("hint")
+    assert "resized to 16 x 16, RGB" in page.text("hint")
     assert not page.find("text").is_displayed()
     page.find("file").send_keys("\n".join(map(str, paths)))
     page.wait(lambda: page.text("n") == "5")
@@ -285,7 +285,7 @@ def test_the_example_button_gives_something_to_play_with(browser, live):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "Nothing to decide on"),
+        ("", "There is no input"),
         ("1, 2, x", "“x” is not a number"),
         ("1, 2", "n_classes must be 3, as in fit, got 2"),
         ('{"logits": [[1, 2], [3]]}', "rows of different lengths"),

@@ -177,7 +177,7 @@ def command(
         "--pack": pack,
     }.items():
         if value:
-            msg = f"openset bench: {option} can be given with a benchmark by name only"
+            msg = f"openset bench: {option} can only be used with a named benchmark"
             raise typer.BadParameter(msg)
     if out is None:
         msg = "openset bench: --out must be given: the run folder of the study"

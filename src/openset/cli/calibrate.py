@@ -109,7 +109,7 @@ def command(
             "-d",
             help="A detector, such as knn or knn:k=5; may be repeated. Several are "
             "compared on kinds of surrogate samples that are held out in turn; the "
-            "rejector uses the mean rank by some of them (consensus), unless a "
+            "rejector uses a consensus (the mean rank by some of them), unless a "
             "single one is clearly better. auto, the default, is msp, maxlogit, "
             "rmds, vim and osnn, except those that need arrays which are missing.",
         ),
@@ -127,8 +127,12 @@ def command(
     objective: Annotated[
         str | None,
         typer.Option(
-            help=f"How the threshold is chosen: {', '.join(thresholds.objectives())} "
-            "(default: osa)."
+            help="How the threshold is chosen: osa (best open-set accuracy), anchored "
+            "(for kinds of unknowns that are not given), worst_group (best for the "
+            "hardest kind), per_class (one per predicted class), by_cost (lowest "
+            "cost), at_fpr, at_tpr (a given rate, see --target) or conformal (a bound "
+            "on rejected known samples). Default: osa; with several detectors, osa or "
+            "anchored, depending on the detector that is chosen."
         ),
     ] = None,
     alpha: Annotated[

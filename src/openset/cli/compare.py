@@ -295,6 +295,15 @@ def _show_boards(boards: Sequence[Leaderboard], *, csv: bool, latex: bool) -> No
 
 
 def _results(path: Path) -> Results:
+    if path.is_dir() and not (path / "cells").is_dir() and list(path.glob("*.npz")):
+        msg = _check.must(
+            "files of scores, or a run folder of openset bench",
+            caller="openset compare",
+            name="SCORES",
+            got=f"the folder {path}",
+            remedy=f"Give its files: openset compare {path}/*.npz",
+        )
+        raise ValueError(msg)
     return runs.results(path) if path.is_dir() else Results.load(path)
 
 

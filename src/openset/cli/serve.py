@@ -161,7 +161,8 @@ def command(
     """
     key = read_key(verify)
     # Errors and cautions are reported once, not by each worker.
-    print_cautions(Rejector.load(folder, plugins=plugin or (), key=key), ERRORS)
+    with naming("openset serve"):
+        print_cautions(Rejector.load(folder, plugins=plugin or (), key=key), ERRORS)
     options: dict[str, Any] = {
         "model": model,
         "weights": weights,

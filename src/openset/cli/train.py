@@ -20,7 +20,7 @@ from openset import _check, datasets, protocols
 from openset._types import MissingExtraError, TrainingWarning
 from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
-from openset.cli._options import LogTo, need_root
+from openset.cli._options import LogTo, naming, need_root
 from openset.datasets import Dataset
 from openset.protocols import Protocol
 
@@ -286,7 +286,7 @@ def command(
         msg = f"{_CALLER}: --data must be given, got none. See openset train --help"
         raise ValueError(msg)
     need_root(_CALLER, root)
-    read = cache(lambda: datasets.load(data, root))
+    read = cache(lambda: _load(data, root, option="--data"))
     with _naming_options():
         kind = train.methods.find(method)
         taken = list(kind.options())
@@ -341,7 +341,9 @@ def command(
         if negatives is not None:
             # Loaded once for all runs.
             is_same = negatives == data
-            common["negatives"] = loaded if is_same else datasets.load(negatives, root)
+            common["negatives"] = (
+                loaded if is_same else _load(negatives, root, option="--negatives")
+            )
         if grid:
             # Each split separately: a known class of one is unknown in another.
             chosen = {
@@ -379,6 +381,12 @@ def command(
         OUT.print(_results(kind.title, dict(zip(titles, done, strict=True))))
         first = Path(next(iter(runs.values())).out)
         _say_what_next(first, list(named.values()), several=several)
+
+
+def _load(name: str, root: Path | None, *, option: str) -> Dataset:
+    """Load a data set; errors name the option it comes from."""
+    with naming(_CALLER, {"name": option}):
+        return datasets.load(name, root)
 
 
 @contextmanager

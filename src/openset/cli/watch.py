@@ -129,11 +129,11 @@ def command(
         verdicts = list(watch.stream(parts, window))
         if not verdicts:
             msg = _check.must(
-                "at most the number of new samples",
+                "at most the number of new samples, so that a window is full",
                 caller="openset watch",
                 name="--window",
                 got=window,
-                remedy="No window is full, so nothing was compared",
+                remedy="Use a smaller --window, or give more samples",
             )
             raise ValueError(msg)
         names = [f"{v.start}…{v.start + v.n - 1}" for v in verdicts]
@@ -257,7 +257,7 @@ def _table(
     share = f"{100 * false_alarms:g}%"
     table = plain_table(f"At most {share} of windows give a false alarm")
     table.add_column("window", overflow="fold")
-    for column in ("n", "test", "before", "now", "distance", "p", ""):
+    for column in ("n", "test", "reference", "new", "distance", "p", ""):
         left = column in {"test", ""}
         table.add_column(column, justify="left" if left else "right", no_wrap=True)
     for row in _rows(names, verdicts):

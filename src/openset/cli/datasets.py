@@ -120,4 +120,4 @@ def _host(source: str) -> str:
 
 def _short(how: str) -> str:
     # File names are too long for the table; `openset datasets NAME` shows them.
-    return "by hand" if how.startswith("bring") else how
+    return "by hand" if how.startswith("needs ") else how

@@ -39,7 +39,7 @@ class DatasetInfo(ABC):
     @property
     @abstractmethod
     def how(self) -> str:
-        """How to get it: "always there", "download", or which file to provide."""
+        """How to get it: "always there", "download", or "needs FILE"."""
 
     @property
     def source(self) -> str:
@@ -91,14 +91,14 @@ class BuiltIn(DatasetInfo):
 
     @property
     def how(self) -> str:
-        """How to get it: "always there", "download", or which file to provide."""
+        """How to get it: "always there", "download", or "needs FILE"."""
         if self.always_here or self._is_shipped:
             return "always there"
         if self.files and all(file.urls for file in self.files):
             return "download"
         if not self.files:
-            return f"provide {self.marker}"
-        return f"provide {self.files[0].name}" + (", …" if len(self.files) > 1 else "")
+            return f"needs {self.marker}"
+        return f"needs {self.files[0].name}" + (", …" if len(self.files) > 1 else "")
 
     @property
     def source(self) -> str:

@@ -255,7 +255,7 @@ def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
     assert found["CAL006"].message in page
     file = tmp_path / "scores.npz"
     scores().save(file)
-    assert "Signs that thresholds" not in report.render(file)
+    assert "Cautions: signs that" not in report.render(file)
 
 
 def test_thresholds_per_class_are_explored_as_margins(tmp_path):
@@ -306,7 +306,7 @@ def test_cells_without_scores_still_have_a_leaderboard(tmp_path):
     other, _, _ = cell(0, "knn", "digits", gap=1.0)
     other.save(tmp_path / "study")
     text = report.render(tmp_path / "study")
-    assert "No test scores were kept" in text
+    assert "No test scores were saved" in text
     assert "knn" in text
     assert 'id="x-cell"' not in text
 

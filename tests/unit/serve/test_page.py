@@ -166,7 +166,7 @@ def test_sets_are_shown_and_hold_for_the_calibrated_threshold(
         page.wait(lambda: page.counts()[2] == 0)
         shown = {int(row[0]): row[3] for row in page.rows()}
         assert shown == {i: name or "not known" for i, name in names.items()}
-        assert "The coverage of sets is that of the calibrated" in page.text("note")
+        assert "The coverage of prediction sets holds for the" in page.text("note")
 
 
 def test_the_plot_can_be_dragged(browser, by_logits_live, by_logits, test_split):

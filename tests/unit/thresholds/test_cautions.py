@@ -316,7 +316,7 @@ def test_what_a_caution_says_depends_on_what_is_there():
     one = with_groups(few, {"far": "near"})
     assert said("CAL004", one).endswith("58 known samples, 58 unknown samples")
     assert "Consider the objective worst_group" in said("CAL003", APART)
-    assert "already limits" in said("CAL003", APART, thresholds.worst_group)
+    assert "already minimises" in said("CAL003", APART, thresholds.worst_group)
 
 
 def test_of_one_class_a_network_cannot_be_better_than_the_commonest():

@@ -29,7 +29,7 @@ def instance(
 
 
 def boolean(caller: str, name: str, value: Any) -> bool:
-    """Return `value`, or raise unless it is True or False ("no" would be true)."""
+    """Return `value`; raise unless it is True or False (the string "no" is truthy)."""
     if not isinstance(value, bool):
         rule = "True or False"
         raise TypeError(must(rule, caller=caller, name=name, got=repr(value)))
@@ -141,7 +141,8 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
                 caller=caller,
                 name=name,
                 got=f"dtype {array.dtype}",
-                remedy=f"Number the known classes 0..C-1 and use {UNKNOWN} for unknown",
+                remedy="Number the known classes 0..C-1 and label unknown samples "
+                f"{UNKNOWN}",
             )
             raise TypeError(msg)
     vector(caller, name, array)
@@ -153,8 +154,8 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
     if array.min() < lowest:
         rule = f">= {lowest}"
         remedy = (
-            "The only negative label is -1 (unknown); use groups for the origin of "
-            "unknowns"
+            "The only negative label is -1 (unknown); use groups to say where "
+            "unknown samples come from"
             if lowest == UNKNOWN
             else "It is the argmax of the logits; rejection is decided by a threshold"
         )

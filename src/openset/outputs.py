@@ -58,7 +58,7 @@ class Outputs:
         Names of the C known classes.
     weight, bias
         The last linear layer, ``logits = features @ weight.T + bias``: shapes (C, d)
-        and (C,). Detectors that reshape features need them.
+        and (C,). Detectors that change features before the last layer need them.
     layers
         Where the features are those of several layers, side by side: (name, number of
         columns) of each, in their order. :meth:`of_layers` sets it.
@@ -378,7 +378,7 @@ class Outputs:
             yield self.take(slice(start, min(start + size, len(self))))
 
     def to(self, place: Any) -> Self:
-        """Move the arrays to a device, or to NumPy with ``to("numpy")``."""
+        """Move the arrays to another device, or to NumPy with ``to("numpy")``."""
         if place == "numpy":
             return self._moved(_xp.to_numpy)
         return self._moved(lambda array: _xp.to_device(array, place))
@@ -408,9 +408,9 @@ class Outputs:
     def save(self, path: str | Path) -> Path:
         """Write a ``.npz`` file; for a name without ending, a folder of ``.npy`` files.
 
-        :meth:`load` memory-maps such a folder instead of reading it. A file or folder
-        that is there already is replaced in one step: whoever loads it meanwhile, or
-        after a crash, gets the old outputs or the new ones.
+        :meth:`load` memory-maps such a folder instead of reading it. An existing file
+        or folder is replaced in one step: a process that loads it meanwhile, or after a
+        crash, gets either the old outputs or the new ones.
         """
         path = Path(path)
         arrays = self._numpy()
@@ -518,11 +518,11 @@ def _described(path: Path, text: bytes | None) -> tuple[dict[str, Any], dict[str
 
 
 def put_folder(folder: Path, path: Path) -> None:
-    """Bring a complete folder of arrays to `path`, where there may be an old one.
+    """Move a complete folder of arrays to `path`, which may exist already.
 
-    A new folder is renamed. The arrays of a folder that replaces another get names of
-    their own beside the old ones; one rename of ``meta.json``, which lists them, makes
-    them the outputs. So there is no instant without outputs.
+    If `path` is new, the folder is renamed. Otherwise its arrays are put next to the
+    old ones under new names, and ``meta.json``, which lists them, is replaced by one
+    rename. So there is no instant without outputs.
     """
     if not path.is_dir():
         _io.rename_folder(folder, path)
@@ -565,7 +565,7 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
 
 
 def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> None:
-    """Raise TypeError unless these are outputs."""
+    """Raise TypeError if the argument is not `Outputs`."""
     _check.instance(
         caller,
         name,

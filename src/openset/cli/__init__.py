@@ -42,18 +42,17 @@ _PANELS = {
         "rejector.",
         "predict": "Classify samples, or reject them as unknown (-1).",
         "export": "Write a rejector as an ONNX graph, to run it without this package.",
-        "serve": "Serve a rejector over HTTP, with a page to try it at /.",
+        "serve": "Serve a rejector over HTTP, with a web page at / to try it.",
         "watch": "Compare new samples with calibration samples; exit code 1 if they "
         "differ.",
     },
     "Study and train": {
         "datasets": "List the data sets: kind, size, whether they are present, how to "
         "get them.",
-        "train": "Train a network by a published method.",
+        "train": "Train a network with a published method.",
         "extract": "Run a trained network on data and save its outputs.",
-        "bench": "Run a study, or score outputs of your network on a benchmark by "
-        "name.",
-        "reproduce": "Compute a table or figure of a paper again, beside its published "
+        "bench": "Run a study, or score outputs of your network on a named benchmark.",
+        "reproduce": "Recompute a table or figure of a paper, next to the published "
         "numbers.",
         "protocols": "List published protocols, show one, or draw new ones.",
     },

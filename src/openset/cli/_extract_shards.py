@@ -51,7 +51,7 @@ class Network:
         return (Path(self.name) / "trained.json").exists() or not is_named
 
     def check(self, *, fit_head: Path | None = None) -> None:
-        """Refuse options that a folder of openset train does not need."""
+        """Raise for options that a folder of openset train does not need."""
         others = {
             "--weights": self.weights,
             "--classes": self.classes,
@@ -64,14 +64,23 @@ class Network:
         unused = [option for option, given in others.items() if given is not None]
         if self.is_run and unused:
             msg = (
-                f"{_CALLER}: {', '.join(unused)} cannot be used with a folder of "
-                "openset train, which has its own"
+                f"{_CALLER}: {', '.join(unused)} cannot be used with a folder "
+                "of openset train: the trained network is used as it is"
             )
             raise typer.BadParameter(msg)
 
     def load(self, *, fit_head: bool = False) -> "Loaded":
         """Load the network; without its last layer, if one is to be fitted."""
         if self.is_run:
+            if not Path(self.name).exists():
+                msg = _check.must(
+                    "timm:NAME, torchvision:NAME, hf:NAME, package.module:name, an "
+                    "ONNX file, or a folder written by openset train",
+                    caller=_CALLER,
+                    name="NETWORK",
+                    got=f"{self.name}, which does not exist",
+                )
+                raise FileNotFoundError(msg)
             # Imported here: the extra may be missing.
             from openset.train import Trained  # noqa: PLC0415
 

@@ -103,8 +103,9 @@ def command(
         str,
         typer.Argument(
             metavar="NETWORK",
-            help="A folder of openset train; timm:NAME, torchvision:NAME or hf:NAME "
-            "(from Hugging Face, or a folder); an ONNX file; package.module:name.",
+            help="A folder written by openset train; timm:NAME, torchvision:NAME or "
+            "hf:NAME (a model of the Hugging Face hub, or its folder); an ONNX file; "
+            "package.module:name.",
         ),
     ],
     data: Annotated[
@@ -118,10 +119,15 @@ def command(
         ),
     ],
     part: Annotated[
-        str, typer.Option(help="Part of the data set, e.g. test (default: all parts).")
+        str,
+        typer.Option(help="Part of the data set, such as test (default: all parts)."),
     ] = "",
     root: Annotated[
-        Path | None, typer.Option(help="Folder where data sets are kept.")
+        Path | None,
+        typer.Option(
+            help="Folder of the data sets (default: "
+            "$OPENSET_DATA, else the user's cache)."
+        ),
     ] = None,
     place: Annotated[
         str,
@@ -137,8 +143,8 @@ def command(
         Path | None,
         typer.Option(
             help="A text file with the names of the network's classes, one per line, "
-            "in the order of its outputs, if it does not come with names. For a model "
-            "like CLIP: the classes to choose from."
+            "in the order of its outputs, for networks that come without names. For "
+            "a model like CLIP: the classes to choose from."
         ),
     ] = None,
     prompts: Annotated[
@@ -155,9 +161,9 @@ def command(
         typer.Option(
             "--fit-head",
             metavar="FILE.npz",
-            help="Fit a last layer on these data, by logistic regression, and write it "
-            "here: of an embedding model, or in place of the one the network has. Use "
-            "training samples.",
+            help="Fit a last layer on these data by logistic regression, write it to "
+            "this file and use it: for an embedding model, which has none, or in "
+            "place of the network's last layer. Use training samples.",
         ),
     ] = None,
     pooling: Annotated[
@@ -191,29 +197,33 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="Apply ODIN: move the inputs along a gradient first, e.g. "
-            "temperature=1000,epsilon=0.0014 (epsilon of pixels in [0, 1]).",
+            help="Apply ODIN: before the network runs, change each input by epsilon "
+            "in the direction that raises its largest probability, such as "
+            "temperature=1000,epsilon=0.0014 (epsilon for pixels in [0, 1]).",
         ),
     ] = None,
     layers: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME,...",
-            help="Keep the features of these layers, side by side, instead of the last "
-            "layer's: for --detector layered. --layers list shows all names and ends.",
+            help="Save the features of these layers, side by side, instead of the "
+            "last layer's, for --detector layered. --layers list prints all names "
+            "and exits.",
         ),
     ] = None,
     gram: Annotated[
         bool,
         typer.Option(
             "--gram",
-            help="With --layers: keep row sums of Gram matrices instead of means of "
-            "channels, for --detector gram.",
+            help="With --layers: save the row sums of Gram matrices instead of the "
+            "channel means, for --detector gram.",
         ),
     ] = False,
     batch_size: Annotated[
         int | None,
-        typer.Option(help="Samples per pass (default: 8 on a CPU, else 64)."),
+        typer.Option(
+            help="Number of samples per batch (default: 8 on a CPU, else 64)."
+        ),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
@@ -448,8 +458,8 @@ def _print_labels(
         )
     elif not known and not labels_are_given:
         OUT.print(
-            "The network brings no names of its classes, so all samples are labelled "
-            "-1 (unknown). Give the names: --classes FILE",
+            "The network does not name its classes, so all samples are labelled -1 "
+            "(unknown). Give the names: --classes FILE",
             highlight=False,
         )
 
@@ -493,7 +503,7 @@ def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
             caller=_CALLER,
             name="DATA",
             got=f"{path} with both ({Path(files[0]).name}, {folders[0].name}/)",
-            remedy="Images outside of the class folders would be left out",
+            remedy="Images outside the class folders would be ignored",
         )
         raise ValueError(msg)
     if not files:

@@ -51,8 +51,8 @@ class Detector(ABC):
     constraints
         Allowed values of the parameters (:mod:`openset.detectors.constraints`).
     rejects_by_argmax
-        Whether its class probabilities have one for unknowns, and it was published with
-        the rule to reject a sample for which that is the largest.
+        Whether one of its class probabilities is for "unknown", and it was published
+        with the rule to reject a sample if that one is the largest.
     """
 
     name: ClassVar[str]
@@ -150,14 +150,15 @@ class Detector(ABC):
     def origins(self, *, caller: str) -> list[dict[str, Any]]:
         """Return the classes and packages that this detector needs.
 
-        Raises for a class that cannot be imported: what is saved can be loaded.
+        Raises for a class that cannot be imported, so that whatever is saved can be
+        loaded.
         """
         used = {type(one).name: type(one) for one in (self, *self.recipes)}
         return _plugins.origins(used.items(), caller=caller)
 
     @property
     def learns(self) -> bool:
-        """Whether `fit` learns anything; if not, it needs no outputs.
+        """Whether the detector must be fitted on training outputs.
 
         Examples
         --------
@@ -168,7 +169,7 @@ class Detector(ABC):
         return type(self)._fit is not Detector._fit
 
     def missing_from(self, outputs: Outputs) -> tuple[str, ...]:
-        """Return what these outputs would need to have for `fit`, and have not.
+        """Return the inputs that `fit` needs and these outputs lack.
 
         Examples
         --------
@@ -183,7 +184,7 @@ class Detector(ABC):
     def fit(self, outputs: Outputs | None = None) -> "Fitted":
         """Learn from the outputs of the *training* split (known samples only).
 
-        They may be omitted for a detector that learns nothing.
+        They may be omitted for a detector that needs no fitting.
         """
         if outputs is None and not self.learns:
             return Fitted(detector=self, state={})
@@ -200,8 +201,8 @@ class Detector(ABC):
                 caller=f"{caller}.fit",
                 name="outputs",
                 got=f"{n_unknown} with label {UNKNOWN}",
-                remedy="Use outputs.take(outputs.labels >= 0); unknowns go to "
-                "calibration, not to fitting",
+                remedy="Use outputs.take(outputs.labels >= 0); unknown samples are "
+                "for calibration, not for fitting",
             )
             raise ValueError(msg)
         widths = {
@@ -274,7 +275,7 @@ class Fitted:
     def probability(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[Any]:
-        """Return the method's own probability of being known, where it has one."""
+        """Return the probability of being known, for methods that define one."""
 
         def one(batch: Batch) -> Array:
             values = self.detector._probability(self._ready(outputs), batch)
@@ -288,7 +289,7 @@ class Fitted:
     def class_probabilities(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[Any]:
-        """Return the method's own probability of each class, where it has them.
+        """Return the probability of each class, for methods that define them.
 
         Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes last,
         so that the label -1 of unknowns indexes it.
@@ -411,8 +412,9 @@ class Fitted:
     def load(cls, path: str | Path, *, plugins: Sequence[str] = ()) -> "Fitted":
         """Read what :meth:`save` wrote; the arrays are NumPy (see :meth:`to`).
 
-        The file does not decide what is imported: a detector from outside the package
-        must be registered, installed, or named in `plugins` (``"package:Class"``).
+        The file does not decide what is imported: a detector of your own must be
+        registered, offered by an installed package, or named in `plugins`
+        (``"package.module:Class"``).
         """
         path = Path(path)
         arrays = _io.read_npz("Fitted.load", path)

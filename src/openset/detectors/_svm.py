@@ -49,7 +49,7 @@ def fit_machines(
     classes, owner = np.unique(labels, return_inverse=True)
     if classes.size < 2:
         msg = _check.must(
-            "of two classes at least",
+            "of at least two classes",
             caller=f"{caller}.fit",
             name="samples",
             got=f"class {labels[0]} only",

@@ -191,7 +191,10 @@ def _inverse_factor(covariance: Array, ridge: float) -> Array:
             covariance.T, lower=1, overwrite_a=1
         )
         if failed:
-            msg = "GMM.fit: covariances must be positive definite. Raise reg"
+            msg = (
+                "GMM.fit: covariances must be positive definite, got singular ones. "
+                "Increase reg"
+            )
             raise ValueError(msg)
         return scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
     xp = _xp.array_namespace(covariance)

@@ -27,24 +27,24 @@ Kind = Literal["image", "text"]
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """A network, how it wants its inputs, and the names of its classes.
+    """A network with its preprocessing and the names of its classes.
 
     Attributes
     ----------
     name
-        What it was loaded by.
+        The name it was loaded by.
     kind
         ``"image"`` or ``"text"``.
     model
-        From a prepared batch to logits.
+        The network: from a preprocessed batch to logits.
     prepare
-        From a list of images (PIL) or texts to a batch of the model.
+        Function from a list of images (PIL) or texts to a batch for the model.
     classes
         Names of the outputs; empty if they are not known.
     note
-        What the user should know, in a sentence; else empty.
+        A sentence the user should know; empty if there is none.
     std
-        Of images: what pixels in [0, 1] are divided by, per channel, if it is known.
+        For images: what pixels in [0, 1] are divided by, per channel, if known.
     embeds
         Its outputs have features and no logits, to fit a last layer on
         (`LinearHead.fit`): an embedding model without one, or `without_head`.
@@ -107,19 +107,19 @@ class Classifier:
         labels, groups, ids, unknown, out
             As in :func:`openset.train.extract`.
         step
-            As there. Its `epsilon` is meant for pixels in [0, 1], unless it has a
-            `std` of its own.
+            As in :func:`openset.train.extract`. Its `epsilon` is meant for pixels in
+            [0, 1], unless it has its own `std`.
         layers
             Names of layers, as in ``model.named_modules()``: the features are theirs,
             side by side, instead of those of the last layer. With ``gram:`` before each
             name they are row sums of Gram matrices, else means of channels.
         batch_size
-            Samples per pass. Default: 8 on a CPU, where larger batches leave the caches
-            and are slower, else 64.
+            Number of samples per batch. Default: 8 on a CPU, where larger batches are
+            slower, else 64.
         device
             Device to run on. Default: CUDA if there is one.
         progress
-            Show a progress bar, if there is a terminal to show it in.
+            Show a progress bar, if standard error is a terminal.
         """
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if batch_size is None:

@@ -28,7 +28,7 @@ _INPUTS = ("logits", "features")
 
 
 class Model:
-    """What ``mlflow.pyfunc.load_model`` returns the inside of: answers as a table.
+    """The model behind ``mlflow.pyfunc.load_model``; it returns decisions as a table.
 
     Examples
     --------

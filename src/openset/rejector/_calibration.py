@@ -90,9 +90,10 @@ def calibrated(
             f"given for objective {objective!r}",
             caller="Rejector.calibrate",
             name="surrogate",
-            got="none, and no unknowns among known",
-            remedy="Give outputs of unknowns, or 'mixup'; or use an objective that "
-            f"needs none: {' or '.join(objectives(needs_unknowns=False))}",
+            got="none, and no samples labelled -1 among known",
+            remedy="Give outputs of unknown samples, or 'mixup' to make synthetic "
+            "ones; or use an objective that needs none: "
+            f"{' or '.join(objectives(needs_unknowns=False))}",
         )
         raise ValueError(msg)
     # The one sort: the objective and the report find these counts in use.
@@ -230,7 +231,8 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
             caller="Rejector.calibrate",
             name="surrogate",
             got=f"{n_known} samples of known classes",
-            remedy="Move them to known, or relabel classes the network never saw",
+            remedy="Move them to known, or label them -1 if the network was not "
+            "trained on their classes",
         )
         raise ValueError(msg)
     return surrogate

@@ -41,9 +41,9 @@ class Preprocessing:
     Attributes
     ----------
     side
-        Height and width; None: as the file says, or as the images are.
+        Height and width; None: the size in the file, or that of the images.
     mean, std
-        Of each channel, red first, of pixels in [0, 1].
+        Mean and standard deviation of each channel, red first, for pixels in [0, 1].
     weights
         A file of weights, for networks of timm and torchvision.
     head
@@ -79,16 +79,16 @@ class ServedModel(ABC):
 
     @abstractmethod
     def run(self, batch: NDArray[Any]) -> Any:
-        """Return what :func:`as_outputs` takes, of a batch of that shape and dtype."""
+        """Run a batch of that shape and dtype; the result is for :func:`as_outputs`."""
 
     def run_images(self, images: Images) -> Any:
-        """Return the same of images, each (h, w, 3); they may have several sizes."""
+        """Run images, each (h, w, 3); they may have different sizes."""
         raise NotImplementedError
 
     def example(self, n: int) -> NDArray[Any]:
         """Return `n` samples (or as many as it takes) between 0 and 1.
 
-        Sizes that may vary are 2.
+        Axes of variable size have length 2.
         """
         sizes = [n if self.shape[0] is None else self.shape[0]]
         sizes += [2 if size is None else size for size in self.shape[1:]]
@@ -96,7 +96,7 @@ class ServedModel(ABC):
         return values.astype(self.dtype)
 
     def try_out(self) -> Outputs | None:
-        """Run a made-up batch; None if nothing is known about the inputs.
+        """Run a synthetic batch; return None if nothing is known about the inputs.
 
         Raises ValueError if the network cannot work.
         """
@@ -115,8 +115,8 @@ class ServedModel(ABC):
                 else f"{self.example(1).shape} of {self.dtype}"
             )
             msg = (
-                f"{_CALLER}: model must run a batch of the shape it declares, got an "
-                f"error for {what} ({error})"
+                f"{_CALLER}: model must be able to run a batch of its own input "
+                f"shape, got an error for {what} ({error})"
             )
             raise ValueError(msg) from error
 
@@ -161,7 +161,7 @@ class ServedModel(ABC):
 
 
 def as_outputs(found: Any) -> Outputs:
-    """Return what a model gave as outputs.
+    """Convert the result of a model to `Outputs`.
 
     `Outputs`, a mapping with logits and features, both in a tuple, or logits alone.
     """
@@ -187,7 +187,7 @@ def load(
     model
         See :func:`openset.serve.app`.
     how
-        What to do with images, where the network does not say.
+        Preprocessing of images, if the network does not define it.
     example
         A batch for a Python function.
     needs
@@ -254,7 +254,7 @@ class TrainedModel(ServedModel):
             last = "" if pipeline.side is None else f", then to {pipeline.side}"
             mean, std = pipeline.mean or (0, 0, 0), pipeline.std or (1, 1, 1)
             self.preprocessing = (
-                f"brought to {side} x {side}{last}, RGB, scaled to [0, 1], mean "
+                f"resized to {side} x {side}{last}, RGB, scaled to [0, 1], mean "
                 f"{_numbers(mean)}, std {_numbers(std)}"
             )
 
@@ -273,7 +273,7 @@ class TrainedModel(ServedModel):
 
 
 class NamedModel(ServedModel):
-    """A `networks.Classifier`: of timm, torchvision, Hugging Face, or one's own."""
+    """A `networks.Classifier`: of timm, torchvision, Hugging Face, or your own."""
 
     gives = _WANTED
     shape = (None, 3, None, None)
@@ -292,14 +292,14 @@ class NamedModel(ServedModel):
         self._network = network
         self._options = {"layers": layers} if layers else {}
         self._lock = threading.Lock()
-        self.preprocessing = network.preprocessing or "as the network says"
+        self.preprocessing = network.preprocessing or "as the network defines it"
 
     def run(self, batch: NDArray[Any]) -> Outputs:
         """Run images (n, 3, h, w), one batch after another."""
         return self.run_images(list(batch.transpose(0, 2, 3, 1)))
 
     def run_images(self, images: Images) -> Outputs:
-        """Prepare images as the network says, and run them."""
+        """Preprocess images as the network defines it, and run them."""
         with self._lock:
             return self._network.apply(images, progress=False, **self._options)
 
@@ -397,7 +397,7 @@ class OnnxModel(ServedModel):
             ]
         shapes = sorted({one.shape[:2] for one in images})
         if len(shapes) > 1:
-            rule = "of one size, as the network does not say which"
+            rule = "of one size, as the network does not define it"
             refuse(rule, name="images", got=f"sizes {shapes[0]} and {shapes[1]}")
         pixels: NDArray[Any] = np.stack(images).transpose(0, 3, 1, 2)
         if self.dtype.kind == "f":
@@ -416,7 +416,9 @@ class OnnxModel(ServedModel):
     def _described(self) -> str:
         height, width = self._size()
         size = (
-            f"brought to {height} x {width}" if height else "of any size, one for all"
+            f"resized to {height} x {width}"
+            if height
+            else "of any size, the same for all images"
         )
         if self.dtype.kind != "f":
             return f"{size}, RGB, as {self.dtype}"

@@ -112,6 +112,12 @@ def test_the_file_is_named_and_nothing_is_printed_before(
             "predict rejector test.npz --plugin json",
             "name must be 'package.module:Name', got 'json'",
         ),
+        ("compare .", "Give its files: openset compare ./*.npz"),
+        ("report .", "openset report: . must be a run folder"),
+        ("bench missing.yaml --out runs", "openset bench: no such file: missing.yaml"),
+        ("serve missing", "openset serve: no such folder: missing"),
+        ("train --data missing", "openset train: --data must be one of"),
+        ("extract missing bare.npy", "NETWORK must be timm:NAME"),
     ],
 )
 def test_remedies_are_those_of_the_shell(folder, monkeypatch, words, expected):

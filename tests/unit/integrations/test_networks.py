@@ -307,7 +307,7 @@ def test_a_network_gets_another_last_layer(tmp_path, monkeypatch):
         "export", tmp_path / "rejector", "--onnx", "--model", NAME, "--head", head,
         "--side", 32, "--out", tmp_path / "open.onnx",
     )  # fmt: skip
-    assert "brought to 32 pixels, scaled to [0, 1]" in " ".join(done.output.split())
+    assert "resized to 32 pixels, scaled to [0, 1]" in " ".join(done.output.split())
     ((_, _, module), more), *_ = given
     assert more["example"].shape[1:] == (3, 32, 32)
     pixels = [np.asarray(Image.open(photos_of / name)) for name in found.ids]

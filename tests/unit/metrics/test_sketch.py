@@ -102,7 +102,7 @@ def test_wrong_calls_are_refused_and_change_nothing(sketch, call, message):
 def test_wrong_types_are_refused(sketch):
     with pytest.raises(TypeError, match="Scores, or labels, predicted and known"):
         sketch.update(labels=[0])
-    with pytest.raises(TypeError, match="got Scores and 1 of the arrays"):
+    with pytest.raises(TypeError, match="got Scores and 1 of these arrays"):
         sketch.update(SCORES, labels=LABELS)
     with pytest.raises(TypeError, match="real numbers"):
         sketch.update(labels=[0], predicted=[0], known=np.array(["a"]))

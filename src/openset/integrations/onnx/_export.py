@@ -104,7 +104,7 @@ def export(
             )
             raise ValueError(msg)
         if getattr(part, "backend", None) == "faiss":
-            rule, got = "'matmul' (the same numbers)", "'faiss'"
+            rule, got = "'matmul', which gives the same numbers", "'faiss'"
             msg = _check.must(rule, caller=_CALLER, name="backend", got=got)
             raise ValueError(msg)
     needs_features = "features" in detector.score_needs

@@ -1,4 +1,4 @@
-"""Inputs moved a small step along a gradient, before a network sees them."""
+"""Inputs changed by a small step along a gradient, before a network runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ class Odin:
     .. math:: x' = x + \varepsilon\,\mathrm{sign}\bigl(
               \nabla_x \log \max_c \mathrm{softmax}_c(f(x) / T)\bigr)
 
-    Samples of known classes are moved to larger probabilities than others. Give it to
-    :func:`openset.train.extract`; ODIN is ``MSP(temperature=T)`` on the outputs it
+    This raises the probability of known samples more than that of unknown ones. Give it
+    to :func:`openset.train.extract`; ODIN is ``MSP(temperature=T)`` on the outputs it
     returns. Other detectors may be fitted on and score such outputs, too.
 
     Parameters
@@ -30,10 +30,10 @@ class Odin:
     temperature
         T, which the logits are divided by.
     epsilon
-        Length of the step, in the units of the network's inputs, or of what they were
-        before they were divided by `std`. Liang et al. chose it on samples of known
-        classes and unknowns of another kind than the test's; 0.0014 is their value for
-        DenseNet on CIFAR-10.
+        Length of the step, in units of the network's inputs; with `std`, in units of
+        the inputs before they were divided by `std`. Liang et al. chose it on known
+        samples and on unknowns of another kind than in the test; 0.0014 is their value
+        for DenseNet on CIFAR-10.
     std
         What the pixels of each channel were divided by, if `epsilon` is meant for
         pixels in [0, 1].
@@ -128,11 +128,12 @@ def _the_inputs(
             str(one.dtype) for one in given.values() if isinstance(one, Tensor)
         )
         msg = _check.must(
-            "one tensor of real numbers, which can be moved a little",
+            "one tensor of real numbers, which can be changed by a small step",
             caller=caller,
             name="inputs",
             got=kinds or "no tensor",
-            remedy="Bytes of images: scale them in the loader. Texts have no such step",
+            remedy="Convert bytes of images to numbers in the loader. Texts cannot "
+            "be changed by a step",
         )
         raise TypeError(msg)
     return next(iter(found.items()))

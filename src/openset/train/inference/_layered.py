@@ -51,7 +51,7 @@ class Layered:
         Any detector that needs no last layer (``"mahalanobis"``, ``"knn"``, ...): its
         name, or the detector itself.
     epsilon
-        Before it is scored, the input is moved by this much along the sign of the
+        Before it is scored, the input is changed by this much along the sign of the
         gradient of the layer's knownness, for each layer separately. This needs a
         detector with a gradient, and three passes per layer. Default: no step.
     std
@@ -111,9 +111,9 @@ class Gram:
 
     For every layer and power p the rows of :math:`(F^p F^{p\top})^{1/p}` are summed,
     where F has a row per channel. In training the smallest and the largest sum of each
-    class are kept; later, what lies outside of them is added up, relative to the bound.
-    The deviation of each layer is divided by its mean on held-out samples, and their
-    sum is minus the knownness.
+    class are kept as bounds; when scoring, the amounts by which sums exceed them are
+    added up, relative to the bound. The deviation of each layer is divided by its mean
+    on held-out samples, and their sum is minus the knownness.
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ class Gram:
         model, loader
             As in :func:`openset.train.extract`.
         validation
-            Known samples for the mean deviation of each layer. Left out: a tenth of
-            the samples of each class (none of a class with fewer than ten).
+            Known samples for the mean deviation of each layer. Default: a tenth of the
+            samples of each class (none of a class with fewer than ten).
         **options
             Of :func:`extract_layers`: `head`, `device`, `progress`.
         """
@@ -190,8 +190,8 @@ class Gram:
 class FittedLayers:
     """A detector fitted on several layers of a network.
 
-    It gives the network's outputs the form that `fitted` takes: a detector like any
-    other, from which a rejector is calibrated.
+    :meth:`outputs` returns the network's outputs in the form that `fitted` needs.
+    `fitted` is a detector like any other: a rejector can be calibrated with it.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class FittedLayers:
         """Return the same detector with weights learned from known and unknown samples.
 
         The weights are those of a logistic regression from the knownness of each layer
-        to "known", as Lee et al. learn them. Use calibration samples, not the test's.
+        to "known", as Lee et al. learn them. Use calibration samples, not test samples.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class FittedLayers:
     def save(self, path: str | Path) -> Path:
         """Write one ``.npz``, as :meth:`openset.detectors.Fitted.save` does. No pickle.
 
-        The network is not in it. A rejector holds all of this itself: see
+        The network is not saved. A rejector contains all of this: see
         :meth:`openset.Rejector.save`.
         """
         return self.fitted.save(path)

@@ -32,11 +32,11 @@ class TrainedNetwork(nn.Module):
     Parameters
     ----------
     learner
-        The trained one.
+        The trained learner.
     pipeline
         How images are resized.
     shape
-        Of one sample in training.
+        Shape of one sample in training.
     """
 
     def __init__(
@@ -136,11 +136,11 @@ def restore(
     Parameters
     ----------
     folder, spec
-        Of the run.
+        Folder and spec of the run.
     shape
-        Of one input tensor.
+        Shape of one input tensor.
     network
-        The caller's own model, if one was trained.
+        A model of the same structure, if the caller's own model was trained.
     """
     path = folder / "checkpoint.safetensors"
     if not path.exists() or shape is None:

@@ -149,6 +149,7 @@ def test_the_cdf_keeps_the_array_library():
     ("options", "message"),
     [
         ({"x": [1.0, -1.0]}, "x must be positive, got -1 in the tail"),
+        ({"x": [1.0, 0.0]}, "x must be positive, got 0 in the tail"),
         ({"x": [1.0, np.nan]}, "x must be finite, got 1 samples"),
         ({"x": []}, "x must be non-empty"),
         ({"x": [[1.0]]}, "x must be one-dimensional"),
@@ -164,7 +165,12 @@ def test_bad_input_is_refused(options, message):
 
 @pytest.mark.parametrize(
     ("z", "is_member"),
-    [([1.0, 2.0], None), ([[1.0, 0.0]], None), ([[1.0, 2.0]], [[False, False]])],
+    [
+        ([1.0, 2.0], None),
+        ([[1.0, 0.0]], None),
+        ([[1.0, 2.0]], [[False, False]]),
+        ([[1.0, 2.0], [1.0, 2.0]], [[True, True], [False, False]]),
+    ],
 )
 def test_bad_rows_are_refused(z, is_member):
     with pytest.raises(ValueError, match="fit_weibull_rows: z must be"):

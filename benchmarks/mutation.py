@@ -33,6 +33,7 @@ TESTS = {
     "metrics": [
         "tests/property/test_metrics.py",
         "tests/property/test_consistency.py",
+        "tests/property/test_sketch.py",
         "tests/contract/test_metrics.py",
         "tests/unit/test_scores.py",
         "tests/unit/test_stats.py",

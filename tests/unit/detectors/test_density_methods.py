@@ -90,6 +90,24 @@ def test_gmm_refuses_more_covariances_than_fit_in_memory():
         GMM().fit(outputs)
 
 
+def test_gmm_counts_the_numbers_of_all_covariances(train, monkeypatch):
+    monkeypatch.setattr("openset.detectors.gmm._MAX_NUMBERS", 4 * 32 * 32)
+    GMM().fit(train)
+    monkeypatch.setattr("openset.detectors.gmm._MAX_NUMBERS", 4 * 32 * 32 - 1)
+    with pytest.raises(ValueError, match="at most 4095 numbers .* 4 classes of 32 x"):
+        GMM().fit(train)
+
+
+def test_gmm_takes_a_spread_of_rounding_errors_for_none(rng):
+    noise, labels = rng.normal(size=(40, 3)), np.arange(40) % 2
+    origin = np.array([0.0, 1000.0, 1000.0])
+    for features in (origin + 1e-10 * noise, np.zeros((40, 3))):
+        with pytest.raises(ValueError, match=r"GMM\.fit: features must be spread out"):
+            GMM().fit(Outputs(features=features, labels=labels))
+    small = Outputs(features=origin + 1e-8 * noise, labels=labels)
+    assert np.isfinite(GMM().fit(small).known(small)).all()
+
+
 def slow_regret(f, train, cutoff=1e-7):
     u = f / np.linalg.norm(f)
     rows = train.features / np.linalg.norm(train.features, axis=1)[:, None]

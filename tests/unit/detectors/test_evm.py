@@ -89,14 +89,14 @@ def test_the_greedy_cover_takes_the_widest_first():
     assert chosen.tolist() == [1, 3]
 
 
-@pytest.mark.parametrize("tail", [1, 2, 30])
+@pytest.mark.parametrize("tail", [1, 2, 100])
 def test_margins_are_distances_to_the_nearest_of_other_classes(tail, rng):
-    rows, labels = rng.normal(size=(400, 3)), rng.choice([0, 1, 500], 400)
+    rows, labels = rng.normal(size=(400, 3)), rng.choice([0, 390, 500], 400)
+    distances = np.linalg.norm(rows[:, None] - rows, axis=2)
+    distances[labels[:, None] == labels] = np.inf
+    expected = np.sort(distances, axis=1)[:, :tail]
     found = _nearest_others(rows, labels, tail)
-    for i in range(0, 400, 20):
-        others = rows[labels != labels[i]]
-        expected = np.sort(np.linalg.norm(others - rows[i], axis=1))[:tail]
-        np.testing.assert_allclose(found[i], expected, rtol=1e-9)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_far_samples_are_ranked_where_the_probability_is_zero():

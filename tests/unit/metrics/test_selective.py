@@ -124,6 +124,12 @@ def test_scod_risk_weighs_both_sides():
         metrics.scod_risk(scores, 1.0, beta=-1)
 
 
+def test_scod_risk_is_undefined_where_nothing_is_accepted():
+    for alpha in (None, 0.5):
+        with pytest.raises(UndefinedMetricError, match="if no sample is accepted"):
+            metrics.scod_risk(draw(), 99.0, alpha=alpha)
+
+
 def test_a_replicate_that_accepts_nothing_has_no_risk():
     scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 1, 1, 1])
     row = metrics.get("scod_risk")

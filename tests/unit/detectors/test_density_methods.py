@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 from openset import Outputs
 from openset.detectors import GMM, PNML, Residual, WeiPer
+from openset.detectors.gmm import _inverse_factor
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
 
@@ -94,7 +95,7 @@ def test_gmm_counts_the_numbers_of_all_covariances(train, monkeypatch):
     monkeypatch.setattr("openset.detectors.gmm._MAX_NUMBERS", 4 * 32 * 32)
     GMM().fit(train)
     monkeypatch.setattr("openset.detectors.gmm._MAX_NUMBERS", 4 * 32 * 32 - 1)
-    with pytest.raises(ValueError, match="at most 4095 numbers .* 4 classes of 32 x"):
+    with pytest.raises(ValueError, match=r"at most 4095 numbers .* 4 classes of 32 x"):
         GMM().fit(train)
 
 
@@ -106,6 +107,17 @@ def test_gmm_takes_a_spread_of_rounding_errors_for_none(rng):
             GMM().fit(Outputs(features=features, labels=labels))
     small = Outputs(features=origin + 1e-8 * noise, labels=labels)
     assert np.isfinite(GMM().fit(small).known(small)).all()
+
+
+def test_gmm_adds_up_the_batches_of_a_class(train, test, monkeypatch):
+    whole = GMM().fit(train).known(test)
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 7)
+    assert_allclose(GMM().fit(train).known(test), whole)
+
+
+def test_gmm_refuses_a_covariance_without_a_cholesky_factor():
+    with pytest.raises(ValueError, match=r"must be positive definite\. Raise reg"):
+        _inverse_factor(np.array([[1.0, 2.0], [2.0, 1.0]]), 0.0)
 
 
 def slow_regret(f, train, cutoff=1e-7):

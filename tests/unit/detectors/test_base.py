@@ -21,10 +21,13 @@ from openset.detectors import (
     make,
     score_all,
 )
+from openset.detectors import _batch as of_batches
 from openset.detectors._batch import (
     batch_rows,
+    draw,
     fit_batches,
     in_dtype,
+    lengths,
     working_dtype,
 )
 from openset.testing import example_outputs as split
@@ -107,6 +110,55 @@ def test_fitting_reads_all_rows_once(outputs, monkeypatch):
     assert_array_equal(np.concatenate(parts), outputs.features)
 
 
+def test_rows_are_drawn_in_order_and_once(rng):
+    rows = draw(100, 30, seed=4)
+    assert len(set(rows.tolist())) == 30
+    assert_array_equal(rows, np.sort(rows))
+    assert_array_equal(rows, draw(100, 30, seed=4))
+    assert not np.array_equal(rows, draw(100, 30, seed=5))
+    assert draw(30, 30, seed=4) is None
+    assert draw(30, 31, seed=4) is None
+
+
+def test_a_progress_bar_knows_the_number_of_batches(outputs, monkeypatch):
+    totals = []
+
+    def bar(items, label, *, total, show):
+        totals.append((total, show))
+        return items
+
+    monkeypatch.setattr(of_batches, "bar", bar)
+    fitted = MSP().fit(outputs)
+    for size in (20, 25, 50, 99):
+        fitted.score(outputs, batch_size=size, progress=True)
+    assert totals == [(3, True), (2, True), (1, True), (1, True)]
+    totals.clear()
+    fitted.score(outputs)
+    fitted.known(outputs)
+    score_all([fitted], outputs)
+    assert totals == [(1, False)] * 3
+
+
+def test_lengths_beyond_all_floats_do_not_change_other_rows():
+    rows = np.array([[0.0, 0.0], [3e300, 4e300], [np.inf, 1.0], [3.0, 4.0]])
+    assert_array_equal(lengths(rows)[[0, 2, 3]], [0, np.inf, 5])
+    assert_allclose(lengths(rows)[1], 5e300)
+    units = Batch(Outputs(features=rows[[0, 1, 3]])).unit_features
+    assert_allclose(units, [[0, 0], [0.6, 0.8], [0.6, 0.8]])
+
+
+def test_nan_in_a_memory_map_is_named_by_its_row_of_the_file(outputs, tmp_path):
+    folder = outputs.save(tmp_path / "some")
+    features = np.array(outputs.features)
+    features[[4, 6, 8], 2] = np.nan
+    np.save(folder / "features.npy", features)
+    mapped = Outputs.load(folder)
+    for rows, named in ((None, 4), (slice(5, 9), 6), (np.array([1, 8, 6]), 8)):
+        with pytest.raises(ValueError, match=f"NaN in row {named}$"):
+            Batch(mapped, rows).features  # noqa: B018
+    assert_array_equal(Batch(mapped, slice(9, 12)).features, features[9:12])
+
+
 @pytest.mark.parametrize("size", [0, -1, 2.5])
 def test_a_batch_size_below_one_is_refused(outputs, size):
     fitted = MSP().fit(outputs)
@@ -178,6 +230,14 @@ def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
     fitted = KNN(k=3).fit(outputs)
     with pytest.raises(ValueError, match=r"Move one: fitted\.to\(outputs\.logits\)"):
         fitted.known(in_library(outputs, torch))
+
+
+def test_unknown_samples_in_fitting_are_counted(outputs):
+    labels = np.array(outputs.labels)
+    labels[[3, 9]] = -1
+    train = Outputs(logits=outputs.logits, labels=labels)
+    with pytest.raises(ValueError, match="known samples only, got 2 with label -1"):
+        MSP().fit(train)
 
 
 def test_missing_needs_are_named_with_the_remedy(outputs):
@@ -284,6 +344,16 @@ def test_an_infinite_training_feature_is_named_in_fitting(name, outputs):
         make(name, **params).fit(train)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_an_infinite_number_is_named_by_its_row_in_all_batches(outputs, monkeypatch):
+    features = np.array(outputs.features)
+    features[[30, 31], 2] = np.inf
+    train = Outputs(features=features, labels=outputs.labels)
+    monkeypatch.setattr(of_batches, "batch_rows", lambda outputs: 7)
+    with pytest.raises(ValueError, match=r"features must be finite.* row 30\."):
+        Mahalanobis().fit(train)
+
+
 def test_a_masked_class_is_no_fault_of_the_training_set():
     outputs = split(60)
     logits = np.concatenate([outputs.logits, np.full((60, 1), -np.inf)], axis=1)
@@ -322,6 +392,12 @@ def test_batches_are_as_long_as_the_device_allows(monkeypatch, memory, expected)
     monkeypatch.setattr("openset._xp.gpu_memory", lambda array: memory)
     outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
     assert batch_rows(outputs) == expected
+
+
+def test_batches_are_longer_on_a_device_of_unknown_memory(monkeypatch):
+    monkeypatch.setattr("openset._xp.is_on_cpu", lambda array: False)
+    outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
+    assert batch_rows(outputs) == (256 << 20) // 400
 
 
 def test_a_state_is_finite_if_its_sum_is_infinite(xp):

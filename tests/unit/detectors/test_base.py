@@ -12,10 +12,12 @@ from openset.detectors import (
     KNN,
     MSP,
     Batch,
+    Combined,
     Energy,
     Fitted,
     Mahalanobis,
     MaxLogit,
+    OpenMax,
     ReAct,
     _base,
     make,
@@ -110,6 +112,15 @@ def test_fitting_reads_all_rows_once(outputs, monkeypatch):
     assert_array_equal(np.concatenate(parts), outputs.features)
 
 
+@pytest.mark.parametrize("size", [3, 5, 99])
+def test_fitting_reads_chosen_rows_only(outputs, size, monkeypatch):
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: size)
+    chosen = np.array([2, 3, 11, 40, 49])
+    parts = [batch.features for batch in fit_batches(outputs, chosen)]
+    assert max(map(len, parts)) == min(size, 5)
+    assert_array_equal(np.concatenate(parts), outputs.features[chosen])
+
+
 def test_rows_are_drawn_in_order_and_once(rng):
     rows = draw(100, 30, seed=4)
     assert len(set(rows.tolist())) == 30
@@ -140,11 +151,16 @@ def test_a_progress_bar_knows_the_number_of_batches(outputs, monkeypatch):
 
 
 def test_lengths_beyond_all_floats_do_not_change_other_rows():
-    rows = np.array([[0.0, 0.0], [3e300, 4e300], [np.inf, 1.0], [3.0, 4.0]])
+    rows = np.array([[0.0, 0, 0], [0, 3e300, 4e300], [np.inf, 1, 1], [0, 3, 4]])
     assert_array_equal(lengths(rows)[[0, 2, 3]], [0, np.inf, 5])
     assert_allclose(lengths(rows)[1], 5e300)
-    units = Batch(Outputs(features=rows[[0, 1, 3]])).unit_features
-    assert_allclose(units, [[0, 0], [0.6, 0.8], [0.6, 0.8]])
+
+
+def test_directions_are_of_length_one_whatever_the_length():
+    rows = np.array([[0.0, 0.0], [0.3, 0.4], [3e300, 4e300], [1.5e308, 1.5e308]])
+    expected = [[0, 0], [0.6, 0.8], [0.6, 0.8], [0.5**0.5, 0.5**0.5]]
+    assert_allclose(Batch(Outputs(features=rows)).unit_features, expected)
+    assert_allclose(Batch(Outputs(features=rows[:3])).unit_features, expected[:3])
 
 
 def test_nan_in_a_memory_map_is_named_by_its_row_of_the_file(outputs, tmp_path):
@@ -183,8 +199,21 @@ def test_known_refuses_nan():
 
 
 def test_a_method_without_a_probability_says_so(outputs):
+    fitted = Energy().fit(outputs)
     with pytest.raises(TypeError, match="Energy: defines no probability"):
-        Energy().fit(outputs).probability(outputs)
+        fitted.probability(outputs)
+    with pytest.raises(TypeError, match="Energy: defines no class probabilities"):
+        fitted.class_probabilities(outputs)
+    found = OpenMax().fit(split(200)).class_probabilities(outputs)
+    assert found.shape == (50, 5)
+    assert_allclose(found.sum(axis=1), 1)
+
+
+def test_a_combination_predicts_classes_if_its_first_part_does():
+    assert Mahalanobis().predicts_classes
+    assert not KNN().predicts_classes
+    assert Combined(parts=["mahalanobis", "knn"]).predicts_classes
+    assert not Combined(parts=["knn", "mahalanobis"]).predicts_classes
 
 
 def test_features_alone_need_a_method_that_classifies(outputs):
@@ -223,6 +252,13 @@ def test_outputs_of_another_width_are_refused(outputs):
     narrow = Outputs(features=outputs.features[:, :5])
     with pytest.raises(ValueError, match="n_features must be 32, as in fit, got 5"):
         fitted.known(narrow)
+    narrow = Outputs(logits=outputs.logits, features=narrow.features, labels=[0] * 50)
+    with pytest.raises(ValueError, match="n_features must be 32, as in fit, got 5"):
+        fitted.score(narrow)
+    bare = Outputs(logits=outputs.logits, labels=outputs.labels)
+    for call in (fitted.score, fitted.known):
+        with pytest.raises(ValueError, match=r"KNN\.score: outputs must have features"):
+            call(bare)
 
 
 def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
@@ -373,6 +409,28 @@ def test_a_fit_shows_its_recipe_and_arrays(outputs):
     assert "no state" in repr(MSP().fit(outputs))
 
 
+def test_a_subclass_is_registered_as_its_statement_says(monkeypatch):
+    class Recorder:
+        def __init__(self):
+            self.found = []
+
+        def register(self, name, kind, *, listed):
+            self.found.append((name, kind.__name__, listed))
+
+    registry = Recorder()
+    monkeypatch.setattr(_base, "REGISTRY", registry)
+    type("Plain", (MSP,), {})
+    type("Named", (MSP,), {"name": "other"})
+    type("Hidden", (MSP,), {}, listed=False)
+    type("Alone", (MSP,), {}, register=False)
+    type("_Private", (MSP,), {})
+    assert registry.found == [
+        ("plain", "Plain", True),
+        ("other", "Named", True),
+        ("hidden", "Hidden", False),
+    ]
+
+
 def test_detectors_are_made_by_name():
     assert make("energy", temperature=2.0) == Energy(temperature=2.0)
     with pytest.raises(ValueError, match="name must be one of 'ash'"):
@@ -392,6 +450,7 @@ def test_batches_are_as_long_as_the_device_allows(monkeypatch, memory, expected)
     monkeypatch.setattr("openset._xp.gpu_memory", lambda array: memory)
     outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
     assert batch_rows(outputs) == expected
+    assert isinstance(batch_rows(outputs), int)
 
 
 def test_batches_are_longer_on_a_device_of_unknown_memory(monkeypatch):

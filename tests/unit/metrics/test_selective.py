@@ -9,6 +9,7 @@ from pytest import approx  # noqa: PT013
 from sklearn.metrics import auc, roc_auc_score
 
 from openset import Scores, UndefinedMetricError, metrics
+from openset.metrics._class_counts import class_counts
 from openset.metrics._risk_coverage import _digamma_step, augrc_variance
 from openset.metrics.counts import ranking_counts
 from openset.metrics.intervals import replicates
@@ -186,6 +187,14 @@ def test_scod_risk_is_undefined_where_nothing_is_accepted():
     for alpha in (None, 0.5):
         with pytest.raises(UndefinedMetricError, match="if no sample is accepted"):
             metrics.scod_risk(draw(), 99.0, alpha=alpha)
+
+
+def test_replicates_of_costs_have_the_defaults_of_the_functions():
+    scores = draw()
+    counts = class_counts(scores, 1.0, caller="it")
+    for name in ("scod_risk", "oaa"):
+        row = metrics.get(name)
+        assert float(row.kernel(counts)) == approx(row.function(scores, 1.0)), name
 
 
 def test_a_replicate_that_accepts_nothing_has_no_risk():

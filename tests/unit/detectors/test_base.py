@@ -280,6 +280,9 @@ def test_missing_needs_are_named_with_the_remedy(outputs):
     headless = Outputs(features=outputs.features, logits=outputs.logits)
     with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
         ReAct().fit(headless)
+    unbiased = Outputs(features=outputs.features, weight=outputs.weight)
+    with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
+        ReAct().fit(unbiased)
 
 
 @pytest.mark.parametrize("detector", [KNN(k=3), KNN(k=3, bank=45), Mahalanobis()])

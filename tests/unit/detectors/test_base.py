@@ -20,7 +20,9 @@ from openset.detectors import (
     OpenMax,
     ReAct,
     _base,
+    find,
     make,
+    names,
     score_all,
 )
 from openset.detectors import _batch as of_batches
@@ -432,6 +434,10 @@ def test_a_subclass_is_registered_as_its_statement_says(monkeypatch):
         ("other", "Named", True),
         ("hidden", "Hidden", False),
     ]
+
+
+def test_openmax_alone_was_published_with_a_class_of_unknowns():
+    assert [name for name in names() if find(name).rejects_by_argmax] == ["openmax"]
 
 
 def test_detectors_are_made_by_name():

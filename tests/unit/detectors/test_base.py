@@ -436,6 +436,17 @@ def test_a_subclass_is_registered_as_its_statement_says(monkeypatch):
     ]
 
 
+def test_a_subclass_may_have_other_parents():
+    told = []
+
+    class Parent:
+        def __init_subclass__(cls):
+            told.append(cls.__name__)
+
+    type("Child", (MSP, Parent), {}, register=False)
+    assert told == ["Child"]
+
+
 def test_openmax_alone_was_published_with_a_class_of_unknowns():
     assert [name for name in names() if find(name).rejects_by_argmax] == ["openmax"]
 

@@ -184,7 +184,7 @@ def test_gram_holds_out_a_share_of_each_class():
         (
             lambda: with_deviations_of(
                 GramBounds().fit(drawn(60, layers=GRAMS)),
-                replaced(drawn(3, layers=GRAMS), labels=[0, -1, 2]),
+                replaced(drawn(3, layers=GRAMS), labels=np.array([0, -1, 2])),
             ),
             "validation must be known samples with labels, got some with label -1",
         ),

@@ -86,6 +86,15 @@ def test_a_recipe_is_remade_from_its_parameters(detector):
     assert GramBounds(**gram.params()) == gram
 
 
+def test_the_defaults_are_the_published_ones():
+    powers = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    options = {"layers": [], "powers": powers, "held_out": 0.1, "seed": 0}
+    assert GramBounds().params() == options
+    detector = ["mahalanobis", Mahalanobis().params()]
+    options = {"detector": detector, "layers": [], "epsilon": 0.0, "std": None}
+    assert ByLayer().params() == options
+
+
 def test_layers_with_a_step_of_the_input_are_marked():
     assert layer_names(ByLayer(layers=LAYERS)) == ("a", "b")
     assert layer_names(ByLayer(layers=LAYERS, epsilon=0.1)) == ("step:a", "step:b")

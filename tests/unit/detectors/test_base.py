@@ -79,6 +79,16 @@ def test_reductions_do_not_depend_on_the_cache(outputs, xp, monkeypatch):
     assert_array_equal(_xp.to_numpy(cut.feature_norm), norm)
 
 
+def test_reductions_of_one_kernel_give_the_energy(outputs, monkeypatch):
+    plain = Batch(outputs)
+    expected = plain.energy
+    monkeypatch.setattr(of_batches._fused, "reduce_rows", lambda logits: plain)
+    other = Batch(outputs)
+    for name in ("top_class", "top_logit", "other_mass", "log_other_mass"):
+        assert getattr(other, name) is getattr(plain, name)
+    assert_allclose(other.energy, expected)
+
+
 def test_logits_and_features_are_computed_in_the_wider_dtype():
     mixed = Outputs(logits=np.ones((2, 3), dtype=np.float32), features=np.ones((2, 4)))
     assert working_dtype(mixed) == np.float64

@@ -221,6 +221,16 @@ def test_weiper_perturbs_weights_by_a_share_of_their_length(train):
     assert len(np.unique(weight[:, 0, 0])) == 5
 
 
+def test_weiper_perturbs_a_class_alike_whatever_its_number_is():
+    weight = np.ones((4, 6)) + np.eye(4, 6)  # any two differ in two columns
+    order = np.array([2, 3, 1, 0])
+    recipe = WeiPer(repeats=3)
+    before, after = (
+        recipe._perturbed(one).reshape(3, 4, 6) for one in (weight, weight[order])
+    )
+    assert_array_equal(after, before[:, order])
+
+
 def test_weiper_does_not_depend_on_the_size_of_its_blocks(train, test, monkeypatch):
     whole = WeiPer(repeats=7).fit(train).known(test)
     monkeypatch.setattr("openset.detectors.weiper._BLOCK", 1)

@@ -10,6 +10,7 @@ from scipy.stats import multivariate_normal
 from openset import Outputs
 from openset.detectors import GMM, PNML, Residual, WeiPer
 from openset.detectors.gmm import _inverse_factor
+from openset.detectors.weiper import _counts, _outer
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
 
@@ -229,6 +230,17 @@ def test_weiper_perturbs_a_class_alike_whatever_its_number_is():
         recipe._perturbed(one).reshape(3, 4, 6) for one in (weight, weight[order])
     )
     assert_array_equal(after, before[:, order])
+
+
+def test_weiper_counts_values_outside_of_the_range_nowhere():
+    values = np.array([[-100.0, 0.1, 0.6], [0.3, 0.3, 100.0], [-9.0, -0.1, 1.1]])
+    found = _counts(values, np.array([0.0, 1.0]), 4)
+    assert_array_equal(found, [[1, 0, 1, 0], [0, 2, 0, 0], [0, 0, 0, 0]])
+
+
+def test_weiper_widens_the_range_by_its_nth_part():
+    assert _outer([(0.0, 3.0), (-1.0, 4.0)], 10) == (-1.5, 4.5)
+    assert _outer([(2.0, 2.0)], 10) == (1.0, 3.0)
 
 
 def test_weiper_does_not_depend_on_the_size_of_its_blocks(train, test, monkeypatch):

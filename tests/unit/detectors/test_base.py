@@ -89,6 +89,13 @@ def test_reductions_of_one_kernel_give_the_energy(outputs, monkeypatch):
     assert_allclose(other.energy, expected)
 
 
+def test_the_mass_of_other_classes_is_not_lost_in_its_logarithm():
+    two = Batch(Outputs(logits=[[800.0, 0.0], [0.0, 0.0], [-5.0, 900.0]]))
+    assert_allclose(two.log_other_mass, [-800, 0, -905], atol=1e-12)
+    one = Batch(Outputs(logits=[[800.0], [0.0]]))
+    assert_array_equal(one.log_other_mass, [-np.inf, -np.inf])
+
+
 def test_logits_and_features_are_computed_in_the_wider_dtype():
     mixed = Outputs(logits=np.ones((2, 3), dtype=np.float32), features=np.ones((2, 4)))
     assert working_dtype(mixed) == np.float64

@@ -180,6 +180,13 @@ def test_evenly_spread_samples_have_the_uniform_law_at_the_bound():
     assert law.endpoint == 7
 
 
+def test_drawn_samples_may_have_the_uniform_law_at_the_bound():
+    x = np.random.default_rng(0).random(30)
+    law, span = fit_gpd(x), float(np.ptp(x))
+    assert (law.shape, law.loc, law.scale, law.at_bound) == (-1, x.min(), span, True)
+    assert law.loglik == pytest.approx(-30 * math.log(span))
+
+
 def test_samples_in_one_place_but_for_the_minimum_have_the_uniform_law():
     law = fit_gpd(np.r_[0.0, np.full(40, 2.0)])
     assert (law.shape, law.scale, law.at_bound) == (-1.0, 2.0, True)

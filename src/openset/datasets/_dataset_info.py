@@ -63,8 +63,8 @@ class DatasetInfo(ABC):
 class ExactCopy:
     """Another lossless form of a data set, in files that users provide.
 
-    It is used rather than a compact copy, which may be lossy, or a download. `folder` is
-    where the files belong, below the folder of the data set.
+    It is used rather than a compact copy, which may be lossy, or a download. `folder`
+    is where the files belong, below the folder of the data set.
     """
 
     origin: str

@@ -85,7 +85,7 @@ class GMM(Detector):
         means, origin = _means(train, index, counts)
         xp = _xp.array_namespace(origin)
         variance = _mean_variance(train, index, means)
-        if variance <= _NO_SPREAD * float(xp.max(origin**2)) or variance <= 0:
+        if variance <= _NO_SPREAD * float(xp.max(origin**2)):
             msg = _check.must(
                 "spread out around their means",
                 caller="GMM.fit",

@@ -142,12 +142,21 @@ class Calibrated:
 
     def operate(self, kind: str) -> thresholds.Operation:
         """Meet another kind of unknowns."""
+        scores = self.network.tested(*self._scores(kind))
+        return thresholds.operate(self.report.threshold, scores, alpha_test=ALPHA)
+
+    def right(self, kind: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Say of each known and each unknown test sample if the answer is right."""
+        known, unknown = self._scores(kind)
+        threshold = self.report.threshold.value
+        return (known >= threshold) & self.network.test_is_right, unknown < threshold
+
+    def _scores(self, kind: str) -> tuple[Floats, Floats]:
         one = self.network
-        scores = one.tested(
+        return (
             combined(one.known, one.test_known, self.members),
             combined(one.known, one.test[kind], self.members),
         )
-        return thresholds.operate(self.report.threshold, scores, alpha_test=ALPHA)
 
 
 def combined(known: Floats, scores: Floats, members: Sequence[int]) -> Floats:

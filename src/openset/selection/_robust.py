@@ -1,8 +1,8 @@
 """The default rule of `choose`: a consensus, unless one detector is clearly better.
 
-The rule and its constants were settled on parts A to C of the networks of
-``benchmarks/missing_kinds.py`` and shown on part E; ``docs/results/operating.md`` has
-the results.
+The rule and its constants were tuned on parts A to C of the networks of
+``benchmarks/missing_kinds.py`` and tested on parts E and F;
+``docs/results/operating.md`` has the results.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
 """The missing-kinds benchmark runs what users run, and what the rule says in words."""
 
+import importlib
 import importlib.util
+import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -177,3 +179,59 @@ def test_the_benchmark_reaches_what_the_threshold_reaches(stored):
         for cut in [*known[d], *unknown[kind][d], np.inf]
     )
     assert one.oracle[kind] == pytest.approx(best)
+
+
+def test_right_answers_of_single_samples_add_up_to_the_open_set_accuracy(stored):
+    known, is_right, unknown = drawn_scores(7)
+    one = stored_network(stored, known, is_right, unknown)
+    fresh = {kind: scores + 0.01 for kind, scores in one.test.items()}
+    one = replace(one, test=fresh, test_known=one.known + 0.01)
+    found = stored.chosen(one, [*unknown])
+    for kind in unknown:
+        ccr, urr = (side.mean() for side in found.right(kind))
+        assert found.operate(kind).oosa == pytest.approx((ccr + urr) / 2)
+        assert 0 < ccr < 1  # neither everything nor nothing is accepted
+
+
+@pytest.fixture(scope="module")
+def benchmark(stored):
+    """Import the script, which finds its neighbours."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PATH.parent)
+        patch.setitem(sys.modules, "_stored", stored)
+        yield importlib.import_module("missing_kinds")
+
+
+def test_a_gain_and_its_error_are_those_of_resampled_test_samples(benchmark):
+    rng = np.random.default_rng(0)
+    kinds = ["a", "a", "b"]
+
+    def rows(share):
+        known, of = rng.random((3, 80)) < share, {"a": 50, "b": 70}
+        return [
+            {
+                "network": "n",
+                "left out": kind,
+                "right": (known[i], rng.random(of[kind]) < share),
+            }
+            for i, kind in enumerate(kinds)
+        ]
+
+    chosen, usual = rows(0.8), rows(0.6)
+
+    def gain(picked):
+        each = [
+            np.mean(row["right"][side][picked[part]])
+            - np.mean(base["right"][side][picked[part]])
+            for row, base in zip(chosen, usual, strict=True)
+            for side, part in enumerate(("known", row["left out"]))
+        ]
+        return sum(each) / (2 * len(kinds))
+
+    sizes = {"known": 80, "a": 50, "b": 70}
+    value, error = benchmark.gains(chosen, usual)["n"]
+    assert value == pytest.approx(gain({p: np.arange(n) for p, n in sizes.items()}))
+    again = [
+        gain({p: rng.integers(0, n, n) for p, n in sizes.items()}) for _ in range(4000)
+    ]
+    assert error == pytest.approx(np.std(again), rel=0.06)

@@ -18,8 +18,8 @@ from openset.cli._detector_options import Plugins
 from openset.cli._extract_shards import (
     Extract,
     Network,
+    Wanted,
     input_shards,
-    odin_step,
     read_array,
 )
 from openset.cli._options import (
@@ -67,6 +67,11 @@ openset extract timm:resnet50 photos/ --odin temperature=1000,epsilon=0.0014
 
 openset extract timm:resnet50 photos/ --layers layer2,layer3,layer4
 
+openset extract timm:resnet50 val/ --detector layered:epsilon=0.0014 \\
+    --train train.npz --out val.npz
+
+openset extract timm:resnet50 new/ --rejector rejector/ --out new.npz
+
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
 
@@ -88,6 +93,7 @@ _OPTIONS = {
     "weights": "--weights",
     "root": "--root",
     "plugins": "--plugin",
+    "input_step": "input_step of --rejector",
     **SHARD_OPTIONS,
 }
 
@@ -176,7 +182,33 @@ def command(
         typer.Option(
             metavar="NAME=VALUE,...",
             help="Apply ODIN: move the inputs along a gradient first, e.g. "
-            "temperature=1000,epsilon=0.0014 (epsilon of pixels in [0, 1]).",
+            "temperature=1000,epsilon=0.0014 (epsilon of pixels in [0, 1]). For "
+            "images and tables, of a network in PyTorch.",
+        ),
+    ] = None,
+    detector: Annotated[
+        str | None,
+        typer.Option(
+            "--detector",
+            "-d",
+            metavar="layered:epsilon=NUMBER",
+            help="Move the inputs for this detector over layers first, along the "
+            "gradient of its score (epsilon of pixels in [0, 1]). It is fitted on "
+            "--train; calibrate with the same --detector and --train.",
+        ),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="For --detector: outputs of training samples, extracted with --layers "
+            "and without a step."
+        ),
+    ] = None,
+    rejector: Annotated[
+        str | None,
+        typer.Option(
+            help="Make the outputs that this rejector takes: move the inputs, and keep "
+            "the layers, as in its calibration. A folder or URL.",
         ),
     ] = None,
     layers: Annotated[
@@ -213,7 +245,8 @@ def command(
     -1; groups are the class names. A folder of images without subfolders, and a .npy
     file, have no labels; such images form one group, named after the folder. The
     outputs hold the names of image files, or the beginnings of texts, which openset
-    predict shows.
+    predict shows. They also say how inputs were moved, if they were: a rejector refuses
+    outputs of inputs that were not moved as in its calibration.
 
     For a folder of shards, --out gets one .npz file of outputs per shard, as soon as
     the shard is finished. Run the same command again to continue.
@@ -236,6 +269,13 @@ def command(
         layers=_layer_names(layers, gram=gram, fit_head=fit_head),
     )
     settings.check(fit_head=fit_head)
+    wanted = Wanted(
+        odin=odin,
+        detector=detector,
+        train=train.resolve() if train else None,
+        rejector=_resolved(rejector),
+    )
+    wanted.check(layers=layers, fit_head=fit_head)
     _check_data(data)
     if layers == _LIST:
         _print_layers(settings)
@@ -248,7 +288,7 @@ def command(
             raise ValueError(msg)
         _check_part(part, {})
         folder = need_folder(_CALLER, None if place == _OUT else place)
-        job = Extract(settings, unknown=unknown, odin=odin)
+        job = Extract(settings, unknown=unknown, wanted=wanted)
         gpus = 1 if device is not None and device.startswith("cuda") else 0
         run_shards(
             job, listed, folder, backend=backend, address=address, jobs=jobs, gpus=gpus
@@ -258,25 +298,26 @@ def command(
     loaded = settings.load(fit_head=fit_head is not None)
     if loaded.note:
         ERRORS.print(f"[yellow]{escape(loaded.note)}[/yellow]")
-    step = odin_step(odin) if odin is not None else None
+    how = wanted.load(settings.plugins)
     samples = _read(data, part, root, loaded.classes, names_classes=loaded.embeds)
     labels = samples.labels
     if unknown:
         labels = np.full(len(samples.inputs), UNKNOWN)
-    outputs = loaded.apply(
-        samples.inputs,
-        labels=labels,
-        groups=samples.groups,
-        ids=_sample_names(samples.inputs, Path(data)),
-        step=step,
-    )
+    with naming(_CALLER, {"step": wanted.option}):
+        outputs = loaded.apply(
+            samples.inputs,
+            labels=labels,
+            groups=samples.groups,
+            ids=_sample_names(samples.inputs, Path(data)),
+            **how,
+        )
     if fit_head:
         outputs = _fit_head(outputs, samples.classes, fit_head)
     out = Path(place)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
     _print_labels(outputs, samples.classes, unknown=unknown)
-    if outputs.layers:
+    if settings.layers:
         shown = ", ".join(f"{name} ({width})" for name, width in outputs.layers)
         OUT.print(
             f"features of {shown}. A detector over them: --detector "
@@ -284,13 +325,32 @@ def command(
             highlight=False,
             soft_wrap=True,
         )
-    if step is not None:
+    if outputs.input_step:
         OUT.print(
-            "ODIN is the largest probability at the same temperature: "
-            f"--detector msp:temperature={step.temperature:g}",
+            escape(f"inputs moved by {outputs.input_step}"),
             highlight=False,
             soft_wrap=True,
         )
+    if odin is not None:
+        OUT.print(
+            "ODIN is the largest probability at the same temperature: "
+            f"--detector msp:temperature={how['step'].temperature:g}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if detector is not None:
+        OUT.print(
+            f"To calibrate: --detector {detector} --train {train}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _resolved(place: str | None) -> str | None:
+    """Return the place of a rejector, as workers in other folders find it."""
+    if place is None or not Path(place).exists():
+        return place
+    return str(Path(place).resolve())
 
 
 def _layer_names(

@@ -191,10 +191,10 @@ def command(
         typer.Option(
             "--detector",
             "-d",
-            metavar="layered:epsilon=NUMBER",
-            help="Move the inputs for this detector over layers first, along the "
-            "gradient of its score (epsilon of pixels in [0, 1]). It is fitted on "
-            "--train; calibrate with the same --detector and --train.",
+            metavar="NAME:...",
+            help="Move the inputs along the gradient of this detector's score first, "
+            "e.g. layered:epsilon=0.0014 (over layers; epsilon of pixels in [0, 1]). "
+            "It is fitted on --train; calibrate with the same --detector and --train.",
         ),
     ] = None,
     train: Annotated[

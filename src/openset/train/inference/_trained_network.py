@@ -144,7 +144,6 @@ class TrainedNetwork(nn.Module):
 
     def moved(self, inputs: Tensor, step: Odin | LayerStep) -> Tensor:
         """Return inputs as the network takes them, moved by the step."""
-        step = self._with_std(step, inputs)
         parts = []
         for batch in inputs.split(_AT_ONCE):
             is_bytes = batch.dtype == torch.uint8

@@ -471,11 +471,20 @@ def _print_labels(outputs: Outputs, known: tuple[str, ...], *, unknown: bool) ->
             f"{right[is_known].mean():.4f}",
             highlight=False,
         )
-    elif not known and not unknown:
+    elif not unknown:
+        shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
+        why = (
+            f"No sample is of a class of the network ({shown})"
+            if known
+            else "The network brings no names of its classes"
+        )
         OUT.print(
-            "The network brings no names of its classes, so all samples are labelled "
-            "-1 (unknown). Give the names: --classes FILE",
+            escape(
+                f"{why}, so all samples are labelled -1 (unknown). If that is wrong, "
+                "give the names of its classes as the data spell them: --classes FILE"
+            ),
             highlight=False,
+            soft_wrap=True,
         )
 
 

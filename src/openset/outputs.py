@@ -18,6 +18,7 @@ from openset._types import UNKNOWN, Array, ArtefactError
 
 _PER_SAMPLE = ("logits", "features", "labels", "groups", "ids")
 _ARRAYS = (*_PER_SAMPLE, "weight", "bias")
+_ABOUT = ("classes", "layers", "input_step")
 _META = "meta.json"
 # Arrays of outputs that replaced others in their folder; see `put_folder`.
 _FILE = re.compile(rf"({'|'.join(_ARRAYS)})-[0-9a-f]{{8}}\.npy")
@@ -62,6 +63,10 @@ class Outputs:
     layers
         Where the features are those of several layers, side by side: (name, number of
         columns) of each, in their order. :meth:`of_layers` sets it.
+    input_step
+        How the inputs were moved along a gradient before the network saw them, in
+        words; empty if they were not. :func:`openset.train.extract` sets it. A
+        rejector refuses outputs of another step than that of its calibration.
 
     Examples
     --------
@@ -81,6 +86,7 @@ class Outputs:
     weight: Array | None = None
     bias: Array | None = None
     layers: tuple[tuple[str, int], ...] = ()
+    input_step: str = ""
 
     def __init__(
         self,
@@ -94,6 +100,7 @@ class Outputs:
         weight: Any = None,
         bias: Any = None,
         layers: Any = (),
+        input_step: Any = "",
     ) -> None:
         if logits is None and features is None:
             msg = "Outputs: logits or features must be given, got neither"
@@ -108,6 +115,7 @@ class Outputs:
             "weight": _real("weight", weight, ndim=2),
             "bias": _real("bias", bias, ndim=1),
             "layers": _layers(layers),
+            "input_step": str(input_step),
         }
         if labels is not None:
             _check.unmasked("Outputs", "labels", labels)
@@ -220,6 +228,8 @@ class Outputs:
             parts.append(f"layers={len(self.layers)}")
         if self.weight is not None:
             parts.append("head")
+        if self.input_step:
+            parts.append(self.input_step)
         if self.groups is not None:
             parts.append(f"groups={np.unique(self.groups).size}")
         parts.append(_xp.describe(self._any_array()))
@@ -314,6 +324,7 @@ class Outputs:
             groups=first.groups,
             ids=first.ids,
             classes=first.classes,
+            input_step=first.input_step,
             layers=[
                 (name, array.shape[1])
                 for name, array in zip(parts, arrays, strict=True)
@@ -350,6 +361,13 @@ class Outputs:
             name: _of_one_network(name, [getattr(part, name) for part in parts])
             for name in ("classes", "weight", "bias", "layers")
         }
+        steps = sorted({part.input_step for part in parts})
+        if len(steps) > 1:
+            got = " and ".join(one or "none" for one in steps)
+            rule = "of inputs moved by one step"
+            raise ValueError(
+                _check.must(rule, caller="Outputs.concat", name="parts", got=got)
+            )
         for name in _PER_SAMPLE:
             arrays = [getattr(part, name) for part in parts]
             missing = sum(array is None for array in arrays)
@@ -419,6 +437,8 @@ class Outputs:
                 arrays["classes"] = np.array(self.classes, dtype=np.str_)
             if self.layers:
                 arrays["layers"] = np.array(self.layers, dtype=np.str_)
+            if self.input_step:
+                arrays["input_step"] = np.array(self.input_step)
             _io.write_npz(path, arrays)
             return path
         if path.suffix:
@@ -436,6 +456,7 @@ class Outputs:
                 "schema": 1,
                 "classes": self.classes,
                 "layers": self.layers,
+                "input_step": self.input_step,
             }
             (temporary / _META).write_text(json.dumps(meta), encoding="utf-8")
         return path
@@ -451,7 +472,7 @@ class Outputs:
             return cls._load_folder(path)
         arrays = _io.read_npz("Outputs.load", path)
         _need_logits_or_features(path, arrays)
-        optional = (*_ARRAYS, "classes", "layers")
+        optional = (*_ARRAYS, *_ABOUT)
         arrays = _io.pick("Outputs.load", path, arrays, required=(), optional=optional)
         with _io.naming(path):
             return cls(**{name: _check.frozen(a) for name, a in arrays.items()})
@@ -498,12 +519,13 @@ def _meta(path: Path) -> bytes | None:
 
 
 def _described(path: Path, text: bytes | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return classes and layers, and files of arrays whose names are not usual."""
+    """Return what is no array, and files of arrays whose names are not usual."""
     if text is None:
         return {}, {}
     try:
         meta = json.loads(text)
         about = {"classes": meta["classes"], "layers": meta.get("layers", ())}
+        about["input_step"] = meta.get("input_step", "")
         files = dict(meta.get("files", {}))
         # A name that leads elsewhere is refused.
         wrong = [n for n, f in files.items() if not f.startswith(f"{n}-")]
@@ -556,7 +578,7 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
     For arrays that were computed from checked ones, and that no caller can modify.
     """
     other = object.__new__(type(outputs))
-    for name in (*_ARRAYS, "classes", "layers"):
+    for name in (*_ARRAYS, *_ABOUT):
         value = changes.get(name, getattr(outputs, name))
         if isinstance(value, np.ndarray):
             _check.frozen(value)

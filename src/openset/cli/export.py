@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check
-from openset.cli._cautions import print_cautions
+from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
@@ -94,6 +94,8 @@ def command(
 
     rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
     print_cautions(rejector, ERRORS)
+    if model is None:
+        print_step(rejector, ERRORS)
     network, example, prepared = _network(model, weights=weights, head=head, side=side)
     export(rejector, out, network, example=example, logits=logits, features=features)
     OUT.print(f"{rejector!r} → {out}", highlight=False, soft_wrap=True)

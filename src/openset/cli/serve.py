@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openset import _check, serve
-from openset.cli._cautions import print_cautions
+from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
@@ -162,7 +162,10 @@ def command(
     key = read_key(verify)
     # Errors and cautions are reported once, not by each worker.
     with naming("openset serve"):
-        print_cautions(Rejector.load(folder, plugins=plugin or (), key=key), ERRORS)
+        rejector = Rejector.load(folder, plugins=plugin or (), key=key)
+    print_cautions(rejector, ERRORS)
+    if model is None:
+        print_step(rejector, ERRORS)
     options: dict[str, Any] = {
         "model": model,
         "weights": weights,

@@ -94,6 +94,11 @@ class Detector(ABC):
         return ()
 
     @property
+    def input_step(self) -> str:
+        """The step of the inputs that it needs before, in words; empty for most."""
+        return ""
+
+    @property
     def predicts_classes(self) -> bool:
         """Whether the detector predicts classes itself, from features alone."""
         first = (*self.recipes, self)[0]  # of a combination, the first one does
@@ -364,6 +369,16 @@ class Fitted:
                 caller=f"{caller}.score",
                 name="outputs",
                 got=_listed(outputs.layers),
+            )
+            raise ValueError(msg)
+        wanted, moved = self.detector.input_step, outputs.input_step
+        if wanted and moved and moved.partition(",std=")[0] != wanted:
+            msg = _check.must(
+                f"of inputs moved by {wanted}",
+                caller=f"{caller}.score",
+                name="outputs",
+                got=moved,
+                remedy="Extract them for this detector, see openset extract --help",
             )
             raise ValueError(msg)
         for name, array in self.state.items():

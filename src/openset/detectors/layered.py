@@ -179,6 +179,20 @@ class ByLayer(_OverLayers, listed=False):
         return tuple((f"{mark}{name}", width) for name, width in self.layers)
 
     @property
+    def input_step(self) -> str:
+        """The step of the inputs that it needs before, in words, without `std`.
+
+        Examples
+        --------
+        >>> ByLayer(epsilon=0.01).input_step
+        'layered:detector=mahalanobis,epsilon=0.01'
+        """
+        if not self.epsilon:
+            return ""
+        step = float(self.epsilon)
+        return f"{self.name}:detector={self.detector.name},epsilon={step}"
+
+    @property
     def predicts_classes(self) -> bool:
         """Whether the detector of the first layer predicts classes itself."""
         return self.detector.predicts_classes

@@ -110,6 +110,7 @@ def calibrated(
         held = known if sets_known is None else sets_known
         need_outputs("Rejector.calibrate", "sets_known", held)
         _need_classes_of_known(held, known, "sets_known")
+        _check_steps(known, [held])
         rule = _set_rule(fitted, threshold, held, sets, coverage, by_class=by_class)
     near = None if train is None else _near(fitted, train, known)
     made = report(scores, threshold, near=near)
@@ -211,8 +212,24 @@ def _calibration_scores(
             "them from a folder per class, or a .csv file with text and label",
         )
         raise ValueError(msg)
+    _check_steps(known, surrogate)
     parts = [known, *(_unknowns(one, known) for one in surrogate)]
     return _joined([fitted.score(part, batch_size=batch_size) for part in parts])
+
+
+def _check_steps(known: Outputs, others: Sequence[Outputs | str | None]) -> None:
+    """Refuse calibration samples whose inputs were moved differently."""
+    for one in others:
+        if isinstance(one, Outputs) and one.input_step != known.input_step:
+            steps = [part.input_step or "no step" for part in (known, one)]
+            msg = _check.must(
+                "of inputs moved by one step",
+                caller="Rejector.calibrate",
+                name="known, surrogate and sets_known",
+                got=f"{steps[0]} for known, and {steps[1]}",
+                remedy="Extract all of them with the same options",
+            )
+            raise ValueError(msg)
 
 
 def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:

@@ -27,7 +27,9 @@ from openset.thresholds.alpha import Alpha
 class Rejector:
     """A fitted detector and the threshold on its scores.
 
-    Made by :meth:`calibrate` or :meth:`load`; never changed afterwards.
+    Made by :meth:`calibrate` or :meth:`load`; never changed afterwards. If the inputs
+    of the calibration were moved along a gradient (ODIN), `input_step` says how, and
+    outputs of other inputs are refused.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Rejector:
         report: Report,
         features: Features | Callable[[], Features] = None,
         sets: SetRule | None = None,
+        input_step: str = "",
     ) -> None:
         self._fitted = fitted
         self._reference = reference
@@ -61,6 +64,7 @@ class Rejector:
         self.classes = tuple(classes)
         self.report = report
         self.sets = sets
+        self.input_step = input_step
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get the arrays themselves, not a way to read the file.
@@ -181,6 +185,7 @@ class Rejector:
             report=parts.report,
             features=parts.features,
             sets=parts.sets,
+            input_step=known.input_step,
         )
 
     @property
@@ -191,6 +196,7 @@ class Rejector:
     def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
         """Return the detector's scores. Unlabelled samples get the label -1 in them."""
         need_outputs("Rejector", "outputs", outputs)
+        self._check_step(outputs)
         if outputs.labels is None:
             # Labels are not used in scoring, only copied to the result.
             outputs = outputs.as_unknown()
@@ -272,6 +278,7 @@ class Rejector:
         """Return the knownness of each sample, larger = more known."""
         need_outputs("Rejector.known", "outputs", outputs)
         self._need_own_classes("Rejector.known", outputs)
+        self._check_step(outputs)
         return self.fitted.known(outputs, batch_size=batch_size)
 
     def typical(
@@ -299,6 +306,7 @@ class Rejector:
         """
         need_outputs("Rejector.operate", "outputs", outputs)
         self._need_own_classes("Rejector.operate", outputs)
+        self._check_step(outputs)
         scores = self.fitted.score(outputs, batch_size=batch_size)
         return operate(self.threshold, scores, alpha_test=alpha)
 
@@ -376,6 +384,7 @@ class Rejector:
             report=self.report,
             features=self.reference_features,
             sets=self.sets,
+            input_step=self.input_step,
         )
 
     @overload
@@ -405,6 +414,7 @@ class Rejector:
             features=self.reference_features,
             report=self.report,
             sets=self.sets,
+            input_step=self.input_step,
             key=key,
         )
         return place
@@ -448,6 +458,7 @@ class Rejector:
             report=opened.report,
             features=opened.features,
             sets=opened.sets,
+            input_step=opened.input_step,
         )
 
     def model_card(self, repo: str = "") -> str:
@@ -566,6 +577,26 @@ class Rejector:
     def _need_own_classes(self, caller: str, outputs: Outputs) -> None:
         of = "the rejector"
         need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
+
+    def _check_step(self, outputs: Outputs) -> None:
+        """Raise unless the inputs were moved as those of the calibration."""
+        moved, wanted = outputs.input_step, self.input_step
+        # A rejector over layers that was saved before steps were recorded: the names
+        # of the layers say that there is one.
+        is_older = not wanted and self.fitted.detector.input_step
+        if moved == wanted or is_older:
+            return
+        rule = "as the network got them" if not wanted else f"moved by {wanted}"
+        msg = _check.must(
+            f"of inputs {rule}, as in the calibration",
+            caller="Rejector",
+            name="outputs",
+            got=f"inputs moved by {moved}" if moved else "inputs that were not moved",
+            remedy="Extract them anew for this rejector: openset extract NETWORK DATA "
+            "--rejector FOLDER. If code of your own moved them, say so: "
+            "Outputs(..., input_step=rejector.input_step)",
+        )
+        raise ValueError(msg)
 
     def _share_below(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
         grid = self.reference["known"]

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from openset import _check, _io
-from openset.detectors import layer_names
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -140,8 +139,14 @@ def app(
     if model is not None:
         files = None if weights is None else str(weights)
         how = _model.Preprocessing(side, tuple(mean), tuple(std), files, head)
-        layers = layer_names(rejector.fitted.detector)
-        served = _model.load(model, how, example, needs_of(rejector), layers)
+        served = _model.load(
+            model,
+            how,
+            example,
+            needs_of(rejector),
+            fitted=rejector.fitted,
+            input_step=rejector.input_step,
+        )
     traffic = None
     if log is not None:
         traffic = Traffic(Path(log), rate=log_rate, most=log_files)

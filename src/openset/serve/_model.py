@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io
 from openset._types import ArtefactError
+from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.serve._errors import RequestError, refuse
 
@@ -178,7 +179,9 @@ def load(
     how: Preprocessing,
     example: ArrayLike | None,
     needs: tuple[str, ...],
-    layers: tuple[str, ...] = (),
+    *,
+    fitted: Fitted,
+    input_step: str = "",
 ) -> ServedModel:
     """Open a network.
 
@@ -192,20 +195,21 @@ def load(
         A batch for a Python function.
     needs
         The outputs the rejector needs.
-    layers
-        The layers whose features it needs, if they are not those of the last one.
+    fitted, input_step
+        Of the rejector: its detector says which layers it needs, if they are not the
+        last one, and both how the inputs are moved before.
     """
     pixels: dict[str, Any] = {"side": how.side, "mean": how.mean, "std": how.std}
     if hasattr(model, "forward") and hasattr(model, "state_dict"):  # a torch module
         # Here, not above: a server without a network needs no torch.
         from openset.integrations import networks  # noqa: PLC0415
 
-        return NamedModel(networks.load(model, **pixels), layers)
+        return NamedModel(networks.load(model, **pixels), fitted, input_step)
     if callable(model):
         return CallableModel(model, example)
     if not isinstance(model, str | Path):
         if hasattr(model, "apply") and hasattr(model, "prepare"):
-            return NamedModel(model, layers)
+            return NamedModel(model, fitted, input_step)
         msg = _check.must(
             "a file, a folder, the name of a network, a networks.Classifier or a "
             "function",
@@ -219,7 +223,7 @@ def load(
         from openset.integrations import networks  # noqa: PLC0415  # as above
 
         found = networks.load(text, weights=how.weights, head=how.head, **pixels)
-        return NamedModel(found, layers)
+        return NamedModel(found, fitted, input_step)
     if not path.exists():
         msg = _check.must(
             "an ONNX file, the folder of a training run, or a name like timm:NAME",
@@ -229,7 +233,16 @@ def load(
         )
         raise FileNotFoundError(msg)
     if path.is_dir():
-        return TrainedModel(path, layers)
+        return TrainedModel(path, fitted, input_step)
+    if input_step:
+        msg = _check.must(
+            "a network in PyTorch, to move the inputs along a gradient by "
+            f"{input_step}, as in the calibration",
+            caller=_CALLER,
+            name="model",
+            got=f"{path}, an ONNX file, which has no gradients",
+        )
+        raise ValueError(msg)
     return OnnxModel(path, how, needs)
 
 
@@ -238,11 +251,11 @@ class TrainedModel(ServedModel):
 
     gives = _WANTED
 
-    def __init__(self, folder: Path, layers: tuple[str, ...] = ()) -> None:
-        from openset.train import Trained  # noqa: PLC0415  # see load
+    def __init__(self, folder: Path, fitted: Fitted, input_step: str) -> None:
+        from openset.train import Trained, how_to_extract  # noqa: PLC0415  # see load
 
         self._model = Trained.load(folder).model()
-        self._layers = layers
+        self._options = how_to_extract(fitted, input_step)
         self._lock = threading.Lock()
         shape = self._model.shape
         is_image = len(shape) == 3
@@ -258,16 +271,12 @@ class TrainedModel(ServedModel):
                 f"{_numbers(mean)}, std {_numbers(std)}"
             )
 
-    def run(self, batch: Any) -> dict[str, NDArray[Any]]:
+    def run(self, batch: Any) -> Outputs:
         """Run the network, one batch after another."""
         with self._lock:
-            if not self._layers:
-                return self._model.outputs(batch)
-            logits, found = self._model.layer_outputs(batch, self._layers)
-        features = np.concatenate(list(found.values()), axis=1)
-        return {"logits": logits, "features": features}
+            return Outputs(**self._model.arrays(batch, **self._options))
 
-    def run_images(self, images: Images) -> dict[str, NDArray[Any]]:
+    def run_images(self, images: Images) -> Outputs:
         """Prepare images as in training, and run them."""
         return self.run(self._model.tensor(list(images)))
 
@@ -279,7 +288,9 @@ class NamedModel(ServedModel):
     shape = (None, 3, None, None)
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, network: Any, layers: tuple[str, ...] = ()) -> None:
+    def __init__(self, network: Any, fitted: Fitted, input_step: str) -> None:
+        from openset.train import how_to_extract  # noqa: PLC0415  # see load
+
         if network.kind != "image":
             msg = _check.must(
                 "a network for images",
@@ -290,7 +301,7 @@ class NamedModel(ServedModel):
             )
             raise ValueError(msg)
         self._network = network
-        self._options = {"layers": layers} if layers else {}
+        self._options = how_to_extract(fitted, input_step)
         self._lock = threading.Lock()
         self.preprocessing = network.preprocessing or "as the network defines it"
 

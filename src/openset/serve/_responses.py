@@ -86,7 +86,9 @@ class Decider:
         """Decide on a batch; raises `RequestError` if something is wrong with it."""
         try:
             if self.model is None:
-                outputs = Outputs(**asked.arrays)
+                # Clients send outputs as the rejector takes them.
+                step = self.rejector.input_step
+                outputs = Outputs(**asked.arrays, input_step=step)
             elif asked.images:
                 outputs = self.model.outputs_of_images(asked.images)
             else:

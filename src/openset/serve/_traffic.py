@@ -64,7 +64,8 @@ class Traffic:
                 return
             names = np.full(len(outputs), "") if ids is None else ids
             parts = self._kept.setdefault(kind, [])
-            parts.append(Outputs(**arrays, ids=names[rows]))
+            step = outputs.input_step
+            parts.append(Outputs(**arrays, ids=names[rows], input_step=step))
             if sum(map(len, parts)) >= ROWS:
                 joined = Outputs.concat(parts)
                 n_whole = len(joined) // ROWS * ROWS

@@ -16,7 +16,7 @@ from openset import _check, _io
 from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.outputs import Outputs, put_folder
-from openset.train.inference._input_step import Odin
+from openset.train.inference._input_step import Odin, words_of
 from openset.train.inference._layers import LayerRecorder, SideBySide, check_layers
 from openset.train.inference._row_files import RowFiles, RowLists
 from openset.train.jobs import _fingerprint
@@ -142,10 +142,14 @@ def extract(
         rows = RowLists()
         found = once(rows)
         arrays = rows.arrays()
-        about = names_of.arrays(len(arrays["logits"]))
+        about: dict[str, Any] = {
+            **names_of.arrays(len(arrays["logits"])),
+            "classes": names,
+            "input_step": words_of(step),
+        }
         if recorder is not None:
-            return Outputs(**arrays, **about, classes=names, layers=recorder.pairs())
-        return Outputs(**arrays, **about, **_layer(found), classes=names)
+            return Outputs(**arrays, **about, layers=recorder.pairs())
+        return Outputs(**arrays, **about, **_layer(found))
     path = Path(out)
     if path.suffix:
         got = repr(str(out))
@@ -187,6 +191,7 @@ def extract(
             "classes": names,
             "head": found.name,
             "layers": files.provenance.get("widths", ()),
+            "input_step": words_of(step),
         }
         text = json.dumps(meta).encode()
         _io.write(folder / "meta.json", lambda stream: stream.write(text))

@@ -1,7 +1,7 @@
 """Detectors over several layers of a network: Mahalanobis and others, and Gram."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.inference import _layers
 from openset.train.inference._extract_layers import extract_layers, layer_outputs
-from openset.train.inference._input_step import Arguments, moved
+from openset.train.inference._input_step import Arguments, Odin, listed_std, moved
 from openset.train.networks import last_layer
 
 with _io.importing("openset.train", "torch"):
@@ -366,20 +366,88 @@ class FittedLayers:
             )
             raise TypeError(msg)
         found: dict[str, Outputs] = {}
-        for name in self.layers:
-            step = _LayerStep(recipe, name, self.part(name))
-            made = extract_layers(model, loader, [name], step=step, **options)
-            found[f"{STEP}{name}"] = made[name]
+        for step in self.steps():
+            made = extract_layers(model, loader, [step.layer], step=step, **options)
+            found[step.column] = made[step.layer]
         return Outputs.of_layers(found)
 
+    def steps(self) -> "list[LayerStep]":
+        """Return the step of each layer; none, if inputs are taken as they are."""
+        recipe = over_layers(self.fitted, caller="FittedLayers")
+        if isinstance(recipe, GramBounds) or not recipe.epsilon:
+            return []
+        return [
+            LayerStep(
+                layer=name,
+                fitted=self.part(name),
+                epsilon=recipe.epsilon,
+                std=recipe.std,
+            )
+            for name in self.layers
+        ]
 
-@dataclass(frozen=True, eq=False)
-class _LayerStep:
-    """Moves inputs towards a larger knownness by one layer."""
+    def with_std(self, std: tuple[float, ...] | None) -> "FittedLayers":
+        """Return the same with a step in pixels in [0, 1], unless it has its own `std`.
 
-    recipe: ByLayer
+        Parameters
+        ----------
+        std
+            What the pixels of each channel were divided by.
+        """
+        recipe = over_layers(self.fitted, caller="FittedLayers")
+        if isinstance(recipe, GramBounds) or recipe.std is not None:
+            return self
+        return FittedLayers(replace(self.fitted, detector=replace(recipe, std=std)))
+
+
+def how_to_extract(fitted: Fitted, input_step: str = "") -> dict[str, Any]:
+    """Return the arguments `step` and `layers` with which outputs fit a detector.
+
+    They are those of :meth:`openset.train.Trained.apply` and of
+    :meth:`openset.integrations.networks.Classifier.apply`.
+
+    Parameters
+    ----------
+    fitted
+        The detector, such as that of a rejector.
+    input_step
+        That of the outputs it was calibrated on, in words: ``rejector.input_step``.
+
+    Examples
+    --------
+    >>> from openset.detectors import MSP
+    >>> how_to_extract(MSP(temperature=2).fit(), "odin:temperature=2,epsilon=0.1")
+    {'layers': (), 'step': Odin(temperature=2.0, epsilon=0.1, std=None)}
+    """
+    layers = layer_names(fitted.detector)
+    if layers and FittedLayers(fitted).steps():
+        return {"layers": (), "step": FittedLayers(fitted)}
+    return {"layers": layers, "step": Odin.of(input_step) if input_step else None}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerStep:
+    """Moves inputs towards a larger knownness by one layer.
+
+    The layer is one of `inside`; by default of the model that is called.
+    """
+
     layer: str
     fitted: Fitted
+    epsilon: float
+    std: tuple[float, ...] | None
+    inside: nn.Module | None = None
+
+    @property
+    def column(self) -> str:
+        """What the layer is called in outputs."""
+        return f"{STEP}{self.layer}"
+
+    @property
+    def words(self) -> str:
+        """The step in words, for :class:`openset.Outputs`."""
+        recipe = ByLayer(detector=self.fitted.detector, epsilon=self.epsilon)
+        return recipe.input_step + listed_std(self.std)
 
     def moved(
         self, model: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
@@ -395,12 +463,12 @@ class _LayerStep:
             batch = Batch(Outputs(logits=logits, features=features))
             return self.fitted.to(features).known_of_batch(batch)
 
-        with recorder.recording(model):
+        with recorder.recording(self.inside or model):
             return moved(
                 known,
                 arguments,
                 keywords,
                 caller=caller,
-                epsilon=self.recipe.epsilon,
-                std=self.recipe.std,
+                epsilon=self.epsilon,
+                std=self.std,
             )

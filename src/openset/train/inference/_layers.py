@@ -155,7 +155,8 @@ def named_summary(
             caller=caller,
             name="layers",
             got=f"{names[0]!r}, for which inputs are moved along a gradient",
-            remedy="In Python: train.FittedLayers(rejector.fitted).outputs(...)",
+            remedy="Extract them for the detector: openset extract --rejector FOLDER, "
+            "or train.FittedLayers(rejector.fitted).outputs(...)",
         )
         raise ValueError(msg)
     plain = tuple(name.removeprefix(GRAM) for name in names)

@@ -14,6 +14,7 @@ from openset._types import ArtefactError
 from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.inference._input_step import Odin
+from openset.train.inference._layered import FittedLayers
 from openset.train.inference._predict import Predictions, head_of, logit_scores
 from openset.train.inference._trained_network import TrainedNetwork, restore
 from openset.train.jobs._spec import Spec
@@ -100,7 +101,7 @@ class Trained:
         ids: ArrayLike | None = None,
         *,
         network: Any = None,
-        step: Odin | None = None,
+        step: Odin | FittedLayers | None = None,
         layers: Sequence[str] = (),
         progress: bool = True,
     ) -> Outputs:
@@ -118,7 +119,8 @@ class Trained:
         step
             Changes the inputs before the network runs, see
             :func:`openset.train.extract`. For images, its `epsilon` is meant for pixels
-            in [0, 1].
+            in [0, 1]. Or a fitted detector over layers with an `epsilon`, whose score
+            the changed inputs raise: the features are those of its layers.
         layers
             Names of layers, as in ``model().backbone.named_modules()``: the features
             are theirs, side by side, instead of those of the last layer. With ``gram:``
@@ -127,20 +129,12 @@ class Trained:
             Show a progress bar in a terminal.
         """
         model = self.model(network)
-        tensor = model.tensor(inputs)
-        if step is not None:
-            tensor = model.moved(tensor, step)
         about = {"labels": labels, "groups": groups, "ids": ids}
         about |= {"classes": self.classes}
-        if layers:
-            logits, found = model.layer_outputs(tensor, layers)
-            parts = {
-                name: Outputs(logits=logits, features=rows, **about)
-                for name, rows in found.items()
-            }
-            return Outputs.of_layers(parts)
-        arrays = model.outputs(tensor, progress=progress)
-        return Outputs(**arrays, **about, **head_of(model.learner))
+        tensor = model.tensor(inputs)
+        arrays = model.arrays(tensor, step=step, layers=layers, progress=progress)
+        head = {} if "layers" in arrays else head_of(model.learner)
+        return Outputs(**arrays, **about, **head)
 
     def save(self, folder: str | Path) -> Path:
         """Write outputs, scores and, last, a summary, which marks the run as complete.

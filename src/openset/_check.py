@@ -29,7 +29,7 @@ def instance(
 
 
 def boolean(caller: str, name: str, value: Any) -> bool:
-    """Return `value`, or raise unless it is True or False ("no" would be true)."""
+    """Return `value`; raise unless it is True or False (the string "no" is truthy)."""
     if not isinstance(value, bool):
         rule = "True or False"
         raise TypeError(must(rule, caller=caller, name=name, got=repr(value)))
@@ -130,6 +130,7 @@ def threshold(caller: str, value: Any) -> float:
 
 def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.int64]:
     """Return a read-only int64 vector with no entry below `lowest`."""
+    unmasked(caller, name, values)
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         if array.size == 0:
@@ -140,7 +141,8 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
                 caller=caller,
                 name=name,
                 got=f"dtype {array.dtype}",
-                remedy=f"Number the known classes 0..C-1 and use {UNKNOWN} for unknown",
+                remedy="Number the known classes 0..C-1 and label unknown samples "
+                f"{UNKNOWN}",
             )
             raise TypeError(msg)
     vector(caller, name, array)
@@ -152,14 +154,27 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
     if array.min() < lowest:
         rule = f">= {lowest}"
         remedy = (
-            "The only negative label is -1 (unknown); use groups for the origin of "
-            "unknowns"
+            "The only negative label is -1 (unknown); use groups to say where "
+            "unknown samples come from"
             if lowest == UNKNOWN
             else "It is the argmax of the logits; rejection is decided by a threshold"
         )
         got = str(array.min())
         raise ValueError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
     return owned(array, values)
+
+
+def unmasked(caller: str, name: str, values: Any) -> None:
+    """Raise if some values are masked: NumPy would use what is below the mask."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        msg = must(
+            "free of masked values",
+            caller=caller,
+            name=name,
+            got=f"{int(np.ma.getmaskarray(values).sum())} of {values.size}",
+            remedy="Leave these samples out",
+        )
+        raise ValueError(msg)
 
 
 def vector(caller: str, name: str, array: NDArray[Any]) -> None:

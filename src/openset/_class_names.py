@@ -40,12 +40,12 @@ def means_unknown(name: object) -> bool:
 
 
 def need_no_doubt(caller: str, labels: Iterable[Any], unknown: Any) -> None:
-    """Raise if a label other than `unknown`, which nobody chose, may mean unknown."""
+    """Raise if another label than the default `unknown` may mean unknown."""
     doubtful = sorted({str(one) for one in labels if means_unknown(one)})
     doubtful = [one for one in doubtful if one != str(unknown)]
     if doubtful:
         msg = _check.must(
-            "given if a class has a name that may mean unknown",
+            "given, as a class has a name that may mean unknown",
             caller=caller,
             name="unknown_label",
             got=f"None with the label {doubtful[0]!r}",

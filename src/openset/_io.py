@@ -207,9 +207,9 @@ def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
 
 @contextmanager
 def appending(path: Path, *, anew: bool = False) -> Iterator[BinaryIO]:
-    """Open a file whose end a reader does not trust: logs, parts of downloads.
+    """Open a file to append to: logs, partial downloads. Its end may be incomplete.
 
-    With `anew` it is begun again, else continued.
+    With `anew` it is started from the beginning.
     """
     with writing(path):
         _reached(POINTS[11], path)
@@ -225,7 +225,7 @@ def replacing_folder(
     sealed: bool = False,
     put: Callable[[Path, Path], None] | None = None,
 ) -> Iterator[Path]:
-    """Yield a temporary folder that is renamed to `path` on success, or brought by put.
+    """Yield a temporary folder that is renamed to `path` on success, or moved by `put`.
 
     An existing folder is kept until the new one is complete. With `sealed`, a list of
     the files with their hashes is written last (:func:`unsealed` compares it), and a
@@ -251,7 +251,7 @@ def replacing_folder(
 def rename_folder(folder: Path, path: Path) -> None:
     """Rename a complete folder to `path`; an existing one is removed.
 
-    For an instant there is neither; see :func:`openset.outputs.put_folder`.
+    For an instant neither exists; :func:`openset.outputs.put_folder` avoids that.
     """
     folder.chmod(0o755)  # mkdtemp folders are private
     _reached(POINTS[7], path)
@@ -273,7 +273,7 @@ def rename_folder(folder: Path, path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder that a forgotten process may still write to.
+    """Delete a folder that another process may still write to.
 
     It is renamed away first: what that process writes next fails. Deleted in place,
     file by file, the folder could lose some files and keep those written later.
@@ -295,7 +295,7 @@ def _seal(folder: Path, path: Path) -> None:
         # what was written before.
         (folder / _MINE).unlink()
     except FileNotFoundError as error:
-        msg = f"{path}: another run has discarded it while it was written"
+        msg = f"{path}: deleted by another run while it was written"
         raise FileNotFoundError(msg) from error
     text = json.dumps(_listed(folder), indent=1)
     (folder / _FILES).write_text(text, encoding="utf-8")
@@ -328,9 +328,9 @@ def unsealed(folder: Path, *, content: bool = True) -> str:
         for name, one in listed.items():
             path = folder / name
             if path.stat().st_size != one["bytes"]:
-                return f"{name} has another size"
+                return f"{name} has changed in size"
             if content and sha256(path) != one["sha256"]:
-                return f"{name} has another content"
+                return f"{name} has changed in content"
     except FileNotFoundError as error:
         return f"no {Path(error.filename).name}"
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -364,7 +364,7 @@ def read_npz(
 ) -> dict[str, NDArray[Any]]:
     """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError.
 
-    With `content`, its bytes were read already, and `path` is for errors.
+    With `content`, the bytes of the file, `path` is only used in errors.
     """
     source = Path(path) if content is None else io.BytesIO(content)
     if isinstance(source, Path) and not source.exists():
@@ -476,7 +476,7 @@ def pick(
     optional: tuple[str, ...],
     remedy: str = "",
 ) -> dict[str, NDArray[Any]]:
-    """Keep the known names; raise if required ones are missing."""
+    """Keep the arrays with expected names; raise if required ones are missing."""
     missing = [name for name in required if name not in arrays]
     if missing:
         msg = (

@@ -90,6 +90,8 @@ class Registry(Mapping[str, T], Generic[T]):
                 caller=f"{self._package}.register",
                 name="name",
                 got=f"{name!r}, which is {taken}",
+                remedy="Use another one; a class may have a line such as "
+                f"name = 'my_{name}'",
             )
             raise ValueError(msg)
         self._values[name] = value
@@ -125,7 +127,10 @@ class Registry(Mapping[str, T], Generic[T]):
         """Return the value of a name, or of ``package.module:Name``."""
         if isinstance(name, str) and ":" in name:
             if _is_reading_a_file.get():
-                msg = f"{caller}: a file must not decide what is imported, got {name!r}"
+                msg = (
+                    f"{caller}: names in a file must not make openset import code, "
+                    f"got {name!r}"
+                )
                 raise ArtefactError(msg)
             return self._accept(caller, imported(name, caller=caller))
         if name not in self:

@@ -10,11 +10,11 @@ UNKNOWN: Final = -1
 
 
 class UndefinedMetricError(ValueError):
-    """The metric has no value on this data (no unknowns, no knowns, no spread)."""
+    """The metric is undefined on these data, for example without unknown samples."""
 
 
 class ArtefactError(ValueError):
-    """A file is damaged, of another kind than asked for, or from a newer version."""
+    """A file is damaged, of the wrong kind, or from a newer version."""
 
 
 class CalibrationError(ValueError):
@@ -22,11 +22,11 @@ class CalibrationError(ValueError):
 
 
 class TrainingWarning(UserWarning):
-    """A training that does something other than its caller may expect."""
+    """The training differs from what its caller may expect."""
 
 
 class CalibrationWarning(UserWarning):
-    """A sign in the calibration data that a threshold may not hold."""
+    """A sign in the calibration data that the threshold may not work on new data."""
 
 
 class MissingExtraError(ImportError):

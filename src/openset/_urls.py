@@ -9,7 +9,7 @@ _PART = 1 << 20  # bytes to ask for at once
 
 
 def is_url(place: object) -> bool:
-    """Tell whether a place is named by a URL, such as ``s3://bucket/folder``.
+    """Return whether a place is named by a URL, such as ``s3://bucket/folder``.
 
     Examples
     --------
@@ -78,5 +78,8 @@ def write(url: str, content: bytes, *, caller: str) -> None:
         found.pipe_file(path, content)
     except Exception as error:  # as above
         why = _io.first_line(error)
-        msg = f"{caller}: {url} could not be written ({why}). May it be written to?"
+        msg = (
+            f"{caller}: {url} could not be written ({why}). Check that you may write "
+            "there"
+        )
         raise ConnectionError(msg) from error

@@ -42,7 +42,7 @@ _namespaces: dict[type, Any] = {}
 def array_namespace(*arrays: Array) -> Any:
     """Return the array library of these arrays, with the functions of the standard.
 
-    Of one array it is looked up by the type: many small calls ask for it.
+    For a single array it is cached by type, because it is called often.
     """
     if len(arrays) > 1:
         return array_api_compat.array_namespace(*arrays)
@@ -160,14 +160,14 @@ def exp_own(own: Array) -> Array:
 
 
 def maximum_own(own: Array, least: Array) -> Array:
-    """Raise the entries of a temporary array to `least`, in place if it can be."""
+    """Raise the entries of a temporary array to `least`, in place if possible."""
     if is_numpy_array(own):
         return np.maximum(own, least, out=own)
     return array_namespace(own).maximum(own, least)
 
 
 def zero_own(own: Array, where: Array) -> Array:
-    """Set entries of a temporary array to 0, in place if it can be."""
+    """Set entries of a temporary array to 0, in place if possible."""
     if is_numpy_array(own):
         np.copyto(own, 0, where=where)
         return own

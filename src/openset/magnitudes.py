@@ -1,8 +1,8 @@
 """Magnitudes of features, of known and of unknown samples.
 
-PostMax divides the largest logit by the length of the feature, because unknown samples
-of ImageNet networks have longer features than known ones. In other networks they are
-shorter, and dividing may help all the same: so its effect is measured, too.
+PostMax divides the largest logit by the L2 norm of the features, because unknown
+samples have larger norms than known ones in ImageNet networks. In other networks the
+norms are smaller, and dividing may still help: so its effect is measured, too.
 """
 
 import json
@@ -59,14 +59,14 @@ class FeatureMagnitudes:
         return self.codes > 0
 
     def longer(self, group: str | None = None) -> float:
-        """Return the share of (known, unknown) pairs in which the unknown is longer.
+        """Return the share of pairs whose unknown sample has the larger magnitude.
 
-        Equal lengths count half. Of one group, or of all unknowns.
+        Equal magnitudes count half. Of one group of unknowns, or of all.
         """
         return _share_larger(self.lengths, self._mask(group), ~self.is_unknown)
 
     def auroc(self, *, divided: bool, group: str | None = None) -> float:
-        """Return the AUROC of the largest logit, or of it divided by the length."""
+        """Return the AUROC of the largest logit, or of it divided by the magnitude."""
         if self.top_logits is None:
             msg = "FeatureMagnitudes.auroc: undefined without logits"
             raise UndefinedMetricError(msg)
@@ -86,7 +86,7 @@ class FeatureMagnitudes:
         return options.index(group)
 
     def sentence(self) -> str:
-        """Say in one line whether unknown features are longer, and what that does.
+        """Describe the magnitudes and the effect of dividing by them.
 
         Examples
         --------
@@ -95,15 +95,15 @@ class FeatureMagnitudes:
         >>> z = [[6.0, 0.0], [5.0, 0.0], [6.0, 0.0], [0.0, 4.0]]
         >>> one = Outputs(features=f, logits=z, labels=[0, 0, -1, -1])
         >>> print(measure(one).sentence())
-        Feature magnitude: median 5 of known, 8.5 of unknown ... longer in 100 % of ...
+        Feature magnitude (L2 norm): median 5 of known and 8.5 of unknown ...
         """
         known, unknown = self.lengths[~self.is_unknown], self.lengths[self.is_unknown]
         longer = self.longer()
-        word, share = ("longer", longer) if longer >= 0.5 else ("shorter", 1 - longer)
+        word, share = ("larger", longer) if longer >= 0.5 else ("smaller", 1 - longer)
         text = (
-            f"Feature magnitude: median {np.median(known):.3g} of known, "
-            f"{np.median(unknown):.3g} of unknown samples, which are {word} in "
-            f"{share:.0%} of pairs."
+            f"Feature magnitude (L2 norm): median {np.median(known):.3g} of known and "
+            f"{np.median(unknown):.3g} of unknown samples; in {share:.0%} of pairs "
+            f"that of the unknown sample is {word}."
         ).replace("%", " %")
         if self.top_logits is None:
             return text
@@ -173,8 +173,8 @@ def measure(
         where they come from. Or several by name: the name is the group of the unknown
         samples in it.
     example_class
-        Class whose samples are shown as examples; by default the one that unknown
-        samples of most groups, and most of them, are classified as.
+        Class whose samples are shown as examples. Default: the class predicted for
+        unknown samples of most groups, and most often.
     n_examples
         Largest number of examples per group, drawn at random.
     rng

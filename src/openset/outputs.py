@@ -4,6 +4,7 @@ import json
 import re
 import secrets
 import shutil
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +18,17 @@ from openset._types import UNKNOWN, Array, ArtefactError
 
 _PER_SAMPLE = ("logits", "features", "labels", "groups", "ids")
 _ARRAYS = (*_PER_SAMPLE, "weight", "bias")
+_ABOUT = ("classes", "layers", "input_step")
 _META = "meta.json"
 # Arrays of outputs that replaced others in their folder; see `put_folder`.
 _FILE = re.compile(rf"({'|'.join(_ARRAYS)})-[0-9a-f]{{8}}\.npy")
+_ONE_LOGIT = (
+    "Label samples of other classes -1. Two classes with one logit z take two columns: "
+    "numpy.stack([-z, z], axis=1) / 2 has the same probabilities"
+)
+_LOOKED_AT = 64  # rows of logits that are compared with probabilities
+_LEAST_ROWS = 8  # fewer may look like probabilities by chance
+_ROUNDING = 1e-2  # of probabilities in half precision
 _Outputs = TypeVar("_Outputs", bound="Outputs")
 
 
@@ -50,10 +59,14 @@ class Outputs:
         Names of the C known classes.
     weight, bias
         The last linear layer, ``logits = features @ weight.T + bias``: shapes (C, d)
-        and (C,). Detectors that reshape features need them.
+        and (C,). Detectors that change features before the last layer need them.
     layers
         Where the features are those of several layers, side by side: (name, number of
         columns) of each, in their order. :meth:`of_layers` sets it.
+    input_step
+        How the inputs were moved along a gradient before the network saw them, in
+        words; empty if they were not. :func:`openset.train.extract` sets it. A
+        rejector refuses outputs of another step than that of its calibration.
 
     Examples
     --------
@@ -73,6 +86,7 @@ class Outputs:
     weight: Array | None = None
     bias: Array | None = None
     layers: tuple[tuple[str, int], ...] = ()
+    input_step: str = ""
 
     def __init__(
         self,
@@ -86,6 +100,7 @@ class Outputs:
         weight: Any = None,
         bias: Any = None,
         layers: Any = (),
+        input_step: Any = "",
     ) -> None:
         if logits is None and features is None:
             msg = "Outputs: logits or features must be given, got neither"
@@ -100,8 +115,10 @@ class Outputs:
             "weight": _real("weight", weight, ndim=2),
             "bias": _real("bias", bias, ndim=1),
             "layers": _layers(layers),
+            "input_step": str(input_step),
         }
         if labels is not None:
+            _check.unmasked("Outputs", "labels", labels)
             values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
             fields["labels"] = _check.labels(
                 "Outputs", "labels", values, lowest=UNKNOWN
@@ -118,6 +135,13 @@ class Outputs:
         self._check_one_place()
         self._check_class_count()
         self._check_layers()
+        if _are_probabilities(self.logits):
+            msg = (
+                "Outputs: logits look like probabilities: they are in [0, 1], and rows "
+                "add up to 1. Most detectors need what goes into the softmax. If you "
+                "have probabilities p only, give numpy.log(p)"
+            )
+            warnings.warn(msg, stacklevel=2)
 
     def _check_one_place(self) -> None:
         names = ("logits", "features", "weight", "bias")
@@ -164,7 +188,9 @@ class Outputs:
                     caller="Outputs",
                     name="labels",
                     got=highest,
-                    remedy="Label samples of other classes -1",
+                    remedy=_ONE_LOGIT
+                    if n_classes == 1
+                    else "Label samples of other classes -1",
                 )
                 raise ValueError(msg)
 
@@ -202,6 +228,8 @@ class Outputs:
             parts.append(f"layers={len(self.layers)}")
         if self.weight is not None:
             parts.append("head")
+        if self.input_step:
+            parts.append(self.input_step)
         if self.groups is not None:
             parts.append(f"groups={np.unique(self.groups).size}")
         parts.append(_xp.describe(self._any_array()))
@@ -296,6 +324,7 @@ class Outputs:
             groups=first.groups,
             ids=first.ids,
             classes=first.classes,
+            input_step=first.input_step,
             layers=[
                 (name, array.shape[1])
                 for name, array in zip(parts, arrays, strict=True)
@@ -332,6 +361,13 @@ class Outputs:
             name: _of_one_network(name, [getattr(part, name) for part in parts])
             for name in ("classes", "weight", "bias", "layers")
         }
+        steps = sorted({part.input_step for part in parts})
+        if len(steps) > 1:
+            got = " and ".join(one or "none" for one in steps)
+            rule = "of inputs moved by one step"
+            raise ValueError(
+                _check.must(rule, caller="Outputs.concat", name="parts", got=got)
+            )
         for name in _PER_SAMPLE:
             arrays = [getattr(part, name) for part in parts]
             missing = sum(array is None for array in arrays)
@@ -360,7 +396,7 @@ class Outputs:
             yield self.take(slice(start, min(start + size, len(self))))
 
     def to(self, place: Any) -> Self:
-        """Move the arrays to a device, or to NumPy with ``to("numpy")``."""
+        """Move the arrays to another device, or to NumPy with ``to("numpy")``."""
         if place == "numpy":
             return self._moved(_xp.to_numpy)
         return self._moved(lambda array: _xp.to_device(array, place))
@@ -390,9 +426,9 @@ class Outputs:
     def save(self, path: str | Path) -> Path:
         """Write a ``.npz`` file; for a name without ending, a folder of ``.npy`` files.
 
-        :meth:`load` memory-maps such a folder instead of reading it. A file or folder
-        that is there already is replaced in one step: whoever loads it meanwhile, or
-        after a crash, gets the old outputs or the new ones.
+        :meth:`load` memory-maps such a folder instead of reading it. An existing file
+        or folder is replaced in one step: a process that loads it meanwhile, or after a
+        crash, gets either the old outputs or the new ones.
         """
         path = Path(path)
         arrays = self._numpy()
@@ -401,6 +437,8 @@ class Outputs:
                 arrays["classes"] = np.array(self.classes, dtype=np.str_)
             if self.layers:
                 arrays["layers"] = np.array(self.layers, dtype=np.str_)
+            if self.input_step:
+                arrays["input_step"] = np.array(self.input_step)
             _io.write_npz(path, arrays)
             return path
         if path.suffix:
@@ -418,6 +456,7 @@ class Outputs:
                 "schema": 1,
                 "classes": self.classes,
                 "layers": self.layers,
+                "input_step": self.input_step,
             }
             (temporary / _META).write_text(json.dumps(meta), encoding="utf-8")
         return path
@@ -433,7 +472,7 @@ class Outputs:
             return cls._load_folder(path)
         arrays = _io.read_npz("Outputs.load", path)
         _need_logits_or_features(path, arrays)
-        optional = (*_ARRAYS, "classes", "layers")
+        optional = (*_ARRAYS, *_ABOUT)
         arrays = _io.pick("Outputs.load", path, arrays, required=(), optional=optional)
         with _io.naming(path):
             return cls(**{name: _check.frozen(a) for name, a in arrays.items()})
@@ -480,12 +519,13 @@ def _meta(path: Path) -> bytes | None:
 
 
 def _described(path: Path, text: bytes | None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return classes and layers, and files of arrays whose names are not usual."""
+    """Return what is no array, and files of arrays whose names are not usual."""
     if text is None:
         return {}, {}
     try:
         meta = json.loads(text)
         about = {"classes": meta["classes"], "layers": meta.get("layers", ())}
+        about["input_step"] = meta.get("input_step", "")
         files = dict(meta.get("files", {}))
         # A name that leads elsewhere is refused.
         wrong = [n for n, f in files.items() if not f.startswith(f"{n}-")]
@@ -500,11 +540,11 @@ def _described(path: Path, text: bytes | None) -> tuple[dict[str, Any], dict[str
 
 
 def put_folder(folder: Path, path: Path) -> None:
-    """Bring a complete folder of arrays to `path`, where there may be an old one.
+    """Move a complete folder of arrays to `path`, which may exist already.
 
-    A new folder is renamed. The arrays of a folder that replaces another get names of
-    their own beside the old ones; one rename of ``meta.json``, which lists them, makes
-    them the outputs. So there is no instant without outputs.
+    If `path` is new, the folder is renamed. Otherwise its arrays are put next to the
+    old ones under new names, and ``meta.json``, which lists them, is replaced by one
+    rename. So there is no instant without outputs.
     """
     if not path.is_dir():
         _io.rename_folder(folder, path)
@@ -538,7 +578,7 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
     For arrays that were computed from checked ones, and that no caller can modify.
     """
     other = object.__new__(type(outputs))
-    for name in (*_ARRAYS, "classes", "layers"):
+    for name in (*_ARRAYS, *_ABOUT):
         value = changes.get(name, getattr(outputs, name))
         if isinstance(value, np.ndarray):
             _check.frozen(value)
@@ -547,7 +587,7 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
 
 
 def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> None:
-    """Raise TypeError unless these are outputs."""
+    """Raise TypeError if the argument is not `Outputs`."""
     _check.instance(
         caller,
         name,
@@ -556,6 +596,31 @@ def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> Non
         rule="Outputs",
         remedy=remedy or "Wrap your arrays: Outputs(logits=..., labels=...)",
     )
+
+
+def need_same_classes(
+    caller: str, outputs: Outputs, classes: tuple[str, ...], *, of: str, name: str
+) -> None:
+    """Raise if both name their classes, and do so differently.
+
+    Class 0 of one would be another class of the other. Outputs without names pass.
+    """
+    if not classes or not outputs.classes or classes == outputs.classes:
+        return
+    pairs = zip(outputs.classes, classes, strict=False)  # lengths: checked as widths
+    place = next((c for c, (one, other) in enumerate(pairs) if one != other), None)
+    if place is None:
+        return
+    msg = _check.must(
+        f"those of {of}, in the same order",
+        caller=caller,
+        name=f"classes of {name}",
+        got=f"{outputs.classes[place]!r} for class {place}, which is "
+        f"{classes[place]!r} there",
+        remedy="Take outputs of the same network. If only the spelling differs, make "
+        "the outputs without classes=",
+    )
+    raise ValueError(msg)
 
 
 def _of_one_network(name: str, found: list[Any]) -> Any:
@@ -596,6 +661,23 @@ def _need_logits_or_features(path: Path, arrays: dict[str, Any]) -> None:
         raise ArtefactError(msg)
 
 
+def leading_rows(array: Array | None) -> NDArray[np.float64] | None:
+    """Return the first rows of an array in memory; None if they are too few."""
+    if array is None or array.shape[0] < _LEAST_ROWS or isinstance(array, np.memmap):
+        return None
+    stop = min(_LOOKED_AT, array.shape[0])
+    return _xp.to_numpy(_xp.as_float(array[:stop, ...])).astype(np.float64)
+
+
+def _are_probabilities(logits: Array | None) -> bool:
+    """Whether rows add up to 1, as far as they are looked at; not if all are 0 or 1."""
+    rows = leading_rows(logits)
+    if rows is None or rows.min() < 0 or rows.max() > 1:
+        return False
+    close = np.abs(rows.sum(axis=1) - 1) <= _ROUNDING
+    return bool(close.all()) and bool(((rows > 0) & (rows < 1)).any())
+
+
 def _layers(pairs: Any) -> tuple[tuple[str, int], ...]:
     try:
         return tuple((str(name), int(width)) for name, width in pairs)
@@ -617,6 +699,7 @@ def _real(name: str, values: Any, *, ndim: int) -> Array | None:
     """Check dimension, dtype and, if the array is in memory, that it has no NaN."""
     if values is None:
         return None
+    _check.unmasked("Outputs", name, values)
     array = values if _xp.is_array_api_obj(values) else np.asarray(values)
     if not _is_real(array):
         got = f"dtype {str(array.dtype).removeprefix('torch.')}"

@@ -185,7 +185,12 @@ class Results:
         # Spreadsheets put a byte-order mark first; "-sig" reads files with and without
         # it.
         with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
             try:
+                odd = sorted(set(reader.fieldnames or ()) - {*_COLUMNS})
+                if odd:
+                    msg = f"it has the columns {', '.join(odd)}"
+                    raise ValueError(msg)  # noqa: TRY301 - reported below, as others
                 rows = [
                     Result(
                         **{
@@ -193,7 +198,7 @@ class Results:
                             for name, value in record.items()
                         }
                     )
-                    for record in csv.DictReader(stream)
+                    for record in reader
                 ]
             except (ValueError, TypeError, csv.Error) as error:
                 msg = f"Results.load: {path} is not a table of results ({error})"

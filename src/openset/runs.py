@@ -1,11 +1,10 @@
-"""The run folder of a study: one atomic file per finished cell.
+"""The run folder of a study: one file per finished cell, written in one step.
 
 ``openset bench`` writes it; ``openset report`` and ``openset check`` read it::
 
-    cells/<id>.json       one finished cell, written last
-    scores/<id>.npz       its test `Scores`
-    calibration/<id>.npz  the `Scores` its threshold was chosen on, if there is one
-    failed/<id>.json      why a cell failed; gone once it succeeds
+    cells/<id>.json       one finished cell, written last scores/<id>.npz       its test
+    `Scores` calibration/<id>.npz  the `Scores` its threshold was chosen on, if there is
+    one failed/<id>.json      why a cell failed; deleted once it succeeds
 
 A cell's id is a hash of its key, so that names of studies, classes and data sets need
 not be valid file names.

@@ -19,7 +19,7 @@ _OPTIONAL = ("groups", "n_classes", "class_names")
 _SUFFIXES = (".npz", ".csv", ".parquet")
 
 EVERYONE = "all"
-"""Name of the group of all unknowns, if scores have no groups."""
+"""Name of the group of all unknown samples, if scores have no groups."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,9 @@ class Scores:
         Names of the classes, in the order of their numbers. If omitted and labels are
         names: those that occur, sorted.
     unknown_label
-        The name of unknown samples if labels are names. If omitted it is "unknown", and
-        a class that may mean the same ("oos", "other") is asked about.
+        The name of unknown samples if labels are names. If omitted it is "unknown"; a
+        class that may mean the same ("oos", "other") then raises an error that asks for
+        this argument.
 
     Examples
     --------
@@ -105,7 +106,8 @@ class Scores:
                 caller="Scores",
                 name="unknown_label",
                 got=repr(unknown_label),
-                remedy=f"Number the known classes 0..C-1 and use {UNKNOWN} for unknown",
+                remedy="Number the known classes 0..C-1 and label unknown samples "
+                f"{UNKNOWN}",
             )
             raise ValueError(msg)
         fields = {
@@ -313,12 +315,12 @@ class Scores:
         path
             A file ``.npz``, ``.csv`` or ``.parquet``.
         columns
-            The names these columns have in the file, if they are others:
+            Names of the columns in the file, where they differ:
             ``{"labels": "y", "known": "score"}``.
         unknown_label
             The name of unknown samples if labels are names; by default "unknown".
         higher_is_unknown
-            The file's score is higher for *unknown* samples: its sign is changed.
+            The file's score is higher for *unknown* samples: its sign is reversed.
         """
         path = Path(path)
         if not path.exists():
@@ -382,7 +384,7 @@ class Scores:
 
 
 def need_scores(caller: str, value: object) -> None:
-    """Raise TypeError unless these are scores."""
+    """Raise TypeError if the argument is not `Scores`."""
     _check.instance(
         caller,
         "scores",
@@ -407,6 +409,7 @@ def need_known(caller: str, scores: Scores) -> None:
 
 
 def _knownness(values: ArrayLike) -> NDArray[np.float64]:
+    _check.unmasked("Scores", "known", values)
     array = np.asarray(values)
     if array.dtype.kind not in "fiu":
         got = f"dtype {array.dtype}"

@@ -1,8 +1,8 @@
 """Experiment trackers: MLflow, Weights & Biases and TensorBoard behind one interface.
 
 Training and studies log to one of them with ``log_to="mlflow"`` (or ``--log-to``).
-Where a tracker keeps its data is its own setting: ``MLFLOW_TRACKING_URI``,
-``MLFLOW_EXPERIMENT_NAME``, ``WANDB_MODE``, ``WANDB_PROJECT``.
+Where they keep their data is set by their own environment variables:
+``MLFLOW_TRACKING_URI``, ``MLFLOW_EXPERIMENT_NAME``, ``WANDB_MODE``, ``WANDB_PROJECT``.
 """
 
 import json
@@ -163,7 +163,7 @@ def start(
     name
         One of `NAMES`.
     folder
-        A folder of this run alone. It gets what the tracker keeps on this machine.
+        A folder for this run only. The tracker's local files are written to it.
     title
         Name of the run, as shown by the tracker.
     parameters

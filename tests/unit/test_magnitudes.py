@@ -51,11 +51,15 @@ def test_lengths_and_shares_are_those_of_all_pairs(outputs):
 
 def test_the_sentence_tells_the_direction(outputs, rng):
     text = measure(outputs).sentence()
-    assert "which are longer in" in text
+    assert "that of the unknown sample is larger" in text
     assert f"to {measure(outputs).auroc(divided=True):.3f}." in text
     features = np.where(outputs.labels[:, None] < 0, 0.01, outputs.features)
     short = Outputs(features=features, labels=outputs.labels)
-    assert measure(short).sentence().endswith("which are shorter in 100 % of pairs.")
+    assert (
+        measure(short)
+        .sentence()
+        .endswith("in 100 % of pairs that of the unknown sample is smaller.")
+    )
 
 
 def test_examples_are_sorted_by_the_known_samples_of_their_class(outputs):

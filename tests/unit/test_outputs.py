@@ -358,3 +358,49 @@ def test_layers_must_fit_the_features():
     other = Outputs(features=rows, layers=[("a", 1), ("c", 2)])
     with pytest.raises(ValueError, match="of one network, got different layers"):
         Outputs.concat([Outputs(features=rows, layers=[("a", 1), ("b", 2)]), other])
+
+
+def probabilities(n=20, dtype=np.float64):
+    odds = np.exp(np.random.default_rng(0).normal(size=(n, 5)) * 3)
+    return (odds / odds.sum(axis=1, keepdims=True)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_probabilities_in_place_of_logits_are_warned_of(dtype):
+    with pytest.warns(UserWarning, match=r"look like probabilities.*give numpy.log"):
+        Outputs(logits=probabilities(dtype=dtype))
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [
+        np.log(probabilities()),  # a documented way to bring them
+        np.eye(5)[np.arange(20) % 5],  # as in examples
+        probabilities(7),  # too few to tell
+        probabilities() * 1.02,
+        probabilities() - 0.01,
+        np.vstack([probabilities(), np.full((1, 5), 0.3)]),
+    ],
+)
+def test_other_logits_are_not(logits):
+    Outputs(logits=logits)  # warnings are errors in these tests
+
+
+@pytest.mark.parametrize("name", ["logits", "features", "labels"])
+def test_masked_values_are_refused(name):
+    values = {"logits": np.eye(3), "features": np.eye(3), "labels": np.arange(3)}
+    values[name] = np.ma.masked_array(values[name])
+    Outputs(**values)  # nothing is masked
+    values[name] = np.ma.masked_equal(values[name], 1)
+    with pytest.raises(ValueError, match=f"{name} must be free of masked values"):
+        Outputs(**values)
+
+
+def test_one_logit_for_two_classes_takes_two_columns():
+    z, labels = np.array([3.0, -2.0, 0.5]), [1, 0, 1]
+    with pytest.raises(ValueError, match=r"below 1, .*numpy.stack\(\[-z, z\]"):
+        Outputs(logits=z[:, None], labels=labels)
+    logits = np.stack([-z, z], axis=1) / 2
+    odds = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(odds[:, 1], 1 / (1 + np.exp(-z)))
+    assert Outputs(logits=logits, labels=labels).n_classes == 2

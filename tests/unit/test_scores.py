@@ -326,3 +326,9 @@ def test_knowns_are_asked_for_by_name():
     with pytest.raises(UndefinedMetricError, match="accuracy"):
         need_known("accuracy", unknown)
     need_known("accuracy", Scores(**GOOD))
+
+
+def test_masked_scores_are_refused():
+    known = np.ma.masked_equal([1.0, 2.0, 9.0], 9.0)
+    with pytest.raises(ValueError, match="known must be free of masked values, got 1 "):
+        Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=known)

@@ -215,7 +215,7 @@ def test_what_cannot_be_compared_is_named(change, error, words):
 def test_one_sample_a_side_tells_nothing_about_a_difference():
     one = Scores(labels=[0, -1, -1], predicted=[0, 0, 0], known=[3.0, 2, 1])
     for metric in ("openauc", "fpr_at_tpr"):
-        with pytest.raises(UndefinedMetricError, match="got 1 sample of knowns and 2"):
+        with pytest.raises(UndefinedMetricError, match="got 1 known and 2 unknown"):
             stats.compare(one, one.with_known([1.0, 2, 3]), metric)
     with pytest.raises(UndefinedMetricError, match="an interval is undefined"):
         metrics.bootstrap(one, "auroc")
@@ -226,7 +226,7 @@ def test_one_cluster_a_side_tells_nothing_about_others():
     a, _ = two_detectors()
     groups = np.where(a.is_unknown, np.arange(600) % 9, 0)
     one = Scores(labels=a.labels, predicted=a.predicted, known=a.known, groups=groups)
-    words = "got 1 group of knowns and 9 of unknowns"
+    words = "got 1 known and 9 unknown groups"
     with pytest.raises(UndefinedMetricError, match=f"^bootstrap: .*{words}"):
         metrics.bootstrap(one, "auroc", clusters="groups")
     with pytest.raises(UndefinedMetricError, match=f"^evaluate: .*{words}"):

@@ -1,4 +1,4 @@
-"""Studies, and benchmarks by name.
+"""Studies and named benchmarks.
 
 A study runs all combinations of protocols, models, detectors and seeds of a file.
 :mod:`openset.bench.named` scores outputs of a network on a benchmark such as OpenOOD.

@@ -1,4 +1,4 @@
-"""The data files of a study: a run folder keeps what they held when it was begun."""
+"""Checks that the data files of a study have not changed since it was started."""
 
 import hashlib
 import json
@@ -54,9 +54,10 @@ def _refuse_mixing(
     )
     if n_cells or n_networks:
         msg = (
-            f"bench: {name} must be as it was when {run} was begun, got another "
-            f"content: {n_cells} cells and {n_networks} networks come from the old "
-            "one, and would be mixed with new ones. Choose another --out"
+            f"bench: {name} must not change after {run} was started, got another "
+            f"content: {n_cells} cells and {n_networks} networks were computed "
+            "from the old one, and would be mixed with new ones. Choose another "
+            "--out"
         )
         raise ValueError(msg)
 

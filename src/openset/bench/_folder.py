@@ -1,6 +1,6 @@
 """The run folder: it belongs to one study, and one run at a time writes to it.
 
-Or one run per shard: shards have different networks and cells.
+With shards, one run per shard: they have different networks and cells.
 """
 
 import json
@@ -34,8 +34,8 @@ _SETUP = 600.0  # seconds to wait for other shards that begin at the same time
 def owned(run: Path, shard: Shard | None) -> Iterator[str]:
     """Lock the run folder, or one shard of it, against a second run.
 
-    Yields the name of this run. Workers of an earlier one, which may have outlived it,
-    know another name.
+    Yields the name of this run. Workers of an earlier run that are still alive have
+    another name.
     """
     with ExitStack() as locks:
         if shard is None:
@@ -66,8 +66,8 @@ def _whole(run: Path, *, wait: float = 0) -> AbstractContextManager[bool]:
 def _busy(run: Path, shard: str = "") -> str:
     other = f"shard {shard.replace('-of-', '/')}" if shard else "another run"
     return (
-        f"bench: {run} must be free, got {other} that writes to it. "
-        "Wait for it to end, or choose another --out"
+        f"bench: {run} must not be in use, got {other} that writes to it. Wait "
+        "until it ends, or choose another --out"
     )
 
 
@@ -82,8 +82,9 @@ def adopt(run: Path, made: Plan, text: bytes, ending: str) -> None:
         lost = plan(was).ids - made.ids
         if lost:
             msg = (
-                f"bench: {run} must be new or hold this study, got {old[0].name} with "
-                f"{len(lost)} cells that are not in it. Choose another --out"
+                f"bench: {run} must be new or the folder of this study, got "
+                f"{old[0].name} with {len(lost)} cells that are not in this "
+                "study. Choose another --out"
             )
             raise ValueError(msg)
     path = run / f"study{ending}"
@@ -128,7 +129,7 @@ def tidy(run: Path, owner: str, ids: Collection[str] | None = None) -> None:
 
 
 def begin(run: Path, owner: str) -> None:
-    """Make the folder that shows workers that their run is the current one."""
+    """Create the folder by which workers see that their run is the current one."""
     (run / "running" / owner).mkdir(parents=True)
 
 
@@ -147,7 +148,8 @@ def training(run: Path, owner: str) -> Path:
 def take_over_training(run: Path, owner: str, ids: Collection[str]) -> None:
     """Move interrupted training of these networks into this run's own folder.
 
-    A worker that has outlived its run would otherwise write to the same files.
+    A worker of an earlier run that is still alive would otherwise write to the same
+    files.
     """
     for name in ids:
         found = [path for path in run.glob(f"training/*/{name}") if path.is_dir()]

@@ -1,4 +1,4 @@
-"""Finished cells of a study, handed to an experiment tracker."""
+"""Log the finished cells of a study to an experiment tracker."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from openset.runs import Cell, read_cells
 
 
 def log_cells(run: Path, name: str) -> int:
-    """Log each finished cell of a run folder that this tracker has not got yet.
+    """Log each finished cell of a run folder that was not logged yet.
 
     ``logged/<tracker>/<id>`` marks a cell as logged, so that a study that is continued,
     or has grown, logs what is new. Returns how many were logged now.

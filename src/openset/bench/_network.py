@@ -57,7 +57,7 @@ def make(
 
 
 def is_complete(folder: Path, *, content: bool = True) -> bool:
-    """Whether the outputs of a network are there, as its list of files says."""
+    """Whether the outputs of a network are complete, according to its list of files."""
     return folder.exists() and not _io.unsealed(folder, content=content)
 
 
@@ -66,8 +66,8 @@ def check(folder: Path) -> None:
     wrong = _io.unsealed(folder, content=False)
     if wrong:
         msg = (
-            f"bench: {folder} must have every file it was written with, got {wrong}. "
-            "The next run makes it again"
+            f"bench: {folder} must be complete, got {wrong}. Run the same command "
+            "again: the next run trains the network again"
         )
         raise ArtefactError(msg)
 

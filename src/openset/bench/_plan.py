@@ -25,7 +25,7 @@ from openset.runs import identity
 
 @dataclass(frozen=True, kw_only=True)
 class OutputsSource:
-    """Where the outputs of some cells come from: a network to train, or a folder.
+    """The source of the outputs of some cells: a network to train, or a folder.
 
     `repeat` is the number of its protocol. Each of its `n_tests` test splits is a
     repeat of the results; the first of them has the number `first_repeat`.

@@ -65,7 +65,12 @@ def read(path: str | Path) -> Study:
     path = Path(path)
     endings = [".yaml", ".yml", ".toml"]
     _check.one_of("bench.read", f"the ending of {path.name}", path.suffix, endings)
-    return parse(path.read_bytes(), path.name, base=path.resolve().parent)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        msg = f"bench.read: no such file: {path}"
+        raise FileNotFoundError(msg) from error
+    return parse(content, path.name, base=path.resolve().parent)
 
 
 def parse(text: bytes, name: str, *, base: Path | None = None) -> Study:
@@ -121,7 +126,7 @@ def _message(name: str, data: Any, error: ValidationError) -> str:
     if kind == "missing":
         text = f"{path} must be given, got nothing"
     elif kind == "extra_forbidden":
-        text = f"{path} must be left out: there is no such key"
+        text = f"{path} must be left out, as there is no such key"
     elif kind in {"union_tag_invalid", "union_tag_not_found"}:
         kinds = first.get("ctx", {}).get("expected_tags") or _kinds_of(path)
         got = repr(first["input"].get("kind")) if kind.endswith("invalid") else "none"
@@ -223,8 +228,8 @@ def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:
         and not entry.unknown_data
     ):
         msg = (
-            f"{name}: {path}.unknown must be a list, or of another data set "
-            "(unknown_data), where known is 'all', got 'all'"
+            f"{name}: {path}.unknown must be a list of classes, or from another "
+            "data set (unknown_data), if known is 'all', got 'all'"
         )
         raise ValueError(msg)
     if entry.folds > 1 and getattr(entry, "surrogate", None):
@@ -327,7 +332,7 @@ def _check_use_of_negatives(name: str, study: Study, takers: list[Any]) -> None:
     for path, model in _networks(study):
         if NEGATIVES in model.params:
             if not takers:
-                rule = "left out, as no method of the study is trained with negatives"
+                rule = "left out, as no method of the study trains with negatives"
                 got = repr(model.params[NEGATIVES])
                 raise ValueError(_check.must(rule, caller=name, name=path, got=got))
             continue
@@ -434,12 +439,13 @@ def _check_published_rule(name: str, study: Study) -> None:
 
 
 def no_rule(caller: str, name: str, kind: str) -> str:
-    """Say that a method or detector was published without a rule."""
+    """Raise because a method or detector was published without a rule."""
     return _check.must(
         "an objective that chooses a threshold on calibration data",
         caller=caller,
         name=name,
-        got=f"'published', but {kind} was published without a rule to reject samples",
+        got=f"'published', but {kind} was published without a rule for rejecting "
+        "samples",
         remedy="For example: osa",
     )
 

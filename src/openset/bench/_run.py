@@ -98,8 +98,8 @@ def run(
         Folder of the data sets; by default `datasets.default_root`.
     shard
         Run only this part of the study: (3, 8) is the third of eight. Shards write to
-        one folder, at the same time if you like; a run without `shard` then runs what
-        is left and writes the results.
+        the same folder and may run at the same time; a run without `shard` then runs
+        what is left and writes the results.
     watch
         Called with folder, plan and open tasks; returns a context that is active during
         the run.
@@ -341,7 +341,7 @@ def _settle(
             if left:
                 msg = (
                     f"bench: {len(left)} cells wrote neither a result nor an "
-                    f"error to {place.run}"
+                    f"error to {place.run}. Run the same command again"
                 )
                 raise RuntimeError(msg)
             return
@@ -352,7 +352,7 @@ def _settle(
         for item in [item for item in left if item.id in suspects]:
             again = _attempt(pool.alone, job.function, job.call(item))
             if again is not None and item.id in _worker.marks(place):
-                why = f"its process died twice ({type(again).__name__}: {again})"
+                why = f"its worker process died twice ({type(again).__name__}: {again})"
                 job.give_up(item, why)
         left = [item for item in left if not job.is_settled(item)]
         fruitless = fruitless + 1 if len(left) == before else 0

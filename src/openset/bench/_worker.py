@@ -1,4 +1,4 @@
-"""The work of a worker: train networks or run one cell, recording all errors."""
+"""What a worker does: train networks or run one cell, and record all errors."""
 
 import json
 import os
@@ -122,8 +122,8 @@ def _guarded(
     if not run.is_dir():
         # There is no folder to write the error to: raise it.
         msg = (
-            f"bench: {run} must be a folder that every worker can access by this "
-            "path, got none on this machine. Use a shared file system"
+            f"bench: {run} must be a folder that every worker can access under "
+            "this path, got none on this machine. Use a shared file system"
         )
         raise FileNotFoundError(msg)
     try:

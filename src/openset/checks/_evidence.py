@@ -1,4 +1,4 @@
-"""`Evidence`: the parts of an evaluation that the checks look at."""
+"""`Evidence`: the parts of an evaluation that the checks use."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,8 +42,8 @@ ONLY = "scores"  # the name of scores that were given without one
 class Claim:
     """A claim that one method is better than another: by how much, in which metric.
 
-    Empty names mean the two methods of a study that has two; an empty metric means its
-    headline.
+    Empty names stand for the two methods of a study that has only two; an empty metric
+    stands for the headline.
     """
 
     difference: float
@@ -71,12 +71,12 @@ class ThresholdRecord:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """What the checks look at; a check whose fields are missing is not applicable.
+    """What the checks use; a check whose fields are missing is not applicable.
 
     Parameters
     ----------
     scores
-        Test scores: one `Scores`, or several by name (of the detector, say).
+        Test scores: one `Scores`, or several by name, such as that of the detector.
     calibration
         The scores thresholds were chosen on: one for all, or by the names in `scores`.
     thresholds

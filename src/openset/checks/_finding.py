@@ -13,9 +13,9 @@ Status = Literal["passed", "finding", "not applicable"]
 class Finding:
     """The result of one check: its code, a status, what was seen and what to do.
 
-    `status` is ``"passed"``, ``"finding"`` or ``"not applicable"`` (what the check
-    looks at is missing; the message says what to give). `remedy` is empty unless there
-    is a problem. `link` is the page that explains the check.
+    `status` is ``"passed"``, ``"finding"`` or ``"not applicable"`` (something the check
+    needs is missing; the message says what to give). `remedy` is empty unless there is
+    a problem. `link` is the page that explains the check.
     """
 
     code: str
@@ -55,7 +55,7 @@ def found(message: str, remedy: str) -> Outcome:
 
 
 def not_applicable(message: str) -> Outcome:
-    """Return a check that could not look: what it needs."""
+    """Return a check that could not run, with what it needs."""
     return Outcome("not applicable", message)
 
 
@@ -65,7 +65,7 @@ class Check:
 
     `guidelines` are the numbers of the guidelines of the class-imbalance paper (2024),
     in the order of its conclusions, that the check covers. `reads_scores` tells whether
-    it looks at sets of scores: of a large study only a sample of those is read.
+    it reads sets of scores: of a large study, it then sees only a sample of them.
     """
 
     code: str

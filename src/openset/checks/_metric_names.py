@@ -7,7 +7,7 @@ from openset.metrics import Metric
 
 
 def row_of(name: str) -> Metric | None:
-    """Return the row of the table of metrics behind a reported name, None if none is.
+    """Return the row of the table of metrics for a reported name, or None.
 
     Examples
     --------
@@ -27,6 +27,6 @@ def row_of(name: str) -> Metric | None:
 
 
 def is_oracle(name: str) -> bool:
-    """Tell whether a metric is the best over all thresholds of the test data."""
+    """Whether a metric is the best value over all thresholds of the test data."""
     row = row_of(name)
     return row.kind == "oracle" if row is not None else name.lower().endswith("_best")

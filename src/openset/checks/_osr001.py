@@ -13,8 +13,8 @@ def look(evidence: Evidence) -> Outcome:
     if len(values) == 1:
         return found(
             f"all {len(evidence.protocols)} protocols have openness {values[0]:.3f}",
-            "Add problems with other class counts: "
-            "protocols.grid(classes, openness=[0.1, 0.2, 0.3])",
+            "Add problems with other numbers of classes: protocols.grid(classes, "
+            "openness=[0.1, 0.2, 0.3])",
         )
     return passed(f"{len(values)} values, {values[0]:.3f} to {values[-1]:.3f}")
 

@@ -8,7 +8,7 @@ _HALFPOINT = frozenset({"halfpoint_score", "ccr"})
 
 
 def look(evidence: Evidence) -> Outcome:
-    """Look which metrics go without the one that should stand beside them."""
+    """Look for metrics that are reported without the one that completes them."""
     rows = evidence.metrics
     names = {row.name for row in rows}
     if not rows:

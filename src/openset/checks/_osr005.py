@@ -8,7 +8,7 @@ from openset.checks._metric_names import row_of
 _AVOID = {
     "accuracy": "says nothing about unknown samples",
     "f_score": "treats known and unknown unequally and depends on their proportions",
-    "normalized_accuracy": "is an accuracy that depends on the number of classes",
+    "normalized_accuracy": "depends on the number of classes",
 }
 
 

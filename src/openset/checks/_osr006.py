@@ -43,7 +43,8 @@ def look(evidence: Evidence) -> Outcome:
         told += calibration is not None or is_marked
     if not told:
         return not_applicable(
-            "not known which scores the thresholds were chosen on; give calibration"
+            "it is not known which scores the thresholds were chosen on; give "
+            "calibration"
         )
     return passed(f"{told} test sets share no samples with their calibration data")
 
@@ -63,7 +64,7 @@ def _on_samples(scores: Scores, calibration: Scores | None) -> str:
 
 def _on_threshold(scores: Scores, chosen: ThresholdRecord, *, is_alone: bool) -> str:
     if chosen.is_of is not None and chosen.is_of(scores):
-        return "the threshold carries the fingerprint of these test samples"
+        return "the fingerprint of the threshold is that of these test samples"
     if is_alone and _is_a_score_of(scores, chosen):
         return f"the threshold {chosen.value:g} is exactly the score of one test sample"
     return ""

@@ -32,8 +32,9 @@ def look(evidence: Evidence) -> Outcome:
                 f"{name}: {counts[largest]} of {len(scores)} samples score exactly "
                 f"{values[largest]:g}, and {pairs:.1%} of the known-unknown pairs are "
                 f"tied ({values.size} distinct scores)",
-                "Compute scores in float64 and before they saturate: logits or energy "
-                "instead of probabilities, log-probabilities instead of their exp",
+                "Compute scores in float64, and use scores that do not saturate: "
+                "logits or energy instead of probabilities, log-probabilities "
+                "instead of probabilities",
             )
     n = len(evidence.scores)
     return passed(f"few ties in {n} set{'s' * (n != 1)} of scores")

@@ -20,8 +20,8 @@ def look(evidence: Evidence) -> Outcome:
         if both.size:
             return found(
                 f"{both.size} samples are in {one} and in {other}, {both[0]!s} first",
-                "Divide the data once, with datasets.cut or datasets.folds, and train, "
-                "calibrate and test on its parts",
+                "Divide the data once, with datasets.cut or datasets.folds, and "
+                "train, calibrate and test on different parts",
             )
     listed = evidence.protocols
     repeated = Draws(listed).duplicates if listed else ()
@@ -33,7 +33,8 @@ def look(evidence: Evidence) -> Outcome:
         )
         return found(
             f"{n_repeats} of {len(listed)} protocols repeat another ({shown})",
-            "Leave repeats out: a spread over splits that coincide is too small",
+            "Remove the repeated ones: a standard deviation over equal splits is too "
+            "small",
         )
     seen: dict[bytes, str] = {}
     for name, scores in evidence.scores.items():

@@ -4,7 +4,7 @@ from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
 
 _LEAKS = {
-    "openness": "the openness, which only the test set tells",
+    "openness": "the openness, which is only known from the test set",
     "test": "the test data",
     "test unknowns": "the unknowns of the test set",
 }
@@ -14,7 +14,7 @@ def look(evidence: Evidence) -> Outcome:
     """Look at what hyper-parameters were chosen on."""
     if not evidence.tuned_on:
         return not_applicable(
-            "not known what hyper-parameters were chosen on; give tuned_on"
+            "it is not known what hyper-parameters were chosen on; give tuned_on"
         )
     leaks = [_LEAKS[origin] for origin in evidence.tuned_on if origin in _LEAKS]
     if leaks:

@@ -44,7 +44,7 @@ def run(**evidence: Any) -> list[Finding]:
     Parameters
     ----------
     **evidence
-        What there is to look at; all optional:
+        What is known about the evaluation; all optional:
 
         * ``scores``: test scores, one `Scores` or several by name (of the detector);
         * ``calibration``: the scores thresholds were chosen on, one for all or by name;
@@ -59,8 +59,8 @@ def run(**evidence: Any) -> list[Finding]:
     Returns
     -------
     list of Finding
-        One per check, in the order of their codes. A check that lacks what it looks
-        at is "not applicable".
+        One per check, in the order of their codes. A check that lacks its evidence is
+        "not applicable".
 
     Examples
     --------

@@ -19,7 +19,7 @@ _KEYS = ("name", "headline", "thresholds", "claim", "tuned_on", "metrics")
 
 
 def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
-    """Read a study folder, as far as it is there; scores are read when used.
+    """Read the files of a study folder that exist; scores are read when used.
 
     Parameters
     ----------

@@ -2,7 +2,9 @@
 
 import logging
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,18 +42,17 @@ _PANELS = {
         "rejector.",
         "predict": "Classify samples, or reject them as unknown (-1).",
         "export": "Write a rejector as an ONNX graph, to run it without this package.",
-        "serve": "Serve a rejector over HTTP, with a page to try it at /.",
+        "serve": "Serve a rejector over HTTP, with a web page at / to try it.",
         "watch": "Compare new samples with calibration samples; exit code 1 if they "
         "differ.",
     },
     "Study and train": {
         "datasets": "List the data sets: kind, size, whether they are present, how to "
         "get them.",
-        "train": "Train a network by a published method.",
+        "train": "Train a network with a published method.",
         "extract": "Run a trained network on data and save its outputs.",
-        "bench": "Run a study, or score outputs of your network on a benchmark by "
-        "name.",
-        "reproduce": "Compute a table or figure of a paper again, beside its published "
+        "bench": "Run a study, or score outputs of your network on a named benchmark.",
+        "reproduce": "Recompute a table or figure of a paper, next to the published "
         "numbers.",
         "protocols": "List published protocols, show one, or draw new ones.",
     },
@@ -146,6 +147,23 @@ def _message(error: Exception) -> str:
     return str(error)
 
 
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Print warnings about the user's data without the place in our code."""
+    with warnings.catch_warnings():
+        plain = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any) -> None:
+            if category is not UserWarning:
+                plain(message, category, *place)
+                return
+            line = f"[bold yellow]warning:[/bold yellow] {escape(str(message))}"
+            ERRORS.print(line, highlight=False, soft_wrap=True)
+
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield
+
+
 _SHOWN_IN_ONE_LINE = (
     ValueError,
     TypeError,
@@ -160,7 +178,7 @@ def main() -> None:
     """Run a command; print errors that users can fix as one line, without traceback."""
     try:
         # Modules in the current folder can be used: openset score -d my:Margin.
-        with _plugins.searching(Path.cwd()):
+        with _plugins.searching(Path.cwd()), _warnings_in_one_line():
             app()
     except _SHOWN_IN_ONE_LINE as error:
         ERRORS.print(

@@ -5,6 +5,11 @@ from rich.markup import escape
 
 from openset.rejector import Rejector
 
+_STEP = (
+    "Its inputs were moved along a gradient in calibration ({}). It cannot check that "
+    "for bare arrays: send outputs of inputs moved the same way, such as those of "
+    "openset extract --rejector."
+)
 _COLOURS = {"error": "red", "warning": "yellow"}
 
 
@@ -17,3 +22,10 @@ def print_cautions(rejector: Rejector, console: Console) -> None:
             highlight=False,
             soft_wrap=True,
         )
+
+
+def print_step(rejector: Rejector, console: Console) -> None:
+    """Say that a rejector without its network relies on inputs that were moved."""
+    if rejector.input_step:
+        text = escape(_STEP.format(rejector.input_step))
+        console.print(f"[yellow]{text}[/yellow]", highlight=False, soft_wrap=True)

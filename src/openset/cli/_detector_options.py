@@ -14,9 +14,9 @@ Plugins: TypeAlias = Annotated[
     typer.Option(
         "--plugin",
         metavar="NAME",
-        help="A detector or training method from outside openset that the saved files "
-        "may use, as package.module:Class. Not needed if an installed package offers "
-        "it.",
+        help="Let a saved file use this detector or training method of your own, "
+        "named package.module:Class. May be repeated. Not needed for those that an "
+        "installed package registers.",
     ),
 ]
 
@@ -59,9 +59,9 @@ def need_training(
     learning = [text for text, one in recipes.items() if one.learns]
     if train is None and learning:
         msg = (
-            f"{caller}: --train must be given for {', '.join(learning)}, got none. "
-            "Give the outputs of the training split, or take a detector that learns "
-            "nothing: msp, maxlogit, energy, gen"
+            f"{caller}: --train must be given for {', '.join(learning)}, got "
+            "none. Give the outputs of the training split, or use a detector "
+            "that needs no fitting: msp, maxlogit, energy, gen"
         )
         raise typer.BadParameter(msg)
 

@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 
 from openset import _check, _io, shards
 from openset._types import UNKNOWN, ArtefactError
+from openset.cli._detector_options import recipe
+from openset.cli._options import naming
 from openset.datasets.lazy_inputs import ImageFiles
+from openset.detectors import Detector
 from openset.outputs import Outputs
+from openset.rejector import Rejector
 from openset.shards import Shard
 
 _CALLER = "openset extract"
@@ -51,7 +55,7 @@ class Network:
         return (Path(self.name) / "trained.json").exists() or not is_named
 
     def check(self, *, fit_head: Path | None = None) -> None:
-        """Refuse options that a folder of openset train does not need."""
+        """Raise for options that a folder of openset train does not need."""
         others = {
             "--weights": self.weights,
             "--classes": self.classes,
@@ -64,14 +68,23 @@ class Network:
         unused = [option for option, given in others.items() if given is not None]
         if self.is_run and unused:
             msg = (
-                f"{_CALLER}: {', '.join(unused)} cannot be used with a folder of "
-                "openset train, which has its own"
+                f"{_CALLER}: {', '.join(unused)} cannot be used with a folder "
+                "of openset train: the trained network is used as it is"
             )
             raise typer.BadParameter(msg)
 
     def load(self, *, fit_head: bool = False) -> "Loaded":
         """Load the network; without its last layer, if one is to be fitted."""
         if self.is_run:
+            if not Path(self.name).exists():
+                msg = _check.must(
+                    "timm:NAME, torchvision:NAME, hf:NAME, package.module:name, an "
+                    "ONNX file, or a folder written by openset train",
+                    caller=_CALLER,
+                    name="NETWORK",
+                    got=f"{self.name}, which does not exist",
+                )
+                raise FileNotFoundError(msg)
             # Imported here: the extra may be missing.
             from openset.train import Trained  # noqa: PLC0415
 
@@ -134,6 +147,103 @@ class Loaded:
         return [(name, type(one).__name__) for name, one in found if name]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The options that say which outputs: the layers, and the step of the inputs.
+
+    Attributes
+    ----------
+    odin
+        Options of ODIN's step.
+    detector, train
+        A detector with a step over layers, and the outputs it is fitted on.
+    rejector
+        A folder or URL: the outputs that this rejector takes.
+    """
+
+    odin: str | None = None
+    detector: str | None = None
+    train: Path | None = None
+    rejector: str | None = None
+
+    def check(self, *, layers: str | None, fit_head: Path | None) -> None:
+        """Refuse options that contradict each other."""
+        given = {"--odin": self.odin, "--layers": layers, "--fit-head": fit_head}
+        for owner, value in (
+            ("--detector", self.detector),
+            ("--rejector", self.rejector),
+        ):
+            others = [name for name, one in given.items() if one is not None]
+            if value is not None and others:
+                rule = f"left out with {owner}, which says how to extract"
+                got = given[others[0]]
+                msg = _check.must(rule, caller=_CALLER, name=others[0], got=got)
+                raise ValueError(msg)
+            given[owner] = value
+        if self.odin is not None and fit_head is not None:
+            rule = (
+                "left out with --fit-head: a last layer is fitted on inputs as they are"
+            )
+            msg = _check.must(rule, caller=_CALLER, name="--odin", got=self.odin)
+            raise ValueError(msg)
+        if (self.detector is None) != (self.train is None):
+            has, lacks = "--detector", "--train"
+            if self.detector is None:
+                has, lacks = lacks, has
+            rule, got = f"given with {has}", "none"
+            raise ValueError(_check.must(rule, caller=_CALLER, name=lacks, got=got))
+        if self.odin is not None:
+            odin_step(self.odin)
+        if self.detector is not None:
+            self._recipe(self.detector)
+
+    @property
+    def option(self) -> str:
+        """The option that a step comes from."""
+        if self.odin is not None:
+            return "--odin"
+        return "--detector" if self.detector is not None else "--rejector"
+
+    def load(self, plugins: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Return the step and the layers, as `apply` takes them."""
+        if self.odin is not None:
+            return {"step": odin_step(self.odin)}
+        if self.rejector is None and self.train is None:
+            return {}
+        from openset.train import how_to_extract  # noqa: PLC0415  # the extra
+
+        if self.rejector is not None:
+            found = Rejector.load(self.rejector, plugins=plugins)
+            return how_to_extract(found.fitted, found.input_step)
+        train = Outputs.load(self.train or Path())
+        with naming(_CALLER, {"outputs": f"--train {self.train}"}):
+            return how_to_extract(self._recipe(self.detector or "").fit(train))
+
+    def digest(self) -> dict[str, Any]:
+        """Return what the outputs depend on; nothing for options that were left out."""
+        place = Path(self.rejector or "") / "manifest.json"
+        files = [one for one in (self.train, place) if one and one.is_file()]
+        found: dict[str, Any] = {
+            "detector": self.detector,
+            "rejector": self.rejector,
+            "step files": [_io.sha256(one) for one in files],
+        }
+        return {key: value for key, value in found.items() if value}
+
+    def _recipe(self, text: str) -> Detector:
+        made = recipe(text)
+        if not made.input_step:
+            msg = _check.must(
+                "a detector that moves the inputs, such as layered:epsilon=0.0014",
+                caller=_CALLER,
+                name="--detector",
+                got=text,
+                remedy="Other detectors take outputs as they are: leave it out",
+            )
+            raise ValueError(msg)
+        return made
+
+
 def odin_step(text: str) -> Any:
     """Read the options of ODIN's step."""
     from openset.train import Odin  # noqa: PLC0415  # the extra may be missing
@@ -177,7 +287,7 @@ class Extract:
 
     network: Network
     unknown: bool = False
-    odin: str | None = None
+    wanted: Wanted = Wanted()
     caller: str = _CALLER
 
     @property
@@ -187,7 +297,8 @@ class Extract:
             "kind": "extract",
             **self.network.digest(),
             "unknown": self.unknown,
-            "odin": self.odin,
+            "odin": self.wanted.odin,
+            **self.wanted.digest(),
         }
 
     def files(self, shard: Shard, out: Path) -> list[Path]:
@@ -197,12 +308,15 @@ class Extract:
     def open(self) -> Callable[[Shard, Path], None]:
         """Load the network."""
         loaded = self.network.load()
-        step = odin_step(self.odin) if self.odin is not None else None
-        apply = partial(loaded.apply, step=step)
+        apply = partial(loaded.apply, **self.wanted.load(self.network.plugins))
         return partial(self._write, apply, len(loaded.classes))
 
     def _write(self, apply: Apply, n_known: int, shard: Shard, out: Path) -> None:
-        with _inputs(shard, n_known) as (inputs, given, ids):
+        names = {"step": self.wanted.option}
+        with (
+            naming(_CALLER, names),
+            _inputs(shard, n_known) as (inputs, given, ids),
+        ):
             labels = np.full(len(inputs), UNKNOWN) if self.unknown else given
             outputs = apply(inputs, labels=labels, groups=None, ids=ids)
         (path,) = self.files(shard, out)

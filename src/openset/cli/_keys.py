@@ -9,16 +9,18 @@ Sign: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         metavar="KEYFILE",
-        help="Sign the rejector with a secret key: the bytes of this file, at least "
-        "16. Without a signature damage is detected, but not forgery.",
+        help="Sign the rejector with the secret key in this file (16 bytes or more); "
+        "--verify of other commands then refuses changed copies. Default: no "
+        "signature, which detects damage but not deliberate changes.",
     ),
 ]
 Verify: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         metavar="KEYFILE",
-        help="Refuse the rejector unless it was signed with the key in this file "
-        "(openset calibrate --sign KEYFILE).",
+        help="Stop with an error unless the rejector was signed with the key in this "
+        "file (openset calibrate --sign KEYFILE). Default: signatures are not "
+        "checked.",
     ),
 ]
 

@@ -61,7 +61,7 @@ def describe(name: str) -> None:
     table = plain_table(escape(f"{one.title} ({name})"))
     table.add_column("file of outputs")
     table.add_column("what it is", overflow="fold")
-    table.add_row("train.npz", "training samples, for detectors that learn something")
+    table.add_row("train.npz", "training samples, for detectors that are fitted")
     table.add_row("known.npz", escape(f"test samples of {one.known}"))
     for group in one.groups:
         for data, what in group.data.items():
@@ -91,7 +91,7 @@ def pack(name: str, outputs: Path, path: Path) -> None:
     from openset.bench import named  # noqa: PLC0415
 
     done = named.pack(named.load(name), outputs, path)
-    _say(f"{done}: {done.stat().st_size / 1e6:.1f} MB. Score it with --outputs {done}")
+    _say(f"{done}: {done.stat().st_size / 1e6:.1f} MB. To score it: --outputs {done}")
 
 
 def score(

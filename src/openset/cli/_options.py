@@ -30,33 +30,38 @@ RejectorPlace = Annotated[
 Weights = Annotated[
     str | None,
     typer.Option(
-        help="For timm and torchvision: a file of weights (.safetensors, .pth). By "
-        "default the published ones, downloaded if need be."
+        help="For timm and torchvision: a file of weights (.safetensors, .pth). "
+        "Default: the published weights, downloaded if they are not on this machine."
     ),
 ]
 Head = Annotated[
     Path | None,
     typer.Option(
-        help="A file of the last layer (.npz, .safetensors, .pth), as openset extract "
-        "--fit-head writes it: of an embedding model, or in place of the one the "
-        "network has."
+        help="Last layer to use, from a file (.npz, .safetensors, .pth) such as "
+        "openset extract --fit-head writes: for an embedding model, which has none, "
+        "or in place of the network's last layer."
     ),
 ]
 # How images are prepared for a network that does not say it.
 Side = Annotated[
     int | None,
     typer.Option(
-        help="For ONNX files and modules of your own: side of the images, in pixels."
+        help="For ONNX files and your own modules (package.module:name): height and "
+        "width of the images, in pixels (default: as the network states)."
     ),
 ]
 Mean = Annotated[
     str,
     typer.Option(
-        help="For the same networks: mean of each channel, for pixels in [0, 1]."
+        help="For the same networks as --side: mean of each channel, for pixels in "
+        "[0, 1]."
     ),
 ]
 Std = Annotated[
-    str, typer.Option(help="For the same networks: standard deviation of each channel.")
+    str,
+    typer.Option(
+        help="For the same networks as --side: standard deviation of each channel."
+    ),
 ]
 _FILE = re.compile(r"\S+\.(npz|npy|csv|parquet|json|yaml|yml|toml|onnx|html): ")
 
@@ -69,7 +74,7 @@ def need_root(command: str, root: Path | None) -> None:
             caller=command,
             name="--root",
             got=f"{root}, which does not exist" if not root.exists() else f"{root}",
-            remedy="Make it first, if data sets are to be downloaded to it",
+            remedy="Create the folder first if data sets are to be downloaded to it",
         )
         raise FileNotFoundError(msg)
 

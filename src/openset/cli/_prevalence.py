@@ -12,7 +12,7 @@ from openset.watch import Verdict
 
 
 def prevalence_of(rejector: Rejector, verdict: Verdict) -> Prevalence | None:
-    """Estimate it; None where the calibration had no unknowns that tell."""
+    """Estimate the share of unknowns; None where the calibration allows no estimate."""
     rejected = round(verdict.unknown_rate.new * verdict.n)
     try:
         return prevalence(rejected, verdict.n, rejector.report.rates)

@@ -40,11 +40,12 @@ def show_run_tests(
         for tests in by_metric:
             _as_table(tests, correction, level)
         about = (
-            "If the seeds share their training or test samples, the p-values are too "
-            "small, and other data may differ more."
+            "If the seeds share training or test samples, the p-values are too "
+            "small, and results on other data may differ more."
             if of_networks
-            else "Runs (test splits) of one network differ in their test samples only: "
-            "such tests say nothing about other networks or classes."
+            else "The runs (test splits) of one network differ in their test samples "
+            "only: these tests say nothing about other networks or other "
+            "classes."
         )
         OUT.print(about, style="dim")
 

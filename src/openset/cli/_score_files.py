@@ -10,21 +10,24 @@ Columns: TypeAlias = Annotated[
     str,
     typer.Option(
         "--columns",
-        help="Columns of the file, if they have other names: known=score,labels=y.",
+        help="Names of the columns in the file, where they differ from labels, "
+        "predicted, known and groups: known=score,labels=y.",
         show_default=False,
     ),
 ]
 UnknownLabel: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Label of unknown samples, if labels are class names (default: unknown)."
+        help="Label of unknown samples in the file, if its labels are class names "
+        "(default: unknown)."
     ),
 ]
 HigherIsUnknown: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--higher-is-unknown",
-        help="The score is higher for unknown samples: change its sign.",
+        help="The file's score is higher for unknown samples: reverse its sign when "
+        "reading.",
     ),
 ]
 

@@ -23,7 +23,9 @@ SHARD_OPTIONS = {
 Format: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--format", help="For shards: parquet or npz files (default: parquet)."
+        "--format",
+        help="For shards: format of the result files, parquet or npz "
+        "(default: parquet).",
     ),
 ]
 Jobs: TypeAlias = Annotated[

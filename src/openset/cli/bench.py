@@ -32,7 +32,7 @@ openset bench mnist-small --outputs outputs/ --out runs/mnist -d msp -d knn
 
 Run the same command again to continue a study: finished cells are not repeated. \
 docs/bench.md explains the study file; openset report runs/study writes a report. \
-docs/named-benchmarks.md explains benchmarks by name."""
+docs/named-benchmarks.md explains named benchmarks."""
 
 _SHOWN = 5  # number of failed cells to print; all are in the folder
 
@@ -70,7 +70,7 @@ def command(
         ),
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List the benchmarks by name.")
+        bool, typer.Option("--list", help="List the named benchmarks, then exit.")
     ] = False,
     outputs: Annotated[
         Path | None,
@@ -94,7 +94,8 @@ def command(
         bool,
         typer.Option(
             "--partial",
-            help="For a benchmark: leave out data sets without a file of outputs.",
+            help="For a benchmark: skip data sets whose outputs are missing "
+            "(default: stop with an error).",
         ),
     ] = False,
     pack: Annotated[
@@ -115,11 +116,15 @@ def command(
         str,
         typer.Option(
             help="Where cells run: loky (processes on this machine), ray, dask or "
-            "sequential."
+            "sequential (one after the other, in this process)."
         ),
     ] = "loky",
     address: Annotated[
-        str | None, typer.Option(help="Address of a running Ray or Dask cluster.")
+        str | None,
+        typer.Option(
+            help="For ray and dask: address of a running "
+            "cluster (default for ray: the cluster of this machine)."
+        ),
     ] = None,
     jobs: Annotated[
         int, typer.Option(help="Number of workers; -1 for one per core.")
@@ -147,10 +152,10 @@ def command(
     ] = None,
     log_to: LogTo = None,
 ) -> None:
-    """Run a study, or score outputs of your network on a benchmark by name.
+    """Run a study, or score outputs of your network on a named benchmark.
 
     A study runs every combination of the protocols, models, detectors and seeds that
-    its file names; each combination is a cell. A benchmark by name needs --outputs;
+    its file names; each combination is a cell. A named benchmark needs --outputs;
     without it, its definition is shown.
     """
     if list_:
@@ -172,7 +177,7 @@ def command(
         "--pack": pack,
     }.items():
         if value:
-            msg = f"openset bench: {option} can be given with a benchmark by name only"
+            msg = f"openset bench: {option} can only be used with a named benchmark"
             raise typer.BadParameter(msg)
     if out is None:
         msg = "openset bench: --out must be given: the run folder of the study"

@@ -84,22 +84,22 @@ def command(
         typer.Option(
             help="Labelled validation outputs, not trained on: .npz with the arrays "
             "logits, features, labels (or some of them), or a folder of such .npy "
-            "files. Samples labelled -1 count as surrogate."
+            "files. Samples labelled -1 are used like those of --surrogate."
         ),
     ] = None,
     train: Annotated[
         Path | None,
         typer.Option(
-            help="Outputs of the training split. Not needed for detectors that learn "
-            "nothing (msp, maxlogit, energy, gen)."
+            help="Outputs of the training split, to fit the detectors on. Not needed "
+            "for detectors that need no fitting (msp, maxlogit, energy, gen)."
         ),
     ] = None,
     run: Annotated[
         Path | None,
         typer.Option(
-            help="A folder written by openset train. Its outputs are used for --train, "
-            "--known and --test, and left-out for --surrogate, where these are not "
-            "given."
+            help="A folder written by openset train. Its outputs are used for "
+            "--train, --known and --test, and --surrogate is left-out, unless you "
+            "give these options."
         ),
     ] = None,
     detector: Annotated[
@@ -107,39 +107,47 @@ def command(
         typer.Option(
             "--detector",
             "-d",
-            help="A detector, such as knn or knn:k=5; may be repeated. Of several, "
-            "the consensus of some is used, unless one does clearly better on kinds of "
-            "surrogate samples that were left out. auto, the default, is msp, "
-            "maxlogit, rmds, vim and osnn, as far as the outputs have what they need.",
+            help="A detector, such as knn or knn:k=5; may be repeated. Several are "
+            "compared on kinds of surrogate samples that are held out in turn; the "
+            "rejector uses a consensus (the mean rank by some of them), unless a "
+            "single one is clearly better. auto, the default, is msp, maxlogit, "
+            "rmds, vim and osnn, except those that need arrays which are missing.",
         ),
     ] = None,
     surrogate: Annotated[
         list[str] | None,
         typer.Option(
-            help="Outputs of unknowns, with groups that name their kinds; or mixup or "
-            "left-out to make them from the known samples. May be repeated."
+            help="Outputs of samples of no known class, to choose the threshold "
+            "with; their groups name the kinds. Or synthetic ones: mixup (mixtures "
+            "of known samples) or left-out (known classes that are left out in "
+            "turn). May be repeated. Default: none, which only at_tpr and conformal "
+            "allow."
         ),
     ] = None,
     objective: Annotated[
         str | None,
         typer.Option(
-            help=f"How the threshold is chosen: {', '.join(thresholds.objectives())} "
-            "(default: osa)."
+            help="How the threshold is chosen: osa (best open-set accuracy), anchored "
+            "(for kinds of unknowns that are not given), worst_group (best for the "
+            "hardest kind), per_class (one per predicted class), by_cost (lowest "
+            "cost), at_fpr, at_tpr (a given rate, see --target) or conformal (a bound "
+            "on rejected known samples). Default: osa; with several detectors, osa or "
+            "anchored, depending on the detector that is chosen."
         ),
     ] = None,
     alpha: Annotated[
         str,
         typer.Option(
-            help="Share of known samples you expect in operation; counts: as in the "
-            "calibration data."
+            help="Share of known samples you expect in operation; counts: their "
+            "share in the calibration data."
         ),
     ] = "0.5",
     target: Annotated[
         float | None,
         typer.Option(
-            help="Target of the objective: for at_fpr, the share of unknown samples "
-            "accepted; for at_tpr, of known samples accepted; for conformal, of known "
-            "samples rejected."
+            help="Rate to reach: for at_fpr, share of unknown samples accepted "
+            "(default: 0.05); for at_tpr, share of known samples accepted (0.95); "
+            "for conformal, share of known samples rejected (0.05)."
         ),
     ] = None,
     missed_unknown: Annotated[
@@ -173,28 +181,31 @@ def command(
         bool,
         typer.Option(
             "--accept-risk",
-            help="Save the rejector although its threshold rejects or accepts nearly "
-            "everything (codes CAL001 and CAL002).",
+            help="Save the rejector even if its threshold rejects or accepts nearly "
+            "everything (CAL001, CAL002; default: stop with an error).",
         ),
     ] = False,
     sets: Annotated[
         str | None,
         typer.Option(
-            help="Also give each accepted sample a set of classes it may be of: lac "
-            "(smallest sets) or raps (larger sets for harder samples)."
+            help="Also calibrate prediction sets: for each accepted sample, the "
+            "classes it may belong to. lac: the smallest sets on average; raps: "
+            "larger sets for harder samples (default: no sets)."
         ),
     ] = None,
     coverage: Annotated[
         float | None,
         typer.Option(
-            help="For --sets: share of accepted known samples whose class is to be "
-            "in the set (default: 0.9)."
+            help="For --sets: share of the accepted known samples whose set must "
+            "contain their class (default: 0.9)."
         ),
     ] = None,
     by_class: Annotated[
         bool,
         typer.Option(
-            "--by-class", help="For --sets: reach the coverage for every class."
+            "--by-class",
+            help="For --sets: reach the coverage for every class "
+            "(default: only over all classes together).",
         ),
     ] = False,
     sets_known: Annotated[
@@ -322,8 +333,8 @@ def _from_run(
     if not surrogate:
         surrogate = ["left-out"]
         OUT.print(
-            "no --surrogate: known classes are left out to stand in for unknowns "
-            "(left-out)",
+            "no --surrogate given: known classes, left out in turn, stand in for "
+            "unknowns (--surrogate left-out)",
             highlight=False,
         )
     tested = test or folder / "test.npz"
@@ -342,7 +353,10 @@ def _recipes(
     if _AUTO in wanted:
         names, reason = selection.suitable(training)
         if len(names) > 1 and not sets:
-            names, reason = names[:1], f"{names[0]}: no unknowns to compare others by"
+            names = names[:1]
+            reason = (
+                f"{names[0]}, as there are no unknown samples to compare detectors on"
+            )
         OUT.print(f"detectors (auto): {reason}", highlight=False)
         wanted = [*names, *(text for text in wanted if text != _AUTO)]
     recipes = {text: recipe(text) for text in wanted}
@@ -357,7 +371,8 @@ def _fitted(
     named: Sequence[str],
 ) -> dict[str, Fitted]:
     """Fit all detectors; one of ``auto`` that refuses the outputs is left out."""
-    fitted = {}
+    fitted: dict[str, Fitted] = {}
+    refused: ValueError | None = None
     for text in bar(recipes, "fitting"):
         try:
             fitted[text] = recipes[text].fit(training)
@@ -365,6 +380,9 @@ def _fitted(
             if text in named:
                 raise
             OUT.print(f"{text} is left out: {error}", highlight=False, soft_wrap=True)
+            refused = refused or error
+    if refused is not None and not fitted:
+        raise refused
     return fitted
 
 
@@ -471,7 +489,8 @@ def _need_surrogate(sets: list[Outputs], what: str) -> None:
     if not sets:
         msg = (
             f"openset calibrate: --surrogate must be given {what}, got none. Give "
-            "outputs of unknowns, or mixup, left-out; or use --objective "
+            "a file with outputs of unknown samples, or mixup or left-out to "
+            "make synthetic ones; or use --objective "
             f"{' or '.join(thresholds.objectives(needs_unknowns=False))} with one "
             "detector"
         )
@@ -526,7 +545,7 @@ def _print_choice(choice: Choice, *, aims: bool) -> None:
     measure = {"oosa": "Open-set accuracy", "cost": "Cost of a decision"}
     where = f"held-out {choice.left_out}"
     if choice.left_out == "nothing":
-        where = "the unknowns given (one kind, so none is held out)"
+        where = "the given unknown samples (one kind, so none is held out)"
     table = _table(
         f"{measure[choice.measure]} on {where}, alpha {choice.alpha:g}",
         "detector",
@@ -547,9 +566,10 @@ def _print_choice(choice: Choice, *, aims: bool) -> None:
     OUT.print(table)
     if choice.is_combined and choice.by != "new kind":
         OUT.print(
-            "The gain of a combination is measured against the row 'choosing one': "
-            "the value of the best single detector is too optimistic, as it is the "
-            "best of many.",
+            "A combination is compared with the row 'choosing one' (the best single "
+            "detector, selected without the group it is tested on): the best row of "
+            "single detectors is too optimistic, because it was selected on the same "
+            "samples.",
             style="dim",
         )
     if aims:
@@ -625,8 +645,9 @@ def _labelled(path: Path) -> Outputs:
     outputs = Outputs.load(path)
     if outputs.labels is None:
         msg = (
-            f"openset calibrate: --test must be labelled, got {path} without labels. "
-            "Label unknowns -1; decide about unlabelled outputs with openset predict"
+            f"openset calibrate: --test must be labelled, got {path} without "
+            "labels. Label unknown samples -1; for unlabelled outputs use "
+            "openset predict"
         )
         raise ValueError(msg)
     return outputs

@@ -37,11 +37,18 @@ def command(
         typer.Argument(metavar="STUDY_FOLDER", help="Study folder; see below."),
     ],
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with status 1 if there are findings.")
+        bool,
+        typer.Option(
+            "--strict", help="Exit with code 1 if there are findings (default: with 0)."
+        ),
     ] = False,
     every: Annotated[
         bool,
-        typer.Option("--all", help=f"Read all score files, not a sample of {LIMIT}."),
+        typer.Option(
+            "--all",
+            help="Read all score files (default: a sample of "
+            f"{LIMIT}, if there are more).",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from openset import _check, _io, metrics, runs, score_files, stats
-from openset._types import UndefinedMetricError
+from openset._types import ArtefactError, UndefinedMetricError
 from openset.cli._console import OUT, Json, print_json
 from openset.cli._lists import percent, plain_table
 from openset.cli._options import naming
@@ -63,25 +63,25 @@ def command(
         typer.Argument(
             metavar="SCORES",
             help="Scores of the same samples: two or more files. Or a pattern in "
-            "quotes, 'runs/{method}_seed{seed}.csv': seed, run, fold and split are "
-            "repeats, protocol is the problem, other fields name the method. Or a run "
-            "folder of openset bench, or its results.csv.",
+            "quotes, 'runs/{method}_seed{seed}.csv': the fields seed, run, fold and "
+            "split number repeats, protocol names the problem, and all other fields "
+            "name the method. Or a run folder of openset bench, or its results.csv.",
         ),
     ],
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Metric to show and test; may be repeated. Default: openauc is tested "
-            "and all metrics are shown (for repeats: openauc, auroc, accuracy and "
-            "fpr_at_tpr). Files of scores can be compared by metrics without a "
-            "threshold only. A metric of your own: package.module:Name.",
+            help="Metric to show and test; may be repeated. Default: openauc is "
+            "tested and all metrics are shown (for repeats: openauc, auroc, accuracy "
+            "and fpr_at_tpr). Files of scores can only be compared by metrics that "
+            "need no threshold. A metric of your own: package.module:Name.",
             show_default=False,
         ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
-            help="Compare this method with every other; by default all pairs.",
+            help="Test only this method against every other one (default: all pairs).",
             metavar="NAME",
         ),
     ] = None,
@@ -96,14 +96,16 @@ def command(
         typer.Option(
             "--pool",
             help="For repeats and run folders: one test over the runs of all "
-            "protocols, not one per protocol.",
+            "protocols (default: one test per protocol).",
         ),
     ] = False,
     test_share: Annotated[
         float | None,
         typer.Option(
-            help="For repeats and run folders, if runs share training samples: test "
-            "samples per training sample, to correct the variance (Nadeau and Bengio)."
+            help="For repeats and run folders whose runs share training samples: "
+            "number of test samples divided by number of training samples, such as "
+            "0.25. The t-tests then use the corrected variance of Nadeau and Bengio "
+            "(default: no correction)."
         ),
     ] = None,
     level: Annotated[
@@ -112,8 +114,8 @@ def command(
     bootstrap: Annotated[
         int,
         typer.Option(
-            help="Number of bootstrap resamples, for metrics whose interval has "
-            "no formula; 0: no such intervals."
+            help="Number of bootstrap resamples, for the intervals of metrics "
+            "without a formula for one; 0: these metrics get no interval."
         ),
     ] = 0,
     columns: Columns = "",
@@ -293,7 +295,22 @@ def _show_boards(boards: Sequence[Leaderboard], *, csv: bool, latex: bool) -> No
 
 
 def _results(path: Path) -> Results:
-    return runs.results(path) if path.is_dir() else Results.load(path)
+    if path.is_dir() and not (path / "cells").is_dir() and list(path.glob("*.npz")):
+        msg = _check.must(
+            "files of scores, or a run folder of openset bench",
+            caller="openset compare",
+            name="SCORES",
+            got=f"the folder {path}",
+            remedy=f"Give its files: openset compare {path}/*.npz",
+        )
+        raise ValueError(msg)
+    if path.is_dir():
+        return runs.results(path)
+    try:
+        return Results.load(path)
+    except ArtefactError as error:
+        msg = f"{error}. Scores: give two files or more, or one to openset evaluate"
+        raise ArtefactError(msg) from error
 
 
 def _load(
@@ -306,8 +323,8 @@ def _load(
             caller="openset compare",
             name="SCORES",
             got=", ".join(map(str, paths)),
-            remedy="Files are distinguished by the names of files and folders, "
-            "without ending",
+            remedy="Detectors are named after their files and folders, without the "
+            "ending",
         )
         raise ValueError(msg)
     found = [Scores.load(path, **options) for path in paths]

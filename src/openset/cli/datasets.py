@@ -33,7 +33,8 @@ def command(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="Show one data set: the files it needs, and the folder for them.",
+            help="Data set to describe: the files it needs, and where to put them "
+            "(default: list all).",
         ),
     ] = None,
     root: Annotated[
@@ -119,4 +120,4 @@ def _host(source: str) -> str:
 
 def _short(how: str) -> str:
     # File names are too long for the table; `openset datasets NAME` shows them.
-    return "by hand" if how.startswith("bring") else how
+    return "by hand" if how.startswith("needs ") else how

@@ -55,7 +55,7 @@ class Parts(NamedTuple):
 
 def command(
     seed: Annotated[
-        int, typer.Option(help="Random seed for the choice of the known classes.")
+        int, typer.Option(help="Random seed that chooses the known classes.")
     ] = 0,
     out: Annotated[
         Path, typer.Option(help="Folder for the rejector and the report.")

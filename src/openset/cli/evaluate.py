@@ -62,13 +62,17 @@ def command(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Also report metrics at this threshold, which must be chosen on "
-            "other data."
+            help="Also report metrics at this threshold: samples with known >= "
+            "threshold are accepted. Choose it on other data (default: none)."
         ),
     ] = None,
     groups: Annotated[
         bool,
-        typer.Option("--groups", help="Show one column per group of unknown samples."),
+        typer.Option(
+            "--groups",
+            help="Show one column per group of unknown samples "
+            "(default: all unknown samples together).",
+        ),
     ] = False,
     metric: Annotated[
         list[str] | None,
@@ -84,24 +88,24 @@ def command(
     bootstrap: Annotated[
         int,
         typer.Option(
-            help="Number of bootstrap resamples, for metrics whose interval has "
-            "no formula; 0: no such intervals."
+            help="Number of bootstrap resamples, for the intervals of metrics "
+            "without a formula for one; 0: these metrics get no interval."
         ),
     ] = 0,
     clusters: Annotated[
         bool,
         typer.Option(
             "--clusters",
-            help="Resample whole groups instead of samples, if samples of a group "
-            "are related.",
+            help="For --bootstrap: resample whole groups instead of single samples, "
+            "for data whose samples depend on each other within a group.",
         ),
     ] = False,
     sketch: Annotated[
         bool,
         typer.Option(
             "--sketch",
-            help="For scores that do not fit into memory: read the files one after "
-            "the other and keep only counts. Each metric is shown as two numbers, a "
+            help="For scores that do not fit into memory: read one file after the "
+            "other and keep only counts. Each metric is shown as two numbers, a "
             "lower and an upper bound of its exact value.",
         ),
     ] = False,
@@ -114,7 +118,7 @@ def command(
         bool, typer.Option("--latex", help="Print a LaTeX table.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write to this file instead of the terminal.")
+        Path | None, typer.Option(help="Write to this file instead of printing.")
     ] = None,
 ) -> None:
     """Print all metrics of a file of scores, with confidence intervals."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check
-from openset.cli._cautions import print_cautions
+from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
@@ -42,13 +42,19 @@ def command(
     folder: RejectorPlace,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")],
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="Write an ONNX graph (the only format).")
+        bool,
+        typer.Option(
+            "--onnx",
+            help="Write an ONNX graph. It is the only "
+            "format, so this may be left out if --out ends in .onnx.",
+        ),
     ] = False,
     model: Annotated[
         str | None,
         typer.Option(
-            help="Network to combine with the rejector in one graph: an ONNX file; a "
-            "folder written by openset train; timm:NAME, torchvision:NAME, hf:NAME or "
+            help="Network to put before the rejector, in the same graph (default: "
+            "none, inputs are its outputs): an ONNX file; a folder written by "
+            "openset train; timm:NAME, torchvision:NAME, hf:NAME or "
             "package.module:name."
         ),
     ] = None,
@@ -88,11 +94,15 @@ def command(
 
     rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
     print_cautions(rejector, ERRORS)
+    if model is None:
+        print_step(rejector, ERRORS)
     network, example, prepared = _network(model, weights=weights, head=head, side=side)
     export(rejector, out, network, example=example, logits=logits, features=features)
     OUT.print(f"{rejector!r} → {out}", highlight=False, soft_wrap=True)
     if prepared:
-        OUT.print(f"its input is images: {prepared}", highlight=False, soft_wrap=True)
+        OUT.print(
+            f"the graph takes images: {prepared}", highlight=False, soft_wrap=True
+        )
 
 
 def _network(name: str | None, **options: Any) -> tuple[Any, Any, str]:

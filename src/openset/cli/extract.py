@@ -20,8 +20,8 @@ from openset.cli._extract_shards import (
     Extract,
     Loaded,
     Network,
+    Wanted,
     input_shards,
-    odin_step,
     read_array,
 )
 from openset.cli._options import (
@@ -70,6 +70,11 @@ openset extract timm:resnet50 photos/ --odin temperature=1000,epsilon=0.0014
 
 openset extract timm:resnet50 photos/ --layers layer2,layer3,layer4
 
+openset extract timm:resnet50 val/ --detector layered:epsilon=0.0014 \\
+    --train train.npz --out val.npz
+
+openset extract timm:resnet50 new/ --rejector rejector/ --out new.npz
+
 openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
     --std 0.229,0.224,0.225 --out outputs.npz
 
@@ -93,6 +98,7 @@ _OPTIONS = {
     "weights": "--weights",
     "root": "--root",
     "plugins": "--plugin",
+    "input_step": "input_step of --rejector",
     **SHARD_OPTIONS,
 }
 
@@ -103,8 +109,9 @@ def command(
         str,
         typer.Argument(
             metavar="NETWORK",
-            help="A folder of openset train; timm:NAME, torchvision:NAME or hf:NAME "
-            "(from Hugging Face, or a folder); an ONNX file; package.module:name.",
+            help="A folder written by openset train; timm:NAME, torchvision:NAME or "
+            "hf:NAME (a model of the Hugging Face hub, or its folder); an ONNX file; "
+            "package.module:name.",
         ),
     ],
     data: Annotated[
@@ -118,10 +125,15 @@ def command(
         ),
     ],
     part: Annotated[
-        str, typer.Option(help="Part of the data set, e.g. test (default: all parts).")
+        str,
+        typer.Option(help="Part of the data set, such as test (default: all parts)."),
     ] = "",
     root: Annotated[
-        Path | None, typer.Option(help="Folder where data sets are kept.")
+        Path | None,
+        typer.Option(
+            help="Folder of the data sets (default: "
+            "$OPENSET_DATA, else the user's cache)."
+        ),
     ] = None,
     place: Annotated[
         str,
@@ -137,8 +149,8 @@ def command(
         Path | None,
         typer.Option(
             help="A text file with the names of the network's classes, one per line, "
-            "in the order of its outputs, if it does not come with names. For a model "
-            "like CLIP: the classes to choose from."
+            "in the order of its outputs, for networks that come without names. For "
+            "a model like CLIP: the classes to choose from."
         ),
     ] = None,
     prompts: Annotated[
@@ -155,9 +167,9 @@ def command(
         typer.Option(
             "--fit-head",
             metavar="FILE.npz",
-            help="Fit a last layer on these data, by logistic regression, and write it "
-            "here: of an embedding model, or in place of the one the network has. Use "
-            "training samples.",
+            help="Fit a last layer on these data by logistic regression, write it to "
+            "this file and use it: for an embedding model, which has none, or in "
+            "place of the network's last layer. Use training samples.",
         ),
     ] = None,
     pooling: Annotated[
@@ -191,29 +203,60 @@ def command(
         str | None,
         typer.Option(
             metavar="NAME=VALUE,...",
-            help="Apply ODIN: move the inputs along a gradient first, e.g. "
-            "temperature=1000,epsilon=0.0014 (epsilon of pixels in [0, 1]).",
+            help="Apply ODIN: before the network runs, change each input by epsilon "
+            "in the direction that raises its largest probability, such as "
+            "temperature=1000,epsilon=0.0014 (epsilon for pixels in [0, 1]). For "
+            "images and tables, and networks in PyTorch.",
+        ),
+    ] = None,
+    detector: Annotated[
+        str | None,
+        typer.Option(
+            "--detector",
+            "-d",
+            metavar="NAME:...",
+            help="Before the network runs, change each input by epsilon in the "
+            "direction that raises the score of this detector over layers, such as "
+            "layered:epsilon=0.0014 (epsilon for pixels in [0, 1]). It is fitted on "
+            "--train. Calibrate with the same --detector and --train.",
+        ),
+    ] = None,
+    train: Annotated[
+        Path | None,
+        typer.Option(
+            help="For --detector: outputs of training samples, extracted with --layers "
+            "and without --odin or --detector."
+        ),
+    ] = None,
+    rejector: Annotated[
+        str | None,
+        typer.Option(
+            help="Extract what this rejector needs: the same layers, and inputs "
+            "changed in the same way, as in its calibration. A folder or URL.",
         ),
     ] = None,
     layers: Annotated[
         str | None,
         typer.Option(
             metavar="NAME,NAME,...",
-            help="Keep the features of these layers, side by side, instead of the last "
-            "layer's: for --detector layered. --layers list shows all names and ends.",
+            help="Save the features of these layers, side by side, instead of the "
+            "last layer's, for --detector layered. --layers list prints all names "
+            "and exits.",
         ),
     ] = None,
     gram: Annotated[
         bool,
         typer.Option(
             "--gram",
-            help="With --layers: keep row sums of Gram matrices instead of means of "
-            "channels, for --detector gram.",
+            help="With --layers: save the row sums of Gram matrices instead of the "
+            "channel means, for --detector gram.",
         ),
     ] = False,
     batch_size: Annotated[
         int | None,
-        typer.Option(help="Samples per pass (default: 8 on a CPU, else 64)."),
+        typer.Option(
+            help="Number of samples per batch (default: 8 on a CPU, else 64)."
+        ),
     ] = None,
     device: Annotated[
         str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
@@ -230,7 +273,9 @@ def command(
     file, have no labels; such images form one group, named after the folder. The
     outputs hold the names of image files, or the beginnings of texts, which openset
     predict shows. Labels of a --list are taken as they are: they number the network's
-    outputs. Its groups are the classes and, for -1, the name of the list.
+    outputs. Its groups are the classes and, for -1, the name of the list. Outputs also
+    record how inputs were changed (--odin, --detector): a rejector refuses outputs
+    whose inputs were not changed as in its calibration.
 
     For a folder of shards, --out gets one .npz file of outputs per shard, as soon as
     the shard is finished. Run the same command again to continue.
@@ -253,6 +298,13 @@ def command(
         layers=_layer_names(layers, gram=gram, fit_head=fit_head),
     )
     settings.check(fit_head=fit_head)
+    wanted = Wanted(
+        odin=odin,
+        detector=detector,
+        train=train.resolve() if train else None,
+        rejector=_resolved(rejector),
+    )
+    wanted.check(layers=layers, fit_head=fit_head)
     _check_data(data)
     if layers == _LIST:
         _print_layers(settings)
@@ -260,13 +312,9 @@ def command(
     chosen = read_list(image_list, data) if image_list is not None else None
     listed = input_shards(data) if chosen is None else []
     if listed:
-        if fit_head:
-            rule = "left out for shards"
-            msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
-            raise ValueError(msg)
-        _check_part(part, {})
+        _check_shards(part, fit_head)
         folder = need_folder(_CALLER, None if place == _OUT else place)
-        job = Extract(settings, unknown=unknown, odin=odin)
+        job = Extract(settings, unknown=unknown, wanted=wanted)
         gpus = 1 if device is not None and device.startswith("cuda") else 0
         run_shards(
             job, listed, folder, backend=backend, address=address, jobs=jobs, gpus=gpus
@@ -276,24 +324,20 @@ def command(
     loaded = settings.load(fit_head=fit_head is not None)
     if loaded.note:
         ERRORS.print(f"[yellow]{escape(loaded.note)}[/yellow]")
-    step = odin_step(odin) if odin is not None else None
-    if chosen is not None:
-        _check_part(part, {})
-        if not unknown:
-            check_labels(*chosen, loaded)
-        samples = _of_list(*chosen, loaded)
-    else:
+    how = wanted.load(settings.plugins)
+    if chosen is None:
         samples = _read(data, part, root, loaded.classes, names_classes=loaded.embeds)
-    labels = samples.labels
-    if unknown:
-        labels = np.full(len(samples.inputs), UNKNOWN)
-    outputs = loaded.apply(
-        samples.inputs,
-        labels=labels,
-        groups=samples.groups,
-        ids=_sample_names(samples.inputs, Path(data)),
-        step=step,
-    )
+    else:
+        samples = _listed(chosen, part, loaded, unknown=unknown)
+    labels = np.full(len(samples.inputs), UNKNOWN) if unknown else samples.labels
+    with naming(_CALLER, {"step": wanted.option}):
+        outputs = loaded.apply(
+            samples.inputs,
+            labels=labels,
+            groups=samples.groups,
+            ids=_sample_names(samples.inputs, Path(data)),
+            **how,
+        )
     if fit_head:
         outputs = _fit_head(outputs, samples.classes, fit_head)
     out = Path(place)
@@ -301,7 +345,7 @@ def command(
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
     is_given = unknown or chosen is not None
     _print_labels(outputs, samples.classes, labels_are_given=is_given)
-    if outputs.layers:
+    if settings.layers:
         shown = ", ".join(f"{name} ({width})" for name, width in outputs.layers)
         OUT.print(
             f"features of {shown}. A detector over them: --detector "
@@ -309,13 +353,32 @@ def command(
             highlight=False,
             soft_wrap=True,
         )
-    if step is not None:
+    if outputs.input_step:
         OUT.print(
-            "ODIN is the largest probability at the same temperature: "
-            f"--detector msp:temperature={step.temperature:g}",
+            escape(f"inputs moved by {outputs.input_step}"),
             highlight=False,
             soft_wrap=True,
         )
+    if odin is not None:
+        OUT.print(
+            "ODIN is the largest probability at the same temperature: "
+            f"--detector msp:temperature={how['step'].temperature:g}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if detector is not None:
+        OUT.print(
+            f"To calibrate: --detector {detector} --train {train}",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def _resolved(place: str | None) -> str | None:
+    """Return the place of a rejector, as workers in other folders find it."""
+    if place is None or not Path(place).exists():
+        return place
+    return str(Path(place).resolve())
 
 
 def _layer_names(
@@ -365,8 +428,14 @@ class _Samples:
     classes: tuple[str, ...]
 
 
-def _of_list(listed: ImageList, images: ImageFiles, network: Loaded) -> _Samples:
+def _listed(
+    chosen: tuple[ImageList, ImageFiles], part: str, network: Loaded, *, unknown: bool
+) -> _Samples:
     """Return the images of a list; numbers name the classes that have no names."""
+    _check_part(part, {})
+    listed, images = chosen
+    if not unknown:
+        check_labels(listed, images, network)
     classes = network.classes
     if network.embeds and not classes:
         classes = tuple(map(str, range(int(listed.labels.max()) + 1)))
@@ -446,11 +515,20 @@ def _print_labels(
             f"{right[is_known].mean():.4f}",
             highlight=False,
         )
-    elif not known and not labels_are_given:
+    elif not labels_are_given:
+        shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
+        why = (
+            f"No label is a class of the network ({shown})"
+            if known
+            else "The network does not name its classes"
+        )
         OUT.print(
-            "The network brings no names of its classes, so all samples are labelled "
-            "-1 (unknown). Give the names: --classes FILE",
+            escape(
+                f"{why}, so all samples are labelled -1 (unknown). If that is wrong, "
+                "give the names of its classes as the data spell them: --classes FILE"
+            ),
             highlight=False,
+            soft_wrap=True,
         )
 
 
@@ -466,6 +544,15 @@ def _check_data(data: str) -> None:
             got=f"{data!r}, and there is no such file or folder",
         )
         raise FileNotFoundError(msg)
+
+
+def _check_shards(part: str, fit_head: Path | None) -> None:
+    """Refuse options that a folder of shards has no use for."""
+    _check_part(part, {})
+    if fit_head:
+        rule = "left out for shards"
+        msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
+        raise ValueError(msg)
 
 
 def _check_part(part: str, parts: Mapping[str, Any]) -> None:
@@ -493,7 +580,7 @@ def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
             caller=_CALLER,
             name="DATA",
             got=f"{path} with both ({Path(files[0]).name}, {folders[0].name}/)",
-            remedy="Images outside of the class folders would be left out",
+            remedy="Images outside the class folders would be ignored",
         )
         raise ValueError(msg)
     if not files:

@@ -44,17 +44,21 @@ Classes = Annotated[
     str,
     typer.Argument(
         metavar="CLASSES",
-        help="A number of classes, class names separated by commas, or a data set.",
+        help="Classes to draw from: their number, their names separated by commas, "
+        "or the name of a data set.",
     ),
 ]
 Known = Annotated[int, typer.Option("--known", help="Number of known classes.")]
 Unknown = Annotated[int, typer.Option("--unknown", help="Number of unknown classes.")]
 Repeats = Annotated[
     int | None,
-    typer.Option(help="Number of independent draws (default: one protocol)."),
+    typer.Option(help="Number of independent draws (default: one)."),
 ]
 Seed = Annotated[
-    int, typer.Option(help="Random seed; gives the same protocols on every machine.")
+    int,
+    typer.Option(
+        help="Random seed; the same seed gives the same protocols on every machine."
+    ),
 ]
 Root = Annotated[
     Path | None,
@@ -197,7 +201,8 @@ def outlier(
     unknown_set: Annotated[
         str,
         typer.Argument(
-            metavar="OTHER", help="Where the unknown classes come from, like CLASSES."
+            metavar="OTHER",
+            help="Source of the unknown classes, in the same forms as CLASSES.",
         ),
     ],
     n_known: Annotated[

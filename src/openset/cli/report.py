@@ -57,8 +57,8 @@ def command(
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="Threshold in use, for a file of scores; it must be chosen on "
-            "other data."
+            help="For a file of scores: threshold to mark and evaluate in the "
+            "report. Choose it on other data (default: none)."
         ),
     ] = None,
     columns: Columns = "",
@@ -76,11 +76,12 @@ def command(
         higher_is_unknown=higher_is_unknown,
     )
     if out is None:
-        out = source.with_suffix(".html")
         if source.is_dir():
             out = source / "report.html"
         elif score_files.is_pattern(source):
             out = Path("report.html")
+        else:
+            out = source.with_suffix(".html")
     path = report.write(source, out, threshold=threshold, **options)
     size = path.stat().st_size / 1e6
     OUT.print(

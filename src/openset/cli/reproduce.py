@@ -24,7 +24,7 @@ openset reproduce class-imbalance-small --root data --out runs/imbalance
 
 openset reproduce postmax-table1 --outputs outputs
 
-Run the same command again to continue. docs/papers/ shows the results beside the \
+Run the same command again to continue. docs/papers/ shows our results next to the \
 published numbers."""
 
 # Arguments of the library, by the option they come from.
@@ -43,7 +43,7 @@ _OPTIONS = {
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Table or figure to compute."),
+        typer.Argument(metavar="NAME", help="Name of a table or figure, from --list."),
     ] = None,
     listed: Annotated[
         bool, typer.Option("--list", help="List all tables and figures, then exit.")
@@ -87,7 +87,7 @@ def command(
         int, typer.Option(help="Number of workers; -1 for one per core.")
     ] = -1,
 ) -> None:
-    """Compute a table or figure of a paper again, beside its published numbers.
+    """Recompute a table or figure of a paper, next to the published numbers.
 
     Needs the extra bench; openset doctor says whether it is installed.
     """
@@ -139,7 +139,7 @@ def _listing(items: "tuple[Item, ...]") -> Table:
     """Show the items under their papers: what each is, what it needs and takes."""
     table = plain_table("Tables and figures of the papers: openset reproduce ITEM")
     table.add_column("item", no_wrap=True)  # copied: it stays on one line
-    table.add_column("what it shows; what it needs and takes", overflow="fold")
+    table.add_column("content; requirements and duration", overflow="fold")
     paper = ""
     for item in items:
         if item.paper != paper:

@@ -70,7 +70,7 @@ def command(
         Path | None,
         typer.Option(
             help="Outputs of the training split, to fit the detectors on. Not needed "
-            "for those that learn nothing (msp, maxlogit, energy, gen)."
+            "for detectors that need no fitting (msp, maxlogit, energy, gen)."
         ),
     ] = None,
     place: Annotated[
@@ -79,13 +79,16 @@ def command(
             "--out",
             "-o",
             metavar="PATH",
-            help="File to write (.npz, .csv, .parquet); a folder for several "
-            "detectors; for shards, a folder or a URL.",
+            help="File to write (.npz, .csv, .parquet), or a folder, which gets one "
+            "file per detector; for shards, a folder or a URL.",
         ),
     ] = "scores",
     batch_size: Annotated[
         int | None,
-        typer.Option(help="Number of samples per batch (default: chosen by size)."),
+        typer.Option(
+            help="Number of samples per batch; smaller batches need less "
+            "memory and give the same scores (default: chosen by the size of a sample)."
+        ),
     ] = None,
     format_: Format = None,
     jobs: Jobs = None,

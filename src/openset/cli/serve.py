@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from openset import _check, serve
-from openset.cli._cautions import print_cautions
+from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
@@ -58,8 +58,9 @@ def command(
         str | None,
         typer.Option(
             help="Network to run before the rejector; clients then post images or "
-            "inputs of the network. A folder written by openset train; an ONNX file; "
-            "timm:NAME, torchvision:NAME, hf:NAME or package.module:name.",
+            "inputs of the network (default: none, clients post its outputs). A "
+            "folder written by openset train; an ONNX file; timm:NAME, "
+            "torchvision:NAME, hf:NAME or package.module:name.",
         ),
     ] = None,
     weights: Weights = None,
@@ -68,21 +69,28 @@ def command(
     mean: Mean = "0,0,0",
     std: Std = "1,1,1",
     name: Annotated[
-        str, typer.Option(help="Name of the model in the Open Inference Protocol.")
+        str,
+        typer.Option(
+            help="Name of the model in requests of the Open Inference Protocol."
+        ),
     ] = "openset",
     log: Annotated[
         Path | None,
         typer.Option(
-            help="Folder for a sample of the traffic: files traffic-000001.npz with "
-            "the network's outputs, for openset watch.",
+            help="Folder to log a random part of the traffic to, for openset watch: "
+            "files traffic-000001.npz with the network's outputs (default: no log).",
         ),
     ] = None,
     log_rate: Annotated[
-        float, typer.Option(help="Share of the samples that are logged.")
+        float, typer.Option(help="For --log: share of the samples that are logged.")
     ] = serve.LOG_RATE,
     log_files: Annotated[
         int,
-        typer.Option(min=1, help="Number of files kept, of 4096 samples at most."),
+        typer.Option(
+            min=1,
+            help="For --log: number of files kept, with at most 4096 "
+            "samples each; older files are deleted.",
+        ),
     ] = serve.LOG_FILES,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")
@@ -114,7 +122,7 @@ def command(
         typer.Option(
             min=1,
             max=serve.LONGEST_STOP,
-            help="Longest wait, in seconds, for open requests when stopping.",
+            help="Seconds to wait for open requests when the server is stopped.",
         ),
     ] = 30.0,
     idle_seconds: Annotated[
@@ -129,8 +137,8 @@ def command(
         int | None,
         typer.Option(
             min=1,
-            help="Largest number of connections per process (default: somewhat below "
-            "the system's limit of open files).",
+            help="Largest number of connections per process (default: a little below "
+            "the system's limit on open files).",
         ),
     ] = None,
     workers: Annotated[
@@ -143,7 +151,7 @@ def command(
     plugin: Plugins = None,
     verify: Verify = None,
 ) -> None:
-    """Serve a rejector over HTTP, with a page to try it at /.
+    """Serve a rejector over HTTP, with a web page at / to try it.
 
     POST /predict takes batches as JSON, .npy or .npz; with a network for images also
     PNG and JPEG. /v2 is the Open Inference Protocol (KServe, Triton). GET /metrics is
@@ -153,7 +161,11 @@ def command(
     """
     key = read_key(verify)
     # Errors and cautions are reported once, not by each worker.
-    print_cautions(Rejector.load(folder, plugins=plugin or (), key=key), ERRORS)
+    with naming("openset serve"):
+        rejector = Rejector.load(folder, plugins=plugin or (), key=key)
+    print_cautions(rejector, ERRORS)
+    if model is None:
+        print_step(rejector, ERRORS)
     options: dict[str, Any] = {
         "model": model,
         "weights": weights,

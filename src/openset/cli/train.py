@@ -20,7 +20,7 @@ from openset import _check, datasets, protocols
 from openset._types import MissingExtraError, TrainingWarning
 from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
-from openset.cli._options import LogTo, need_root
+from openset.cli._options import LogTo, naming, need_root
 from openset.datasets import Dataset
 from openset.protocols import Protocol
 
@@ -105,8 +105,8 @@ def command(
         str,
         typer.Option(
             metavar="NAME,NAME,...",
-            help="Names of the known classes, instead of a protocol. All other classes "
-            "of the data are unknown: tested, and left out of the training.",
+            help="Names of the known classes, instead of a protocol. All other "
+            "classes of the data are unknown: they are tested, but not trained on.",
         ),
     ] = "",
     split: Annotated[
@@ -114,18 +114,23 @@ def command(
     ] = "",
     all_splits: Annotated[
         bool,
-        typer.Option("--all-splits", help="Train all splits, together on one device."),
+        typer.Option(
+            "--all-splits",
+            help="Train all splits of the protocol, at the same time on one device.",
+        ),
     ] = False,
     seed: Annotated[
-        int, typer.Option(min=0, help="Random seed; of several, the first.")
+        int, typer.Option(min=0, help="Random seed; with --seeds, the first one.")
     ] = 0,
-    seeds: Annotated[int, typer.Option(help="Number of seeds, one run each.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(help="Number of runs, each with the next seed.")
+    ] = 1,
     recipe: Annotated[
         str,
         typer.Option(
             help="Published recipe: arpl (100 epochs), ceplus (600 epochs, strong "
-            "augmentation) or torchosr (128 epochs); or openset, our own (as many "
-            "images through the network as ceplus)."
+            "augmentation) or torchosr (128 epochs); or openset, our own (it "
+            "processes as many images as ceplus)."
         ),
     ] = "ceplus",
     auxiliary: Annotated[
@@ -157,9 +162,9 @@ def command(
     tune: Annotated[
         list[str] | None,
         typer.Option(
-            help="First choose the best of these values, in smaller runs where some "
-            "known classes play the unknown; test data are not used. For an option of "
-            "the method (weight=0.05,0.1,0.2), a field of the recipe "
+            help="First find the best of these values, by training on some of the "
+            "known classes with the others as unknowns; test data are not used. For "
+            "an option of the method (weight=0.05,0.1,0.2), an option of the recipe "
             "(auxiliary=none,rotation) or the recipe (recipe=ceplus,openset). May be "
             "repeated."
         ),
@@ -167,16 +172,18 @@ def command(
     network: Annotated[
         str | None,
         typer.Option(
-            help="classifier32, osrci, mlp, torchvision:NAME or timm:NAME (default: "
-            "classifier32 for images, mlp for tables)."
+            help="Network to train: classifier32, osrci, mlp, "
+            "torchvision:NAME or timm:NAME (default: classifier32 for images, mlp "
+            "for tables)."
         ),
     ] = None,
     pretrained: Annotated[
         bool,
         typer.Option(
             "--pretrained",
-            help="For torchvision and timm: start from the published weights, "
-            "downloaded if need be, with a new last layer (default: random weights).",
+            help="For torchvision and timm: start from the published weights, with a "
+            "new last layer; they are downloaded if they are not on this machine "
+            "(default: random weights).",
         ),
     ] = False,
     weights: Annotated[
@@ -193,27 +200,48 @@ def command(
     negatives: Annotated[
         str | None,
         typer.Option(
-            help="Data set of samples that belong to no known class, for methods that "
-            "are trained with them: a name, a .npz file or an image folder (default: "
-            "the negative classes of the protocol)."
+            help="Data set of samples that belong to no known class, for methods "
+            "that train with negatives: a name, a .npz file or an image folder "
+            "(default: the negative classes of the protocol)."
         ),
     ] = None,
     max_train: Annotated[
         int | None,
         typer.Option(help="Train on this many samples at most (default: all)."),
     ] = None,
-    root: Annotated[Path | None, typer.Option(help="Folder of the data sets.")] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the data sets "
+            "(default: $OPENSET_DATA, else the user's cache)."
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the results.")
     ] = Path("runs/train"),
-    devices: Annotated[int, typer.Option(help="Devices per machine.")] = 1,
-    nodes: Annotated[int, typer.Option(help="Machines, under torchrun.")] = 1,
-    accelerator: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    devices: Annotated[
+        int,
+        typer.Option(
+            help="Number of devices (GPUs, or processes on the CPU) per machine."
+        ),
+    ] = 1,
+    nodes: Annotated[
+        int,
+        typer.Option(
+            help="Number of machines; start the command with torchrun on each."
+        ),
+    ] = 1,
+    accelerator: Annotated[
+        str,
+        typer.Option(
+            help="Device to train on: auto (a GPU if there is one), cpu or cuda."
+        ),
+    ] = "auto",
     precision: Annotated[
         str | None,
         typer.Option(
-            help="32-true or bf16-mixed (default: bf16-mixed on a GPU that supports "
-            "it)."
+            help="Number format: 32-true or bf16-mixed (default: bf16-mixed on a GPU "
+            "that supports it, else 32-true)."
         ),
     ] = None,
     accumulate: Annotated[
@@ -227,20 +255,24 @@ def command(
         bool | None,
         typer.Option(
             "--compile/--no-compile",
-            help="Compile the training step (default: on a GPU, for runs longer than a "
-            "few minutes).",
+            help="Compile the training step with torch.compile (default: for runs "
+            "longer than a few minutes on a GPU).",
         ),
     ] = None,
     curves: Annotated[
         bool,
-        typer.Option("--curves", help="Record test metrics after each epoch."),
+        typer.Option(
+            "--curves",
+            help="Also compute the test metrics after each epoch, for learning curves.",
+        ),
     ] = False,
     log_to: LogTo = None,
     show: Annotated[
-        bool, typer.Option("--list", help="List the methods and their options.")
+        bool,
+        typer.Option("--list", help="List the methods and their options, then exit."),
     ] = False,
 ) -> None:
-    """Train a network by a published method.
+    """Train a network with a published method.
 
     Writes the outputs of the training, validation and test parts, for every detector,
     metric and report to use. The network of the last epoch is the result: nothing is
@@ -254,7 +286,7 @@ def command(
         msg = f"{_CALLER}: --data must be given, got none. See openset train --help"
         raise ValueError(msg)
     need_root(_CALLER, root)
-    read = cache(lambda: datasets.load(data, root))
+    read = cache(lambda: _load(data, root, option="--data"))
     with _naming_options():
         kind = train.methods.find(method)
         taken = list(kind.options())
@@ -309,7 +341,9 @@ def command(
         if negatives is not None:
             # Loaded once for all runs.
             is_same = negatives == data
-            common["negatives"] = loaded if is_same else datasets.load(negatives, root)
+            common["negatives"] = (
+                loaded if is_same else _load(negatives, root, option="--negatives")
+            )
         if grid:
             # Each split separately: a known class of one is unknown in another.
             chosen = {
@@ -337,8 +371,8 @@ def command(
             if not _is_main_process():
                 raise typer.Exit(130) from None
             advice = (
-                "The same command continues from the last checkpoint; one is written "
-                "every half minute."
+                "Run the same command again to continue from the last "
+                "checkpoint, at most half a minute old."
             )
             raise KeyboardInterrupt(advice) from None
     if _is_main_process():
@@ -347,6 +381,12 @@ def command(
         OUT.print(_results(kind.title, dict(zip(titles, done, strict=True))))
         first = Path(next(iter(runs.values())).out)
         _say_what_next(first, list(named.values()), several=several)
+
+
+def _load(name: str, root: Path | None, *, option: str) -> Dataset:
+    """Load a data set; errors name the option it comes from."""
+    with naming(_CALLER, {"name": option}):
+        return datasets.load(name, root)
 
 
 @contextmanager
@@ -507,8 +547,8 @@ def _say_start(
     note = ""
     if is_pretrained and "lr" not in changes:
         note = (
-            "The learning rate is the recipe's, for random weights, and mostly too "
-            "large for pretrained ones. To fine-tune: --lr 0.01"
+            "The learning rate of the recipe is for random weights, and usually "
+            "too large for pretrained ones. To fine-tune: --lr 0.01"
         )
     elif ":" in (network or "") and not is_pretrained:
         note = (
@@ -539,7 +579,7 @@ def _of_known(text: str, data: Dataset) -> Protocol:
             caller=_CALLER,
             name="--known",
             got="all of them",
-            remedy="Add samples of other things to the data, as one more class",
+            remedy="Add samples of something else to the data, as one more class",
         )
         raise ValueError(msg)
     return Protocol(known=tuple(names), unknown=tuple(others), source=data.label_set)
@@ -575,7 +615,7 @@ def _protocols(
             caller=_CALLER,
             name="--protocol",
             got=repr(name),
-            remedy="Draw one: openset protocols holdout --help",
+            remedy="To draw a new one: openset protocols holdout --help",
         )
         raise ValueError(msg)
     is_drawn = not given and name not in protocols.names()
@@ -602,9 +642,9 @@ def _say_drawn(protocol: Protocol, split: str, n_draws: int) -> None:
     more = f" and {len(protocol.unknown) - _SHOWN} more"
     OUT.print(
         f"No published protocol for these data. Drawn with seed 0 (draw {split} of "
-        f"{n_draws}): {protocol.n_known} known classes; unknown, and left out of the "
-        f"training: {escape(names)}{more * (len(protocol.unknown) > _SHOWN)}. It is "
-        "kept as protocol.json with the results. To name the known classes: --known",
+        f"{n_draws}): {protocol.n_known} known classes; unknown, and not trained on: "
+        f"{escape(names)}{more * (len(protocol.unknown) > _SHOWN)}. It is saved with "
+        "the results as protocol.json. To choose the known classes yourself: --known",
         highlight=False,
         soft_wrap=True,
     )

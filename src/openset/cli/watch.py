@@ -34,7 +34,7 @@ openset watch rejector/ --reference calibration.npz --window 500 \\
 openset watch rejector/ traffic/ --window 1000 --html page.html
 
 openset watch rejector/ --reference lastweek.npz --all \\
-    --false-alarms 0.001 today.npz || page-somebody"""
+    --false-alarms 0.001 today.npz || ./notify.sh"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
@@ -65,7 +65,10 @@ def command(
     ] = None,
     false_alarms: Annotated[
         float,
-        typer.Option(help="Probability of an alarm per window if nothing changed."),
+        typer.Option(
+            help="Probability that a window gives an alarm although nothing "
+            "changed; higher finds smaller changes."
+        ),
     ] = 0.01,
     window: Annotated[
         int | None,
@@ -78,15 +81,16 @@ def command(
         bool,
         typer.Option(
             "--all",
-            help="Compare with all samples of the reference, not only the known "
-            "ones: for a reference recorded in operation.",
+            help="Compare with all samples of the reference, for one recorded in "
+            "operation (default: with its known samples only).",
         ),
     ] = False,
     features: Annotated[
         bool,
         typer.Option(
             "--features/--no-features",
-            help="Compare features as well, where reference and new samples have them.",
+            help="Also compare features, if both the reference and the new samples "
+            "have them.",
         ),
     ] = True,
     as_json: Annotated[
@@ -95,7 +99,9 @@ def command(
     page: Annotated[
         Path | None,
         typer.Option(
-            "--html", metavar="FILE", help="Also write the result as a page (.html)."
+            "--html",
+            metavar="FILE",
+            help="Also write the result as a web page (.html).",
         ),
     ] = None,
     plugin: Plugins = None,
@@ -123,11 +129,11 @@ def command(
         verdicts = list(watch.stream(parts, window))
         if not verdicts:
             msg = _check.must(
-                "at most the number of new samples",
+                "at most the number of new samples, so that a window is full",
                 caller="openset watch",
                 name="--window",
                 got=window,
-                remedy="No window is full, so nothing was compared",
+                remedy="Use a smaller --window, or give more samples",
             )
             raise ValueError(msg)
         names = [f"{v.start}…{v.start + v.n - 1}" for v in verdicts]
@@ -251,7 +257,7 @@ def _table(
     share = f"{100 * false_alarms:g}%"
     table = plain_table(f"At most {share} of windows give a false alarm")
     table.add_column("window", overflow="fold")
-    for column in ("n", "test", "before", "now", "distance", "p", ""):
+    for column in ("n", "test", "reference", "new", "distance", "p", ""):
         left = column in {"test", ""}
         table.add_column(column, justify="left" if left else "right", no_wrap=True)
     for row in _rows(names, verdicts):

@@ -39,7 +39,7 @@ def cut(
 ) -> Cut:
     """Cut a data set into the parts of a protocol.
 
-    * train: the training part, known classes, less the validation share;
+    * train: known classes of the training part, without the validation share;
     * validation: the share `protocol.validation` of each class, or, if that is 0, the
       data set's own validation part where it has one;
     * negative, surrogate: samples of those classes from the training part (from all
@@ -54,7 +54,7 @@ def cut(
     protocol
         Which classes are known and unknown.
     unknown, negative, surrogate
-        Data sets of these parts, where the protocol names another source for them.
+        Data sets of these parts, if the protocol names another source for them.
 
     Examples
     --------
@@ -74,9 +74,9 @@ def cut(
         if part not in dataset.parts:
             have = ", ".join(dataset.parts) or "no parts"
             msg = (
-                f"cut: {dataset.name or 'the data set'} must have a {part} part, got "
-                f"{have}. Draw parts with dataset.with_parts(test=0.3), or "
-                "cross-validate with datasets.folds"
+                f"cut: {dataset.name or 'the data set'} must have a {part} part, "
+                f"got {have}. Draw parts with dataset.with_parts(test=0.3), or "
+                "use cross-validation: datasets.folds"
             )
             raise ValueError(msg)
     stream = Stream(caller, protocol.seed)
@@ -128,7 +128,8 @@ def folds(
     n_folds
         Number of folds, at least 2.
     unknowns
-        "dealt": each unknown sample is tested once; "shared": all in every fold.
+        "dealt": each unknown sample is tested in one fold; "shared": all of them in
+        every fold.
 
     References
     ----------
@@ -245,9 +246,9 @@ def _same_labels(caller: str, name: str, dataset: Dataset, source: str) -> None:
     is_free = source in ("", "known set", "unknown set") or not dataset.label_set
     if not is_free and dataset.label_set != source:
         msg = (
-            f"{caller}: {name} must be {source!r}, whose classes the protocol names, "
-            f"got {dataset.label_set!r}. If its classes are numbered alike, say so "
-            f"with dataclasses.replace(dataset, label_set={source!r})"
+            f"{caller}: {name} must be {source!r}, whose classes the protocol "
+            f"names, got {dataset.label_set!r}. If its classes have the same "
+            f"numbers, use dataclasses.replace(dataset, label_set={source!r})"
         )
         raise ValueError(msg)
 

@@ -1,4 +1,4 @@
-"""The caller's own data: arrays and ``.npz`` files."""
+"""Your own data: arrays and ``.npz`` files."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def from_arrays(
     kind: str | None = None,
     name: str = "arrays",
 ) -> Dataset:
-    """Make a data set of arrays.
+    """Make a data set from arrays.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ def from_arrays(
     test
         Inputs and labels of a test part; `inputs` are then the training part.
     classes
-        Class names; left out, the names that occur, or the numbers as names.
+        Class names; by default the names that occur, or the numbers as names.
     kind
-        "image", "text" or "table"; left out, guessed from the shape.
+        "image", "text" or "table"; by default guessed from the shape.
     name
         Name of the data set.
 

@@ -86,7 +86,7 @@ SHIPPED = Path(__file__).with_name("files")
 class CompactCopy:
     """A compressed file, and the function that reads a data set from it.
 
-    A file that `is_shipped` comes with openset; others are brought along.
+    A file that `is_shipped` comes with openset; others must be provided by the user.
     """
 
     file: File
@@ -100,7 +100,7 @@ class CompactCopy:
         return place.find(self.file.name)
 
     def load(self, place: DatasetFolder, name: str) -> Dataset:
-        """Read the data set from the file, checked if asked to."""
+        """Read the data set from the file; with `verify`, compare its checksum."""
         if not self.is_shipped:
             (path,) = place.files(self.file)
             return self.read(name, path)
@@ -233,7 +233,7 @@ def omniglot28(name: str, path: Path) -> Dataset:
 
 
 def at_28(large: Dataset, name: str) -> Dataset:
-    """Bring Omniglot to the size of MNIST."""
+    """Resize Omniglot to the size of MNIST."""
     return replace(
         large,
         inputs=lazy_inputs.resize(large.inputs, 28, 1),

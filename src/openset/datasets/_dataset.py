@@ -39,11 +39,11 @@ class Dataset:
         Rows of the official parts "train", "validation", "test"; may be empty:
         :meth:`with_parts` draws parts, :func:`folds` cross-validates.
     ids
-        Official class ids (WordNet ids, say) where they differ from the names.
+        Official class ids, such as WordNet ids, where they differ from the names.
     unlisted
         Name of the samples labelled -1, which protocols may use as a class.
     label_set
-        Name of the data set whose class numbers the labels use, if not its own.
+        Name of the data set whose class numbers the labels use; by default this one.
     note
         A caveat for readers of results: "lossy copy", "labels are noisy".
 
@@ -273,7 +273,7 @@ class Dataset:
     def save(self, path: str | Path) -> Path:
         """Write the data set as one ``.npz`` that :func:`load` reads back.
 
-        Images that are read from files must be brought to one size first: see
+        Images that are read from files must be resized to one size first: see
         :func:`resized`.
         """
         path = Path(path)

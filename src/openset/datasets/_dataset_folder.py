@@ -80,7 +80,7 @@ class DatasetFolder:
         return None
 
     def files(self, *wanted: File) -> list[Path]:
-        """Return these files, downloaded if they may be, checked if asked to."""
+        """Return these files, downloaded if allowed, and checked if wanted."""
         missing = [file for file in wanted if self.find(file.name) is None]
         if missing and (self.offline or not all(file.urls for file in missing)):
             raise FileNotFoundError(self.how_to_get(missing))
@@ -97,7 +97,7 @@ class DatasetFolder:
         return paths
 
     def tree(self, marker: str, *archives: File) -> Path:
-        """Return the unpacked folder `marker`, unpacking its archives if need be."""
+        """Return the unpacked folder `marker`; unpack its archives if necessary."""
         found = self.find(marker)
         if found is not None:
             return found
@@ -112,12 +112,12 @@ class DatasetFolder:
         return self.path / marker
 
     def line(self, file: File) -> str:
-        """Say where a file belongs, its checksum and its address."""
+        """Return where a file belongs, its checksum and its address, as text."""
         source = f"  from {file.urls[0]}" if file.urls else ""
         return f"  {self.path / file.name}  ({file.digest}){source}"
 
     def how_to_get(self, files: Iterable[File]) -> str:
-        """Say exactly which file has to be put where."""
+        """Return a text that says which file to put where."""
         files = list(files)
         lines = [self.line(file) for file in files]
         by_hand = [file for file in files if not file.urls]

@@ -22,10 +22,10 @@ class DatasetInfo(ABC):
     """What is known of a data set before it is read.
 
     `kind` is "image", "text" or "table", `n_classes` and `n_samples` are its size; they
-    are empty or None where only the loaded data set tells them. `origin` says who
-    publishes files that cannot be downloaded. `upright` says that its images have an
-    upright position and stay what they are when turned: objects and scenes, not digits
-    (a 6 upside down is a 9), letters or textures.
+    are empty or None if they are only known after loading. `origin` says who publishes
+    files that cannot be downloaded. `upright` says that its images have an upright
+    position and keep their class when turned: objects and scenes, not digits (a 6
+    upside down is a 9), letters or textures.
     """
 
     name: str
@@ -39,7 +39,7 @@ class DatasetInfo(ABC):
     @property
     @abstractmethod
     def how(self) -> str:
-        """How to get it: "always there", "download", which file to bring, …."""
+        """How to get it: "always there", "download", or "needs FILE"."""
 
     @property
     def source(self) -> str:
@@ -48,7 +48,7 @@ class DatasetInfo(ABC):
 
     @abstractmethod
     def is_here(self, place: DatasetFolder) -> bool:
-        """Tell whether it can be read without a download, as far as one can tell."""
+        """Return whether it can be read without a download, as far as one can tell."""
 
     @abstractmethod
     def load(self, place: DatasetFolder) -> Dataset:
@@ -61,9 +61,9 @@ class DatasetInfo(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ExactCopy:
-    """Another lossless form of a data set, in files that users bring along.
+    """Another lossless form of a data set, in files that users provide.
 
-    It is preferred to a compact copy, which may be lossy, and to a download. `folder`
+    It is used rather than a compact copy, which may be lossy, or a download. `folder`
     is where the files belong, below the folder of the data set.
     """
 
@@ -93,14 +93,14 @@ class BuiltIn(DatasetInfo):
 
     @property
     def how(self) -> str:
-        """How to get it: "always there", "download", or which file to bring."""
+        """How to get it: "always there", "download", or "needs FILE"."""
         if self.always_here or self._is_shipped:
             return "always there"
         if self.files and all(file.urls for file in self.files):
             return "download"
         if not self.files:
-            return f"bring {self.marker}"
-        return f"bring {self.files[0].name}" + (", …" if len(self.files) > 1 else "")
+            return f"needs {self.marker}"
+        return f"needs {self.files[0].name}" + (", …" if len(self.files) > 1 else "")
 
     @property
     def source(self) -> str:
@@ -116,7 +116,7 @@ class BuiltIn(DatasetInfo):
         return place.of(self.files_of) if self.files_of else place
 
     def is_here(self, place: DatasetFolder) -> bool:
-        """Tell whether the official files, or a copy of them, are there."""
+        """Return whether the official files, or a copy of them, are there."""
         place = self._folder(place)
         compact, exact = self.compact_copy, self.exact_copy
         return bool(
@@ -190,7 +190,7 @@ class External(DatasetInfo):
         return True
 
     def load(self, place: DatasetFolder) -> Dataset:
-        """Call the loader; the data set is called as it was asked for."""
+        """Call the loader; the data set gets the name it was loaded by."""
         found = self.function(place.root)
         if not isinstance(found, Dataset):
             msg = _check.must(

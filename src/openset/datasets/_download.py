@@ -1,6 +1,6 @@
 """Downloads that are resumed after an interruption, and checked.
 
-Not pooch: it starts an interrupted download again from zero, and takes one address.
+Why not pooch: it restarts an interrupted download from zero, and takes one address.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ class _TransferError(OSError):
 
 
 def is_offline(*, offline: bool | None) -> bool:
-    """Tell whether downloads are forbidden by the argument, else the environment."""
+    """Return whether downloads are forbidden by the argument, else the environment."""
     if offline is not None:
         return offline
     return os.environ.get(OFFLINE, "").strip().lower() not in ("", "0", "false", "no")
@@ -124,7 +124,7 @@ def _attempts(url: str, part: Path) -> None:
             if _io.is_of_the_disk(error):
                 raise
             if attempt == ATTEMPTS:
-                msg = f"broke off {ATTEMPTS} times ({error})"
+                msg = f"interrupted {ATTEMPTS} times ({error})"
                 raise _TransferError(msg) from error
         else:
             return
@@ -158,7 +158,7 @@ def _transfer(url: str, part: Path) -> None:
         is_rest = response.status == http.HTTPStatus.PARTIAL_CONTENT
         if is_rest and not _starts_at(response, have):
             part.unlink()
-            msg = "the server sent another range than asked for"
+            msg = "the server sent another range than requested"
             raise _TransferError(msg)
         start = have if is_rest else 0  # 200: the server sends the whole file
         length = response.headers.get("Content-Length")

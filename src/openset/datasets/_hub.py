@@ -63,7 +63,7 @@ class HubImages:
 
 
 def is_saved(folder: Path) -> bool:
-    """Tell whether ``save_to_disk`` of the Hugging Face library wrote this folder."""
+    """Return whether ``save_to_disk`` of the Hugging Face library wrote this folder."""
     return any((folder / name).is_file() for name in _SAVED)
 
 
@@ -83,13 +83,13 @@ def from_hub(
         ``owner/name`` as on the hub; a folder that ``save_to_disk`` wrote or that has
         the form of a hub repository; or one .csv, .json, .jsonl or .parquet file.
     inputs
-        The input column, or several columns of numbers. Left out: the only image
-        column, else the only text column, else all columns of numbers.
+        The input column, or several columns of numbers. Default: the only image column,
+        else the only text column, else all columns of numbers.
     labels
-        The class column. Left out: the only one of type ``ClassLabel``, else the only
+        The class column. Default: the only one of type ``ClassLabel``, else the only
         one with a usual name (label, class, category, intent, target).
     config
-        Which configuration, where a data set has several.
+        Name of the configuration, if the data set has several.
     offline
         Use only what is already in the cache of the hub.
 

@@ -170,7 +170,7 @@ def image_folder(path: str | Path, *, name: str = "") -> Dataset:
     path
         The folder.
     name
-        Name of the data set; left out, the folder's name.
+        Name of the data set; by default the folder's name.
     """
     folder = Path(path)
     known = {

@@ -19,8 +19,8 @@ def with_negatives(
 ) -> Protocol:
     """Return the protocol with negative classes from a data set.
 
-    They are all classes of it but those that are known, tested as unknown, or used to
-    choose a threshold: negatives never occur in a test.
+    They are all classes of the data set except those that are known, tested as unknown,
+    or used to choose a threshold: negatives never occur in a test.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def with_negatives(
         Where the negatives come from: another data set, which :func:`cut` then takes
         as ``negative=``, or `dataset` itself.
     caller
-        Name for errors.
+        Name of the calling function, for errors.
 
     Examples
     --------

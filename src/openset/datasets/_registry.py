@@ -55,11 +55,11 @@ def register(
     about: str = "",
     upright: bool = False,
 ) -> None:
-    """Make a data set of your own known by name, in this process.
+    """Register your own data set under a name, in this process.
 
-    An installed package does the same with an entry point of the group
-    ``openset.datasets``; without either, ``package.module:function`` names a loader
-    wherever a data set is named.
+    An installed package can do the same with an entry point of the group
+    ``openset.datasets``. Without either, write ``package.module:function`` wherever a
+    data set is named.
 
     Parameters
     ----------
@@ -71,10 +71,10 @@ def register(
     kind, n_classes, n_samples
         "image", "text" or "table", and its size, for lists of data sets.
     about
-        What it is, in a few words; left out, the first line of the loader's docstring.
+        What it is, in a few words; by default the first line of the loader's docstring.
     upright
-        Whether its images have an upright position and stay what they are when turned;
-        the training recipe "openset" then predicts turns beside the classes.
+        Whether its images have an upright position and keep their class when turned;
+        the training recipe "openset" then also learns to predict rotations.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def info(name: str) -> DatasetInfo:
 
 
 def describe(name: str, root: str | Path | None = None) -> str:
-    """Say what a data set is, which files it needs and where they belong.
+    """Return a text: what a data set is, which files it needs and where they belong.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def describe(name: str, root: str | Path | None = None) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Tell whether :func:`load` takes a text for a name rather than for a path.
+    """Return whether :func:`load` reads a text as a name, not as a path.
 
     Examples
     --------
@@ -164,16 +164,16 @@ def load(
         (``CLASS/image.jpg`` or ``PART/CLASS/image.jpg``), or a folder that a Hugging
         Face data set was saved to.
     root
-        Folder of the files; left out, ``$OPENSET_DATA``, else the user's cache. Files
+        Folder of the files; by default ``$OPENSET_DATA``, else the user's cache. Files
         lie in ``<root>/<name>/`` or in ``<root>/``. Missing files are downloaded if
         their publisher allows it; an interrupted download continues where it stopped.
     offline
-        Never download; left out, ``OPENSET_OFFLINE=1`` in the environment decides.
+        Never download; by default ``OPENSET_OFFLINE=1`` in the environment decides.
     verify
         Compare the files of built-in data sets with their checksums.
     imports
-        Import ``package.module:function``; False where a file, such as a protocol's,
-        gives the name: a file must not decide which code runs.
+        Whether ``package.module:function`` may be imported. False if the name comes
+        from a file, such as that of a protocol: a file must not decide which code runs.
     options
         Of a Hugging Face data set: ``inputs=`` (the input column, or several columns of
         numbers), ``labels=`` (the class column) and ``config=``.
@@ -246,10 +246,10 @@ def _from_path(caller: str, path: Path) -> Dataset:
 
 
 def resized(dataset: Dataset, side: int, *, channels: int = 3) -> Dataset:
-    """Bring the images of a data set to one size, in memory.
+    """Resize the images of a data set to one size, in memory.
 
-    Data sets must agree in size before a protocol joins them: MNIST and Omniglot, say,
-    at ``side=28, channels=1``.
+    Data sets must have images of the same size before a protocol joins them: MNIST and
+    Omniglot, for example, with ``side=28, channels=1``.
 
     Parameters
     ----------

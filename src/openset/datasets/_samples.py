@@ -68,7 +68,7 @@ class Samples:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cut:
-    """The parts a protocol makes of a data set.
+    """A data set divided into the parts of a protocol.
 
     `validation`, `negative` and `surrogate` are None where the protocol has none.
     """
@@ -82,7 +82,7 @@ class Cut:
 
     @property
     def test(self) -> Samples:
-        """The test part, where there is one; with several splits, see `tests`."""
+        """The test part, if there is only one; with several splits, see `tests`."""
         if len(self.tests) > 1:
             msg = (
                 f"Cut.test: the protocol has {len(self.tests)} test splits; use tests, "

@@ -1,7 +1,7 @@
-"""Readers of the image sets that ImageNet classifiers are tested with.
+"""Readers of image sets that are used to test ImageNet classifiers.
 
 None of them is downloaded: their publishers offer no file with a checksum that we could
-confirm. They are read where their own archives unpack to.
+confirm. They are read from the folders that their archives unpack to.
 """
 
 from dataclasses import replace

@@ -124,7 +124,7 @@ def join(caller: str, items: Sequence[Any]) -> Any:
 
 
 def decode(source: Any, name: object, *, mode: str) -> NDArray[np.uint8]:
-    """Decode one image file, or say which one is damaged."""
+    """Decode one image file; the error for a damaged one names it."""
     with _opened(source, name) as image:
         return np.asarray(image.convert(mode))
 
@@ -145,7 +145,7 @@ def _opened(source: Any, name: object) -> Iterator[Any]:
 
 
 def common_side(inputs: Sequence[Any]) -> int | None:
-    """Return the side of images that are all squares of one size; None if not so."""
+    """Return the side of images that are all squares of one size, else None."""
     sizes = (size for one in inputs for size in _sizes(one))
     height, width = next(sizes)
     is_common = height == width and all(size == (height, width) for size in sizes)
@@ -161,7 +161,7 @@ def _sizes(inputs: Any) -> Iterator[tuple[int, int]]:
 
 
 def resize(inputs: Any, side: int, channels: int) -> NDArray[np.uint8]:
-    """Bring images to one size, as an array (n, side, side) or (n, side, side, 3)."""
+    """Resize images to one size: an array (n, side, side) or (n, side, side, 3)."""
     side = _check.positive_int("resized", "side", side)
     if channels not in (1, 3):
         got = repr(channels)

@@ -4,8 +4,9 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property, reduce
+from inspect import Parameter, signature
 from operator import add
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -18,7 +19,7 @@ from openset._types import UNKNOWN, Array, ArtefactError
 from openset.detectors._batch import Batch, State, batches, first, working_dtype
 from openset.detectors._registry import REGISTRY
 from openset.detectors.constraints import Constraint
-from openset.outputs import Outputs, need_outputs
+from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.scores import Scores
 
 
@@ -50,8 +51,8 @@ class Detector(ABC):
     constraints
         Allowed values of the parameters (:mod:`openset.detectors.constraints`).
     rejects_by_argmax
-        Whether its class probabilities have one for unknowns, and it was published with
-        the rule to reject a sample for which that is the largest.
+        Whether one of its class probabilities is for "unknown", and it was published
+        with the rule to reject a sample if that one is the largest.
     """
 
     name: ClassVar[str]
@@ -93,6 +94,11 @@ class Detector(ABC):
         return ()
 
     @property
+    def input_step(self) -> str:
+        """The step of the inputs that it needs before, in words; empty for most."""
+        return ""
+
+    @property
     def predicts_classes(self) -> bool:
         """Whether the detector predicts classes itself, from features alone."""
         first = (*self.recipes, self)[0]  # of a combination, the first one does
@@ -109,6 +115,10 @@ class Detector(ABC):
         dtype)``.
         """
         return state
+
+    def _refuse(self, outputs: Outputs) -> None:
+        """Raise for outputs that would be scored, but mean nothing to this method."""
+        return
 
     @abstractmethod
     def _score(self, state: State, batch: Batch) -> Array:
@@ -134,20 +144,26 @@ class Detector(ABC):
         return None
 
     def params(self) -> dict[str, Any]:
-        """Return the keyword arguments that build this recipe."""
+        """Return the keyword arguments that build this recipe.
+
+        Raises for a class with an ``__init__`` of its own whose arguments are not
+        fields of a dataclass: they would be missing in what is saved.
+        """
+        _need_fields(type(self))
         return asdict(self)
 
     def origins(self, *, caller: str) -> list[dict[str, Any]]:
         """Return the classes and packages that this detector needs.
 
-        Raises for a class that cannot be imported: what is saved can be loaded.
+        Raises for a class that cannot be imported, so that whatever is saved can be
+        loaded.
         """
         used = {type(one).name: type(one) for one in (self, *self.recipes)}
         return _plugins.origins(used.items(), caller=caller)
 
     @property
     def learns(self) -> bool:
-        """Whether `fit` learns anything; if not, it needs no outputs.
+        """Whether the detector must be fitted on training outputs.
 
         Examples
         --------
@@ -158,7 +174,7 @@ class Detector(ABC):
         return type(self)._fit is not Detector._fit
 
     def missing_from(self, outputs: Outputs) -> tuple[str, ...]:
-        """Return what these outputs would need to have for `fit`, and have not.
+        """Return the inputs that `fit` needs and these outputs lack.
 
         Examples
         --------
@@ -173,7 +189,7 @@ class Detector(ABC):
     def fit(self, outputs: Outputs | None = None) -> "Fitted":
         """Learn from the outputs of the *training* split (known samples only).
 
-        They may be omitted for a detector that learns nothing.
+        They may be omitted for a detector that needs no fitting.
         """
         if outputs is None and not self.learns:
             return Fitted(detector=self, state={})
@@ -190,8 +206,8 @@ class Detector(ABC):
                 caller=f"{caller}.fit",
                 name="outputs",
                 got=f"{n_unknown} with label {UNKNOWN}",
-                remedy="Use outputs.take(outputs.labels >= 0); unknowns go to "
-                "calibration, not to fitting",
+                remedy="Use outputs.take(outputs.labels >= 0); unknown samples are "
+                "for calibration, not for fitting",
             )
             raise ValueError(msg)
         widths = {
@@ -199,22 +215,29 @@ class Detector(ABC):
             "n_features": _width(outputs.features),
         }
         try:
-            state = dict(self._fit(outputs))
+            state = _named_arrays(caller, self._fit(outputs))
         except ValueError:
             _need_finite(caller, outputs)  # infinite inputs can give NaN
             raise
         if not _are_finite(state.values()):
             _need_finite(caller, outputs)
-        return Fitted(detector=self, state=state, widths=widths)
+        return Fitted(
+            detector=self, state=state, widths=widths, classes=outputs.classes
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted detector: its hyper-parameters and named arrays."""
+    """A fitted detector: its hyper-parameters and named arrays.
+
+    `classes` are the names of the classes it was fitted on, if the outputs had names;
+    they are not saved with it (a rejector saves those of its calibration).
+    """
 
     detector: Detector
     state: State
     widths: Mapping[str, int | None] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickle the arrays, but not what was prepared from them.
@@ -240,7 +263,7 @@ class Fitted:
         """Return the knownness alone, for outputs without labels."""
 
         def one(batch: Batch) -> Array:
-            return self.detector._score(self._ready(outputs), batch)
+            return _scored(self, self._ready(outputs), batch)
 
         return self._run(one, outputs, batch_size)
 
@@ -257,7 +280,7 @@ class Fitted:
     def probability(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[Any]:
-        """Return the method's own probability of being known, where it has one."""
+        """Return the probability of being known, for methods that define one."""
 
         def one(batch: Batch) -> Array:
             values = self.detector._probability(self._ready(outputs), batch)
@@ -271,7 +294,7 @@ class Fitted:
     def class_probabilities(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[Any]:
-        """Return the method's own probability of each class, where it has them.
+        """Return the probability of each class, for methods that define them.
 
         Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes last,
         so that the label -1 of unknowns indexes it.
@@ -329,6 +352,15 @@ class Fitted:
                     got=got[what],
                 )
                 raise ValueError(msg)
+        need_same_classes(
+            f"{caller}.score",
+            outputs,
+            self.classes,
+            of="the outputs it was fitted on",
+            name="outputs",
+        )
+        for recipe in (self.detector, *self.detector.recipes):
+            recipe._refuse(outputs)
         layers = self.detector.scored_layers
         # Arrays of a server's client do not say which layers they are of.
         if layers and outputs.layers and outputs.layers != layers:
@@ -337,6 +369,16 @@ class Fitted:
                 caller=f"{caller}.score",
                 name="outputs",
                 got=_listed(outputs.layers),
+            )
+            raise ValueError(msg)
+        wanted, moved = self.detector.input_step, outputs.input_step
+        if wanted and moved and moved.partition(",std=")[0] != wanted:
+            msg = _check.must(
+                f"of inputs moved by {wanted}",
+                caller=f"{caller}.score",
+                name="outputs",
+                got=moved,
+                remedy="Extract them for this detector, see openset extract --help",
             )
             raise ValueError(msg)
         for name, array in self.state.items():
@@ -361,7 +403,7 @@ class Fitted:
             )
             raise TypeError(msg)
         state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
-        return Fitted(detector=self.detector, state=state, widths=self.widths)
+        return replace(self, state=state)
 
     def save(self, path: str | Path) -> Path:
         """Write one ``.npz``: the arrays, and the recipe as JSON. No pickle."""
@@ -385,8 +427,9 @@ class Fitted:
     def load(cls, path: str | Path, *, plugins: Sequence[str] = ()) -> "Fitted":
         """Read what :meth:`save` wrote; the arrays are NumPy (see :meth:`to`).
 
-        The file does not decide what is imported: a detector from outside the package
-        must be registered, installed, or named in `plugins` (``"package:Class"``).
+        The file does not decide what is imported: a detector of your own must be
+        registered, offered by an installed package, or named in `plugins`
+        (``"package.module:Class"``).
         """
         path = Path(path)
         arrays = _io.read_npz("Fitted.load", path)
@@ -502,7 +545,7 @@ def score_all(
         if outputs.logits is not None:
             top_classes.append(batch.top_class)
         for name, one in fitted.items():
-            known[name].append(one.detector._score(states[name], batch))
+            known[name].append(_scored(one, states[name], batch))
             if outputs.logits is None:
                 predicted[name].append(_own_classes(one, states[name], batch))
     shared = _column(top_classes, np.int64) if top_classes else None
@@ -532,6 +575,61 @@ def need_fitted(caller: str, values: Any) -> list[Fitted]:
         )
         raise TypeError(msg)
     return listed
+
+
+def _scored(one: Fitted, state: State, batch: Batch) -> Array:
+    """Return the knownness of a batch: one number for each of its samples."""
+    values = one.detector._score(state, batch)
+    shape = getattr(values, "shape", None)
+    if shape is None or tuple(shape) != (len(batch),):
+        msg = _check.must(
+            f"an array of one number per sample, shape ({len(batch)},)",
+            caller=type(one.detector).__name__,
+            name="the result of _score",
+            got=type(values).__name__ if shape is None else f"shape {tuple(shape)}",
+        )
+        raise ValueError(msg)
+    return values
+
+
+def _named_arrays(caller: str, state: Any) -> dict[str, Array]:
+    """Return what `_fit` made as a dict; raise unless it is names and arrays."""
+    if not isinstance(state, Mapping):
+        got = repr(state)[:80]
+    else:
+        odd = [name for name, value in state.items() if not _xp.is_array_api_obj(value)]
+        if not odd:
+            return dict(state)
+        got = f"{type(state[odd[0]]).__name__} for {odd[0]!r}"
+    msg = _check.must(
+        "a mapping from names to arrays",
+        caller=caller,
+        name="the result of _fit",
+        got=got,
+        remedy="Wrap numbers and lists: numpy.asarray(value)",
+    )
+    raise TypeError(msg)
+
+
+def _need_fields(kind: type[Detector]) -> None:
+    """Raise unless all arguments of a class are fields of its dataclass."""
+    names = {one.name for one in fields(kind)}
+    various = {Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD}
+    lost = [
+        one.name
+        for one in signature(kind).parameters.values()
+        if one.name not in names and one.kind not in various
+    ]
+    if lost:
+        msg = _check.must(
+            "fields of a dataclass, or a saved detector would lose them",
+            caller=kind.__name__,
+            name="parameters",
+            got=f"{', '.join(lost)} of an __init__",
+            remedy="Write @dataclass(frozen=True, kw_only=True) above the class, and "
+            f"in it a line such as '{lost[0]}: float = 1.0' instead of __init__",
+        )
+        raise TypeError(msg)
 
 
 def _column(parts: list[Array], dtype: type) -> NDArray[Any]:

@@ -190,7 +190,8 @@ def lengths(rows: Array) -> Array:
     if not bool(xp.any(is_lost)):
         return found
     largest = _largest(rows)
-    again = largest * _xp.row_norms(rows / largest[:, None])
+    with np.errstate(over="ignore"):  # the length itself may be beyond all floats
+        again = largest * _xp.row_norms(rows / largest[:, None])
     return xp.where(is_lost, again, found)
 
 

@@ -1,4 +1,4 @@
-"""Use the GPU kernels of `_row_kernels` where they run; else say so by None."""
+"""Use the GPU kernels of `_row_kernels` where they run; else return None."""
 
 import os
 from importlib import import_module

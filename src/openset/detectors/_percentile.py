@@ -1,4 +1,4 @@
-"""Percentiles of many numbers, which need not be sorted, copied or moved for it."""
+"""Percentiles of many numbers, without sorting or copying all of them."""
 
 import math
 from collections.abc import Sequence

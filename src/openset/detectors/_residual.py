@@ -36,7 +36,7 @@ def principal_dim(caller: str, dim: int | None, width: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """Where features are not expected, in float64."""
+    """Directions in which training features hardly vary, and their origin."""
 
     origin: Array  # (d,): -W^+ b
     residual: Array  # (d, d - dim): orthonormal directions

@@ -49,7 +49,7 @@ def fit_machines(
     classes, owner = np.unique(labels, return_inverse=True)
     if classes.size < 2:
         msg = _check.must(
-            "of two classes at least",
+            "of at least two classes",
             caller=f"{caller}.fit",
             name="samples",
             got=f"class {labels[0]} only",
@@ -185,7 +185,7 @@ def negative_tail(
 def log_cdf(exponent: Array) -> Array:
     """Logarithm of a Weibull cdf from its log-exponent, precise where it is small."""
     xp = _xp.array_namespace(exponent)
-    low = exponent < -18  # 1 - e^-a equals a, to full precision
+    low = exponent < -37  # log(1 - e^-a) equals log(a), to full precision
     inner = xp.where(low, xp.zeros_like(exponent), exponent)
     capped = xp.where(inner > 7, xp.full_like(inner, 7.0), inner)  # e^-e^7 is 0
     return xp.where(low, exponent, xp.log(-xp.expm1(-xp.exp(capped))))

@@ -129,7 +129,7 @@ def combine(
     weights: ArrayLike | None = None,
     method: str = "rank",
 ) -> Fitted:
-    """Make one fitted detector of several.
+    """Combine several fitted detectors into one.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def combine(
 
 
 def knots_of(*sides: ArrayLike) -> NDArray[np.float64]:
-    """Quantiles of scores, with equal weight of knowns and unknowns.
+    """Quantiles of scores, with equal weight of known and unknown samples.
 
     Infinite scores are moved to the ends, beyond which ranks are constant anyway.
     """
@@ -275,7 +275,7 @@ def _pair(part: Any) -> tuple[str, dict[str, Any]]:
 
 
 def part_of_state(state: Mapping[str, Array], i: int) -> dict[str, Array]:
-    """Return the arrays of one of the detectors, under their own names."""
+    """Return the arrays of one of the combined detectors, by their names."""
     prefix = f"{i}."
     return {
         name.removeprefix(prefix): array

@@ -17,7 +17,7 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class CORE(Detector):
-    r"""Energy, plus the direction of what the predicted class's weights do not see.
+    r"""Energy, plus a cosine of the feature's part orthogonal to the class weights.
 
     .. math:: s(x) = \frac{E - m_E}{\sigma_E} + \frac{a - m_a}{\sigma_a}, \qquad
               E = \log \sum_c e^{z_c}, \qquad
@@ -42,8 +42,8 @@ class CORE(Detector):
 
     Examples
     --------
-    Energies are 1 and 3 in training (mean 2, deviation 1), the weights see the first
-    feature, and both residuals point along the second: only the energy varies.
+    Energies are 1 and 3 in training (mean 2, deviation 1), the weights use the first
+    feature only, and both residuals point along the second: only the energy varies.
 
     >>> head = {"weight": [[1.0, 0.0]], "bias": [0.0]}
     >>> features = [[1.0, 2.0], [3.0, 5.0]]

@@ -17,7 +17,7 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class DICE(Detector):
-    r"""Energy of the logits that the most contributing weights alone give.
+    r"""Energy of the logits, computed with the weights that contribute most.
 
     .. math:: s(x) = \log \sum_c \exp\Bigl(\sum_j M_{cj} w_{cj} f_j + b_c\Bigr), \qquad
               M_{cj} = [w_{cj} \mu_j > \kappa]

@@ -2,10 +2,17 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from scipy.special import logsumexp
+
+from openset import _check
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
 from openset.detectors.constraints import POSITIVE
+from openset.outputs import Outputs, leading_rows
+
+_ROUNDING = 1e-2  # of log-probabilities in half precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +21,8 @@ class Energy(Detector):
 
     .. math:: s(x) = T \log \sum_c e^{z_c / T}
 
-    The paper's energy is -s. With one class, s is the logit.
+    The paper's energy is -s. With one class, s is the logit. Logarithms of
+    probabilities have s = 0 at T = 1, whatever the sample: they are refused.
 
     Parameters
     ----------
@@ -43,6 +51,20 @@ class Energy(Detector):
     constraints = {"temperature": POSITIVE}
 
     temperature: float = 1.0
+
+    def _refuse(self, outputs: Outputs) -> None:
+        rows = leading_rows(outputs.logits)
+        if rows is None or rows.shape[1] == 1 or self.temperature != 1:
+            return
+        if np.abs(logsumexp(rows, axis=1)).max() <= _ROUNDING:
+            msg = _check.must(
+                "what goes into the softmax",
+                caller="Energy.score",
+                name="logits",
+                got="log-probabilities, whose energy is 0 for every sample",
+                remedy="Give such logits, or use MSP or MaxLogit",
+            )
+            raise ValueError(msg)
 
     def _score(self, state: State, batch: Batch) -> Array:
         return self.temperature * batch.tempered(self.temperature).energy

@@ -90,7 +90,7 @@ class EVM(Detector):
         centre, rows, labels = training_rows(train)
         if np.unique(labels).size < 2:
             msg = _check.must(
-                "of two classes at least",
+                "of at least two classes",
                 caller="EVM.fit",
                 name="samples",
                 got=f"class {labels[0]} only",

@@ -1,7 +1,7 @@
 """Extreme-value fits: generalised Pareto and Weibull, by maximum likelihood.
 
-Public because they are useful on their own: PostMax uses :func:`fit_gpd`, OpenMax, EVM,
-W-SVM and PI-SVM on :func:`fit_weibull` and its form for many rows at once.
+Public because they are useful on their own: PostMax uses :func:`fit_gpd`; OpenMax, EVM,
+W-SVM and PI-SVM use :func:`fit_weibull` and its form for many rows at once.
 """
 
 from openset.detectors._gpd import GPD, fit_gpd

@@ -85,7 +85,7 @@ class GMM(Detector):
         means, origin = _means(train, index, counts)
         xp = _xp.array_namespace(origin)
         variance = _mean_variance(train, index, means)
-        if variance <= _NO_SPREAD * float(xp.max(origin**2)) or variance <= 0:
+        if variance <= _NO_SPREAD * float(xp.max(origin**2)):
             msg = _check.must(
                 "spread out around their means",
                 caller="GMM.fit",
@@ -191,7 +191,10 @@ def _inverse_factor(covariance: Array, ridge: float) -> Array:
             covariance.T, lower=1, overwrite_a=1
         )
         if failed:
-            msg = "GMM.fit: covariances must be positive definite. Raise reg"
+            msg = (
+                "GMM.fit: covariances must be positive definite, got singular ones. "
+                "Increase reg"
+            )
             raise ValueError(msg)
         return scipy.linalg.lapack.dtrtri(factor, lower=1, overwrite_c=1)[0]
     xp = _xp.array_namespace(covariance)

@@ -20,8 +20,8 @@ class GradNorm(Detector):
               = \frac1T \lVert f \rVert_1 \sum_c \bigl| p_c - \tfrac1C \bigr|, \qquad
               u_c = \tfrac1C
 
-    The gradient of one sample is the outer product of :math:`(p - u) / T` and f, and so
-    is its norm the product of two: no automatic differentiation is needed. Like the
+    The gradient of one sample is the outer product of :math:`(p - u) / T` and f, so its
+    norm is the product of their norms: no automatic differentiation is needed. Like the
     paper, it leaves out the gradient of the bias. With one class, s = 0.
 
     Parameters

@@ -26,8 +26,8 @@ class KNN(Detector):
     Parameters
     ----------
     k
-        Which neighbour. The paper uses 50 for CIFAR-10, 200 for CIFAR-100, 1000 for all
-        of ImageNet, 10 for one per cent of it.
+        Number of the neighbour whose distance is used. The paper uses 50 for CIFAR-10,
+        200 for CIFAR-100, 1000 for all of ImageNet, 10 for one per cent of it.
     bank
         How many training samples to keep, drawn at random: a number, or (as a float) a
         share in (0, 1]. Default: all.
@@ -45,7 +45,8 @@ class KNN(Detector):
 
     Examples
     --------
-    (2, 0) points where (1, 0) does; (-5, 0) is at a right angle to (0, 3), its nearest.
+    (2, 0) has the direction of (1, 0); (-5, 0) is at a right angle to (0, 3), the
+    nearest: sqrt(2).
 
     >>> train = Outputs(features=[[1.0, 0.0], [0.0, 3.0]])
     >>> KNN(k=1).fit(train).known(Outputs(features=[[2.0, 0.0], [-5.0, 0.0]])).round(4)

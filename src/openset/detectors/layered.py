@@ -112,9 +112,9 @@ class ByLayer(_OverLayers, listed=False):
     layers
         Name and number of columns of each layer; filled by `fit`.
     epsilon, std
-        The input step of :class:`openset.train.Layered`. It is made before the features
+        The input step of :class:`openset.train.Layered`, which is made before features
         are extracted (:meth:`openset.train.FittedLayers.outputs`): outputs without it
-        are refused.
+        raise an error.
 
     References
     ----------
@@ -179,6 +179,20 @@ class ByLayer(_OverLayers, listed=False):
         return tuple((f"{mark}{name}", width) for name, width in self.layers)
 
     @property
+    def input_step(self) -> str:
+        """The step of the inputs that it needs before, in words, without `std`.
+
+        Examples
+        --------
+        >>> ByLayer(epsilon=0.01).input_step
+        'layered:detector=mahalanobis,epsilon=0.01'
+        """
+        if not self.epsilon:
+            return ""
+        step = float(self.epsilon)
+        return f"{self.name}:detector={self.detector.name},epsilon={step}"
+
+    @property
     def predicts_classes(self) -> bool:
         """Whether the detector of the first layer predicts classes itself."""
         return self.detector.predicts_classes
@@ -207,20 +221,21 @@ class ByLayer(_OverLayers, listed=False):
 class GramBounds(_OverLayers, listed=False):
     r"""Deviations of Gram matrices from the bounds of the predicted class.
 
-    It needs the row sums of Gram matrices of several layers (``openset extract --layers
-    NAME,NAME --gram``). In training the smallest and the largest sum of each class are
-    kept; later, what lies outside of them is added up, relative to the bound. The
-    deviation of each layer is divided by its mean on held-out samples, and their sum is
-    minus the knownness. :class:`openset.train.Gram` fits it on a network.
+    It needs the row sums of Gram matrices of several layers
+    (``openset extract --layers NAME,NAME --gram``). In training the smallest and the
+    largest sum of each class are kept as bounds; when scoring, the amounts by which
+    sums exceed them are added up, relative to the bound. The deviation of each layer is
+    divided by its mean on held-out samples, and their sum is minus the knownness.
+    :class:`openset.train.Gram` fits it on a network.
 
     Parameters
     ----------
     powers
-        Powers of the features that were multiplied, for the record.
+        Powers of the features in the Gram matrices; recorded for information only.
     held_out
         Share of each class that is held out for the mean deviation of each layer.
     seed
-        Chooses the samples that are held out.
+        Random seed that chooses the held-out samples.
     layers
         Name and number of columns of each layer; filled by `fit`.
 

@@ -22,8 +22,8 @@ class LTS(Detector):
 
     Halves are rounded to even, and k is at least 1. The released code applies the ReLU,
     which the paper does not mention; it matters for features with negative entries
-    only. A sample without positive features keeps its logits (r = 1). It learns
-    nothing.
+    only. A sample without positive features keeps its logits (r = 1). It needs no
+    fitting.
 
     Parameters
     ----------

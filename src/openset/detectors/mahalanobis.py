@@ -21,9 +21,9 @@ class Mahalanobis(Detector):
 
     Features are whitened once (:math:`\Sigma^{-1} = A A^\top` by an
     eigen-decomposition), then distances are a matrix product. Directions in which the
-    training samples (almost) do not vary are left out, so a singular covariance is no
-    error; features without any spread are. A class without samples is left out of the
-    minimum. Without logits the predicted class is the nearest one.
+    training samples (almost) do not vary are left out, so a singular covariance is not
+    an error, but features without any spread are. A class without samples is left out
+    of the minimum. Without logits the predicted class is the nearest one.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ class MCM(Detector):
 
     where :math:`t_c` is the text of class c. The logits of a zero-shot classifier
     (``openset.integrations.networks``) are `scale` times the cosines, so this is
-    :class:`MSP` with the temperature ``scale * temperature``. It learns nothing.
+    :class:`MSP` with the temperature ``scale * temperature``. It needs no fitting.
 
     Parameters
     ----------

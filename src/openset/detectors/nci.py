@@ -36,7 +36,7 @@ class NCI(Detector):
 
     Examples
     --------
-    With the mean at 0, (3, 4) has length 5 and (1, 0) sees 3 of it.
+    With the mean at 0, (3, 4) has L2 norm 5, L1 norm 7 and a product of 3 with (1, 0).
 
     >>> train = Outputs(features=[[-1.0, 0.0], [1.0, 0.0]], weight=[[1.0, 0.0]],
     ...                 bias=[0.0])

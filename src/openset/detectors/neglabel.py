@@ -1,4 +1,4 @@
-"""Negative labels: probability of the known classes beside words that name others."""
+"""Negative labels: probability of the known classes against words for other things."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ class NegLabel(Detector, listed=False):
     for what is none of the classes. :meth:`fit` takes the outputs of these words from
     the same network, without labels: ``network.apply(["zebra", "wheel"])``, or
     ``openset extract NETWORK negatives.txt``. The paper's mean over groups of words,
-    and its way of choosing them, are left out.
+    and its way of choosing them, are not implemented.
 
     Parameters
     ----------

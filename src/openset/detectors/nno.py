@@ -20,7 +20,7 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class NNO(Detector):
-    r"""Relative depth of a sample inside the ball around the nearest class mean.
+    r"""One minus the distance to the nearest class mean, relative to a radius.
 
     .. math:: s(x) = \max_c \Bigl(1 - \frac{\lVert x - \mu_c \rVert}{\tau}\Bigr)
 

@@ -56,7 +56,7 @@ class OSNN(Detector):
         centre, bank, labels = training_rows(train)
         if np.unique(labels).size < 2:
             msg = _check.must(
-                "of two classes at least",
+                "of at least two classes",
                 caller="OSNN.fit",
                 name="samples",
                 got=f"class {labels[0]} only",

@@ -54,7 +54,7 @@ class PostMax(Detector):
 
     Examples
     --------
-    A logit of 6 over a length of 5 is 1.2; a zero feature has no direction at all.
+    A logit of 6 divided by a norm of 5 is 1.2; a zero feature vector gets -inf.
 
     >>> z = [[2.0 + 0.1 * i, 0.0] for i in range(40)]
     >>> train = Outputs(logits=z, features=[[1.0, 0.0]] * 40, labels=[0] * 40)

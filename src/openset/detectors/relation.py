@@ -21,7 +21,7 @@ from openset.outputs import Outputs
 
 @dataclass(frozen=True, kw_only=True)
 class Relation(Detector):
-    r"""Mean relation to the training samples, by direction and by probabilities.
+    r"""Mean similarity to the training samples, in direction and in probabilities.
 
     .. math:: s(x) = \frac1n \sum_i [k_i > \tau]\; k_i^{\,t}, \qquad
               k_i = \max\bigl(0, \cos(f, f_i)\bigr) \cdot p^\top p_i

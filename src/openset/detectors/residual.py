@@ -19,8 +19,8 @@ class Residual(Detector):
     .. math:: s(x) = -\lVert R^\top (f - o) \rVert_2, \qquad o = -W^{+} b
 
     The columns of R are the eigenvectors of :math:`\sum_i (f_i - o)(f_i - o)^\top`
-    without the `dim` leading ones: the part of :class:`ViM` that does not look at the
-    logits. Fitting raises if training features have no residual.
+    without the `dim` leading ones. It is :class:`ViM` without the logits. Fitting
+    raises if training features have no residual.
 
     Parameters
     ----------

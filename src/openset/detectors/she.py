@@ -70,7 +70,7 @@ class SHE(Detector):
                 caller="SHE.fit",
                 name="labels",
                 got=f"none of {len(train)}",
-                remedy="Are these labels those of the logits' classes?",
+                remedy="Do the labels number the classes as the logits do?",
             )
             raise ValueError(msg)
         weights = _xp.moved(np.maximum(counts, 1.0), sums)

@@ -28,8 +28,8 @@ class Temperature(Detector):
               T = \operatorname*{argmin}_{T} -\sum_i
               \log \operatorname{softmax}(z_i / T)_{y_i}
 
-    It is :class:`MSP` (which see for the log-odds) after temperature scaling; also ODIN
-    without its change of the input, with T fitted instead of 1000. The negative
+    It is :class:`MSP` (see there for the log-odds) after temperature scaling, or ODIN
+    without its change of the input and with a fitted T instead of 1000. The negative
     log-likelihood is convex in 1 / T and minimised by Newton's method, between 0.01 and
     100. Fit it on outputs the network was *not* trained on: on its training samples a
     network is too confident, and T too small.
@@ -42,8 +42,8 @@ class Temperature(Detector):
 
     Examples
     --------
-    Logits say log-odds of 2, and three of four samples agree, which is log-odds of
-    log 3: T = 2 / log 3.
+    The logits give log-odds of 2; three of four samples are of class 0, which is
+    log-odds of log 3: T = 2 / log 3.
 
     >>> logits = [[2.0, 0.0]] * 4
     >>> outputs = Outputs(logits=logits, labels=[0, 0, 0, 1])

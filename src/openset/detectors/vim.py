@@ -38,8 +38,8 @@ class ViM(Detector):
 
     Examples
     --------
-    Training features lie along the first axis and stray 0.5 along the second; the
-    largest logit is 4 on average, so alpha = 8.
+    Training features lie along the first axis, with residuals of 0.5 along the second;
+    the largest logit is 4 on average, so alpha = 4 / 0.5 = 8.
 
     >>> head = {"weight": [[2.0, 0.0]], "bias": [0.0]}
     >>> features = [[2.0, 0.5], [2.0, -0.5]]

@@ -34,7 +34,7 @@ class VRA(Detector):
 
     where :math:`\alpha` and :math:`\beta` are percentiles of all numbers in the
     training features. The predicted class is that of the original features. (The
-    paper's VRA+, which also adds a constant to what lies between, is left out.)
+    paper's VRA+, which also adds a constant to what lies between, is not implemented.)
 
     Parameters
     ----------

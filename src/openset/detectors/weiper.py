@@ -1,4 +1,4 @@
-"""Perturbed class projections, and the densities they have."""
+"""WeiPer+KLD: histograms of features and of logits of perturbed weights."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ _BLOCK = 1 << 21
 
 @dataclass(frozen=True, kw_only=True)
 class WeiPer(Detector):
-    r"""Divergence of a sample's histograms from the mean ones, and its confidence.
+    r"""Confidence, minus the divergence of a sample's histograms from the mean ones.
 
     .. math:: s(x) = -D(h, \bar h) - \lambda_1 D(\tilde h, \bar{\tilde h})
               + \frac{\lambda_2}{r} \sum_{i=1}^{r} \max_c

@@ -14,7 +14,7 @@ from openset._types import UNKNOWN
 from openset.integrations import _embedding
 from openset.integrations._preprocessing import blank, image
 from openset.outputs import Outputs
-from openset.train import Odin, extract
+from openset.train import FittedLayers, Odin, extract
 from openset.train.networks import last_layer
 
 with _io.importing("openset.integrations.networks", "torch"):
@@ -27,24 +27,24 @@ Kind = Literal["image", "text"]
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """A network, how it wants its inputs, and the names of its classes.
+    """A network with its preprocessing and the names of its classes.
 
     Attributes
     ----------
     name
-        What it was loaded by.
+        The name it was loaded by.
     kind
         ``"image"`` or ``"text"``.
     model
-        From a prepared batch to logits.
+        The network: from a preprocessed batch to logits.
     prepare
-        From a list of images (PIL) or texts to a batch of the model.
+        Function from a list of images (PIL) or texts to a batch for the model.
     classes
         Names of the outputs; empty if they are not known.
     note
-        What the user should know, in a sentence; else empty.
+        A sentence the user should know; empty if there is none.
     std
-        Of images: what pixels in [0, 1] are divided by, per channel, if it is known.
+        For images: what pixels in [0, 1] are divided by, per channel, if known.
     embeds
         Its outputs have features and no logits, to fit a last layer on
         (`LinearHead.fit`): an embedding model without one, or `without_head`.
@@ -92,7 +92,7 @@ class Classifier:
         ids: Any = None,
         unknown: bool = False,
         out: str | Path | None = None,
-        step: Odin | None = None,
+        step: Odin | FittedLayers | None = None,
         layers: Sequence[str] = (),
         batch_size: int | None = None,
         device: Any = None,
@@ -107,19 +107,21 @@ class Classifier:
         labels, groups, ids, unknown, out
             As in :func:`openset.train.extract`.
         step
-            As there. Its `epsilon` is meant for pixels in [0, 1], unless it has a
-            `std` of its own.
+            As in :func:`openset.train.extract`. Its `epsilon` is meant for pixels in
+            [0, 1], unless it has its own `std`. Or a fitted detector over layers with
+            an `epsilon`, whose score the changed inputs raise: the features are those
+            of its layers.
         layers
             Names of layers, as in ``model.named_modules()``: the features are theirs,
             side by side, instead of those of the last layer. With ``gram:`` before each
             name they are row sums of Gram matrices, else means of channels.
         batch_size
-            Samples per pass. Default: 8 on a CPU, where larger batches leave the caches
-            and are slower, else 64.
+            Number of samples per batch. Default: 8 on a CPU, where larger batches are
+            slower, else 64.
         device
             Device to run on. Default: CUDA if there is one.
         progress
-            Show a progress bar, if there is a terminal to show it in.
+            Show a progress bar, if standard error is a terminal.
         """
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
         if batch_size is None:
@@ -133,23 +135,25 @@ class Classifier:
         batches = _Batches(self, inputs, labels, batch_size)
         about: dict[str, Any] = {"groups": groups, "ids": ids, "unknown": unknown}
         about["out"] = out
-        if step is not None and step.std is None and self.std is not None:
+        self._check_step(step)
+        if isinstance(step, FittedLayers):
+            step = step.with_std(self.std)
+        elif step is not None and step.std is None and self.std is not None:
             step = replace(step, std=self.std)
         if layers and self.embeds:
             rule, got = "left out for a network without a head", ", ".join(layers)
             msg = _check.must(rule, caller="Classifier.apply", name="layers", got=got)
             raise ValueError(msg)
         if not isinstance(self.model, nn.Module):  # an ONNX file
-            for name, given in (("step", step), ("layers", layers or None)):
-                if given is not None:
-                    msg = _check.must(
-                        "left out for an ONNX file, which gives its outputs only",
-                        caller="Classifier.apply",
-                        name=name,
-                        got=repr(given),
-                        remedy="Load the network in PyTorch",
-                    )
-                    raise ValueError(msg)
+            if layers:
+                msg = _check.must(
+                    "left out for an ONNX file, which gives its outputs only",
+                    caller="Classifier.apply",
+                    name="layers",
+                    got=repr(layers),
+                    remedy="Load the network in PyTorch",
+                )
+                raise ValueError(msg)
             return self.model.outputs(
                 batches, classes=self.classes, progress=progress, **about
             )
@@ -158,11 +162,38 @@ class Classifier:
         options: dict[str, Any] = {
             "device": place,
             "classes": self.classes,
-            "step": step,
             "progress": progress,
         }
         model = self.model.to(place)
-        return extract(model, batches, layers=layers, **options, **about)
+        if isinstance(step, FittedLayers):
+            if about.pop("out") is not None:
+                rule = "left out where inputs are moved for several layers"
+                msg = _check.must(rule, caller="Classifier.apply", name="out", got=out)
+                raise ValueError(msg)
+            return step.outputs(model, batches, **options, **about)
+        return extract(model, batches, step=step, layers=layers, **options, **about)
+
+    def _check_step(self, step: Odin | FittedLayers | None) -> None:
+        """Refuse a step where there is no gradient to move along."""
+        why = ""
+        if not isinstance(self.model, nn.Module):
+            why = "an ONNX file, which has no gradients"
+            remedy = "Load the network in PyTorch"
+        elif self.kind == "text":
+            why = "texts: the numbers of their tokens have no gradient"
+            remedy = "Take a detector without a step, such as msp or knn"
+        elif self.embeds:
+            why = "a network without a last layer"
+            remedy = "Fit one first, without the step, and give it: head="
+        if why and step is not None:
+            msg = _check.must(
+                f"left out for {why}",
+                caller="Classifier.apply",
+                name="step",
+                got=repr(step),
+                remedy=remedy,
+            )
+            raise ValueError(msg)
 
     def _embedded(
         self,

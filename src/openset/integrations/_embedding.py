@@ -1,4 +1,4 @@
-"""Embedding models of Hugging Face, and a linear layer that makes them classifiers."""
+"""Embedding models of Hugging Face, with a linear layer to classify."""
 
 import json
 from collections.abc import Sequence
@@ -66,8 +66,8 @@ class LinearHead:
         """Fit a logistic regression to features with labels; those of -1 are left out.
 
         Features are scaled to unit variance for it; the layer takes them as they are.
-        Of four penalties the one with the least log-loss on a fifth of the samples is
-        taken, if each class has five or more.
+        Of four penalties, the one with the lowest log-loss on a held-out fifth of the
+        samples is used, if each class has five samples or more.
         """
         # Imported here: it takes a moment, and few need it.
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
@@ -204,7 +204,7 @@ class Embedded(nn.Module):
         self.head = nn.Linear(n, 1) if head is None else head.module()
 
     def forward(self, **inputs: Any) -> Tensor:
-        """Return the logits, from what the tokenizer or image processor makes."""
+        """Return the logits, from the output of the tokenizer or image processor."""
         found = self.model(**inputs).last_hidden_state
         return self.head(pooled(found, inputs.get("attention_mask"), self.pooling))
 

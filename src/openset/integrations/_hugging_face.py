@@ -17,7 +17,7 @@ from openset.integrations._preprocessing import listed
 
 @dataclass(frozen=True, eq=False)
 class Options:
-    """What `networks.load` was given beside the source."""
+    """The other arguments of `networks.load`."""
 
     weights: str | Path | None
     classes: tuple[str, ...]

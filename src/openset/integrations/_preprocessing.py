@@ -1,4 +1,4 @@
-"""How images are prepared for a network, and what that is in words."""
+"""How images are prepared for a network, with a description in words."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Pixels:
     dtype: str = "float32"
 
     def __str__(self) -> str:
-        size = "of one size" if self.side is None else f"brought to {self.side} pixels"
+        size = "of one size" if self.side is None else f"resized to {self.side} pixels"
         if self.dtype == "uint8":
             return f"RGB, {size}, as bytes"
         return f"RGB, {size}, scaled to [0, 1], mean {self.mean}, std {self.std}"
@@ -60,12 +60,12 @@ class Pixels:
 
 
 def blank() -> Any:
-    """Return an image of nothing, to try a network with."""
+    """Return a blank image, to try a network with."""
     return image(np.zeros((64, 64, 3), np.uint8))
 
 
 def image(one: Any) -> Any:
-    """Return an image as PIL has it, in colour."""
+    """Return an image as an RGB image of PIL."""
     images = _io.optional("Classifier.apply", "PIL.Image", name="vision")
     if isinstance(one, np.ndarray):
         one = images.fromarray(one.squeeze())

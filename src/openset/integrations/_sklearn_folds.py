@@ -32,7 +32,7 @@ def splits(
     counts = np.bincount(owner)
     if counts.max() < 2:
         msg = _check.must(
-            "two or more of at least one class",
+            "two or more for at least one class",
             caller=f"{CALLER}.fit",
             name="samples",
             got=f"1 sample of each of {counts.size} classes",

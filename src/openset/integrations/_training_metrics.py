@@ -1,4 +1,4 @@
-"""Open-set metrics of a classifier in training, from logits of knowns and unknowns."""
+"""Open-set metrics during training, from logits of known and unknown samples."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def scorer(caller: str, detector: str) -> Fitted:
     made = detectors.make(detector)
     if made.learns or made.score_needs != ("logits",):
         msg = _check.must(
-            "a detector of logits that learns nothing",
+            "a detector that uses logits only and needs no fitting",
             caller=caller,
             name="detector",
             got=repr(detector),

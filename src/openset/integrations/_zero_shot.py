@@ -44,7 +44,7 @@ class ZeroShot(nn.Module):
         return class_texts(self.model, self.tokenizer, names, self.prompts)
 
     def forward(self, texts: Tensor | None = None, **images: Any) -> Tensor:
-        """Return the logits, from what the image processor makes, or of texts."""
+        """Return the logits of preprocessed images, or of texts."""
         if texts is not None:
             return self.head(texts)
         embedded = _embedding(self.model.get_image_features(**images))  # type: ignore[operator]
@@ -57,7 +57,7 @@ def is_zero_shot(kind: Any) -> bool:
 
 
 def scale_of(model: nn.Module) -> float:
-    """Return what the model multiplies cosines by."""
+    """Return the factor by which the model multiplies cosines."""
     scale = getattr(model, "logit_scale", None)
     if scale is None:
         msg = _check.must(

@@ -13,7 +13,7 @@ import numpy as np
 
 from openset import _check, _io
 from openset._version import __version__
-from openset.outputs import Outputs
+from openset.outputs import Outputs, replaced
 from openset.rejector import Rejector, need_rejector
 
 _CALLER = "openset.integrations.mlflow"
@@ -28,7 +28,7 @@ _INPUTS = ("logits", "features")
 
 
 class Model:
-    """What ``mlflow.pyfunc.load_model`` returns the inside of: answers as a table.
+    """The model behind ``mlflow.pyfunc.load_model``; it returns decisions as a table.
 
     Examples
     --------
@@ -65,7 +65,11 @@ class Model:
             `knownness` (larger = more known) and `accepted`; if the rejector has
             prediction sets also `set`, lists of names.
         """
-        decided = self.rejector.decide(self._outputs(model_input))
+        # Arrays are taken for outputs as the rejector needs them.
+        outputs = self._outputs(model_input)
+        if not isinstance(model_input, Outputs):
+            outputs = replaced(outputs, input_step=self.rejector.input_step)
+        decided = self.rejector.decide(outputs)
         labels = decided.labels
         columns = {
             "answer": [self.rejector.name_of(one) for one in labels.tolist()],

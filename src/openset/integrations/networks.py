@@ -52,24 +52,25 @@ def load(
         a folder that `save_pretrained` wrote), an ONNX file, ``"package.module:name"``
         (a module, or a function that makes one), or in Python a module itself.
     weights
-        Of timm and torchvision: a file (``.safetensors``, ``.pth``) of weights by name.
-        Left out: the published ones, from the cache or downloaded. ``"random"``: none.
+        For timm and torchvision: a file of weights by name (``.safetensors``,
+        ``.pth``). Default: the published weights, from the cache or downloaded.
+        ``"random"``: random weights.
     classes
-        Names of the outputs, if the network does not bring them. A model like CLIP
+        Names of the outputs, if the network does not come with them. A model like CLIP
         needs them: it compares images with their texts.
     prompts
         For a model like CLIP: texts with ``{}`` in place of the class, whose embeddings
         are averaged. Default: "a photo of a {}."
     head
-        The last layer, or a file of it (see `LinearHead`): of an embedding model, or in
-        place of the one a network has. An embedding model without it gives features
-        and no logits, to fit one on.
+        The last layer, or a file of it (see `LinearHead`): for an embedding model,
+        which has none, or in place of the network's last layer. An embedding model
+        without one gives features and no logits, to fit a last layer on.
     pooling
         For an embedding model: "mean" over the tokens, or "cls", the first one.
         Default: what the folder states (sentence-transformers), else "mean".
     side, mean, std
-        Of an ONNX file or a module: images are brought to this size, scaled to [0, 1],
-        and normalised per channel. Others bring their own preprocessing.
+        For an ONNX file or a module: images are resized to this size, scaled to [0, 1],
+        and normalised per channel. Other networks come with their preprocessing.
 
     Examples
     --------

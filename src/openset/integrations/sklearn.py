@@ -71,8 +71,9 @@ class OpenSetClassifier(
 
     Samples whose label in `fit` is `unknown_label` are examples of unknowns: they are
     used to choose the threshold, not to fit the classifier. Without such samples, and
-    without `surrogate`, the threshold accepts the share `tpr` of held-out samples.
-    A warning says so if the threshold rejects none of the unknowns it was chosen on.
+    without `surrogate`, the threshold accepts the share `tpr` of held-out samples. A
+    warning is given if the threshold rejects none of the unknown samples it was chosen
+    on.
 
     Parameters
     ----------
@@ -91,15 +92,16 @@ class OpenSetClassifier(
         Weight of the known samples in the objective ``"osa"``, between 0 and 1. None:
         0.5, known and unknown samples count the same.
     tpr
-        Used if there are no unknowns but the objective needs them: the share of
-        held-out samples to accept. With 1 only samples less known than every training
-        sample are rejected, held out or not; these may be very few.
+        Used if there are no unknown samples but the objective needs them: the share of
+        held-out samples to accept. With 1, only samples that score lower than every
+        training sample are rejected, which may be very few.
     unknown_label
         Label of unknown samples, in `fit` and `predict`; it must not be a class. None:
         -1 if classes are numbers, "unknown" if they are strings; a class that may mean
-        the same ("oos", "other") is asked about. If the labels are only -1 and one
-        other value, they are taken as two classes, as is usual in scikit-learn;
-        `predict` then raises and asks for another `unknown_label`.
+        the same ("oos", "other") then raises an error that asks for this argument. If
+        the labels are only -1 and one other value, they are taken as two classes, as is
+        usual in scikit-learn; `predict` then raises and asks for another
+        `unknown_label`.
     surrogate
         ``"classes"``: if there are no unknowns in `fit`, use every class once as
         unknown, with a classifier fitted without it (needs at least three classes).
@@ -366,7 +368,8 @@ class OpenSetClassifier(
                 caller=CALLER,
                 name="surrogate",
                 got="'classes'",
-                remedy="With one of two classes left out there is nothing to classify",
+                remedy="With one of two classes left out, only one class is left to "
+                "classify",
             )
             raise ValueError(msg)
         for name in self.classes_:
@@ -425,7 +428,7 @@ class OpenSetClassifier(
         return rejector
 
     def _accepting(self, scores: Scores, own: Scores) -> Threshold:
-        """Choose the threshold that accepts the share `tpr` of the knowns."""
+        """Choose the threshold that accepts the share `tpr` of the known samples."""
         threshold = thresholds.at_tpr(scores, self.tpr)
         if self.tpr < 1:
             return threshold
@@ -452,8 +455,8 @@ def _check_one_kind(labels: NDArray[Any]) -> None:
             caller=f"{CALLER}.fit",
             name="y",
             got=" and ".join(sorted(kinds)),
-            remedy="If classes are strings, use a string for unknowns too, and "
-            "leave out samples without a label",
+            remedy="If classes are strings, use a string for unknown samples too, "
+            "and remove samples without a label",
         )
         raise TypeError(msg)
 

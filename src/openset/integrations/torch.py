@@ -81,6 +81,16 @@ class OpenSetModule(nn.Module):
         last_layer.check_module(_CALLER, model)
         need_rejector(_CALLER, rejector)
         detector = rejector.fitted.detector
+        if rejector.input_step:
+            msg = _check.must(
+                "one for inputs as they are",
+                caller=_CALLER,
+                name="rejector",
+                got=f"one whose inputs are moved by {rejector.input_step}",
+                remedy="Extract outputs with that step, and decide on them with "
+                "Rejector.predict; or serve both: openset serve --model",
+            )
+            raise ValueError(msg)
         if getattr(detector, "backend", None) == "faiss":
             rule, got = "one that runs on torch", "a detector with backend='faiss'"
             msg = _check.must(rule, caller=_CALLER, name="rejector", got=got)

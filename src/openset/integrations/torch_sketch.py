@@ -23,9 +23,9 @@ _KINDS = 3  # correct, wrong, unknown
 class TorchSketch:
     """A :class:`openset.metrics.Sketch` whose counts stay on a device.
 
-    No batch is transferred or waited for; :meth:`sketch` copies the counts (82 MB) to
-    the CPU once. Samples that a sketch does not accept (NaN, labels below -1) are
-    counted, and reported by :meth:`sketch`.
+    Batches stay on the device; :meth:`sketch` copies the counts (82 MB) to the CPU
+    once. Samples that a sketch does not accept (NaN, labels below -1) are counted, and
+    reported by :meth:`sketch`.
 
     Parameters
     ----------

@@ -140,7 +140,7 @@ def _column(state: list[Tensor] | Tensor) -> Tensor:
 
 
 class OpenAUC(_OpenSetMetric):
-    """Share of pairs where the known is classified correctly and ranked first.
+    """Share of pairs whose known sample is classified correctly and ranked first.
 
     Equals :func:`openset.metrics.openauc` of all samples of all processes.
 
@@ -243,7 +243,7 @@ class OSA(_OpenSetMetric):
 
 
 class Brackets(Metric):
-    """Metrics in constant memory: two numbers with the exact value between them.
+    """Lower and upper bounds of metrics, in constant memory.
 
     Counts scores as :class:`openset.metrics.Sketch` does, on the device of the metric
     and without keeping them. Processes add up their counts.

@@ -1,4 +1,4 @@
-"""Metrics of open-set recognition: exact, tie-aware, from one sort.
+"""Metrics of open-set recognition: exact, also where scores are tied.
 
 Higher knownness means more known; a sample is accepted iff ``known >= threshold``.
 Ranking metrics take no threshold, the others do. A metric that is undefined on the

@@ -13,9 +13,9 @@ from openset.scores import Scores, need_scores
 class Accumulator:
     """Collect scores batch by batch or shard by shard, then evaluate them exactly.
 
-    Nothing is binned or approximated, so the order of updates and merges does not
-    matter: the result equals one :func:`evaluate` on all samples. Exact ranks need all
-    scores; each sample costs 24 bytes (and 8 for its id).
+    Nothing is approximated: the result equals one :func:`evaluate` on all samples, in
+    whatever order they arrive. All scores are kept, in 24 bytes per sample (and 8 for
+    its id); for constant memory see :class:`Sketch`.
 
     Examples
     --------

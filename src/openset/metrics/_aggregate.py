@@ -1,4 +1,4 @@
-"""Accuracy and AUROC in one number, kept for comparison with published tables."""
+"""Accuracy and AUROC in one number, to compare with published tables."""
 
 from openset.metrics import _auroc
 from openset.metrics._ranking_counts import Floats, RankingCounts, both_sides
@@ -9,8 +9,9 @@ from openset.scores import Scores
 def acc_times_auroc(scores: Scores) -> float:
     r"""Closed-set accuracy times AUROC.
 
-    Both factors may depend on different samples, so the product can stay the same while
-    open-set decisions get worse: see :mod:`openset.metrics.consistency`.
+    It does not tell whether the correctly classified samples are those with high
+    scores, so it can stay the same while open-set decisions get worse: see
+    :mod:`openset.metrics.consistency`.
 
     Examples
     --------

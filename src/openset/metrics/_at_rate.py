@@ -19,14 +19,18 @@ Average = Literal["balanced", "pooled"]
 def fpr_at_tpr(
     scores: Scores, tpr: float = 0.95, *, positive: Positive = "known"
 ) -> float:
-    r"""Return the false positive rate where at least `tpr` of the positives are found.
+    r"""Return the false positive rate where the true positive rate is at least `tpr`.
 
-    With ``positive="known"`` the threshold is the largest one that accepts at least 95
-    % of the knowns, and the value is the share of unknowns accepted there. With
-    ``positive="unknown"`` the roles are swapped: at least 95 % of the unknowns are
-    rejected, and the value is the share of knowns rejected. The two differ, and papers
-    use either: state which one you report. No interpolation: at least ``ceil(tpr * n)``
-    positives are found.
+    .. math:: \mathrm{FPR}(\theta), \qquad
+              \theta = \max \{\theta' : \mathrm{TPR}(\theta') \ge \mathrm{tpr}\}
+
+    With ``positive="known"`` the threshold θ is the largest one that accepts at least
+    the share `tpr` (95 %) of the known samples, and the value is the share of unknown
+    samples accepted there. With ``positive="unknown"`` the roles are swapped: θ is the
+    smallest one that rejects at least 95 % of the unknown samples, and the value is the
+    share of known samples rejected. The two differ, and papers use either: state which
+    one you report. No interpolation: at least ``ceil(tpr
+    * n)`` positives are found.
 
     Examples
     --------
@@ -53,7 +57,7 @@ def error_at_tpr(
 
     ``average="balanced"`` is (1 - TPR)/2 + FPR/2, with the TPR actually reached;
     ``"pooled"`` is the share of all samples on the wrong side, which depends on the
-    proportion of knowns and unknowns. Table 5 of the OpenAUC paper is pooled with
+    proportion of known and unknown samples. Table 5 of the OpenAUC paper is pooled with
     ``positive="unknown"`` (reported as ``error_at_tpr_unknown_pooled``): its values
     exceed what the other three can reach.
 

@@ -21,13 +21,14 @@ Rule = Literal["step", "trapezoid"]
 
 
 def aupr(scores: Scores, *, positive: Positive = "known", rule: Rule = "step") -> float:
-    r"""Average precision of retrieving the positive side.
+    r"""Average precision of finding the positive samples (known ones by default).
 
     .. math:: \mathrm{AP} = \sum_n (R_n - R_{n-1}) P_n
 
-    over the distinct scores, most positive first. It depends on the share of positives.
-    ``rule="trapezoid"`` joins the points by straight lines, as OpenOOD and pytorch-ood
-    do; that is optimistic, especially with ties.
+    with precision P and recall R at each distinct score, most positive first. It
+    depends on the share of positives in the data. ``rule="trapezoid"`` joins the points
+    by straight lines, as OpenOOD and pytorch-ood do; that is optimistic, especially
+    with ties.
 
     Examples
     --------

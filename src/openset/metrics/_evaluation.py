@@ -183,7 +183,7 @@ def evaluate(
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     threshold
         Also evaluate decisions at this threshold, chosen on *other* data: a number, or
         the result of a function of :mod:`openset.thresholds`, which raises if used on
@@ -221,7 +221,7 @@ def evaluate(
         "evaluate", "level", level, low=0, high=1, open_low=True, open_high=True
     )
     if bootstrap:
-        remedy = "It is a number of resampled data sets; 0 is for no resampling"
+        remedy = "It is the number of resampled data sets; 0 means no resampling"
         _check.integer("evaluate", "bootstrap", bootstrap, low=2, remedy=remedy)
     rows = _rows(metrics)
     if threshold is not None:
@@ -341,8 +341,8 @@ def _number(threshold: float | ChosenThreshold, scores: Scores) -> float:
             caller="evaluate",
             name="threshold",
             got="one for each class",
-            remedy="Use thresholds.operate(threshold, scores), or evaluate what "
-            "threshold.cut(scores) returns: scores that are margins, and 0",
+            remedy="Use thresholds.operate(threshold, scores); or scores, value = "
+            "threshold.cut(scores), then evaluate(scores, value)",
         )
         raise ValueError(msg)
     return threshold.value
@@ -404,8 +404,8 @@ def _notes(rows: Sequence[Metric], table: RankingCounts) -> list[str]:
     ]
     if coarse:
         notes.append(
-            f"with {table.n_unknown} unknowns, ccr_at_fpr at {', '.join(coarse)} is "
-            "the rate with no unknown accepted"
+            f"with only {table.n_unknown} unknown samples, ccr_at_fpr at "
+            f"{', '.join(coarse)} accepts none of them"
         )
     return notes
 

@@ -27,13 +27,17 @@ def f_score(
 ) -> float:
     r"""Harmonic mean of precision and recall over the known classes.
 
-    Accepted unknowns are false positives of their predicted class, rejected knowns are
-    false negatives of their true class; 0/0 is 0.
+    .. math:: F = \frac{2 P R}{P + R}, \quad
+              P = \frac1C \sum_c \frac{TP_c}{TP_c + FP_c}, \quad
+              R = \frac1C \sum_c \frac{TP_c}{TP_c + FN_c}
+
+    Accepted unknowns are false positives of their predicted class, rejected known
+    samples are false negatives of their true class; 0/0 is 0.
 
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     threshold
         A number, or ``"best"``: the largest value over all thresholds (an oracle on
         the data it is computed on).

@@ -23,12 +23,12 @@ BASES = ("balanced_accuracy", "accuracy", "f1")
 
 
 def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
-    r"""Score of the classification of known samples, without rejection.
+    r"""Inner score: classification of the known samples, without rejection.
 
     Parameters
     ----------
     scores
-        Labelled scores with knowns.
+        Labelled scores with known samples.
     base
         ``"balanced_accuracy"``: mean recall over the classes that occur;
         ``"accuracy"``; or ``"f1"``: mean F-score over the classes that occur.
@@ -57,10 +57,11 @@ def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
 def outer_score(
     scores: Scores, threshold: float, *, base: Base = "balanced_accuracy"
 ) -> float:
-    r"""Score of known against unknown, ignoring classes.
+    r"""Outer score: known against unknown, ignoring classes.
 
-    With balanced accuracy this is (TPR + TNR)/2 of accepting knowns; with ``"f1"`` the
-    F-score of the known side.
+    With balanced accuracy this is (TPR + URR)/2: the mean of the shares of known
+    samples accepted and of unknown samples rejected. With ``"f1"`` it is the F-score of
+    accepting known samples.
 
     Examples
     --------
@@ -81,27 +82,27 @@ def halfpoint_score(
     base: Base = "balanced_accuracy",
     absent: Absent = "skip",
 ) -> float:
-    r"""Score of the known samples, where rejecting a known sample is an error.
+    r"""Halfpoint score: the known samples, where rejecting one is an error.
 
-    Unknown samples are left out. The mean is over the K known classes by default, and
-    over K + 1 classes with ``absent="zero"``, as in Table 1 of the class-imbalance
+    Unknown samples are not counted. The mean is over the K known classes by default,
+    and over K + 1 classes with ``absent="zero"``, as in Table 1 of the class-imbalance
     paper (reported as ``halfpoint_k_plus_1``).
 
     Parameters
     ----------
     scores
-        Labelled scores with knowns.
+        Labelled scores with known samples.
     threshold
         A sample is accepted iff its knownness is at least this.
     base
         As in :func:`inner_score`.
     absent
-        How the unknown class counts, which has no samples here. ``"skip"``: it does
-        not. ``"zero"``: as 0, in the mean over K + 1 classes; K / (K + 1) times the
-        value above, so a perfect classifier has less than 1. Table 1 of the paper was
-        computed so. ``"torchmetrics"``: as its macro average since version 1.0, which
-        counts it as 0 as soon as one known sample is rejected, and also counts known
-        classes that are only predicted.
+        How the class "unknown" counts, which has no samples here. ``"skip"``: not at
+        all. ``"zero"``: as 0, in the mean over K + 1 classes. The value is then K / (K
+        + 1) times the other, and below 1 for a perfect classifier; Table 1 of the paper
+        was computed this way. ``"torchmetrics"``: as in the macro average of
+        torchmetrics since version 1.0, which counts it as 0 as soon as one known sample
+        is rejected, and also counts known classes that are only predicted.
 
     References
     ----------
@@ -125,9 +126,10 @@ def halfpoint_score(
 def overall_score(
     scores: Scores, threshold: float, *, base: Base = "balanced_accuracy"
 ) -> float:
-    r"""Score over the known classes and "unknown" as one more class.
+    r"""Overall score: over the known classes, with "unknown" as one more class.
 
-    Without unknown samples it equals :func:`halfpoint_score`.
+    With balanced accuracy it is the mean recall over the K + 1 classes; the recall of
+    "unknown" is :func:`urr`. Without unknown samples it equals :func:`halfpoint_score`.
 
     Examples
     --------
@@ -303,7 +305,7 @@ register(
     Metric(
         imbalance_ratio,
         label="Known samples per unknown sample",
-        short="knowns per unknown",
+        short="known per unknown",
         kind="data",
         better="neither",
         reference=_IMBALANCE,

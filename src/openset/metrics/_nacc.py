@@ -30,14 +30,15 @@ def normalized_accuracy(
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     threshold
         A number, or ``"best"``: the largest value over all thresholds.
     balance
         The weight λ.
     aus
-        ``"precision"``: unknowns among the rejected, as printed in the OpenAUC paper
-        (eq. 6); ``"recall"``: rejected among the unknowns, as the name says. 0/0 is 0.
+        What AUS is. ``"precision"``: the share of unknown samples among the rejected
+        ones, as printed in the OpenAUC paper (eq. 6); ``"recall"``: the share of
+        unknown samples that are rejected, as its name says. 0/0 is 0.
 
     Examples
     --------

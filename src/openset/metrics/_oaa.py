@@ -1,4 +1,4 @@
-"""Outlier-aware accuracy: accept what is right, reject what is not."""
+"""Outlier-aware accuracy: correct samples accepted, all others rejected."""
 
 from openset.metrics._class_counts import ClassCounts, Floats, class_counts
 from openset.metrics._registry import UNIT, Metric, register
@@ -6,7 +6,7 @@ from openset.scores import Scores
 
 
 def oaa(scores: Scores, threshold: float) -> float:
-    r"""Outlier-aware accuracy: right samples accepted, all others rejected.
+    r"""Outlier-aware accuracy: correct samples accepted, all others rejected.
 
     .. math:: \mathrm{OAA}(\theta) = \frac1n \Bigl(
               \sum_{i \in K} [\hat y_i = y_i][s_i \ge \theta]
@@ -15,9 +15,9 @@ def oaa(scores: Scores, threshold: float) -> float:
 
     It differs from :func:`osa` in the middle term: rejecting a known sample that would
     get the wrong class counts as right here, and as an error there. So OAA is at least
-    OSA with its default weight, and asks whether the detector finds the *failures* of
-    the classifier, while OSA asks whether the right class or "unknown" is answered.
-    The mean of OAA over all coverages is ½ + ε − 2·AUGRC, with error rate ε.
+    OSA with its default weight. It measures whether the detector finds the *errors* of
+    the classifier, while OSA measures whether the decision is the right class or
+    "unknown". The mean of OAA over all coverages is ½ + ε − 2·AUGRC, with error rate ε.
 
     The paper reports it for data with covariate shift, which count as known samples.
     The authors' code (github.com/Visual-AI/Dissect-OOD-OSR, utils/evaluation.py at

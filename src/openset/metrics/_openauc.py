@@ -25,7 +25,7 @@ TIE_CREDIT = {"strict": 0.0, "half": 0.5, "optimistic": 1.0}
 
 
 def openauc(scores: Scores, *, ties: Ties = "half") -> float:
-    r"""Share of pairs where the known is classified correctly and ranked first.
+    r"""Share of pairs whose known sample is classified correctly and ranked first.
 
     .. math:: \frac{1}{N_k N_u} \sum_{i \in K} \sum_{j \in U} [\hat y_i = y_i]
               \bigl([s_i > s_j] + \tau [s_i = s_j]\bigr)
@@ -36,11 +36,12 @@ def openauc(scores: Scores, *, ties: Ties = "half") -> float:
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     ties
         Credit :math:`\tau` of a tied pair: ``"half"`` (½: the trapezoid area, and what
         public implementations return), ``"strict"`` (0: the formula as printed) or
-        ``"optimistic"`` (1). The three agree iff no correct known ties an unknown.
+        ``"optimistic"`` (1). The three agree if no correctly classified known sample
+        has the score of an unknown one.
 
     References
     ----------
@@ -84,7 +85,7 @@ def partial_openauc(
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     max_fpr
         The bound β, in (0, 1]. With β = 1 this is :func:`openauc`.
     ties

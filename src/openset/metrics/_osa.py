@@ -62,7 +62,7 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     threshold
         A sample is accepted iff its knownness is at least this.
     alpha
@@ -153,7 +153,7 @@ def osa_optimum(
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     alpha
         As in :func:`osa`.
     prefer

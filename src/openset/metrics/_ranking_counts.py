@@ -138,7 +138,7 @@ def _counted(scores: Scores) -> RankingCounts:
 
 
 def both_sides(caller: str, scores: Scores) -> RankingCounts:
-    """Return the levels of data that have knowns and unknowns, or raise."""
+    """Return the levels of data that have known and unknown samples, or raise."""
     need_both_sides(caller, scores)
     return ranking_counts(scores)
 

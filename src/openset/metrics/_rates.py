@@ -20,13 +20,13 @@ class Rates:
     Parameters
     ----------
     n_known, n_unknown
-        Samples of known classes, and of none.
+        Numbers of samples of known classes, and of no known class.
     n_correct
         Known samples whose predicted class is right, accepted or not.
     n_accepted_known
-        Known samples that are accepted, whatever class they are given.
+        Known samples that are accepted, whatever their predicted class.
     n_accepted_correct
-        Known samples that are accepted and given the right class.
+        Known samples that are accepted with the right class.
     n_rejected_unknown
         Unknown samples that are rejected.
 
@@ -68,7 +68,7 @@ class Rates:
         return cls.of(scores, scores.known >= _check.threshold("Rates.at", threshold))
 
     def against(self, *, n_unknown: int, n_rejected_unknown: int) -> Self:
-        """Return the same known samples with other unknown ones: one group, say."""
+        """Return rates of the same known samples with another group of unknown ones."""
         return replace(self, n_unknown=n_unknown, n_rejected_unknown=n_rejected_unknown)
 
     @property

@@ -79,9 +79,9 @@ class Metric:
         Other names for it, lower case, words joined by underscores.
     counts_errors_of
         Which errors change it: ``"classification"``, ``"detection"`` (known against
-        unknown), or ``"both"`` in one sample. Used by the checks of evaluations.
+        unknown), or ``"both"``. Used by the checks of evaluations.
     moves_with_prevalence
-        Whether more unknown samples of the same kind change it.
+        Whether it changes with the share of unknown samples in the data.
 
     Examples
     --------

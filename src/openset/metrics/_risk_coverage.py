@@ -131,7 +131,7 @@ def aurc(scores: Scores, *, over: Over = "all") -> float:
 
 
 def augrc(scores: Scores, *, over: Over = "all") -> float:
-    r"""Area under the generalized risk-coverage curve: accepted errors, on average.
+    r"""Area under the generalized risk-coverage curve: mean share of accepted errors.
 
     .. math:: \mathrm{AUGRC} = \int_0^1 \frac{E(c)}{n} \, dc
               = \frac{1}{n^2} \sum_{i \in E} \sum_{j}

@@ -31,7 +31,7 @@ def scod_risk(
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     threshold
         A sample is accepted iff its knownness is at least this.
     beta

@@ -79,7 +79,7 @@ _CORNERS = np.array(list(product((0, 1), repeat=len(KINDS))))
 
 @dataclass(frozen=True)
 class Bracket:
-    """Two numbers with the exact value between them, both ends included.
+    """A lower and an upper bound of an exact value, both included.
 
     Examples
     --------
@@ -92,12 +92,12 @@ class Bracket:
 
     @property
     def width(self) -> float:
-        """Distance of the two ends; 0 if the value is known exactly."""
+        """Upper minus lower bound; 0 if the value is known exactly."""
         return self.high - self.low
 
     @property
     def middle(self) -> float:
-        """The number half way: at most half a width from the exact value."""
+        """The mean of the bounds: at most half a width from the exact value."""
         return (self.low + self.high) / 2
 
     def __contains__(self, value: float) -> bool:
@@ -105,14 +105,14 @@ class Bracket:
 
 
 class Sketch:
-    """Counts of scores by universal bins: metrics in constant memory, with brackets.
+    """Counts of scores in fixed bins: bounds of metrics in constant memory.
 
     Scores are not kept, so memory does not grow with them (82 MB at most), and nothing
-    is sorted. Samples in different bins are in a known order, samples in one bin are
-    not; so each metric is a :class:`Bracket` that contains the value
-    :mod:`openset.metrics` would compute from all scores. The bins are the same for all
-    data (:mod:`openset.metrics.bins`): sketches of any shards can be added, in any
-    order, and equal one pass over everything.
+    is sorted. The order of samples in different bins is known, that of samples in one
+    bin is not; so each metric is given as a :class:`Bracket` that is guaranteed to
+    contain the value :mod:`openset.metrics` computes from all scores. The bins are the
+    same for all data (:mod:`openset.metrics.bins`): sketches of any shards can be
+    added, in any order, and equal one pass over everything.
 
     Examples
     --------
@@ -170,7 +170,7 @@ class Sketch:
         arrays = (labels, predicted, known)
         n_given = sum(array is not None for array in arrays)
         if n_given != (len(arrays) if scores is None else 0):
-            got = f"{'' if scores is None else 'Scores and '}{n_given} of the arrays"
+            got = f"{'' if scores is None else 'Scores and '}{n_given} of these arrays"
             rule = "Scores, or labels, predicted and known"
             remedy = "Give one of the two"
             msg = _check.must(
@@ -310,7 +310,7 @@ class Sketch:
         threshold: float | Literal["best"] | None = None,
         **params: Any,
     ) -> Bracket:
-        """Return two numbers with the exact value of a metric between them.
+        """Return a lower and an upper bound of the exact value of a metric.
 
         Parameters
         ----------
@@ -324,9 +324,10 @@ class Sketch:
             classes need counts per class, which a sketch does not have.
         threshold
             A sample is accepted iff its knownness is at least this. ``"best"``: the
-            largest value over all thresholds (of OSA, F and Youden's index). If the
-            bin of the threshold alone decides whether any sample is accepted, the
-            bracket of the SCOD risk holds if one is; otherwise it is undefined.
+            largest value over all thresholds (of OSA, F and Youden's index). If all
+            samples at or above the threshold are in the bin of the threshold, it is not
+            known whether any is accepted; the bracket of the SCOD risk then holds if
+            one is.
         **params
             Parameters of the metric, such as ``fpr=0.01``.
         """
@@ -542,8 +543,8 @@ def _best_of(name: str, table: RankingCounts, options: dict[str, Any]) -> float:
     else:
         rule = "osa, f_score or youden for threshold='best'"
         remedy = (
-            "CCR and URR are best where all or no samples are accepted, the SCOD risk "
-            "where almost none are; OAA has no best in the table of metrics"
+            "The best CCR accepts all samples, the best URR none and the best "
+            "SCOD risk almost none; OAA has no best in the table of metrics"
         )
         raise ValueError(
             _check.must(

@@ -72,7 +72,7 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     balance
         Weight λ of normalized accuracy.
 

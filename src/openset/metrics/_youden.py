@@ -20,18 +20,21 @@ def youden(
     *,
     kind: Kind = "classes",
 ) -> float:
-    r"""Return the true positive rate plus true negative rate, minus one.
+    r"""Youden's index: true positive rate plus true negative rate, minus one.
+
+    .. math:: J = \frac1C \sum_c \Bigl(\frac{TP_c}{TP_c + FN_c}
+              + \frac{TN_c}{TN_c + FP_c}\Bigr) - 1
 
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     threshold
         A number, or ``"best"``: the largest value over all thresholds.
     kind
         ``"classes"``: both rates are one-against-rest averages over the known classes
-        (OpenAUC paper, eq. 4); with many classes the second is close to 1 whatever
-        happens. ``"binary"``: known against unknown, TPR - FPR.
+        (OpenAUC paper, eq. 4); with many classes the second rate is always close to 1.
+        ``"binary"``: known against unknown, TPR - FPR.
 
     Examples
     --------

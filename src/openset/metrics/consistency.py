@@ -38,10 +38,10 @@ Fooled = Literal[
 class Twin:
     """Adversarial scores, with the values of two metrics before and after.
 
-    `found` counts the unknowns rejected at the threshold. `complete`: whether the
-    construction reached its end: all unknowns accepted for F and Youden, all but one
-    for normalized accuracy (whose AUS would be 0/0), and for ranking metrics the worst
-    order of the samples that may change places.
+    `found_before` and `found_after` count the unknown samples rejected at the
+    threshold. `complete`: whether the construction reached its end: all unknowns
+    accepted for F and Youden, all but one for normalized accuracy (whose AUS would be
+    0/0), and for ranking metrics the worst order of the samples that may change places.
     """
 
     scores: Scores
@@ -56,19 +56,19 @@ class Twin:
 
 
 def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
-    """Build scores that are as good by the metric, but worse in operation.
+    """Build scores with the same value of the metric, but worse decisions.
 
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     metric
         ``"f_score"`` or ``"youden"`` (Prop. 1: each rejected unknown changes places
         with an accepted known of wrong class), ``"normalized_accuracy"`` (Prop. 2:
-        unknowns are accepted together with knowns), ``"acc_times_auroc"`` or
-        ``"acc_plus_auroc"`` (Prop. 3: wrong knowns take the highest scores), ``"aurc"``
-        or ``"augrc"`` (misclassified and unknown samples are errors alike: unknowns
-        take the highest scores of both).
+        unknowns are accepted together with known samples), ``"acc_times_auroc"`` or
+        ``"acc_plus_auroc"`` (Prop. 3: misclassified known samples take the highest
+        scores), ``"aurc"`` or ``"augrc"`` (misclassified and unknown samples are errors
+        alike: unknowns take the highest scores of both).
     threshold
         The operating point.
 
@@ -115,7 +115,7 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
 
 
 def _exchanged(scores: Scores, threshold: float) -> tuple[Scores, bool]:
-    """Prop. 1: exchange rejected unknowns with accepted, misclassified knowns.
+    """Prop. 1: exchange rejected unknowns with accepted, misclassified known samples.
 
     The paper asks for as many false positives of the known classes as there are
     rejected unknowns. Only those that are known samples can change places, so that is
@@ -135,9 +135,9 @@ def _exchanged(scores: Scores, threshold: float) -> tuple[Scores, bool]:
 def _let_in(scores: Scores, threshold: float) -> tuple[Scores, bool]:
     """Prop. 2: for each wrong known, accept it with the right class, and an unknown.
 
-    First rejected knowns, until only unknowns are rejected and AUS (a precision) is 1;
-    then accepted but misclassified knowns, which raises AKS. One unknown stays
-    rejected: with none, AUS is 0/0.
+    First rejected known samples, until only unknowns are rejected and AUS (a precision)
+    is 1; then accepted but misclassified known samples, which raises AKS. One unknown
+    stays rejected: with none, AUS is 0/0.
     """
     accepted = scores.known >= threshold
     rejected = np.flatnonzero(scores.is_unknown & ~accepted)[1:]

@@ -49,7 +49,8 @@ def on_logit_scale(
 ) -> Interval | None:
     """Return a normal interval on the logit scale, which stays inside (0, 1).
 
-    None where it is undefined: at 0 or 1, without spread, or with one sample a side.
+    None if it is undefined: at 0 or 1, without spread, or with a single known or
+    unknown sample.
     """
     if not (0 < value < 1) or not variance > 0:
         return None
@@ -83,14 +84,14 @@ def bootstrap(
     rng: np.random.Generator | int = 0,
     **params: Any,
 ) -> Interval:
-    """Percentile interval from data resampled within knowns and within unknowns.
+    """Percentile interval from known and unknown samples, each resampled by themselves.
 
     A metric without a kernel is computed on each resampled data set in turn.
 
     Parameters
     ----------
     scores
-        Labelled scores with knowns and unknowns.
+        Labelled scores of known and unknown samples.
     metric
         Key of a metric, e.g. ``"fpr_at_tpr"``, or ``package.module:Name``.
     threshold
@@ -101,8 +102,8 @@ def bootstrap(
         Confidence level.
     clusters
         ``"groups"`` draws whole groups instead of samples, for samples that belong
-        together (frames of a video, images of a patient). Undefined if all knowns or
-        all unknowns are of one group.
+        together (frames of a video, images of a patient). Undefined if all known
+        samples or all unknowns are of one group.
     rng
         Seed or generator.
     **params
@@ -217,25 +218,22 @@ def numeric_metric(
 def need_spread(
     caller: str, scores: Scores, clusters: Literal["groups"] | None = None
 ) -> None:
-    """Raise if a side has one sample or cluster: its variance is unknown."""
+    """Raise if there is only one known or one unknown sample (or cluster)."""
     draw = _Draw(scores, clusters, np.random.default_rng(0))
     n_known, n_unknown = (int(unit.max()) + 1 for _, unit in draw.sides)
     if min(n_known, n_unknown) < 2:
         what = "sample" if clusters is None else "group"
         msg = (
-            f"{caller}: an interval is undefined for one {what} a side, got {n_known} "
-            f"{what}{'s' * (n_known > 1)} of knowns and {n_unknown} of unknowns"
+            f"{caller}: an interval is undefined for a single known or unknown "
+            f"{what}, got {n_known} known and {n_unknown} unknown {what}s"
         )
         if clusters is not None:
-            msg += (
-                ". Groups must name the samples that belong together, among "
-                "knowns and unknowns"
-            )
+            msg += ". Give at least two groups of known samples and two of unknown ones"
         raise UndefinedMetricError(msg)
 
 
 class _Draw:
-    """Draws how often each sample occurs, separately for knowns and unknowns."""
+    """Draws how often each sample occurs, separately for known and unknown samples."""
 
     def __init__(
         self,

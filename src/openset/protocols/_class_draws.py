@@ -36,7 +36,7 @@ def holdout(
     n_known, n_unknown
         Number of known and of unknown classes. The other classes are `unused`.
     repeats
-        Number of independent draws; left out, one protocol instead of a sequence.
+        Number of independent draws; by default one protocol instead of a sequence.
     rng
         A seed or a ``numpy.random.Generator``. The same seed gives the same protocols
         on every platform and NumPy version.
@@ -74,7 +74,7 @@ def holdout(
 
 
 def default(data: Any) -> Draws:
-    """Draw the problems that training uses for data without a published protocol.
+    """Draw the protocols that training uses for data without a published one.
 
     Five draws with seed 0; six of ten classes are known and the others unknown, as in
     the published splits of CIFAR-10, SVHN and MNIST.
@@ -146,7 +146,7 @@ def outlier(
         Data sets, lists of classes, or class counts. Lists without a data set are
         named "known set" and "unknown set", so that both may hold a class 3.
     n_known, n_unknown
-        Number of classes of each; left out, all of them.
+        Number of classes of each; by default all of them.
     repeats, rng
         See :func:`holdout`.
 
@@ -255,8 +255,8 @@ def operational(
     n_tests
         Number of test splits; every known test sample is in exactly one.
     unknowns
-        "dealt": each unknown sample, too, is in exactly one test split, so that splits
-        are independent. "shared": all unknown samples in each split, as in the paper.
+        "dealt": each unknown sample is in exactly one test split, so that splits are
+        independent. "shared": all unknown samples are in every split, as in the paper.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""`Draws`: several protocols, and which of them are the same problem."""
+"""`Draws`: several protocols; it also finds those that are the same problem."""
 
 import json
 from collections.abc import Sequence

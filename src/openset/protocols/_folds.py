@@ -42,15 +42,15 @@ def folds(
         Class of each sample, named or numbered as in the protocol. Samples of other
         classes are in no fold.
     protocol
-        Which classes are known and unknown. Negative and surrogate samples are divided
-        too, and never tested: a fold has those of all other folds.
+        Which classes are known and unknown. Negative and surrogate samples are also
+        divided, but never tested: a fold uses those of all other folds.
     n_folds
         Number of folds, at least 2.
     unknowns
-        "dealt": each unknown sample is tested once. "shared": all of them in every
-        fold, so that folds share their unknowns.
+        "dealt": each unknown sample is tested in one fold. "shared": all of them are
+        tested in every fold.
     rng
-        A seed or ``numpy.random.Generator``; left out, the protocol's seed.
+        A seed or ``numpy.random.Generator``; by default the protocol's seed.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def folds(
 def strata_of(
     labels: ArrayLike, protocol: Protocol
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Give the classes of a protocol numbers, part after part.
+    """Assign numbers to the classes of a protocol, part after part.
 
     Returns the number of each sample's class (-1: in no part) and the first number of
     each of `PARTS`.

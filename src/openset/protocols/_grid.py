@@ -21,7 +21,7 @@ def leave_classes_out(classes: Any, n_out: int = 1, rng: Any = None) -> Draws:
     n_out
         Unknown classes per protocol; it must divide the number of classes.
     rng
-        Groups the classes at random; left out, neighbours are left out together.
+        Groups the classes at random; by default neighbours are left out together.
 
     Examples
     --------
@@ -88,8 +88,8 @@ def grid(
         Instead of `sizes`: target values; the nearest possible pair is taken, the
         larger one of equally near pairs.
     repeats
-        Number of class draws per pair. One draw says little: which classes are unknown
-        matters more than the openness.
+        Number of class draws per pair. One draw is not enough: results depend more on
+        which classes are unknown than on the openness.
     rng
         See :func:`holdout`.
 

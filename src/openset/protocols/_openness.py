@@ -6,7 +6,7 @@ from openset import _check
 
 
 def openness(n_known: int, n_test: int) -> float:
-    r"""Return the openness: 0 without unknown classes, towards 1 with many of them.
+    r"""Return the openness: 0 without unknown classes, close to 1 with many.
 
     .. math:: 1 - \sqrt{\frac{2\,|C_{TR}|}{|C_{TR}| + |C_{TE}|}}
 
@@ -60,7 +60,7 @@ def pairs(
         Number of classes of the data set the known classes come from.
     n_outside
         Number of classes of another data set the unknown classes come from (outlier
-        protocols). Left out, both come from the same `n_classes` (holdout protocols).
+        protocols). By default both come from the same `n_classes` (holdout protocols).
     min_known
         Smallest number of known classes; 1 includes one-class problems.
 

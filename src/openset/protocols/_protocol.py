@@ -122,8 +122,8 @@ class Protocol:
             if both:
                 msg = (
                     f"Protocol: {one} and {other} must be disjoint, got "
-                    f"{few(both)} in both. Classes of another data set may share a "
-                    f"name or number: say so with {_SOURCES[other]}="
+                    f"{few(both)} in both. If they are classes of another data "
+                    f"set with the same name or number, give {_SOURCES[other]}="
                 )
                 raise ValueError(msg)
 
@@ -260,9 +260,9 @@ class Protocol:
             raise ArtefactError(msg) from error
         if stated is not None and stated != protocol.hash:
             msg = (
-                f"{caller}: hash must be that of the content ({protocol.hash[:12]}…), "
-                f"got {str(stated)[:12]!r}. The file was changed; if that was meant, "
-                'delete its "hash"'
+                f"{caller}: hash must be that of the content "
+                f"({protocol.hash[:12]}…), got {str(stated)[:12]!r}. The file was "
+                'changed; if that was intended, delete its "hash"'
             )
             raise ArtefactError(msg)
         return protocol

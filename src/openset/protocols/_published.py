@@ -55,7 +55,7 @@ def published(name: str, split: Class = 0) -> Protocol:
     split
         0 to 4 for the small sets; "Easy", "Medium" or "Hard" for the fine-grained ones;
         "Easy" or "Hard" for ImageNet-21K-P; "P1", "P2" or "P3" for the ImageNet
-        protocols. Capital letters do not matter.
+        protocols. Upper and lower case are the same.
 
     Notes
     -----

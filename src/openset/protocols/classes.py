@@ -12,7 +12,7 @@ Class: TypeAlias = int | str
 
 
 def class_list(caller: str, name: str, values: Any) -> tuple[Class, ...]:
-    """Return classes as a tuple of int and str, each there once."""
+    """Return classes as a tuple of int and str; raise for duplicates."""
     if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
         msg = _check.must(
             "a list of class names or numbers",

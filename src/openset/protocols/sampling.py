@@ -68,7 +68,7 @@ class Stream:
         return np.argsort(self.words(n), kind="stable")
 
     def choose(self, items: Sequence[T], *sizes: int) -> list[tuple[T, ...]]:
-        """Draw disjoint random samples of these sizes, each in the order of `items`."""
+        """Draw disjoint random samples of these sizes, each in the original order."""
         order = self.permutation(len(items))
         chosen, start = [], 0
         for size in sizes:

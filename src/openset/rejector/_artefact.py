@@ -5,6 +5,7 @@ Schema 1::
     manifest.json     kind, schema, detector {name, params, widths, classes [{name,
                       class, distribution}]}, threshold, classes, report,
                       sets (if calibrated with prediction sets),
+                      input_step (if the inputs were moved along a gradient),
                       files {state-HASH.npz: {bytes, sha256}}, versions,
                       hmac (if saved with a key: HMAC-SHA256 of the entries above),
                       sha256 (of the manifest without this entry)
@@ -32,7 +33,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp
+from openset import _check, _io, _plugins, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted, remade
@@ -70,6 +71,7 @@ class Opened:
     classes: tuple[str, ...]
     report: Report
     sets: SetRule | None
+    input_step: str
 
 
 def write(
@@ -82,6 +84,7 @@ def write(
     features: NDArray[Any] | None = None,
     report: Report,
     sets: SetRule | None = None,
+    input_step: str = "",
     key: bytes | None = None,
 ) -> None:
     """Write the rejector; until the last step, the place holds what it held before."""
@@ -116,6 +119,8 @@ def write(
     }
     if sets is not None:
         manifest["sets"] = sets.to_dict()
+    if input_step:
+        manifest["input_step"] = input_step
     if key is not None:
         manifest["hmac"] = _signature(manifest, key)
     manifest["sha256"] = _digest(manifest)
@@ -164,6 +169,8 @@ def _opened(
 ) -> Opened:
     path = at(place, MANIFEST)
     manifest = _manifest(path, text, key)
+    for one in plugins:  # what is wrong with them is no damage of the file
+        _plugins.imported(one, caller=_CALLER)
     try:
         name = state_name(manifest["files"])
         state = at(place, name)
@@ -233,6 +240,7 @@ def _opened(
         classes=classes,
         report=opened,
         sets=sets,
+        input_step=str(manifest.get("input_step", "")),
     )
 
 

@@ -12,7 +12,7 @@ from openset import _check, _xp
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.detectors import Fitted
 from openset.metrics.counts import RankingCounts, ranking_counts
-from openset.outputs import Outputs, need_outputs
+from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.rejector._sets import Method, SetRule, checked_coverage, logits_of
 from openset.scores import Scores
 from openset.selection import (
@@ -90,9 +90,10 @@ def calibrated(
             f"given for objective {objective!r}",
             caller="Rejector.calibrate",
             name="surrogate",
-            got="none, and no unknowns among known",
-            remedy="Give outputs of unknowns, or 'mixup'; or use an objective that "
-            f"needs none: {' or '.join(objectives(needs_unknowns=False))}",
+            got="none, and no samples labelled -1 among known",
+            remedy="Give outputs of unknown samples, or 'mixup' to make synthetic "
+            "ones; or use an objective that needs none: "
+            f"{' or '.join(objectives(needs_unknowns=False))}",
         )
         raise ValueError(msg)
     # The one sort: the objective and the report find these counts in use.
@@ -107,6 +108,9 @@ def calibrated(
     rule = None
     if sets is not None:
         held = known if sets_known is None else sets_known
+        need_outputs("Rejector.calibrate", "sets_known", held)
+        _need_classes_of_known(held, known, "sets_known")
+        _check_steps(known, [held])
         rule = _set_rule(fitted, threshold, held, sets, coverage, by_class=by_class)
     near = None if train is None else _near(fitted, train, known)
     made = report(scores, threshold, near=near)
@@ -132,7 +136,6 @@ def _set_rule(
 ) -> SetRule:
     """Compute the limits of prediction sets from accepted known samples."""
     caller = "Rejector.calibrate"
-    need_outputs(caller, "sets_known", held)
     checked_coverage(caller, coverage)
     logits = logits_of(caller, held)
     if held.labels is None:
@@ -152,6 +155,7 @@ def _set_rule(
 def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
     """Leave known classes out; None where the detector cannot be fitted without."""
     need_outputs("Rejector.calibrate", "train", train)
+    _need_classes_of_known(train, known, "train")
     if train.labels is None or train.logits is None:
         msg = _check.must(
             "outputs with labels and logits",
@@ -208,8 +212,24 @@ def _calibration_scores(
             "them from a folder per class, or a .csv file with text and label",
         )
         raise ValueError(msg)
+    _check_steps(known, surrogate)
     parts = [known, *(_unknowns(one, known) for one in surrogate)]
     return _joined([fitted.score(part, batch_size=batch_size) for part in parts])
+
+
+def _check_steps(known: Outputs, others: Sequence[Outputs | str | None]) -> None:
+    """Refuse calibration samples whose inputs were moved differently."""
+    for one in others:
+        if isinstance(one, Outputs) and one.input_step != known.input_step:
+            steps = [part.input_step or "no step" for part in (known, one)]
+            msg = _check.must(
+                "of inputs moved by one step",
+                caller="Rejector.calibrate",
+                name="known, surrogate and sets_known",
+                got=f"{steps[0]} for known, and {steps[1]}",
+                remedy="Extract all of them with the same options",
+            )
+            raise ValueError(msg)
 
 
 def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
@@ -217,6 +237,7 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
         _check.one_of("Rejector.calibrate", "surrogate", surrogate, SYNTHETIC_KINDS)
         return synthetic(known, surrogate).like(known)
     need_outputs("Rejector.calibrate", "surrogate", surrogate)
+    _need_classes_of_known(surrogate, known, "surrogate")
     labels = surrogate.labels
     if labels is None:
         return surrogate.as_unknown()
@@ -227,10 +248,17 @@ def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:
             caller="Rejector.calibrate",
             name="surrogate",
             got=f"{n_known} samples of known classes",
-            remedy="Move them to known, or relabel classes the network never saw",
+            remedy="Move them to known, or label them -1 if the network was not "
+            "trained on their classes",
         )
         raise ValueError(msg)
     return surrogate
+
+
+def _need_classes_of_known(outputs: Outputs, known: Outputs, name: str) -> None:
+    need_same_classes(
+        "Rejector.calibrate", outputs, known.classes, of="known", name=name
+    )
 
 
 def _joined(parts: list[Scores]) -> Scores:

@@ -42,7 +42,7 @@ def card(
             if threshold.target in {None, threshold.alpha}
             else f"{threshold.target:g}"
         ),
-        "α, the weight of the known side": (
+        "α, the weight of known samples": (
             None if threshold.alpha is None else f"{threshold.alpha:g}"
         ),
         "threshold on knownness": _threshold(threshold),
@@ -64,8 +64,8 @@ def card(
         _HEAD,
         f"# {_plain(repo) or 'Open-set rejector'}",
         "Decides for each output of a classifier: one of its classes, or unknown. A "
-        "sample is accepted if its knownness is at least the threshold. It works with "
-        "the classifier it was calibrated on, and with no other.",
+        "sample is accepted if its knownness is at least the threshold. It only "
+        "works with the classifier it was calibrated on.",
         "## What it is",
         _table(["", ""], [[k, v] for k, v in facts.items() if v is not None]),
         "## How to use it",
@@ -73,11 +73,11 @@ def card(
         *_unknowns(report),
         "## Cautions",
         "\n".join(f"- {_plain(str(one))}" for one in report.cautions)
-        or "The calibration gave no sign that the threshold may not hold.",
+        or "The calibration found no sign that the threshold may not work on new data.",
         *_classes(classes),
-        "Numbers above are those of the calibration samples, which the threshold was "
-        "chosen on. They are not a test: measure on samples of your own with "
-        "`rejector.operate(test)`.",
+        "The numbers above are results on the calibration samples, on which the "
+        "threshold was chosen. They are not test results: measure on your own "
+        "samples with `rejector.operate(test)`.",
     ]
     return "\n\n".join(parts) + "\n"
 

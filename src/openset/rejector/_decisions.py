@@ -1,4 +1,4 @@
-"""What a rejector decides about samples, and why."""
+"""The decisions of a rejector, and explanations of them."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -15,10 +15,10 @@ from openset.scores import Scores
 class Decisions:
     """Decisions about samples, and the scores they are based on.
 
-    `labels` holds the class of each accepted sample and -1 for each rejected one. Of
-    unlabelled outputs, the scores have the label -1 throughout. `sets` tells which
-    classes are in the prediction set of each sample, shape (n, C), none for rejected
-    ones; it is None if the rejector was calibrated without sets.
+    `labels` holds the class of each accepted sample and -1 for each rejected one. For
+    unlabelled outputs, all labels of the scores are -1. `sets` is a mask of the classes
+    in the prediction set of each sample, shape (n, C), with no class for rejected ones;
+    it is None if the rejector was calibrated without sets.
     """
 
     labels: NDArray[np.int64]
@@ -49,8 +49,8 @@ class Explanation:
     """Why one sample was accepted or rejected.
 
     `margin` is knownness minus threshold: accepted iff it is at least 0. `typical` is
-    the share of calibration knowns whose knownness is not above that of this sample.
-    `top` holds (class index, name, logit), best first; empty without logits.
+    the share of known calibration samples whose knownness is not above that of this
+    sample. `top` holds (class index, name, logit), best first; empty without logits.
     """
 
     decision: int
@@ -67,8 +67,8 @@ class Explanation:
         sign = ">=" if self.decision != UNKNOWN else "<"
         return (
             f"{verdict}: knownness {self.known:.4g} {sign} threshold "
-            f"{self.threshold:.4g}, not below {self.typical:.0%} of the calibration "
-            f"knowns; predicted class {self.name}"
+            f"{self.threshold:.4g}; at least as high as for {self.typical:.0%} of "
+            f"the known calibration samples; predicted class {self.name}"
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -38,7 +38,7 @@ def at(place: Path | str, name: str) -> Path | str:
 
 
 def check_destination(folder: str | Path, *, caller: str, name: str) -> None:
-    """Refuse a place that holds something else than a rejector."""
+    """Raise if the place holds something other than a rejector."""
     place = place_of(folder, caller=caller)
     names = _names(place, caller=caller)
     if names is None or (
@@ -46,7 +46,7 @@ def check_destination(folder: str | Path, *, caller: str, name: str) -> None:
         and not all(_OURS.fullmatch(one) or one in _BESIDE for one in names)
     ):
         msg = _check.must(
-            f"new, or a folder with {MANIFEST}",
+            f"a new folder, or one with a rejector ({MANIFEST})",
             caller=caller,
             name=name,
             got=f"{place}, which holds something else",

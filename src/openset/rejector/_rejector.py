@@ -1,4 +1,4 @@
-"""`Rejector`: decides for each sample on a known class, or on "unknown"."""
+"""`Rejector`: decides for each sample whether it is of a known class or unknown."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from openset import _check, _io, _xp
 from openset._types import UNKNOWN, Array
 from openset.detectors import Fitted
-from openset.outputs import Outputs, need_outputs
+from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.rejector import _artefact, _card, _hub
 from openset.rejector._calibration import Features, Reference, calibrated
 from openset.rejector._decisions import Decisions, Explanation
@@ -27,7 +27,9 @@ from openset.thresholds.alpha import Alpha
 class Rejector:
     """A fitted detector and the threshold on its scores.
 
-    Made by :meth:`calibrate` or :meth:`load`; never changed afterwards.
+    Made by :meth:`calibrate` or :meth:`load`; never changed afterwards. If the inputs
+    of the calibration were moved along a gradient (ODIN), `input_step` says how, and
+    outputs of other inputs are refused.
 
     Examples
     --------
@@ -53,6 +55,7 @@ class Rejector:
         report: Report,
         features: Features | Callable[[], Features] = None,
         sets: SetRule | None = None,
+        input_step: str = "",
     ) -> None:
         self._fitted = fitted
         self._reference = reference
@@ -61,6 +64,7 @@ class Rejector:
         self.classes = tuple(classes)
         self.report = report
         self.sets = sets
+        self.input_step = input_step
 
     def __getstate__(self) -> dict[str, Any]:
         # Other processes get the arrays themselves, not a way to read the file.
@@ -97,7 +101,7 @@ class Rejector:
         batch_size: int | None = None,
         **options: Any,
     ) -> Self:
-        """Choose the threshold on validation knowns and surrogate unknowns.
+        """Choose the threshold on known validation samples and surrogate unknowns.
 
         Parameters
         ----------
@@ -105,10 +109,10 @@ class Rejector:
             A fitted detector, or the result of :func:`openset.selection.choose`.
         known
             Labelled outputs the detector was not fitted on. Samples labelled -1 among
-            them count as surrogate.
+            them are used like `surrogate`.
         surrogate
-            Outputs of unknowns (labels -1, or none), one set or several; ``"mixup"``,
-            or ``"left-out"`` makes them from `known`
+            Outputs of unknown samples (labels -1, or none), one set or several.
+            ``"mixup"`` or ``"left-out"`` makes synthetic ones from `known`
             (:func:`openset.selection.synthetic`), and the report says so. Not needed
             for ``"at_tpr"`` and ``"conformal"``.
         objective
@@ -117,24 +121,26 @@ class Rejector:
             ``"at_tpr"``, ``"conformal"``), or any function from scores to a threshold.
             By default the objective of the choice, else ``"osa"``.
         alpha
-            Weight of the known side, for the objectives that have one. By default that
-            of the choice, else 0.5; ``"counts"`` takes the share of known samples in
-            the calibration data.
+            Weight of the known samples, for the objectives that have one. By default
+            that of the choice, else 0.5; ``"counts"`` takes the share of known samples
+            in the calibration data.
         train
             The outputs the detector was fitted on. With them, known classes are left
-            out in turn to stand in for unknowns close to the known classes
-            (:func:`openset.selection.leave_classes_out`): a sign whether the threshold
-            holds for such unknowns.
+            out in turn and stand in for unknowns that resemble the known classes
+            (:func:`openset.selection.leave_classes_out`), to check whether the
+            threshold suits such unknowns.
         accept_risk
-            Keep a threshold that rejects or accepts nearly everything.
+            Return a rejector even if its threshold rejects or accepts nearly
+            everything, instead of raising an error.
         sets
             ``"lac"`` or ``"raps"``: also give each accepted sample a set of classes
             (:class:`SetRule`), so that the answer is "one of these" or "unknown".
         coverage
-            Share of accepted known samples whose class is to be in the set.
+            For `sets`: share of the accepted known samples whose set must contain their
+            class.
         by_class
-            Keep the coverage for each class, not only for all together. Needs about
-            ``1 / (1 - coverage)`` accepted samples of every class.
+            For `sets`: reach the coverage for each class, not only over all classes.
+            Needs about ``1 / (1 - coverage)`` accepted samples of every class.
         sets_known
             Labelled outputs for the sets, other than `known`. With them the coverage is
             guaranteed; by default the accepted samples of `known` are used, on which
@@ -153,8 +159,8 @@ class Rejector:
         Warns
         -----
         CalibrationWarning
-            For every other sign that the threshold may not hold; `report.cautions` has
-            them all.
+            For every other sign that the threshold may not work on new data;
+            `report.cautions` lists them all.
         """
         parts = calibrated(
             fitted,
@@ -179,19 +185,22 @@ class Rejector:
             report=parts.report,
             features=parts.features,
             sets=parts.sets,
+            input_step=known.input_step,
         )
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
-        """Signs, found in calibration, that the threshold may not hold."""
+        """Signs in the calibration data that the threshold may not work on new data."""
         return self.report.cautions
 
     def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
         """Return the detector's scores. Unlabelled samples get the label -1 in them."""
         need_outputs("Rejector", "outputs", outputs)
+        self._check_step(outputs)
         if outputs.labels is None:
             # Labels are not used in scoring, only copied to the result.
             outputs = outputs.as_unknown()
+        self._need_own_classes("Rejector", outputs)
         return self.fitted.score(outputs, batch_size=batch_size)
 
     def decide(
@@ -208,8 +217,8 @@ class Rejector:
         outputs
             Labelled or not.
         threshold
-            Used instead of the calibrated one. The coverage of prediction sets is that
-            of the calibrated one.
+            Used instead of the calibrated one. The coverage of prediction sets is only
+            calibrated for the latter.
         batch_size
             Samples scored at a time.
         """
@@ -234,7 +243,7 @@ class Rejector:
     def predict_sets(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> list[list[int]]:
-        """Return the classes each sample may be of; none for unknown.
+        """Return the classes each sample may belong to; none if it is rejected.
 
         Examples
         --------
@@ -267,6 +276,9 @@ class Rejector:
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[np.float64]:
         """Return the knownness of each sample, larger = more known."""
+        need_outputs("Rejector.known", "outputs", outputs)
+        self._need_own_classes("Rejector.known", outputs)
+        self._check_step(outputs)
         return self.fitted.known(outputs, batch_size=batch_size)
 
     def typical(
@@ -274,8 +286,8 @@ class Rejector:
     ) -> NDArray[np.float64]:
         """Return the knownness on a scale from 0 to 1 that detectors share.
 
-        It is the share of calibration knowns whose knownness is not above the sample's:
-        uniformly distributed for new knowns, near 0 for unknowns.
+        It is the share of known calibration samples whose knownness is not above the
+        sample's: uniformly distributed for new known samples, near 0 for unknowns.
         """
         return self._share_below(self.known(outputs, batch_size=batch_size))
 
@@ -288,14 +300,18 @@ class Rejector:
     ) -> Operation:
         """Report operational open-set accuracy on a labelled test set.
 
-        Samples the threshold was chosen on are refused. `alpha` is the weight of the
-        known side to report with; by default that of the threshold, else 0.5.
+        Raises if the threshold was chosen on these samples. `alpha` is the weight of
+        the known samples in the reported accuracy; by default that of the threshold,
+        else 0.5.
         """
+        need_outputs("Rejector.operate", "outputs", outputs)
+        self._need_own_classes("Rejector.operate", outputs)
+        self._check_step(outputs)
         scores = self.fitted.score(outputs, batch_size=batch_size)
         return operate(self.threshold, scores, alpha_test=alpha)
 
     def explain(self, outputs: Outputs, i: int, *, top: int = 5) -> Explanation:
-        """Say why sample `i` was accepted or rejected."""
+        """Return why sample `i` was accepted or rejected; print it to read it."""
         _check.positive_int("Rejector.explain", "top", top)
         i = _check.integer("Rejector.explain", "i", i, low=-len(outputs))
         if not -len(outputs) <= i < len(outputs):
@@ -344,8 +360,8 @@ class Rejector:
     def reference(self) -> Reference:
         """Evenly spaced quantiles of the calibration scores, smallest first.
 
-        At most 1025 for the knowns (key ``"known"``) and, if there are unknowns, for
-        those (key ``"unknown"``).
+        At most 1025 for the known samples (key ``"known"``), and as many for the
+        unknown ones if there are any (key ``"unknown"``).
         """
         return self._reference() if callable(self._reference) else self._reference
 
@@ -368,6 +384,7 @@ class Rejector:
             report=self.report,
             features=self.reference_features,
             sets=self.sets,
+            input_step=self.input_step,
         )
 
     @overload
@@ -377,14 +394,15 @@ class Rejector:
     def save(self, folder: str | Path, *, key: bytes | None = None) -> Path | str:
         """Write a folder with ``manifest.json`` and one ``.npz``. No pickle.
 
-        A rejector that is there already is replaced in one step: whoever loads it
-        meanwhile, or after a crash, gets the old one or the new one. The folder may be
-        in an object store, named by its URL (extra ``cloud``): the manifest is uploaded
+        An existing rejector is replaced in one step: a process that loads it meanwhile,
+        or after a crash, gets either the old one or the new one. The folder may be in
+        an object store, named by its URL (extra ``cloud``): the manifest is uploaded
         last, and the arrays of earlier rejectors stay there.
 
-        The hashes in the manifest detect accidents; whoever changes a file on purpose
-        can write new hashes. With a secret `key` of at least 16 bytes the manifest is
-        also signed (HMAC-SHA256), and :meth:`load` with that key accepts nothing else.
+        The hashes in the manifest detect accidental damage; someone who changes a file
+        on purpose can also write new hashes. With a secret `key` of at least 16 bytes
+        the manifest is also signed (HMAC-SHA256), and :meth:`load` with that key
+        accepts only rejectors signed with it.
         """
         place = place_of(folder, caller="Rejector.save")
         _artefact.write(
@@ -396,6 +414,7 @@ class Rejector:
             features=self.reference_features,
             report=self.report,
             sets=self.sets,
+            input_step=self.input_step,
             key=key,
         )
         return place
@@ -410,9 +429,9 @@ class Rejector:
     ) -> Self:
         """Open what :meth:`save` wrote; the arrays are read on first use.
 
-        A folder that is damaged, truncated, changed since, or of a newer version
-        raises `ArtefactError`, which says which. From a URL the arrays are read at
-        once, and nothing is kept on disk.
+        Raises `ArtefactError` if the folder is damaged, truncated, changed since it was
+        saved, or written by a newer version; the message says which. From a URL the
+        arrays are read at once, and nothing is kept on disk.
 
         Parameters
         ----------
@@ -425,8 +444,9 @@ class Rejector:
             detectors that come with openset, that are registered already, that an
             installed package offers, or that are named here are used.
         key
-            The key it was saved with: what was not signed with it is refused, and the
-            arrays are read at once. Without a key, signatures are not looked at.
+            The key it was saved with: a rejector that was not signed with it is
+            refused, and the arrays are read at once. Without a key, signatures are not
+            checked.
         """
         place = place_of(folder)
         opened = _artefact.read(place, plugins=plugins, key=key)
@@ -438,10 +458,11 @@ class Rejector:
             report=opened.report,
             features=opened.features,
             sets=opened.sets,
+            input_step=opened.input_step,
         )
 
     def model_card(self, repo: str = "") -> str:
-        """Return a model card in Markdown: what this is, how it was calibrated.
+        """Return a model card in Markdown: detector, threshold, calibration, usage.
 
         Parameters
         ----------
@@ -480,7 +501,7 @@ class Rejector:
         Parameters
         ----------
         repo
-            ``owner/name``; it is made if it is not there.
+            ``owner/name``; created if it does not exist.
         token
             Of the hub; by default that of ``hf auth login``.
         private
@@ -540,7 +561,7 @@ class Rejector:
             return opened
 
     def check_network(self, caller: str, name: str, **got: int | None) -> None:
-        """Raise unless a network's `n_classes` and `n_features` are those fitted on."""
+        """Raise unless a network has as many classes and features as the rejector."""
         for what, found in got.items():
             wanted = self.fitted.widths.get(what)
             if wanted and found and wanted != found:
@@ -549,9 +570,33 @@ class Rejector:
                     caller=caller,
                     name=f"{what} of {name}",
                     got=found,
-                    remedy="It must be calibrated on outputs of this very model",
+                    remedy="Calibrate the rejector on outputs of the same model",
                 )
                 raise ValueError(msg)
+
+    def _need_own_classes(self, caller: str, outputs: Outputs) -> None:
+        of = "the rejector"
+        need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
+
+    def _check_step(self, outputs: Outputs) -> None:
+        """Raise unless the inputs were moved as those of the calibration."""
+        moved, wanted = outputs.input_step, self.input_step
+        # A rejector over layers that was saved before steps were recorded: the names
+        # of the layers say that there is one.
+        is_older = not wanted and self.fitted.detector.input_step
+        if moved == wanted or is_older:
+            return
+        rule = "as the network got them" if not wanted else f"moved by {wanted}"
+        msg = _check.must(
+            f"of inputs {rule}, as in the calibration",
+            caller="Rejector",
+            name="outputs",
+            got=f"inputs moved by {moved}" if moved else "inputs that were not moved",
+            remedy="Extract them anew for this rejector: openset extract NETWORK DATA "
+            "--rejector FOLDER. If code of your own moved them, say so: "
+            "Outputs(..., input_step=rejector.input_step)",
+        )
+        raise ValueError(msg)
 
     def _share_below(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
         grid = self.reference["known"]
@@ -559,7 +604,7 @@ class Rejector:
 
 
 def need_rejector(caller: str, value: object) -> None:
-    """Raise TypeError unless this is a rejector."""
+    """Raise TypeError if the argument is not a rejector."""
     _check.instance(
         caller,
         "rejector",

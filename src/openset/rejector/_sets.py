@@ -37,11 +37,12 @@ class SetRule:
 
     **What is guaranteed.** If the samples were not used to choose the threshold, and a
     new sample is exchangeable with them, then given that it is known and accepted, its
-    class is in the set with probability at least `coverage`; with `by_class`, given
-    that it is of any one class, too. **What is not**: an accepted *unknown* sample has
-    a set as well, which cannot be right. Nothing holds for a single class without
-    `by_class`. If the same samples chose the threshold, the coverage is approximate: it
-    differs as far as the threshold depends on single samples.
+    class is in the set with probability at least `coverage`; with `by_class`, this also
+    holds for the samples of each single class. **What is not**: an accepted *unknown*
+    sample has a set as well, which cannot be right. Nothing holds for a single class
+    without `by_class`. If the threshold was chosen on the same samples, the coverage is
+    approximate: the more the threshold depends on single samples, the more it may
+    differ.
 
     Parameters
     ----------
@@ -122,7 +123,7 @@ class SetRule:
         )
 
     def contains(self, logits: Any) -> NDArray[np.bool_]:
-        """Tell which classes are in the set of each sample, shape (n, C)."""
+        """Return a mask of the classes in the set of each sample, shape (n, C)."""
         values = np.asarray(logits)
         if self.by_class and values.shape[1] != len(self.limits):
             msg = _check.must(
@@ -143,10 +144,15 @@ class SetRule:
         return found
 
     def __str__(self) -> str:
-        of = "each class" if self.by_class else "the accepted known samples"
+        of = (
+            "the accepted samples of each class"
+            if self.by_class
+            else "the accepted known samples"
+        )
         return (
-            f"sets by {self.method}: the class of {self.coverage:.4g} of {of} is in "
-            f"the set (from {self.n} accepted known samples)"
+            f"{self.method}: the set contains the right class for "
+            f"{self.coverage:.4g} of {of} (calibrated on {self.n} accepted known "
+            "samples)"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -163,7 +169,7 @@ class SetRule:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """Read what :meth:`to_dict` gave."""
+        """Read what :meth:`to_dict` returned."""
         method = document["method"]
         _check.one_of("SetRule.from_dict", "method", method, get_args(Method))
         return cls(

@@ -92,8 +92,8 @@ class HeatMap:
     def shades(self, steps: int) -> list[tuple[str, NDArray[np.int64]]]:
         """Return the blocks with every number as one of `steps` + 1 shades.
 
-        The darkest is the 99 % quantile of all numbers: one large number must not make
-        all others pale.
+        The darkest shade is the 99 % quantile of all numbers, so that one large number
+        does not make all others pale.
         """
         everything = np.concatenate([rows.ravel() for _, rows in self.blocks])
         top = float(np.quantile(everything, 0.99)) or 1.0

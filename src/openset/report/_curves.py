@@ -77,7 +77,7 @@ def roc(scores: Repeated | Mapping[str, Repeated], *, log_fpr: bool = False) -> 
         ]
         for name, own in table.items()
     }
-    label = "true positive rate: knowns accepted"
+    label = "true positive rate: known samples accepted"
     return _display("ROC", "tpr", label, all_correct, areas, log_fpr=log_fpr)
 
 
@@ -123,7 +123,7 @@ def _display(
     grid = np.geomspace(low, 1, _POINTS) if log_fpr else np.linspace(0, 1, _POINTS)
     curves = {name: _curve(own, grid) for name, own in table.items()}
     chart = Chart(
-        x_label="false positive rate: unknowns accepted",
+        x_label="false positive rate: unknown samples accepted",
         y_label=label,
         lines=tuple(
             _line(f"{areas[name]}  {name}".rstrip(), curve, low, colour=i)

@@ -16,13 +16,13 @@ _DRAWN = 10  # samples of a group in the heat map; the table has all
 def feature_magnitudes(
     outputs: Any, *, bins: int = 40, example_class: int | None = None, rng: int = 0
 ) -> Display:
-    """Show the lengths of features by group, and features of samples of one class.
+    """Show feature magnitudes by group, and the features of samples of one class.
 
-    The histogram tells whether unknown samples have longer features than known ones;
-    the short table has the AUROC of the largest logit, and of it divided by the length,
-    as PostMax does. The heat map has one row per sample classified as one class:
-    squared features, in increasing order of their mean over the known samples of that
-    class (neighbours averaged).
+    The histogram shows whether unknown samples have larger feature magnitudes (L2
+    norms) than known ones; the short table has the AUROC of the largest logit, and of
+    the largest logit divided by the magnitude, as in PostMax. The heat map has one row
+    per sample classified as one class: squared features, in increasing order of their
+    mean over the known samples of that class (neighbours averaged).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Figures of the report page: of one protocol, and of training."""
+"""Figures of the report page: one set per protocol, and those of training."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -106,8 +106,8 @@ def view(
         ),
         _figure(
             roc(table),
-            "Known against unknown, ignoring classes; the area is AUROC."
-            + _band(table),
+            "The share of known samples accepted, whatever their class, over the "
+            "share of unknown samples accepted; the area is AUROC." + _band(table),
         ),
         _figure(
             risk_coverage(table),
@@ -133,8 +133,8 @@ def view(
         ),
         _figure(
             per_class_rejection(cut, value, classes=first.classes),
-            f"{readable(first.method)}, {at}: share of samples rejected. Good: few of "
-            "the known classes (above), many of the unknowns (below).",
+            f"{readable(first.method)}, {at}: share of samples rejected. It should be "
+            "low for known classes (above) and high for unknown samples (below).",
         ),
     ]
     swept = _alpha(first, scores)

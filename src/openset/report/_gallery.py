@@ -1,4 +1,4 @@
-"""Samples of a problem as pictures: what is trained on, what is tested."""
+"""Sample images of the training and the test part of a problem."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -68,7 +68,10 @@ def board(runs: Sequence[Run], headline: str, headings: Headings) -> Board:
         chosen = [name for name in chosen if name != "osa"]
     chosen = (chosen or sorted(present))[:_MOST]
     if not chosen:
-        msg = "report: cells must have rows of metrics, got none in any of them"
+        msg = (
+            "report: cells must have metrics, got none in any of them. Run the study "
+            "again"
+        )
         raise ArtefactError(msg)
     scores = {
         method: {m: _score(of_method[m], m) for m in chosen if m in of_method}

@@ -46,12 +46,12 @@ def write(
     Parameters
     ----------
     source
-        A run folder of ``openset bench``; a folder of ``openset train``, or the one
-        above its splits and seeds; a folder with ``scores/NAME.npz`` (and what
-        else :func:`openset.checks.run_folder` reads); one file of `Scores`; or several
-        by a pattern, ``runs/{method}_seed{seed}.csv``: ``{seed}``, ``{run}``,
-        ``{fold}`` and ``{split}`` are repeats, ``{protocol}`` is the problem, and
-        other fields name the method.
+        A run folder of ``openset bench``; a folder written by ``openset train``, or the
+        parent folder of its splits and seeds; a folder with ``scores/NAME.npz`` (and
+        what else :func:`openset.checks.run_folder` reads); one file of `Scores`; or
+        several by a pattern, ``runs/{method}_seed{seed}.csv``: ``{seed}``, ``{run}``,
+        ``{fold}`` and ``{split}`` number repeats, ``{protocol}`` names the problem, and
+        all other fields name the method.
     path
         File to write.
     threshold

@@ -143,7 +143,7 @@ class ReportData:
     def magnitudes(self, run: Run) -> FeatureMagnitudes | None:
         """Return the feature magnitudes of a run's network, if they were saved.
 
-        Of several (draws, seeds), those of the first.
+        If there are several (draws, seeds), those of the first.
         """
         found = []
         for path in self._magnitude_files:
@@ -243,7 +243,7 @@ def findings(data: ReportData) -> list[Finding]:
 
 @dataclass(frozen=True)
 class ThresholdCaution:
-    """A sign that thresholds will not hold: its code, the methods it is of, a case."""
+    """A caution about thresholds: its code, the methods it concerns, and an example."""
 
     code: str
     methods: tuple[str, ...]

@@ -56,7 +56,7 @@ def alpha_sweep(tables: Table | Mapping[str, Table]) -> Display:
             )
         )
     chart = Chart(
-        x_label="α used to choose the threshold: weight of known samples",
+        x_label="α used to choose the threshold (weight of known samples)",
         y_label="open-set accuracy on the test set, with 95 % interval",
         lines=tuple(lines),
     )

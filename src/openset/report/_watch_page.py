@@ -46,7 +46,7 @@ def write_watch(
     verdicts
         What :class:`openset.watch.Watch` returned, at least one.
     title
-        Name of what is watched.
+        Title of the page, such as the name of the rejector.
     facts
         Further lines for the head of the page.
     """

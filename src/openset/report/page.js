@@ -430,8 +430,8 @@ function choose(i) {
   frame();
   atUse();
   const note = [];
-  if (cell.shown < cell.n) note.push(`Every ${Math.round(cell.n / cell.shown)}th of ${count(cell.n)} samples is in this file: the numbers are estimates.`);
-  if (now.use === null) note.push("These scores have no threshold: the line starts at the best one for these samples, which is an oracle.");
+  if (cell.shown < cell.n) note.push(`This file has every ${Math.round(cell.n / cell.shown)}th of ${count(cell.n)} samples: the numbers are estimates.`);
+  if (now.use === null) note.push("No threshold was given for these scores: the line starts at the best one for these samples (oracle).");
   $("x-note").textContent = [basic, ...note].filter(Boolean).join(" ");
   draw();
 }

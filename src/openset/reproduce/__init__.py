@@ -1,4 +1,4 @@
-"""Tables and figures of three papers, computed again beside their published numbers.
+"""Tables and figures of three papers, recomputed next to the published numbers.
 
 ``openset reproduce --list`` names the items, ``openset reproduce NAME`` runs one. Each
 paper has a module of its own with its items:

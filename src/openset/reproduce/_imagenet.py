@@ -1,4 +1,4 @@
-"""The images of the PostMax paper, part by part, as far as they are there."""
+"""The images of the PostMax paper, by part, as far as they are on this machine."""
 
 from collections.abc import Mapping
 from pathlib import Path

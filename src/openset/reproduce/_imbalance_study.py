@@ -1,4 +1,4 @@
-"""Table 1 and Fig. 6 of the class-imbalance paper: a study, in full and in small."""
+"""Table 1 and Fig. 6 of the class-imbalance paper: the full study, and a small one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ def table1(settings: Settings) -> Content:
 
 
 def small(settings: Settings) -> Content:
-    """Run it in small."""
+    """Run the small study."""
     return _content("class-imbalance-small", settings, is_small=True)
 
 
@@ -57,7 +57,7 @@ def _content(name: str, settings: Settings, *, is_small: bool) -> Content:
 
 
 def score_table(results: Results, score: str, metric: str) -> Table:
-    """Return one score over openness, published beside ours."""
+    """Return one score over openness: published values next to ours."""
     paper = published("class-imbalance-table1")
     rows: list[tuple[Entry, ...]] = []
     for row in paper.rows:

@@ -178,7 +178,7 @@ def _load(folder: Path, part: str) -> Outputs:
 
 
 def make_example(folder: Path) -> None:
-    """Train an MLP on five digits and write its outputs; two kinds are unknown."""
+    """Train an MLP on five digits and write its outputs, with two kinds of unknowns."""
     path = folder / "network.json"
     if path.exists():
         return

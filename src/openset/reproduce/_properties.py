@@ -50,7 +50,7 @@ _METRICS: Mapping[str, Measure] = {
 
 @dataclass(frozen=True, eq=False)
 class Constructions:
-    """Scores of a classifier, and what the propositions make of them."""
+    """Scores of a classifier, and those that the propositions construct from them."""
 
     scores: Scores
     threshold: float

@@ -139,7 +139,10 @@ def load(path: str | Path) -> Reproduction:
     try:
         data = json.loads(path.read_text("utf-8"))
         if (data.get("kind"), data.get("schema")) != (_KIND, _SCHEMA):
-            msg = f"reproduce.load: {path} must be an {_KIND} of schema {_SCHEMA}"
+            msg = (
+                f"reproduce.load: {path} must be an {_KIND} of schema {_SCHEMA}. Run "
+                "openset reproduce again"
+            )
             raise ArtefactError(msg)
         return Reproduction.from_dict(data)
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -2,9 +2,9 @@
 
 Every item reads saved outputs of networks (:mod:`openset.reproduce._operational`), so
 that the paper's own networks can be put in. Thresholds are chosen on validation and
-surrogate samples only, with equal weight of both sides: in the paper both have as many
-samples. On the test samples open-set accuracy weighs the sides by their counts, as the
-paper does.
+surrogate samples only, with equal weight of known and unknown samples: in the paper
+there are equally many. On the test samples, open-set accuracy weighs them by their
+counts, as in the paper.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -194,7 +194,7 @@ def _with_published(content: Content, *names: str) -> Content:
 
 
 def table1(settings: Settings) -> Content:
-    """Compute OOSA: five test splits, threshold of validation and hard surrogate."""
+    """Compute OOSA on five test splits; threshold from validation and surrogate."""
     name = "postmax-table1"
     found = _main_table(settings, {"OOSA": _oosa}, {"OOSA": published(name)})
     return _with_published(found, name)
@@ -217,7 +217,7 @@ def more_metrics(settings: Settings) -> Content:
 def _swapped(
     settings: Settings, values: Mapping[str, Value], names: Mapping[str, str]
 ) -> Content:
-    """Choose the threshold on the test knowns and easy unknowns; test on validation."""
+    """Exchange the sets: the threshold is chosen on what was the test set."""
     tables = []
     for network in networks(settings):
         methods = list(network.methods(METHODS))
@@ -486,7 +486,7 @@ def figure2(settings: Settings) -> Content:
 
 
 def alpha(settings: Settings) -> Content:
-    """Vary α, the weight of the known side, to choose and to report."""
+    """Vary α, the weight of the known samples, to choose and to report."""
     tables = []
     for network in networks(settings):
         methods = list(network.methods(METHODS))

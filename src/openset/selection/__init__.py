@@ -1,7 +1,7 @@
 """Choosing a detector and an objective, and synthetic unknowns to do it with.
 
 :func:`choose` compares fitted detectors on kinds of unknowns that were left out of the
-calibration; :func:`suitable` names detectors to offer it. :func:`synthetic` and
+calibration; :func:`suitable` lists detectors to compare. :func:`synthetic` and
 :func:`leave_classes_out` make surrogate unknowns from known samples.
 """
 

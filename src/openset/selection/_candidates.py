@@ -53,7 +53,7 @@ class Mixture:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Scores of all detectors on knowns and unknowns, one column per detector."""
+    """Scores of all detectors on known and unknown samples, one column per detector."""
 
     names: tuple[str, ...]
     known: NDArray[np.float64]  # (n_known, d)
@@ -66,7 +66,8 @@ class Data:
     alpha: float
     by: Criterion
     known_side: float
-    """Weight of the known side to compare detectors with: `alpha`, or from prices."""
+    """Weight of the known samples to compare detectors with: `alpha`, or from prices.
+    """
 
     @classmethod
     def of(
@@ -193,7 +194,7 @@ class Data:
         unknown: NDArray[np.intp],
         among: NDArray[np.intp] | None = None,
     ) -> NDArray[np.intp]:
-        """Return the detectors that best separate these knowns from each kind."""
+        """Return the detectors that best separate known samples from each kind."""
         if among is None:
             among = np.arange(len(self.names))
         found = []

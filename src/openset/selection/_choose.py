@@ -1,4 +1,4 @@
-"""Choosing a detector and an objective, by results on a kind of unknowns left out."""
+"""Choose a detector and an objective by their results on left-out kinds of unknowns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ _MOST_BELOW = 0.15
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The detector and the objective that did best on unknowns left out.
+    """The detector and the objective that were best on left-out kinds of unknowns.
 
     Pass it to :meth:`openset.Rejector.calibrate`, which takes `fitted`, `objective` and
     its `options` from it. `ranking` has one row per candidate and objective: the chosen
@@ -40,9 +40,9 @@ class Choice:
     ``mean`` and ``worst`` refer to: open-set accuracy (``"oosa"``), or ``"cost"`` if
     the objective is ``"by_cost"``. `left_out` is what was left out in turn: ``"kinds"``
     (``"nothing"`` if there is one kind only); with given objectives ``"groups"``, or
-    ``"samples"`` if the surrogate has only one group. Of the default rule, ``value`` is
-    the mean gain over the consensus, and the rows also have the accuracy expected on a
-    new kind and its interval (``new_kind``, ``low``, ``high``).
+    ``"samples"`` if the surrogate has only one group. With the default rule, ``value``
+    is the mean gain over the consensus, and the rows also have the accuracy expected on
+    a new kind and its interval (``new_kind``, ``low``, ``high``).
     """
 
     name: str
@@ -68,9 +68,9 @@ class Choice:
             name += f" of {', '.join(self.weights)}"
         if self.by == "new kind":
             return (
-                f"{name}: open-set accuracy on a kind of unknowns not seen here "
-                f"{best['new_kind']:.2f}, between {best['low']:.2f} and "
-                f"{best['high']:.2f} on kinds like these (90%)"
+                f"{name}: expected open-set accuracy on a new kind of unknowns "
+                f"{best['new_kind']:.2f} (90% interval {best['low']:.2f} to "
+                f"{best['high']:.2f}, for kinds like these)"
             )
         if self.is_combined:
             parts = sorted(self.weights.items(), key=lambda pair: -pair[1])
@@ -99,29 +99,30 @@ def choose(
     progress: bool = False,
     rng: np.random.Generator | int = 0,
 ) -> Choice:
-    r"""Choose detector and threshold rule for unknowns of kinds that are not given.
+    r"""Choose a detector and a threshold rule, for kinds of unknowns not given.
 
-    By default the choice is the *consensus* of a few different detectors (MSP, RMDS,
-    ViM and OSNN, as far as they are offered): the mean share of known samples that
-    score lower. MSP or MaxLogit is taken instead if it has a higher open-set accuracy
-    on average over the kinds of unknowns, each with the threshold chosen without it;
-    any other detector if it gains more than two points on every kind. Kinds are groups
-    whose scores differ beyond noise (:mod:`openset.thresholds.kinds`). With one kind
-    the consensus is taken, since one kind says nothing about others. The threshold is
-    :func:`openset.thresholds.anchored`; that of :func:`openset.thresholds.osa` for MSP
-    and MaxLogit, and if only one of the four is offered, and there is no consensus. If
-    none of the four is offered, the first detector takes the place of the consensus.
-    How well this holds is in ``docs/results/operating.md``.
+    By default the choice is the *consensus* of MSP, RMDS, ViM and OSNN (of those
+    given): its score is the share of known samples that score lower, averaged over the
+    detectors. MSP or MaxLogit is chosen instead if its open-set accuracy is higher on
+    average over the kinds of unknowns, each measured with a threshold chosen without
+    that kind; any other detector only if it is better by more than 0.02 on every kind.
+    Kinds are groups whose scores differ beyond noise (:mod:`openset.thresholds.kinds`).
+    With one kind the consensus is chosen, since one kind says nothing about others. The
+    threshold is chosen by :func:`openset.thresholds.anchored`; by
+    :func:`openset.thresholds.osa` for MSP and MaxLogit, and if only one of the four is
+    given, so that there is no consensus. If none of the four is given, the first
+    detector takes the place of the consensus. ``docs/results/operating.md`` shows how
+    well this works.
 
     With `objectives`, detectors are ranked as follows. Each group of the surrogate is
     left out in turn: thresholds are chosen without it, and the open-set accuracy is
-    measured on it. Knowns are divided into folds, so that no sample is used to choose
-    the threshold it is evaluated with. Two combinations are candidates as well: the
-    average of the ranks of the best three detectors, and a logistic regression on the
-    ranks of all, learnt again in each turn. A combination is chosen if it gains more
-    than `min_gain` over the row ``"choosing one"`` (in each turn, the single detector
-    that separates the calibration part best) and is less than 0.15 below the best
-    single detector.
+    measured on it. Known samples are divided into folds, so that no sample is used to
+    choose the threshold it is evaluated with. Two combinations are candidates as well:
+    the average of the ranks of the best three detectors, and a logistic regression on
+    the ranks of all, learnt again in each turn. A combination is chosen if it gains
+    more than `min_gain` over the row ``"choosing one"`` (in each turn, the single
+    detector that separates the calibration part best) and is less than 0.15 below the
+    best single detector.
 
     Parameters
     ----------
@@ -132,14 +133,13 @@ def choose(
     surrogate
         Outputs of unknowns, with `groups` that name the kind of each.
     objectives
-        Names of objectives (:func:`openset.thresholds.objectives`); by default
-        the rule above. Else candidates are
-        compared by open-set accuracy with weight `alpha`, whatever the objective; by
-        cost if ``"by_cost"`` is the only one.
+        Names of objectives to compare (:func:`openset.thresholds.objectives`); by
+        default the rule above. Candidates are compared by open-set accuracy with weight
+        `alpha`, whatever their objective; by cost if ``"by_cost"`` is the only one.
     options
         Options of the objectives: ``{"fpr": 0.01}`` for ``objectives=["at_fpr"]``.
     alpha
-        Weight of the known side, to choose thresholds and to compare candidates; by
+        Weight of the known samples, to choose thresholds and to compare candidates; by
         default 0.5. ``"counts"`` takes the share of known samples.
     by
         Rank by the ``"mean"`` over left-out groups, by the ``"worst"`` of them, or by
@@ -151,13 +151,13 @@ def choose(
         share of the cost of deciding wrongly about every sample. -1 chooses the best
         combination whatever it gains.
     folds
-        Number of parts the knowns are divided into.
+        Number of parts the known samples are divided into.
     batch_size
         Samples scored at a time.
     progress
         Show a progress bar in a terminal.
     rng
-        Seed or generator that divides the knowns.
+        Seed or generator that divides the known samples.
 
     Notes
     -----

@@ -18,7 +18,7 @@ from openset.thresholds.prices import Prices
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """Which unknowns are left out in which turn, and the folds of the knowns."""
+    """Which unknowns are left out in which turn, and the folds of the known samples."""
 
     names: tuple[str, ...]
     place: NDArray[np.intp]
@@ -29,7 +29,7 @@ class Turns:
 
 def turns_of(caller: str, data: Data, folds: int, rng: np.random.Generator) -> Turns:
     if _check.positive_int(caller, "folds", folds) < 2 or folds > data.n_known:
-        rule = f"from 2 to {data.n_known}, the number of knowns"
+        rule = f"from 2 to {data.n_known}, the number of known samples"
         raise ValueError(_check.must(rule, caller=caller, name="folds", got=folds))
     fold = rng.permutation(data.n_known) % folds
     if len(data.groups) > 1:
@@ -174,7 +174,7 @@ def _cost(trials: list[Trial], alpha: float) -> float:
 
 
 def _interval_of_osa(trials: list[Trial], alpha: float) -> Interval:
-    """Interval of the mean over groups; all groups share one set of knowns."""
+    """Interval of the mean over groups; all groups share one set of known samples."""
     n, share = trials[0].hits.size, (1 - alpha) / len(trials)
     ccr = np.mean([one.hits.mean() for one in trials])
     return of_sum(

@@ -1,4 +1,4 @@
-"""A choice for unknowns of a missing kind: a consensus, unless one detector gains.
+"""The default rule of `choose`: a consensus, unless one detector is clearly better.
 
 The rule and its constants were tuned on parts A to C of the networks of
 ``benchmarks/missing_kinds.py`` and tested on parts E and F;
@@ -177,7 +177,7 @@ class RobustRanking:
 
 
 def decide(made: Candidates) -> RobustRanking:
-    """Take the consensus, or a single detector that gains.
+    """Return the consensus, or a single detector that is clearly better.
 
     The gain over the consensus is measured on each kind with the threshold chosen
     without that kind. MSP and MaxLogit must gain on average, other detectors more than

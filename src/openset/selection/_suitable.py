@@ -1,4 +1,4 @@
-"""Which detectors to offer, by what the outputs of a network have."""
+"""Which detectors to compare, given the arrays in the outputs of a network."""
 
 from typing import NamedTuple
 
@@ -18,18 +18,18 @@ class Suitable(NamedTuple):
 
 
 def suitable(train: Outputs | None) -> Suitable:
-    """Return the detectors to offer to :func:`choose` for these outputs.
+    """Return detectors for :func:`choose` to compare, given training outputs.
 
-    They are MSP, RMDS, ViM and OSNN, as far as the training outputs have what each
-    needs: four that look at different things, and whose consensus held on networks
-    that were not used to pick them (``docs/results/operating.md``). MaxLogit is
-    offered beside them: it is taken alone where it does better than the consensus.
+    They are MSP, RMDS, ViM and OSNN, without those whose inputs (features, last layer)
+    are missing. These four use different information, and their consensus was also good
+    on networks that were not used to select them (``docs/results/operating.md``).
+    MaxLogit is added because it may be better than the consensus.
 
     Parameters
     ----------
     train
-        Outputs of the training split; None if there are none. Then only detectors that
-        learn nothing are returned.
+        Outputs of the training split. None: only detectors that need no fitting are
+        returned.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def suitable(train: Outputs | None) -> Suitable:
     ]
     start = f"{_listed(names)}{' alone' * (len(names) == 1)}"
     if not reasons:
-        return Suitable(names, f"{start}: they look at different things")
+        return Suitable(names, f"{start}, which use different information")
     return Suitable(names, f"{start}: {'; '.join(reasons)}")
 
 

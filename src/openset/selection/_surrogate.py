@@ -29,13 +29,13 @@ def synthetic(
 ) -> Outputs:
     r"""Make unknowns from the outputs of known samples.
 
-    They are labelled -1 and their group is ``synthetic:`` and the kind, so that every
-    result based on them says so. Use real unknowns where there are any.
+    They are labelled -1 and their group is ``synthetic:KIND``, so that every result
+    based on them says so. Use real unknowns if you have any.
 
     Parameters
     ----------
     known
-        Labelled outputs that no detector was fitted on; they are brought to NumPy.
+        Labelled outputs that no detector was fitted on; they are converted to NumPy.
     kind
         ``"mixup"``: :math:`\lambda x + (1 - \lambda) x'` of two samples of different
         classes, :math:`\lambda` uniform in [0.3, 0.7], features and logits alike (the
@@ -86,15 +86,15 @@ def leave_classes_out(
     folds: int = 5,
     rng: np.random.Generator | int = 0,
 ) -> Scores:
-    """Score known samples as knowns and, with their class left out, as unknowns.
+    """Score known samples as known and, with their class left out, as unknown.
 
     In each fold some classes are removed from logits, head and training data, the
     detector is fitted to the rest, and samples of `known` are scored: those of the
     removed classes as unknowns (group ``synthetic:left-out``). Every sample of `known`
     is scored twice: once as an unknown and, in another fold, once as a known. The
-    network was still trained on the removed classes, so these unknowns are closer to
-    the known classes than real ones. Of a combination of detectors, each is scored by
-    itself; the result is the mean of the ranks among the knowns, as in
+    network was still trained on the removed classes, so these unknowns resemble the
+    known classes more than real ones do. The detectors of a combination are scored one
+    by one; the result is the mean of their ranks among the known samples, as in
     :func:`choose`.
 
     Parameters
@@ -149,7 +149,7 @@ def _left_out_in_turn(
     known: Outputs,
     parts: Sequence[NDArray[np.int64]],
 ) -> Scores:
-    """Score samples with their classes left out, and in another turn as knowns."""
+    """Score samples with their classes left out, and in another fold as known."""
     n_classes, folds = known.n_classes or 0, len(parts)
     scored = []
     for i, removed in enumerate(parts):
@@ -174,7 +174,7 @@ def _left_out_in_turn(
 def mean_rank(
     known: NDArray[np.float64], scores: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Share of the knowns below each score, ties by half, averaged over columns."""
+    """Share of known samples below each score, ties by half, averaged over columns."""
     # Whole numbers until the end: equal means stay equal.
     total = np.zeros(len(scores), dtype=np.intp)
     for reference, column in zip(np.sort(known, axis=0).T, scores.T, strict=True):

@@ -1,4 +1,4 @@
-"""A rejector over HTTP: arrays or images in, class or "unknown" out.
+"""Serve a rejector over HTTP: send arrays or images, get classes or "unknown".
 
 Needs the extra `serve` (fastapi, uvicorn, prometheus-client, python-multipart); with a
 network in front of the rejector also `onnx` or `torch`, and for images `vision`.
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import ArrayLike
 
 from openset import _check, _io
-from openset.detectors import layer_names
 from openset.rejector import Rejector
 
 if TYPE_CHECKING:
@@ -68,29 +67,31 @@ def app(
     model
         A network to run before the rejector, so that clients send inputs of the network
         or images. The folder of a training run; an ONNX file (outputs ``logits`` and
-        ``features``, or in that order; of a file with logits alone the input of the
-        last linear layer is taken as features); ``timm:NAME``, ``torchvision:NAME``,
+        ``features``, or in that order; for a file with logits only, the input of the
+        last linear layer is used as features); ``timm:NAME``, ``torchvision:NAME``,
         ``hf:NAME`` or ``package.module:name``; a `networks.Classifier` or a torch
         module; or any function from a batch to `Outputs`, logits, (logits, features) or
-        a dictionary of both. One made-up batch goes through it here.
+        a dictionary of both. It is tried out here with one synthetic batch.
     example
-        For a function: a batch it takes. Other shapes and types are refused, and the
-        batch is tried out here. Left out: the function gets whatever clients send.
+        For a function: an example of its input, which is tried out here. Requests of
+        other shapes and types are then refused. Default: the function gets whatever
+        clients send.
     side, mean, std
-        For ONNX files and torch modules: images are brought to this size, scaled to
-        [0, 1], and normalised per channel. Other networks have their own preprocessing.
+        For ONNX files and torch modules: images are resized to this size, scaled to [0,
+        1], and normalised per channel. Other networks come with their preprocessing.
     weights
-        For timm and torchvision: a file of weights. Left out: the published ones.
+        For timm and torchvision: a file of weights. Default: the published ones.
     head
         The last layer of a network by name, as in `networks.load`: a file, or a
         `networks.LinearHead`.
     name, version
-        Of the model, in the Open Inference Protocol. Every answer has the version as
-        the header ``X-Openset-Rejector``.
+        Name and version of the model in the Open Inference Protocol. Every answer has
+        the version as the header ``X-Openset-Rejector``.
     log, log_rate, log_files
-        A folder for a sample of the traffic: files ``traffic-000001.npz`` that
-        `Outputs.load` reads, of at most 4096 samples each. The probability of a sample
-        to be kept, and the number of files; older ones are deleted.
+        Log a random part of the traffic: the folder, the probability that a sample is
+        logged, and the number of files to keep; older files are deleted. Files are
+        called ``traffic-000001.npz``, have at most 4096 samples and are read by
+        `Outputs.load`.
     max_bytes
         Largest request body in bytes; a larger one is answered with 413.
     max_json_bytes
@@ -102,8 +103,8 @@ def app(
     max_requests
         Largest number of requests that wait for their answer; beyond it, 503.
     body_seconds
-        Seconds a client has to send its body, and one more for every 100,000 bytes that
-        have arrived; later ones are answered with 408.
+        Seconds a client has to send its body, plus one for every 100,000 bytes that
+        have arrived; slower ones are answered with 408.
 
     Examples
     --------
@@ -138,8 +139,14 @@ def app(
     if model is not None:
         files = None if weights is None else str(weights)
         how = _model.Preprocessing(side, tuple(mean), tuple(std), files, head)
-        layers = layer_names(rejector.fitted.detector)
-        served = _model.load(model, how, example, needs_of(rejector), layers)
+        served = _model.load(
+            model,
+            how,
+            example,
+            needs_of(rejector),
+            fitted=rejector.fitted,
+            input_step=rejector.input_step,
+        )
     traffic = None
     if log is not None:
         traffic = Traffic(Path(log), rate=log_rate, most=log_files)
@@ -171,26 +178,27 @@ def run(
 ) -> None:
     """Serve until SIGTERM, SIGHUP or Ctrl-C.
 
-    The server then says for half a second that it stops (status 503 at ``/healthz``,
-    ``Connection: close`` in answers), closes the port, and answers what it has
-    accepted.
+    For half a second the server then announces that it stops (status 503 at
+    ``/healthz``, ``Connection: close`` in answers); then it closes the port and answers
+    the requests it has accepted.
 
     Parameters
     ----------
     application
-        From :func:`app`; for several workers a function that makes it, called once in
-        each worker. The function must be importable: defined in a module, or a
-        :func:`functools.partial` of such a function.
+        The result of :func:`app`; for several workers a function that returns it,
+        called once in each worker. The function must be importable: defined in a
+        module, or a :func:`functools.partial` of such a function.
     host, port
         Address to listen on; port 0 chooses a free port and logs it.
     stop_seconds
         Longest wait, when stopping, for requests that are being answered.
     idle_seconds
-        A connection is closed if for so long no request, or only a part of its headers,
-        has arrived.
+        A connection is closed if no request, or only a part of its headers, has arrived
+        for this long.
     max_connections
         Largest number of connections of a process; beyond it, the one that has been
-        silent longest is closed. Default: somewhat fewer than files may be open.
+        silent longest is closed. Default: a little below the system's limit on open
+        files.
     workers
         Number of server processes. Each has a copy of the rejector and mostly answers
         one batch at a time, so one per core is a good choice. ``/metrics`` adds up the

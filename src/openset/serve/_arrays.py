@@ -1,4 +1,4 @@
-"""Arrays from untrusted bytes: nothing is unpickled, no size is believed.
+"""Arrays from untrusted bytes: nothing is unpickled, and sizes are checked.
 
 NumPy's own readers parse the headers. What they claim is compared with the bytes that
 arrived before an array is made.
@@ -35,7 +35,7 @@ def from_npy(name: str, content: bytes) -> NDArray[Any]:
 
 
 def checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of numbers in the byte order of this machine, or refuse it."""
+    """Return an array of numbers in the byte order of this machine, or raise."""
     if array.dtype.kind not in "fiu" or array.dtype.itemsize > 8:
         rule = "integers or floats of at most 64 bits"
         refuse(rule, name=name, got=f"dtype {_short(array.dtype)}")

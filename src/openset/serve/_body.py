@@ -32,13 +32,13 @@ class BatchRequest:
     Attributes
     ----------
     arrays
-        By name. Images are no arrays yet: they may have several sizes.
+        Arrays by name. Images are separate, as they may have several sizes.
     images
         Each (h, w, 3), if the client sent files.
     threshold
-        The client's own, or None.
+        The threshold of the request, or None.
     ids
-        Of the samples, or None.
+        Ids of the samples, or None.
     """
 
     arrays: Mapping[str, NDArray[Any]]
@@ -63,7 +63,7 @@ def parse(
     takes_images: bool,
     max_bytes: int,
 ) -> BatchRequest:
-    """Turn a body into arrays called `names`, of which a bare ``.npy`` is the first."""
+    """Turn a body into arrays called `names`; a ``.npy`` body is the first of them."""
     refuse_encoding(encoding)
     for key in query:
         if key not in _QUERY:
@@ -102,7 +102,7 @@ def parse(
 
 
 def refuse_encoding(encoding: str) -> None:
-    """Refuse a compressed body."""
+    """Raise for a compressed body."""
     if encoding.strip().lower() not in ("", "identity"):
         refuse(
             "left out, or identity",
@@ -164,7 +164,7 @@ def _from_json(
 
 
 def as_array(name: str, values: Any) -> NDArray[Any]:
-    """Make an array of nested lists of numbers."""
+    """Convert nested lists of numbers to an array."""
     # As objects first: with one string among the numbers NumPy would make all of them
     # strings, each as long as the longest, and a long one would fill the memory.
     cells = np.array(values, dtype=object)

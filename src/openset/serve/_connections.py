@@ -1,8 +1,8 @@
-"""Deadlines and a cap for connections, in front of uvicorn's own protocol.
+"""Time limits and a maximum number of connections, in front of uvicorn's protocol.
 
 uvicorn waits forever for the first request of a connection and for the rest of its
 headers. `Connection` is an :class:`asyncio.Protocol` that passes everything on to
-uvicorn's and closes connections that keep the server waiting.
+uvicorn's and closes connections that are idle for too long.
 """
 
 import asyncio
@@ -81,7 +81,7 @@ class Connection(asyncio.Protocol):
     all_connections
         Those of this process.
     options
-        What uvicorn passes to the protocol it is configured with.
+        Options that uvicorn passes to its protocol class.
     """
 
     def __init__(self, all_connections: Connections, **options: Any) -> None:
@@ -97,7 +97,7 @@ class Connection(asyncio.Protocol):
         """Whether the client does not read: writing waits for it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a connection, or refuse it if all others are being answered."""
+        """Accept a connection, or close it if all others are being answered."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101  # of a socket
         self._transport = transport
         if not self._all.make_room():
@@ -164,7 +164,7 @@ class Connection(asyncio.Protocol):
         self._stop_timer()
 
     def work(self) -> None:
-        """Note that a request has arrived: the client waits for us, not we for it."""
+        """Note that a request has arrived, so that it is no longer timed."""
         self._all.waiting.pop(self, None)
 
     def end(self) -> None:

@@ -16,9 +16,9 @@ _MOST_FILES = 1024
 
 
 def decoded(files: Sequence[tuple[str, bytes]]) -> list[NDArray[np.uint8]]:
-    """Return images as (h, w, 3), red first; a few bytes may claim any size.
+    """Return images as (h, w, 3), red first; raise for sizes above the limit.
 
-    As in training and ``openset extract``, the orientation in a camera's notes is not
+    As in training and ``openset extract``, the orientation in the EXIF data is not
     applied.
     """
     images = _io.optional("openset.serve", "PIL.Image", name="vision")

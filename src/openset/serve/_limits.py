@@ -1,4 +1,4 @@
-"""Limits of requests: the size of a body and of all, its rate, the number at once."""
+"""Limits of requests: size of a body, of all bodies, their speed, and their number."""
 
 import asyncio
 import math
@@ -45,8 +45,8 @@ class Limits:
         """Count a request, or raise 503 if too many wait for their answer."""
         if self.n_requests >= self.max_requests:
             msg = (
-                f"predict: requests at once must be at most {self.max_requests}, got "
-                "one more. Send it again later"
+                "predict: the number of simultaneous requests must be at most "
+                f"{self.max_requests}, got one more. Send it again later"
             )
             raise RequestError(503, msg)
         self.n_requests += 1
@@ -103,8 +103,9 @@ class Body:
         except TimeoutError as error:
             seconds = self._limits.body_seconds
             msg = (
-                f"predict: the body must arrive within {seconds:g} seconds, and one "
-                f"more for every {LEAST_RATE} bytes, got {self.size} bytes by then"
+                f"predict: the body must arrive within {seconds:g} seconds, plus "
+                f"one for every {LEAST_RATE} bytes, got {self.size} bytes in that "
+                "time"
             )
             raise RequestError(408, msg) from error
 
@@ -113,9 +114,9 @@ class Body:
         limit = self._limits.max_in_flight
         if self._limits.held + more > limit:
             msg = (
-                f"predict: bodies in flight must be at most {limit} bytes together, "
-                f"got {more} more than the {self._limits.held} held now. Send it again "
-                "later"
+                f"predict: all request bodies together must be at most {limit} "
+                f"bytes, got {more} more in addition to {self._limits.held}. Send "
+                "it again later"
             )
             raise RequestError(503, msg)
         self.size += more

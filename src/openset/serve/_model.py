@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io
 from openset._types import ArtefactError
+from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.serve._errors import RequestError, refuse
 
@@ -41,9 +42,9 @@ class Preprocessing:
     Attributes
     ----------
     side
-        Height and width; None: as the file says, or as the images are.
+        Height and width; None: the size in the file, or that of the images.
     mean, std
-        Of each channel, red first, of pixels in [0, 1].
+        Mean and standard deviation of each channel, red first, for pixels in [0, 1].
     weights
         A file of weights, for networks of timm and torchvision.
     head
@@ -79,16 +80,16 @@ class ServedModel(ABC):
 
     @abstractmethod
     def run(self, batch: NDArray[Any]) -> Any:
-        """Return what :func:`as_outputs` takes, of a batch of that shape and dtype."""
+        """Run a batch of that shape and dtype; the result is for :func:`as_outputs`."""
 
     def run_images(self, images: Images) -> Any:
-        """Return the same of images, each (h, w, 3); they may have several sizes."""
+        """Run images, each (h, w, 3); they may have different sizes."""
         raise NotImplementedError
 
     def example(self, n: int) -> NDArray[Any]:
         """Return `n` samples (or as many as it takes) between 0 and 1.
 
-        Sizes that may vary are 2.
+        Axes of variable size have length 2.
         """
         sizes = [n if self.shape[0] is None else self.shape[0]]
         sizes += [2 if size is None else size for size in self.shape[1:]]
@@ -96,7 +97,7 @@ class ServedModel(ABC):
         return values.astype(self.dtype)
 
     def try_out(self) -> Outputs | None:
-        """Run a made-up batch; None if nothing is known about the inputs.
+        """Run a synthetic batch; return None if nothing is known about the inputs.
 
         Raises ValueError if the network cannot work.
         """
@@ -115,8 +116,8 @@ class ServedModel(ABC):
                 else f"{self.example(1).shape} of {self.dtype}"
             )
             msg = (
-                f"{_CALLER}: model must run a batch of the shape it declares, got an "
-                f"error for {what} ({error})"
+                f"{_CALLER}: model must be able to run a batch of its own input "
+                f"shape, got an error for {what} ({error})"
             )
             raise ValueError(msg) from error
 
@@ -161,7 +162,7 @@ class ServedModel(ABC):
 
 
 def as_outputs(found: Any) -> Outputs:
-    """Return what a model gave as outputs.
+    """Convert the result of a model to `Outputs`.
 
     `Outputs`, a mapping with logits and features, both in a tuple, or logits alone.
     """
@@ -178,7 +179,9 @@ def load(
     how: Preprocessing,
     example: ArrayLike | None,
     needs: tuple[str, ...],
-    layers: tuple[str, ...] = (),
+    *,
+    fitted: Fitted,
+    input_step: str = "",
 ) -> ServedModel:
     """Open a network.
 
@@ -187,25 +190,26 @@ def load(
     model
         See :func:`openset.serve.app`.
     how
-        What to do with images, where the network does not say.
+        Preprocessing of images, if the network does not define it.
     example
         A batch for a Python function.
     needs
         The outputs the rejector needs.
-    layers
-        The layers whose features it needs, if they are not those of the last one.
+    fitted, input_step
+        Of the rejector: its detector says which layers it needs, if they are not the
+        last one, and both how the inputs are moved before.
     """
     pixels: dict[str, Any] = {"side": how.side, "mean": how.mean, "std": how.std}
     if hasattr(model, "forward") and hasattr(model, "state_dict"):  # a torch module
         # Here, not above: a server without a network needs no torch.
         from openset.integrations import networks  # noqa: PLC0415
 
-        return NamedModel(networks.load(model, **pixels), layers)
+        return NamedModel(networks.load(model, **pixels), fitted, input_step)
     if callable(model):
         return CallableModel(model, example)
     if not isinstance(model, str | Path):
         if hasattr(model, "apply") and hasattr(model, "prepare"):
-            return NamedModel(model, layers)
+            return NamedModel(model, fitted, input_step)
         msg = _check.must(
             "a file, a folder, the name of a network, a networks.Classifier or a "
             "function",
@@ -219,7 +223,7 @@ def load(
         from openset.integrations import networks  # noqa: PLC0415  # as above
 
         found = networks.load(text, weights=how.weights, head=how.head, **pixels)
-        return NamedModel(found, layers)
+        return NamedModel(found, fitted, input_step)
     if not path.exists():
         msg = _check.must(
             "an ONNX file, the folder of a training run, or a name like timm:NAME",
@@ -229,7 +233,16 @@ def load(
         )
         raise FileNotFoundError(msg)
     if path.is_dir():
-        return TrainedModel(path, layers)
+        return TrainedModel(path, fitted, input_step)
+    if input_step:
+        msg = _check.must(
+            "a network in PyTorch, to move the inputs along a gradient by "
+            f"{input_step}, as in the calibration",
+            caller=_CALLER,
+            name="model",
+            got=f"{path}, an ONNX file, which has no gradients",
+        )
+        raise ValueError(msg)
     return OnnxModel(path, how, needs)
 
 
@@ -238,11 +251,11 @@ class TrainedModel(ServedModel):
 
     gives = _WANTED
 
-    def __init__(self, folder: Path, layers: tuple[str, ...] = ()) -> None:
-        from openset.train import Trained  # noqa: PLC0415  # see load
+    def __init__(self, folder: Path, fitted: Fitted, input_step: str) -> None:
+        from openset.train import Trained, how_to_extract  # noqa: PLC0415  # see load
 
         self._model = Trained.load(folder).model()
-        self._layers = layers
+        self._options = how_to_extract(fitted, input_step)
         self._lock = threading.Lock()
         shape = self._model.shape
         is_image = len(shape) == 3
@@ -254,32 +267,30 @@ class TrainedModel(ServedModel):
             last = "" if pipeline.side is None else f", then to {pipeline.side}"
             mean, std = pipeline.mean or (0, 0, 0), pipeline.std or (1, 1, 1)
             self.preprocessing = (
-                f"brought to {side} x {side}{last}, RGB, scaled to [0, 1], mean "
+                f"resized to {side} x {side}{last}, RGB, scaled to [0, 1], mean "
                 f"{_numbers(mean)}, std {_numbers(std)}"
             )
 
-    def run(self, batch: Any) -> dict[str, NDArray[Any]]:
+    def run(self, batch: Any) -> Outputs:
         """Run the network, one batch after another."""
         with self._lock:
-            if not self._layers:
-                return self._model.outputs(batch)
-            logits, found = self._model.layer_outputs(batch, self._layers)
-        features = np.concatenate(list(found.values()), axis=1)
-        return {"logits": logits, "features": features}
+            return Outputs(**self._model.arrays(batch, **self._options))
 
-    def run_images(self, images: Images) -> dict[str, NDArray[Any]]:
+    def run_images(self, images: Images) -> Outputs:
         """Prepare images as in training, and run them."""
         return self.run(self._model.tensor(list(images)))
 
 
 class NamedModel(ServedModel):
-    """A `networks.Classifier`: of timm, torchvision, Hugging Face, or one's own."""
+    """A `networks.Classifier`: of timm, torchvision, Hugging Face, or your own."""
 
     gives = _WANTED
     shape = (None, 3, None, None)
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, network: Any, layers: tuple[str, ...] = ()) -> None:
+    def __init__(self, network: Any, fitted: Fitted, input_step: str) -> None:
+        from openset.train import how_to_extract  # noqa: PLC0415  # see load
+
         if network.kind != "image":
             msg = _check.must(
                 "a network for images",
@@ -290,16 +301,16 @@ class NamedModel(ServedModel):
             )
             raise ValueError(msg)
         self._network = network
-        self._options = {"layers": layers} if layers else {}
+        self._options = how_to_extract(fitted, input_step)
         self._lock = threading.Lock()
-        self.preprocessing = network.preprocessing or "as the network says"
+        self.preprocessing = network.preprocessing or "as the network defines it"
 
     def run(self, batch: NDArray[Any]) -> Outputs:
         """Run images (n, 3, h, w), one batch after another."""
         return self.run_images(list(batch.transpose(0, 2, 3, 1)))
 
     def run_images(self, images: Images) -> Outputs:
-        """Prepare images as the network says, and run them."""
+        """Preprocess images as the network defines it, and run them."""
         with self._lock:
             return self._network.apply(images, progress=False, **self._options)
 
@@ -397,7 +408,7 @@ class OnnxModel(ServedModel):
             ]
         shapes = sorted({one.shape[:2] for one in images})
         if len(shapes) > 1:
-            rule = "of one size, as the network does not say which"
+            rule = "of one size, as the network does not define it"
             refuse(rule, name="images", got=f"sizes {shapes[0]} and {shapes[1]}")
         pixels: NDArray[Any] = np.stack(images).transpose(0, 3, 1, 2)
         if self.dtype.kind == "f":
@@ -416,7 +427,9 @@ class OnnxModel(ServedModel):
     def _described(self) -> str:
         height, width = self._size()
         size = (
-            f"brought to {height} x {width}" if height else "of any size, one for all"
+            f"resized to {height} x {width}"
+            if height
+            else "of any size, the same for all images"
         )
         if self.dtype.kind != "f":
             return f"{size}, RGB, as {self.dtype}"

@@ -24,7 +24,7 @@ from openset.serve._model import ServedModel
 class BatchAnswer:
     """Decisions of one batch, and the threshold: one for all samples or one each.
 
-    `outputs` are what the decisions were made from.
+    `outputs` are the logits and features that the decisions are based on.
     """
 
     decisions: Decisions
@@ -45,7 +45,7 @@ class Decider:
     rejector
         Decides which samples are known.
     model
-        Runs before it. One made-up batch goes through both.
+        The network that runs before it. Both are tried out with one synthetic batch.
     """
 
     def __init__(self, rejector: Rejector, model: ServedModel | None) -> None:
@@ -86,7 +86,9 @@ class Decider:
         """Decide on a batch; raises `RequestError` if something is wrong with it."""
         try:
             if self.model is None:
-                outputs = Outputs(**asked.arrays)
+                # Clients send outputs as the rejector takes them.
+                step = self.rejector.input_step
+                outputs = Outputs(**asked.arrays, input_step=step)
             elif asked.images:
                 outputs = self.model.outputs_of_images(asked.images)
             else:

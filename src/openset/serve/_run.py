@@ -1,4 +1,4 @@
-"""From an application to a port that answers."""
+"""Run an application on a port."""
 
 import logging
 import multiprocessing

@@ -105,7 +105,7 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
     }
     sets = decider.rejector.sets
     if sets is not None:
-        text = f"Classes each sample may be of, none if it is unknown; {sets}."
+        text = f"Classes each sample may belong to, none if it is unknown; {sets}."
         properties["sets"] = {"type": "array", "items": integers, "description": text}
     schema = {
         "type": "object",

@@ -1,4 +1,4 @@
-"""Signals to stop: say so first, then let uvicorn stop."""
+"""Signals to stop: announce it first, then let uvicorn stop."""
 
 import asyncio
 import signal
@@ -14,9 +14,9 @@ NOTICE = 0.5
 
 
 def names() -> list[signal.Signals]:
-    """Return the signals to stop: SIGTERM, Ctrl-C, a lost terminal.
+    """Return the signals that stop the server: SIGTERM, Ctrl-C, a closed terminal.
 
-    SIGHUP stays ignored if it is: a server started with nohup must go on.
+    SIGHUP is left out if it is ignored: a server started with nohup must go on.
     """
     found = ["SIGTERM", "SIGINT", "SIGBREAK"]
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:

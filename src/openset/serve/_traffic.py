@@ -21,19 +21,19 @@ _LOG = logging.getLogger("uvicorn.error")
 class Traffic:
     """Keeps some of the samples and writes them as ``traffic-000001.npz`` and so on.
 
-    Files are `Outputs` of at most 4096 samples. A file is written when there are so
-    many, and when the server stops. Several processes may share a folder.
+    Files are `Outputs` of at most 4096 samples. A file is written when it is full, and
+    when the server stops. Several processes may share a folder.
 
     Parameters
     ----------
     folder
-        Made if missing.
+        Folder to write to; created if it does not exist.
     rate
         Probability with which a sample is kept.
     most
         Number of files kept; the oldest are deleted.
     seed
-        Of the choice; None: not reproducible.
+        Random seed of the choice; None: not reproducible.
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class Traffic:
                 return
             names = np.full(len(outputs), "") if ids is None else ids
             parts = self._kept.setdefault(kind, [])
-            parts.append(Outputs(**arrays, ids=names[rows]))
+            step = outputs.input_step
+            parts.append(Outputs(**arrays, ids=names[rows], input_step=step))
             if sum(map(len, parts)) >= ROWS:
                 joined = Outputs.concat(parts)
                 n_whole = len(joined) // ROWS * ROWS

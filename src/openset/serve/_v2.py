@@ -89,11 +89,11 @@ class Infer:
     Parameters
     ----------
     decider
-        Decides on it.
+        Makes the decisions.
     name, version
-        Of the model, for the answer.
+        Name and version of the model, for the answer.
     headers
-        Of the request.
+        Headers of the request.
     max_json_bytes
         Largest size of the document.
     """
@@ -156,7 +156,7 @@ class Infer:
         return BatchRequest(given, images, cut, ids)
 
     def write(self, one: BatchAnswer) -> Response:
-        """Write the answer: tensors in JSON, or binary where asked for."""
+        """Write the answer: tensors in JSON, or binary if the request asks for it."""
         scores = one.decisions.scores
         n = len(one.decisions)
         values: dict[str, NDArray[Any]] = {

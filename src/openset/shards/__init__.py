@@ -1,9 +1,9 @@
-"""Score and classify outputs that lie in many files, with workers or on a cluster.
+"""Score and classify outputs in many files, with workers or on a cluster.
 
 A folder of shards holds outputs as ``.npz`` files, folders of ``.npy`` files, or
-``.parquet`` files. Every shard gives one file of results with its name, which appears
-only when it is complete; what is there is not done again. Shards and results may lie in
-an object store, named by its URL (extra ``cloud``).
+``.parquet`` files. For every shard one file of results with its name is written, which
+appears only when it is complete; existing results are not computed again. Shards and
+results may be in an object store, named by its URL (extra ``cloud``).
 """
 
 from openset._urls import is_url

@@ -17,9 +17,10 @@ from openset.shards._shards import Shard, read
 class Predict:
     """Classify the samples of shards, or reject them as unknown (-1).
 
-    A shard gives a file with the columns decision, predicted, known, margin, and group
-    and id if its samples have any. If the rejector has prediction sets, `set` holds
-    those: lists of classes in Parquet, a mask of samples by classes in ``.npz``.
+    For each shard a file is written with the columns decision, predicted, known,
+    margin, and group and id if its samples have any. If the rejector has prediction
+    sets, the column `set` holds lists of classes in Parquet, and a mask of samples by
+    classes in ``.npz``.
 
     Parameters
     ----------

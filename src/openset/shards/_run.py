@@ -22,9 +22,9 @@ _FRUITLESS = 3  # times in a row that workers die without finishing a shard
 
 
 class Job(Hashable, Protocol):
-    """What is done with a shard; sent to workers, so frozen and made of plain values.
+    """What is done with a shard; it is sent to workers, so it has plain values only.
 
-    `caller` is the command for errors, and `identity` what the results depend on.
+    `caller` names the command in errors; `identity` is what the results depend on.
     """
 
     @property
@@ -36,7 +36,7 @@ class Job(Hashable, Protocol):
         """What the results depend on, as JSON values."""
 
     def files(self, shard: Shard, out: Path) -> list[Path]:
-        """Return the files that a shard gives."""
+        """Return the result files of a shard."""
 
     def open(self) -> Callable[[Shard, Path], None]:
         """Load what is needed, once per worker; return what writes the files."""
@@ -74,13 +74,14 @@ def run(
     """Do a job for every shard whose files are not in `out` yet.
 
     Each file is written under a temporary name and renamed, or uploaded as a whole; its
-    name is that of the shard. So a shard is done completely or not at all, and a worker
-    or node that dies loses only what it was working on, which another one does again.
+    name is that of the shard. So a shard is finished completely or not at all; if a
+    worker or node dies, only its current shard is lost, and computed again by another
+    one.
 
     Parameters
     ----------
     job
-        What to do: :class:`Predict`, :class:`Score`, or one of your own.
+        What to do: :class:`Predict`, :class:`Score`, or your own class.
     shards
         The shards, or the folder they are in (:func:`find`).
     out
@@ -89,7 +90,7 @@ def run(
     backend, address, jobs
         As in :func:`openset.bench.run`.
     gpus
-        GPUs of a worker on a Ray cluster.
+        Number of GPUs per worker on a Ray cluster.
     """
     start = time.perf_counter()
     caller = job.caller
@@ -97,7 +98,10 @@ def run(
     if isinstance(shards, str | Path):
         shards = find(shards, caller=caller)
     place = store(out, caller=caller)
-    busy = f"{caller}: {place} must be free, got another run that writes to it"
+    busy = (
+        f"{caller}: {place} must not be in use, got another run that writes to it. "
+        "Wait until it ends, or choose another --out"
+    )
     with (
         place.locked(busy),
         _backends.connected(backend, address, caller=caller) as connection,
@@ -179,7 +183,7 @@ def _adopt(out: Store, job: Job, shards: Sequence[Shard]) -> None:
         ]
         if was != now["job"] or changed:
             what = f"{changed[0]} of another size" if changed else "another job"
-            rule = "new, or hold results of the same job and shards"
+            rule = "new, or have results of the same job and shards"
             raise ValueError(
                 _check.must(
                     rule,
@@ -221,8 +225,8 @@ def _settle(
             names = ", ".join(shard.name for shard in left[:5])
             msg = (
                 f"{job.caller}: workers died {_FRUITLESS} times in a row with "
-                f"{len(left)} shards left ({names}): {error}. Their memory may not "
-                "suffice: make smaller shards, or use fewer --jobs"
+                f"{len(left)} shards left ({names}): {error}. They may have run "
+                "out of memory: make smaller shards, or use fewer --jobs"
             )
             raise RuntimeError(msg) from error
 

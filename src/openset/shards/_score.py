@@ -17,7 +17,8 @@ from openset.shards._shards import Shard, read
 class Score:
     """Score labelled shards with detectors that were fitted and saved before.
 
-    A shard gives a file of `Scores` for each detector, in a folder of its own.
+    For each shard one file of `Scores` per detector is written, in a folder per
+    detector.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Shards: which there are, and how one is read in batches."""
+"""Shards: list those of a folder, and read one in batches."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ _COLUMNS = ("logits", "features", "labels", "groups", "ids")
 class Shard:
     """A file or folder with some of the samples; its name is that of its results.
 
-    With `remote` it lies in an object store; :func:`at_hand` gives a copy of it.
+    With `remote` it is in an object store; :func:`at_hand` downloads a copy of it.
     """
 
     name: str
@@ -91,9 +91,9 @@ def _is_shard(path: Path, inner: set[str] | None) -> bool:
 
 
 def is_folder_of_shards(path: str | Path) -> bool:
-    """Tell whether this is a folder of outputs, rather than outputs of one split.
+    """Return whether this is a folder of outputs, rather than outputs of one split.
 
-    A URL is one.
+    A URL always is.
     """
     if is_url(path):
         return True
@@ -105,7 +105,10 @@ def find(folder: str | Path, *, caller: str = "shards.find") -> list[Shard]:
     """List the shards of a folder, or of a URL, in the order of their names."""
     shards = listed(folder, _is_shard, caller=caller)
     if not shards:
-        rule = "outputs, or a folder of them (.npz, .parquet, or folders of .npy files)"
+        rule = (
+            "a file or folder of outputs, or a folder of shards (.npz, .parquet, or "
+            "folders of .npy files)"
+        )
         raise FileNotFoundError(
             _check.must(rule, caller=caller, name=str(folder), got="none of these")
         )

@@ -1,4 +1,4 @@
-"""Where shards and their results lie: a folder, or an object store by its URL."""
+"""Where shards and results are: a folder, or an object store by its URL."""
 
 import shutil
 import tempfile
@@ -41,11 +41,11 @@ class Folder:
         _io.write(self.path / name, lambda stream: stream.write(content))
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a file."""
+        """Return whether there is a file."""
         return (self.path / name).exists()
 
     def holding(self) -> Callable[[str], bool]:
-        """Return what tells of many files whether they are there."""
+        """Return a function that tells whether a file exists, for many files."""
         return self.has
 
     def names(self, folder: str) -> list[str]:
@@ -58,7 +58,7 @@ class Folder:
         shutil.rmtree(self.path / folder, ignore_errors=True)
 
     def filling(self) -> AbstractContextManager[Path]:
-        """Give the folder in which a job writes the files of a shard."""
+        """Yield the folder in which a job writes the files of a shard."""
         return nullcontext(self.path)
 
 
@@ -98,12 +98,12 @@ class ObjectStore:
         found.pipe_file(path, content)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is a file."""
+        """Return whether there is a file."""
         found, path = self._at(name)
         return found.exists(path)
 
     def holding(self) -> Callable[[str], bool]:
-        """Return what tells of many files whether they are there, from one listing."""
+        """Return a function that tells whether a file exists, from one listing."""
         found, path = self._at("")
         return {one.removeprefix(path) for one in found.find(path)}.__contains__
 
@@ -121,7 +121,7 @@ class ObjectStore:
 
     @contextmanager
     def filling(self) -> Iterator[Path]:
-        """Give a folder in which a job writes the files of a shard; upload them."""
+        """Yield a folder for the files of a shard; then upload them."""
         with tempfile.TemporaryDirectory(prefix="openset-results-") as folder:
             yield Path(folder)
             for file in sorted(Path(folder).rglob("*")):
@@ -176,7 +176,7 @@ def entries(url: str, *, caller: str) -> list[Entry]:
 def downloaded(
     url: str, files: Sequence[str], name: str, *, is_folder: bool
 ) -> Iterator[Path]:
-    """Give a copy of a file, or of a folder of files, for some time."""
+    """Yield a temporary copy of a file, or of a folder of files."""
     found, _ = file_system(url, caller="shards")
     with tempfile.TemporaryDirectory(prefix="openset-shard-") as folder:
         place = Path(folder) / name

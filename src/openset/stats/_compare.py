@@ -49,8 +49,8 @@ def compare(
     For AUROC, OpenAUC and partial OpenAUC the variance of the difference is computed
     from the placement values of both detectors, whose covariance accounts for the
     shared samples (DeLong's method, with misclassified known samples placed last); the
-    test is a normal one. Other metrics use a paired bootstrap: both detectors are
-    evaluated on the same resampled data.
+    difference is tested as normally distributed. Other metrics use a paired bootstrap:
+    both detectors are evaluated on the same resampled data.
 
     Parameters
     ----------

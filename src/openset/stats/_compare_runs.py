@@ -53,8 +53,8 @@ def compare_runs(
 ) -> list[RunComparison]:
     """Compare the methods of a study by paired t-tests over the same runs.
 
-    A method is what varies of model, training method and detector; a run is a repeat
-    (a draw of the classes, or a test split) and a seed.
+    A method is named by those of model, training method and detector that vary; a run
+    is a repeat (a draw of the classes, or a test split) and a seed.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def compare_runs(
     metric
         The metric to compare.
     against
-        Compare this method with every other; by default all pairs are compared.
+        Test only this method against every other one; by default all pairs are tested.
     correction
         Correction for the number of all tests: ``"holm"``, ``"bonferroni"`` (as in the
         PostMax paper) or ``"none"``.
@@ -148,7 +148,7 @@ def _pair(
             caller="compare_runs",
             name=f"results of {a!r} and {b!r}" + (protocol and f" on {protocol!r}"),
             got=f"no run {run} of {missing!r}",
-            remedy="Finish the study first",
+            remedy="Finish the study first: openset bench STUDY.yaml --out DIR",
         )
         raise ValueError(msg)
     runs = sorted(methods[a])

@@ -48,7 +48,7 @@ def paired_t(
         Correction for the number of comparisons: ``"holm"``, ``"bonferroni"`` or
         ``"none"``.
     against
-        Compare this method with every other; by default all pairs are compared.
+        Test only this method against every other one; by default all pairs are tested.
     test_share
         Ratio of test to training samples, for folds that *share training data*
         (cross-validation, repeated random splits): the variance is then multiplied by

@@ -17,10 +17,10 @@ from openset._types import UndefinedMetricError
 class Ranks:
     """Mean ranks (1 is best), Friedman's p-value and the critical difference.
 
-    `p_value` belongs to Friedman's test that all methods are equal. Two methods differ
-    significantly if their mean ranks are at least `critical_difference` apart
-    (Nemenyi); `alike` lists the largest sets of methods without significant
-    differences.
+    `p_value` is that of Friedman's test of the hypothesis that all methods are equal.
+    Two methods differ significantly if their mean ranks are at least
+    `critical_difference` apart (Nemenyi); `alike` lists the largest sets of methods
+    without significant differences.
     """
 
     mean: Mapping[str, float]

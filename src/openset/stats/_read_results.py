@@ -24,9 +24,9 @@ def read_results(
 ) -> Results:
     """Compute metrics of files of scores, found by a pattern with named fields.
 
-    ``{seed}``, ``{run}``, ``{fold}`` and ``{split}`` are repeats of a method,
-    ``{protocol}`` is the problem; other fields name the method. The result is what
-    :func:`leaderboard` and :func:`compare_runs` take.
+    ``{seed}``, ``{run}``, ``{fold}`` and ``{split}`` number repeats of a method,
+    ``{protocol}`` names the problem; all other fields name the method. Pass the result
+    to :func:`leaderboard` or :func:`compare_runs`.
 
     Parameters
     ----------

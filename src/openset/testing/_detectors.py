@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _plugins
+from openset import _check, _plugins
 from openset.detectors import Detector, Fitted, find
 from openset.metrics import auroc
 from openset.outputs import Outputs
@@ -135,6 +135,15 @@ def detector_checks(
 
     For ``pytest.mark.parametrize``, so that every check is a separate test.
     """
+    if not isinstance(kind, type | str):
+        msg = _check.must(
+            "a class of detectors, or its name",
+            caller="check_detector",
+            name="kind",
+            got=repr(kind)[:80],
+            remedy="Give the class, and its parameters as params={...}",
+        )
+        raise TypeError(msg)
     case = _Case(
         kind=find(kind) if isinstance(kind, str) else kind,
         params=params or {},

@@ -1,4 +1,4 @@
-"""A threshold that moves from the known side only as far as kinds of unknowns ask."""
+"""A threshold for kinds of unknowns that are not among the calibration data."""
 
 import numpy as np
 
@@ -21,28 +21,33 @@ def anchored(
     anchor: float = ANCHOR,
     strength: float = STRENGTH,
 ) -> Threshold:
-    r"""Threshold between a share of the known samples and the best open-set accuracy.
+    r"""Threshold for new kinds of unknowns: the best one, pulled towards an anchor.
+
+    The threshold accepts the share t of the known calibration samples:
 
     .. math:: t = \Phi\Bigl(\frac{k\,\Phi^{-1}(t^*) + w\,\Phi^{-1}(a\,\mathrm{ACC})}
               {k + w}\Bigr)
 
-    is the share of known samples that is accepted: :math:`t^*` is that of the threshold
-    with the best open-set accuracy, every kind of unknowns counting the same; ACC is
-    the closed-set accuracy, a the `anchor`, w its `strength` and k the number of kinds
-    that differ beyond noise (:func:`openset.thresholds.kinds.kinds_of`). The more kinds
-    agree, the less the anchor matters. Meant for unknowns of a kind that is not among
-    the calibration data; for those that are, :func:`osa` is best.
+    where :math:`t^*` is the share accepted by the threshold with the best open-set
+    accuracy (every kind of unknowns counts the same), ACC the closed-set accuracy, a
+    the `anchor`, w its `strength`, Φ the normal distribution function and k the number
+    of kinds of unknowns that differ beyond noise
+    (:func:`openset.thresholds.kinds.kinds_of`). The more kinds agree, the less the
+    anchor matters. Use it if you expect kinds of unknowns that are not among the
+    calibration data; for those that are, :func:`osa` is best.
 
     Parameters
     ----------
     scores
-        Validation knowns and surrogate unknowns, with groups that name their kinds.
+        Known validation samples and surrogate unknowns, with groups that name their
+        kinds.
     alpha
-        Weight of the known side, as in :func:`osa`.
+        Weight of the known samples, as in :func:`osa`.
     anchor
-        Where to start, as a share of the closed-set accuracy.
+        The share of known samples to accept if no kind of unknowns were given, as a
+        share of the closed-set accuracy.
     strength
-        How many kinds the anchor counts for.
+        Weight of the anchor, as a number of kinds of unknowns.
 
     Examples
     --------

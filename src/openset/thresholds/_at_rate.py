@@ -15,13 +15,14 @@ from openset.thresholds.intervals import of_share
 
 
 def at_fpr(scores: Scores, fpr: float = 0.05, *, at: At = "score") -> Threshold:
-    r"""Smallest threshold that accepts at most `fpr` of the unknowns.
+    r"""Smallest threshold that accepts at most the share `fpr` of the unknown samples.
 
     .. math:: \min \{\theta : \mathrm{FPR}(\theta) \le r\}, \qquad
               \mathrm{FPR}(\theta) = \frac1{N_u} \#\{u_j \ge \theta\}
 
-    over the scores of the data and +inf (reject all). ``floor(fpr * n)`` unknowns may
-    pass, counted in integers; tied unknowns pass together or not at all.
+    over the scores of the data and +inf (reject all). At most ``floor(fpr * n)``
+    unknown samples are accepted; those with equal scores are accepted together or not
+    at all.
 
     Examples
     --------
@@ -42,8 +43,8 @@ def at_fpr(scores: Scores, fpr: float = 0.05, *, at: At = "score") -> Threshold:
     if level == 0 and table.values[1] == np.inf:
         n_infinite = int(table.unknown[1])
         msg = _check.must(
-            f"at least {n_infinite / scores.n_unknown:g}, the share of unknowns whose "
-            f"knownness is +inf and which no threshold rejects",
+            f"at least {n_infinite / scores.n_unknown:g}, the share of unknown "
+            "samples with knownness +inf, which no threshold rejects",
             caller=caller,
             name="fpr",
             got=fpr,
@@ -53,14 +54,14 @@ def at_fpr(scores: Scores, fpr: float = 0.05, *, at: At = "score") -> Threshold:
 
 
 def at_tpr(scores: Scores, tpr: float = 0.95, *, at: At = "score") -> Threshold:
-    r"""Largest threshold that accepts at least `tpr` of the knowns.
+    r"""Largest threshold that accepts at least the share `tpr` of the known samples.
 
     .. math:: \max \{\theta : \mathrm{TPR}(\theta) \ge r\}, \qquad
               \mathrm{TPR}(\theta) = \frac1{N_k} \#\{k_i \ge \theta\}
 
-    At least ``ceil(tpr * n)`` known samples are accepted, whatever class they are
-    given. Needs no unknowns. The rate holds for the calibration samples; for a bound on
-    new ones see :func:`conformal`.
+    At least ``ceil(tpr * n)`` known samples are accepted, whatever their predicted
+    class. Needs no unknown samples. The rate holds for the calibration samples; for a
+    bound on new ones see :func:`conformal`.
 
     Examples
     --------

@@ -39,17 +39,18 @@ class Caution:
 
     ======  ==========================================================================
     CAL001  (error) the threshold is at the edge of the scores
-    CAL002  (error) almost all unknowns are accepted, or almost all knowns rejected
+    CAL002  (error) almost all unknowns are accepted, or almost all known samples
+    rejected
     CAL003  kinds of unknowns need different thresholds
     CAL004  few samples
     CAL005  the surrogate unknowns are synthetic
     CAL006  only one kind of unknowns, by their scores
-    CAL007  the predicted classes of the knowns hardly ever match their labels
+    CAL007  the predicted classes of the known samples hardly ever match their labels
     CAL008  every kind is easy: that says nothing about unknowns close to the classes
     CAL009  the known samples cover few of the classes
     CAL010  no unknowns were used
     CAL011  known classes left out need another threshold, or were not tried
-    CAL012  a kind of unknowns scores as high as the knowns
+    CAL012  a kind of unknowns scores as high as the known samples
     ======  ==========================================================================
     """
 
@@ -75,7 +76,7 @@ class CalibrationFacts:
     regret: float = 0.0
     """The most open-set accuracy a kind loses against its own best threshold."""
     least_auroc: float = 1.0
-    """AUROC of the kind that is hardest to tell from the knowns."""
+    """AUROC of the kind that is hardest to tell from the known samples."""
     near: float | None = None
     """What known classes left out lose against their own best; None if not tried."""
 
@@ -100,7 +101,7 @@ def _collapse(evidence: CalibrationFacts) -> list[Caution]:
         end = "lowest" if below < _EDGE else "highest"
         message = (
             f"the threshold {threshold.value:.4g} is among the {end} scores: "
-            f"{below:.1%} of the calibration samples lie below it"
+            f"{below:.1%} of the calibration samples score lower"
         )
         found.append(Caution("CAL001", message, severity))
     if rates.tpr < 1 - _ALMOST:
@@ -116,20 +117,22 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
     kinds, scores = evidence.kinds, evidence.scores
     if kinds is None:
         message = (
-            "no unknowns were used: how many of them are rejected is not known. Give "
-            "some as surrogate"
+            "no unknown samples were used, so the share of unknowns that is "
+            "rejected is not known. Give some as surrogate"
         )
         return [Caution("CAL010", message)]
     found = []
     if evidence.regret > _DISAGREE:
         advice = (
-            "This threshold already limits the largest loss; another detector may help"
+            "This threshold already minimises the largest loss; another detector may "
+            "help"
             if evidence.threshold.method == "worst_group"
             else "Consider the objective worst_group, or comparing several detectors"
         )
         message = (
-            f"kinds of unknowns need different thresholds: at this one, a kind loses "
-            f"{evidence.regret:.1%} of open-set accuracy against its own best. {advice}"
+            "kinds of unknowns need different thresholds: with this one, a kind "
+            f"loses {evidence.regret:.1%} of open-set accuracy compared with its "
+            f"best threshold. {advice}"
         )
         found.append(Caution("CAL003", message))
     groups = scores.unknown_groups.names
@@ -146,38 +149,41 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
             "" if len(groups) == 1 else f" (the scores of {len(groups)} groups agree)"
         )
         message = (
-            f"one kind of unknowns only{told}: that says little about other kinds. Add "
-            "unknowns of other kinds"
+            f"only one kind of unknowns{told}: other kinds may be accepted more "
+            "often. Add unknowns of other kinds"
         )
         found.append(Caution("CAL006", message))
     if evidence.least_auroc > _EASY:
         message = (
-            f"every kind of unknowns is easy (AUROC at least "
-            f"{evidence.least_auroc:.3f}): that says nothing about unknowns closer to "
-            "the known classes. Add such unknowns"
+            "every kind of unknowns is easy to detect (AUROC at least "
+            f"{evidence.least_auroc:.3f}): unknowns that resemble the known "
+            "classes may be accepted more often. Add such unknowns"
         )
         found.append(Caution("CAL008", message))
     if evidence.least_auroc <= _BLIND:
         which = "the unknown samples" if len(kinds) == 1 else "unknowns of a kind"
         message = (
-            f"{which} score as high as known ones (AUROC {evidence.least_auroc:.2f}): "
-            "no threshold tells them apart. Is the score higher for known samples? "
-            "Does the detector look at what makes these unknowns different? (Synthetic "
-            "left-out ones have the features of known samples)"
+            f"{which} score as high as known ones (AUROC "
+            f"{evidence.least_auroc:.2f}): no threshold separates them. Is the "
+            "score higher for known samples? Does the detector use what makes "
+            "these unknowns different? (Synthetic left-out samples have the "
+            "features of known ones)"
         )
         found.append(Caution("CAL012", message))
     if evidence.near is None:
         message = (
-            "known classes were not left out to stand in for unknowns that are close "
-            "to them. That takes the training outputs, of three classes or more, and "
+            "it was not checked whether the threshold suits unknowns that "
+            "resemble the known classes. The check leaves known classes out in "
+            "turn: it needs training outputs of three classes or more, and "
             "enough of them to fit the detector without some classes"
         )
         found.append(Caution("CAL011", message))
     elif evidence.near > _NEAR:
         message = (
-            f"unknowns close to your classes may need another threshold: known classes "
-            f"that were left out to stand in for them lose {evidence.near:.1%} of "
-            "open-set accuracy at this one"
+            "unknowns that resemble your classes may need another threshold: "
+            "known classes that were left out in turn, to stand in for such "
+            f"unknowns, lose {evidence.near:.1%} of open-set accuracy with this "
+            "one"
         )
         found.append(Caution("CAL011", message))
     return found
@@ -212,8 +218,8 @@ def _labels(evidence: CalibrationFacts) -> list[Caution]:
     covered = np.unique(labels).size
     if n_classes is not None and covered < _COVERED * n_classes:
         message = (
-            f"the known samples cover {covered} of {n_classes} classes: samples of the "
-            "others may be rejected. Give samples of all classes"
+            f"the known samples are of {covered} of the {n_classes} classes: "
+            "samples of the others may be rejected. Give samples of all classes"
         )
         found.append(Caution("CAL009", message))
     return found

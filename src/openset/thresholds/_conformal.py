@@ -1,4 +1,4 @@
-"""A bound on the share of rejected knowns that needs no unknowns."""
+"""A bound on the share of known samples rejected, without any unknown samples."""
 
 from math import floor
 
@@ -23,9 +23,10 @@ def conformal(
               \quad\Rightarrow\quad P(k_{n+1} < \theta) \le \frac{r}{n + 1} \le \epsilon
 
     where :math:`k_{(r)}` is the r-th smallest of n known calibration scores. The bound
-    holds for every n and every distribution, as long as the new known and the
-    calibration knowns are exchangeable; unknowns are not used. With too few knowns
-    (r = 0) nothing can be promised but accepting all: the threshold is -inf.
+    holds for every n and every distribution, as long as the new sample and the known
+    calibration samples are exchangeable; unknown samples are not used. With too few
+    known samples (r = 0) the bound can only be kept by accepting everything: the
+    threshold is -inf.
 
     Parameters
     ----------
@@ -46,8 +47,8 @@ def conformal(
 
     Examples
     --------
-    With 19 known samples, one in twenty may be rejected: the smallest score is the
-    threshold.
+    With 19 known samples, r = floor(0.05 * 20) = 1: the threshold is the smallest
+    score, and a new known sample is below it with probability 1/20.
 
     >>> known = np.arange(1.0, 20.0)
     >>> scores = Scores(labels=[0] * 19, predicted=[0] * 19, known=known)

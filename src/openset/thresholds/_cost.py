@@ -1,4 +1,4 @@
-"""The mean cost of decisions, and the threshold that makes it least."""
+"""The mean cost of decisions, and the threshold with the lowest cost."""
 
 from fractions import Fraction
 from math import lcm
@@ -84,7 +84,7 @@ def by_cost(
     prefer: Prefer = "smallest",
     at: At = "score",
 ) -> Threshold:
-    r"""Threshold with the least mean cost of its decisions.
+    r"""Threshold whose decisions have the lowest mean cost.
 
     .. math:: \min_\theta \sum_i w_i \bigl([s_i \ge \theta] M_{y_i \hat y_i}
               + [s_i < \theta] M_{y_i, \text{unknown}}\bigr), \qquad
@@ -96,26 +96,26 @@ def by_cost(
     Parameters
     ----------
     scores
-        Validation knowns together with surrogate unknowns.
+        Known validation samples together with surrogate unknowns.
     cost_matrix
         Shape (C + 1, C + 1): row is the true class, column the decision, unknown last.
-        Replaces the next three.
+        Replaces the three costs below.
     missed_unknown
-        Cost of accepting an unknown.
+        Cost of accepting an unknown sample.
     false_unknown
-        Cost of rejecting a known, whatever its predicted class.
+        Cost of rejecting a known sample, whatever its predicted class.
     confusion
-        Cost of giving a known the wrong class.
+        Cost of accepting a known sample with the wrong class.
     alpha
-        Weight of the known side, as in :func:`osa`: the cost is
-        ``alpha * (mean over knowns) + (1 - alpha) * (mean over unknowns)``.
+        Weight of the known samples, as in :func:`osa`: the cost is
+        ``alpha * (mean of known samples) + (1 - alpha) * (mean of unknown)``.
     prefer, at
         As in :func:`osa`.
 
     Examples
     --------
-    A missed unknown costs ten times as much as a rejected known: rejecting both knowns
-    is cheaper than accepting the unknown.
+    Accepting an unknown sample costs ten times as much as rejecting a known one:
+    rejecting both known samples is cheaper than accepting the unknown one.
 
     >>> scores = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[2, 1, 3])
     >>> by_cost(scores, missed_unknown=10).value

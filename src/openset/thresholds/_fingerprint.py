@@ -20,11 +20,11 @@ class Fingerprint:
     """A sketch of the rows (label, predicted, known) of some scores.
 
     Each row is hashed to 64 bits; `hashes` are the smallest distinct ones, up to
-    `limit`. They are a random sample of the rows. The hashes of another set up to the
-    same limit are a sample of its rows, so the overlap of the two sets can be
-    estimated. `twins` is the share of rows that occur more than once, as rounded scores
-    do. Rows that more than 1 % of the samples have (saturated scores) do not count in
-    `twins`: there are few of them among the distinct rows.
+    `limit`. They are a random sample of the rows, so two fingerprints give an estimate
+    of how many rows the two sets have in common. `twins` is the share of rows that
+    occur more than once, as rounded scores do. Rows that more than 1 % of the samples
+    have (saturated scores) do not count in `twins`: there are few of them among the
+    distinct rows.
 
     Known and unknown samples have a sketch each (`sides`): a test set may
     repeat one side only, and a large new other side would hide it.
@@ -89,7 +89,7 @@ class Fingerprint:
         return max(0.0, both / smaller - chance)
 
     def is_of(self, scores: Scores) -> bool:
-        """Tell whether more rows are in common than chance explains."""
+        """Whether the scores share more rows with these than chance explains."""
         return self.shared(scores) > _SHARED
 
     def to_dict(self) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Fingerprint:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """Read what :meth:`to_dict` gave."""
+        """Read what :meth:`to_dict` returned."""
         text = document["hashes"]
         return cls(
             n=int(document["n"]),

@@ -71,9 +71,9 @@ def choose_by(
     scores
         Calibration scores.
     caller
-        Who is named in error messages.
+        Name of the calling function, for error messages.
     alpha
-        Weight of the known side; passed to the named objectives that have one. None:
+        Weight of the known samples; passed to the named objectives that have one. None:
         their default, 0.5.
     options
         Passed to the objective.

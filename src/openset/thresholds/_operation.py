@@ -36,11 +36,11 @@ class Operation:
     """What a threshold achieves on test samples it was not chosen on.
 
     `oosa` is the operational open-set accuracy, `interval` its confidence interval;
-    `oracle` is the best that any threshold could achieve on these very test samples,
-    `gap` the difference. `alpha_calibration` and `alpha_test` are the weights of the
-    known side used to choose and to report. `groups` has one row per group of unknowns.
-    `curve` holds all thresholds (plot ``osa`` over ``urr``); `operational` and `best`
-    are the points of this threshold and of the oracle.
+    `oracle` is the best that any threshold achieves on the same test samples, and `gap`
+    the difference between the two. `alpha_calibration` and `alpha_test` are the weights
+    of the known samples used to choose and to report. `groups` has one row per group of
+    unknowns. `curve` holds all thresholds (plot ``osa`` over ``urr``); `operational`
+    and `best` are the points of this threshold and of the oracle.
     """
 
     threshold: Threshold
@@ -60,8 +60,8 @@ class Operation:
     def __repr__(self) -> str:
         return (
             f"Operation(oosa={self.oosa:.4f}, oracle={self.oracle:.4f}, "
-            f"gap={self.gap:.4f}, alpha {self.alpha_calibration} to choose and "
-            f"{self.alpha_test:g} to report, threshold {self.threshold})"
+            f"gap={self.gap:.4f}, alpha {self.alpha_calibration} in calibration "
+            f"and {self.alpha_test:g} in the test, threshold {self.threshold})"
         )
 
     def figure(self) -> Table:
@@ -126,14 +126,15 @@ def operate(
     Parameters
     ----------
     calibration
-        Validation knowns and surrogate unknowns, or a threshold chosen on them.
+        Known validation samples and surrogate unknowns, or a threshold chosen on them.
     test
         Scores of the same detector on other samples.
     objective
         One of :func:`objectives`, or a function from scores to a threshold.
     alpha
-        Weight of the known side, to choose and to report; by default that of the
-        threshold, else 0.5. ``"counts"``: each set's own share of known samples.
+        Weight of the known samples, to choose and to report; by default that of the
+        threshold, else 0.5. ``"counts"``: the share of known samples in each of the two
+        sets.
     alpha_test
         Weight to report with, where it differs from `alpha`.
     **options
@@ -241,7 +242,7 @@ def sweep_alpha(
     objective: Objective = "osa",
     **options: Any,
 ) -> Table:
-    """Report what it costs to expect a wrong share of known samples.
+    """Report how the result changes if the share of known samples is misjudged.
 
     The threshold is chosen with each weight in turn; its result is always reported with
     the same `alpha_test`, by default 0.5.
@@ -287,7 +288,7 @@ def sweep_surrogate(
     Parameters
     ----------
     known
-        Validation knowns.
+        Known validation samples.
     surrogates
         Unknowns with groups (each group is a surrogate), or named sets of unknowns.
     test

@@ -29,17 +29,18 @@ def osa(
     Parameters
     ----------
     scores
-        Validation knowns together with *surrogate* unknowns, none of them in the test
-        set.
+        Known validation samples together with *surrogate* unknowns, none of them in the
+        test set.
     alpha
-        Weight of the known side, by default 0.5: the share of known samples you expect
-        in operation. ``"counts"`` takes their share in the calibration data.
+        Weight of the known samples, by default 0.5: the share of known samples you
+        expect in operation. ``"counts"`` takes their share in the calibration data.
     prefer
         Which optimum to take when there are several: the ``"smallest"`` threshold,
         the ``"highest"``, or the ``"widest"`` optimal interval.
     at
-        A ``"score"`` of the data, as published, or the ``"middle"`` of the optimal
-        interval, which is further from the samples on both of its sides.
+        Where to place the threshold in the interval of optimal ones: at a ``"score"``
+        of the data, as published, or in the ``"middle"``, away from the nearest
+        samples.
 
     References
     ----------

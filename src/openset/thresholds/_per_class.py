@@ -31,9 +31,9 @@ def per_class(
     Parameters
     ----------
     scores
-        Validation knowns and surrogate unknowns.
+        Known validation samples and surrogate unknowns.
     alpha
-        Weight of the known side, as in :func:`osa`.
+        Weight of the known samples, as in :func:`osa`.
     strength
         Pseudo-samples of the whole set in each class. 0: each class is treated on its
         own; inf: all classes get the threshold of :func:`osa`.

@@ -1,4 +1,4 @@
-"""The share of unknown samples in operation: its estimate, and what follows from it."""
+"""Estimate the share of unknown samples in operation, and what to expect from it."""
 
 from dataclasses import asdict, dataclass
 from math import sqrt
@@ -97,9 +97,9 @@ class Prevalence:
 
     `interval` covers the randomness of the new samples and of the calibration samples.
     `expected` is what to expect at the estimate, `at_low` and `at_high` at the ends of
-    the interval. `is_plausible` is False if fewer samples are rejected than without any
-    unknown one, or more than with unknown ones only, beyond noise: then the samples are
-    not like those of the calibration, and the estimate means nothing.
+    the interval. `is_plausible` is False if significantly fewer samples are rejected
+    than if none were unknown, or significantly more than if all were: then the samples
+    are not like those of the calibration, and the estimate is meaningless.
     """
 
     value: float
@@ -114,8 +114,9 @@ class Prevalence:
     def __str__(self) -> str:
         if not self.is_plausible:
             return (
-                f"{self.n_rejected / self.n:.1%} of the samples rejected: no share of "
-                "unknowns like those of the calibration explains it"
+                f"{self.n_rejected / self.n:.1%} of the samples are rejected, "
+                "which no share of unknowns like those of the calibration "
+                "explains"
             )
         ends = self.interval
         return (
@@ -135,7 +136,7 @@ def _precision(found: Prevalence) -> str:
     )
     if best is None or low is None or high is None:
         return ""
-    return f"; {best:.0%} of the rejected ones are ({low:.0%} to {high:.0%})"
+    return f"; of the rejected ones, {best:.0%} are unknown ({low:.0%} to {high:.0%})"
 
 
 def prevalence(

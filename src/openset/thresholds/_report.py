@@ -19,7 +19,7 @@ from openset.thresholds.new_kind import new_kind
 from openset.thresholds.table import Table
 
 ALPHAS = tuple(round(0.1 * i, 1) for i in range(1, 10))
-"""Weights of the known side over which a threshold's movement is reported."""
+"""Weights of the known samples over which a threshold's movement is reported."""
 
 _SHARES = (0.01, 0.1)  # of unknown samples, to show what a rejection means there
 _NAMES = {
@@ -40,11 +40,12 @@ class Report:
     `flat` is the range of thresholds around it within one point of the best open-set
     accuracy; `flat_share` is the share of calibration samples with scores in that
     range: large is good. `groups` has one row per group of unknowns, `alphas` one per
-    weight of the known side (thresholds of :func:`osa`). `accuracy` is the share of
+    weight of the known samples (thresholds of :func:`osa`). `accuracy` is the share of
     known samples classified correctly, without rejection (None in old reports). Without
-    unknowns only the known side is reported. `kinds` are the kinds of unknowns that
-    differ beyond noise, each as the names of its groups; `new_kind` is the open-set
-    accuracy to expect of one more kind, with its interval. Print a report to read it.
+    unknown samples, only what concerns the known ones is reported. `kinds` are the
+    kinds of unknowns that differ beyond noise, each as the names of its groups;
+    `new_kind` is the open-set accuracy to expect of one more kind, with its interval.
+    Print a report to read it.
     """
 
     threshold: Threshold
@@ -103,8 +104,8 @@ class Report:
             found.append(
                 (
                     "largest loss of a group",
-                    f"{loss:.4f} below the open-set accuracy of the group's own best "
-                    "threshold",
+                    f"{loss:.4f} below the open-set accuracy with the best threshold "
+                    "for that group",
                 )
             )
         if self.new_kind is not None and self.new_kind.interval is not None:
@@ -114,15 +115,16 @@ class Report:
                     "on a new kind of unknowns",
                     f"open-set accuracy {self.new_kind.value:.2f}, between "
                     f"{span.low:.2f} and {span.high:.2f} ({span.level:.0%}) on kinds "
-                    "like these; unknowns closer to your classes do worse",
+                    "like these; worse for unknowns that resemble your classes",
                 )
             )
         if self.flat is not None and self.flat_share:
             found.append(
                 (
                     "thresholds about as good",
-                    f"{self.flat.low:.4g} to {self.flat.high:.4g}, within a point of "
-                    f"the best, where {self.flat_share:.1%} of the samples are",
+                    f"{self.flat.low:.4g} to {self.flat.high:.4g}, with open-set "
+                    f"accuracy within 0.01 of the best; {self.flat_share:.1%} of the "
+                    "samples score in this range",
                 )
             )
         if self.urr is not None:
@@ -140,7 +142,7 @@ class Report:
         return tuple(found)
 
     def _at_shares(self) -> list[tuple[str, str]]:
-        """Say what a rejection means where few samples are unknown."""
+        """Return the share of unknowns among rejected samples, if unknowns are rare."""
         told = [
             f"{made.unknown_precision:.0%} if {share:.0%} of all samples are unknown"
             for share in _SHARES
@@ -148,8 +150,8 @@ class Report:
         ]
         if not told:
             return []
-        text = ", ".join(told) + ", and like those of the calibration"
-        return [("rejections that are unknown", text)]
+        text = ", ".join(told) + ", for unknowns like those of the calibration"
+        return [("unknowns among rejected", text)]
 
     def __str__(self) -> str:
         groups = [
@@ -184,7 +186,7 @@ class Report:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any], threshold: Threshold) -> Self:
-        """Read what :meth:`to_dict` gave."""
+        """Read what :meth:`to_dict` returned."""
         flat, new = document["flat"], document.get("new_kind")
         return cls(
             threshold=threshold,
@@ -337,7 +339,7 @@ def _regret(
 
 
 def _least_auroc(counts: RankingCounts, table: ByGroup, kinds: Kinds) -> float:
-    """Return the AUROC of the kind that is hardest to tell from the knowns."""
+    """Return the AUROC of the kind that is hardest to tell from the known samples."""
     first = counts.values.size - table.values.size
     at_level = np.diff(counts.known[first:], prepend=0)  # knowns with this very score
     below = kinds.pooled(table.urr)  # unknowns with a lower score
@@ -349,10 +351,10 @@ def _least_auroc(counts: RankingCounts, table: ByGroup, kinds: Kinds) -> float:
 def _near_regret(
     counts: RankingCounts, near: Scores, tpr: float, alpha: float
 ) -> float:
-    """Return what known classes left out lose at the same share of knowns accepted.
+    """Return what left-out classes lose at the same share of accepted known samples.
 
     `near` was scored by detectors fitted without some classes: its scores are compared
-    by the share of its own knowns that lies below them.
+    by the share of its own known samples that lies below them.
     """
     share = counts.known / counts.n_known
     known = np.sort(near.known[~near.is_unknown])

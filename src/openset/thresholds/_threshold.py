@@ -57,7 +57,8 @@ class Threshold:
     method
         The function of :mod:`openset.thresholds` that chose it.
     target
-        The rate the method was asked for; None if it has no such argument.
+        The rate it was chosen for, such as the TPR of ``at_tpr``; None if the method
+        has no such argument.
     n
         Numbers of known and unknown samples it was chosen on.
     interval
@@ -67,16 +68,16 @@ class Threshold:
     rate
         The rate achieved on the calibration samples, with its confidence interval.
     alpha
-        Weight of the known side, where the method has one.
+        Weight of the known samples, where the method has one.
     per_class
-        One threshold per predicted class, where the method gives them; `value` is then
-        for classes that did not occur in the calibration data.
+        One threshold per predicted class, if the method chooses them; `value` is then
+        used for classes that do not occur in the calibration data.
     fingerprint
-        Sketch of the calibration samples, for :meth:`check_disjoint`.
+        Hashes of the calibration samples, for :meth:`check_disjoint`.
 
     Examples
     --------
-    An objective of your own makes one from plain tuples.
+    Your own objective can make one from plain tuples.
 
     >>> mine = Threshold(
     ...     value=0.5,
@@ -122,7 +123,7 @@ class Threshold:
     def __str__(self) -> str:
         facts = [] if self.alpha is None else [f"alpha {self.alpha:g}"]
         if self.target is not None and self.target != self.alpha:
-            facts.insert(0, f"{self.target:g}")
+            facts.insert(0, f"target {self.target:g}")
         told = f" ({', '.join(facts)})" if facts else ""
         return (
             f"{self.value:.6g} by {self.method}{told} from {self.n.known} known and "
@@ -148,7 +149,7 @@ class Threshold:
         return table[np.minimum(predicted, len(self.per_class))]
 
     def accepts(self, scores: Scores) -> NDArray[np.bool_]:
-        """Tell which samples are accepted as known."""
+        """Return a mask of the samples that are accepted as known."""
         if not self.per_class:
             return scores.known >= self.value
         return scores.known >= self.of(scores.predicted)
@@ -186,7 +187,7 @@ class Threshold:
         return scores.with_known(margin), 0.0
 
     def check_disjoint(self, scores: Scores, *, caller: str = "Threshold") -> None:
-        """Refuse scores of the very samples the threshold was chosen on.
+        """Raise if these are scores of samples the threshold was chosen on.
 
         Samples are recognised by (label, predicted class, knownness). Equal rows occur
         by accident when scores saturate or are rounded, so only an overlap far beyond
@@ -232,7 +233,7 @@ class Threshold:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """Read what :meth:`to_dict` gave."""
+        """Read what :meth:`to_dict` returned."""
         try:
             rate, span = document["rate"], document["interval"]
             of_rate, mark = rate["interval"], document["fingerprint"]

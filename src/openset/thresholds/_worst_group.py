@@ -1,4 +1,4 @@
-"""The threshold that is best for the group of unknowns it suits least."""
+"""The threshold that is best for the most difficult group of unknowns."""
 
 from typing import Literal
 
@@ -23,25 +23,27 @@ def worst_group(
     prefer: Prefer = "smallest",
     at: At = "score",
 ) -> Threshold:
-    r"""Threshold that is best for the group of unknowns it suits least.
+    r"""Threshold with the smallest loss on the group of unknowns that loses most.
 
     .. math:: \min_\theta \max_g \bigl(\max_t \mathrm{OSA}_g(t)
               - \mathrm{OSA}_g(\theta)\bigr)
               \quad\text{or}\quad \max_\theta \min_g \mathrm{OSA}_g(\theta)
 
-    where :math:`\mathrm{OSA}_g` is the open-set accuracy of all knowns against group g
-    alone. The threshold of :func:`osa` is best for the mixture of unknowns in the
-    calibration data; this one is safer if only one kind of them is met in operation.
+    where :math:`\mathrm{OSA}_g` is the open-set accuracy of all known samples against
+    group g alone. The threshold of :func:`osa` is best for the mixture of unknowns in
+    the calibration data; this one is safer if only one kind of them occurs in
+    operation.
 
     Parameters
     ----------
     scores
-        Validation knowns and surrogate unknowns, with groups.
+        Known validation samples and surrogate unknowns, with groups.
     alpha
-        Weight of the known side, the same for all groups; as in :func:`osa`.
+        Weight of the known samples, the same for all groups; as in :func:`osa`.
     criterion
-        ``"regret"``: least loss against each group's own best threshold. ``"osa"``:
-        largest accuracy on the hardest group; the other groups are then ignored.
+        ``"regret"`` (the first formula): minimise the largest loss of a group, compared
+        with the best threshold for that group alone. ``"osa"`` (the second): maximise
+        the accuracy on the hardest group; the other groups are then ignored.
     prefer, at
         As in :func:`osa`.
 

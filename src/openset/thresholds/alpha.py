@@ -1,4 +1,4 @@
-"""The weight of the known side, and its default."""
+"""The weight of the known samples, and its default."""
 
 from fractions import Fraction
 from typing import Literal, TypeAlias
@@ -18,7 +18,7 @@ Alpha: TypeAlias = float | Literal["counts"] | None
 
 
 def weight_of(caller: str, alpha: Alpha, scores: Scores) -> Fraction:
-    """Return the weight of the known side as an exact fraction.
+    """Return the weight of the known samples as an exact fraction.
 
     Examples
     --------

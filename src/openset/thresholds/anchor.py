@@ -1,4 +1,4 @@
-"""How far a threshold moves from a share of the knowns towards the best accuracy."""
+"""The share of known samples that :func:`openset.thresholds.anchored` accepts."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def anchored_share(
     anchor: float = ANCHOR,
     strength: float = STRENGTH,
 ) -> Any:
-    """Return the share of known samples to accept, between anchor and best.
+    """Return the share of known samples to accept, between the anchor and the best.
 
     Examples
     --------

@@ -16,7 +16,7 @@ def of_share(hits: int, n: int) -> Interval | None:
 
 
 def of_osa(rates: Rates, alpha: float) -> Interval:
-    """Interval of the open-set accuracy with this weight of the known side."""
+    """Interval of the open-set accuracy with this weight of the known samples."""
     return of_sum(
         [
             (alpha, rates.n_accepted_correct, rates.n_known),

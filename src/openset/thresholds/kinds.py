@@ -1,8 +1,8 @@
 """Kinds of unknowns: groups whose scores differ by more than noise.
 
-A group is a name somebody gave; a kind is evidence. Groups that cannot be told apart
-by their scores count as one kind, so that cutting one data set into twenty groups does
-not make twenty kinds of it.
+Groups are named by the user, kinds are found in the scores: groups whose scores cannot
+be told apart count as one kind. So dividing one data set into twenty groups does not
+give twenty kinds.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ _CLOSE = 20.0  # factor within which an approximate p-value may be on the wrong 
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """Kinds of unknowns, made of groups.
+    """Kinds of unknowns, each a set of groups.
 
     `names` lists the groups of each kind, `of_group` the kind of each group. Synthetic
     groups are kinds only if there are no others: else they have the kind -1.
@@ -59,7 +59,7 @@ class Kinds:
 def kinds_of(scores: Scores, table: ByGroup) -> Kinds:
     """Join groups of unknowns whose scores do not differ beyond noise.
 
-    `table` is that of the same scores.
+    `table` is :func:`openset.thresholds.groups.by_group` of the same scores.
 
     Examples
     --------
@@ -97,9 +97,9 @@ def kinds_among(
     Parameters
     ----------
     names
-        Of the groups.
+        Names of the groups.
     place
-        The group of each sample, as a place among the names.
+        The group of each sample, as an index into the names.
     scores
         One row per sample, one column per detector.
     curves

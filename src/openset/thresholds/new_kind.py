@@ -1,4 +1,4 @@
-"""What to expect of a kind of unknowns that is not among the calibration data."""
+"""The open-set accuracy to expect on a kind of unknowns that was not calibrated on."""
 
 from math import hypot, sqrt
 
@@ -44,7 +44,7 @@ def new_kind(
     n_unknown, urr
         Samples of each kind, and the share of them that the threshold rejects.
     alpha
-        Weight of the known side.
+        Weight of the known samples.
     level
         Confidence that a new kind lies inside.
 

@@ -44,7 +44,7 @@ class Prices:
             return cls(**costs, matrix=None)
         if set(costs.values()) != {1.0}:
             msg = _check.must(
-                "left out where the three costs are given",
+                "left out if the three costs are given",
                 caller=caller,
                 name="cost_matrix",
                 got="both",
@@ -59,7 +59,7 @@ class Prices:
                 f"finite, from {-_LARGEST:g} to {_LARGEST:g}",
                 caller=caller,
                 name="cost_matrix",
-                got=f"{np.count_nonzero(~is_price)} entries that are not",
+                got=f"{np.count_nonzero(~is_price)} other entries",
             )
             raise ValueError(msg)
         # What a mistake costs beyond what the right decision costs.
@@ -72,7 +72,7 @@ class Prices:
         )
 
     def worst(self, alpha: float) -> float:
-        """Return the cost of rejecting all knowns and accepting all unknowns.
+        """Return the cost of rejecting all known samples and accepting all unknowns.
 
         Costs divided by it are comparable to one minus the open-set accuracy. It is 1
         if every decision is free.
@@ -80,7 +80,7 @@ class Prices:
         return sum(self._sides(alpha)) or 1.0
 
     def known_side(self, alpha: float) -> float:
-        """Return the weight of the known side at which accuracy ranks as cost does.
+        """Return the weight of the known samples at which accuracy ranks as cost does.
 
         The two agree exactly if a wrong class costs as much as a rejected known.
         """
@@ -126,7 +126,8 @@ def _numbers(caller: str, cost_matrix: ArrayLike) -> NDArray[np.float64]:
 
 def _not_square(caller: str, least: int, matrix: NDArray[np.float64]) -> str:
     return _check.must(
-        f"square with a row per known class and one for unknown, at least {least}",
+        "square, with a row per known class and a last one for unknown, at least "
+        f"{least}",
         caller=caller,
         name="cost_matrix",
         got=f"shape {matrix.shape}",

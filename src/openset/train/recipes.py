@@ -44,7 +44,7 @@ class Recipe:
     optimiser
         "sgd" or "adam".
     lr, momentum, weight_decay
-        Of the optimiser, the same for all parameters. Adam takes no momentum.
+        Settings of the optimiser, the same for all parameters. Adam uses no momentum.
     schedule
         "constant"; "steps": times `factor` at each of `milestones`; "cosine":
         annealing with restarts every `cycle` epochs, to `floor` times the rate, after
@@ -59,8 +59,8 @@ class Recipe:
         Probability of all dropout layers of the network; None: as the network has them.
     auxiliary
         "rotation": a second linear layer predicts by how many quarter turns an image
-        was turned. To each batch come half as many turned images, which only that
-        layer learns from. It is not part of the saved network. "none": no such layer.
+        was turned. To each batch, half as many turned images are added, from which only
+        that layer learns. It is not part of the saved network. "none": no such layer.
     auxiliary_weight
         Weight of its cross-entropy in the loss.
     """
@@ -176,7 +176,7 @@ class Recipe:
 
     @property
     def budget(self) -> float:
-        """Image passes of the whole training, in passes over the training data.
+        """Number of images processed in training, in passes over the training data.
 
         Examples
         --------
@@ -204,7 +204,8 @@ def recipe(
         our own: "ceplus" with weight decay 5e-4 (with SGD), no dropout, one cosine
         cycle, the last tenth of the epochs without RandAugment, and the auxiliary
         "rotation" for data sets whose images have an upright position
-        (``datasets.info(data).upright``). It has the 600 image passes of "ceplus".
+        (``datasets.info(data).upright``). It processes as many images as "ceplus" (600
+        passes over the training data).
     data
         Name of a published protocol, whose constants are taken. For other data "arpl"
         and "ceplus" keep the images' size, and "ceplus" takes rate 0.1, RandAugment
@@ -217,8 +218,8 @@ def recipe(
         Any field of `Recipe`; ``n_ops``, ``magnitude``, ``side``, ``padding`` and
         ``flip`` change its pipeline. With fewer epochs than a cosine cycle, the cycle
         is as long as the training; milestones and warm-up shrink in proportion.
-        ``budget`` takes the place of ``epochs``: image passes, so that runs with and
-        without turned images cost the same.
+        ``budget`` replaces ``epochs``: the number of images processed, in passes over
+        the training data, so that runs with and without turned images cost the same.
 
     Examples
     --------
@@ -384,7 +385,7 @@ def _openset(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
 
 
 def _is_upright(data: str) -> bool:
-    """Tell whether the images of a data set, or of a protocol, can be turned."""
+    """Return whether the images of a data set, or of a protocol, can be turned."""
     if data in protocols.names():
         data = protocols.published(data, protocols.splits(data)[0]).source
     return data in datasets.names() and datasets.info(data).upright

@@ -1,4 +1,4 @@
-"""Choosing options and recipes by known classes that are held out."""
+"""Choose options and recipes on held-out known classes."""
 
 import inspect
 import itertools
@@ -25,7 +25,7 @@ _LEAST = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Tuned:
-    """What did best on held-out known classes, and how all combinations did.
+    """The best combination on held-out known classes, and the results of all.
 
     Attributes
     ----------
@@ -59,11 +59,11 @@ def tune(
     draws: int = 2,
     **settings: Any,
 ) -> Tuned:
-    """Choose options and recipes by OpenAUC on known classes that are held out.
+    """Choose options and recipes by OpenAUC on held-out known classes.
 
-    Only the training part of the data is used: some known classes play the unknown
-    ones, and a fifth of the samples is the test part. All combinations are trained at
-    once on one device.
+    Only the training part of the data is used: some known classes are treated as
+    unknown, and a fifth of the samples is used for testing. All combinations are
+    trained at once on one device.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def tune(
         (``{"recipe": ["ceplus", "openset"]}``). Give ``budget`` instead of ``epochs``
         where their costs differ.
     n_out
-        Known classes that are held out. Left out: a third of them.
+        Known classes that are held out. Default: a third of them.
     draws
         Number of problems to draw; the mean over them counts.
     **settings

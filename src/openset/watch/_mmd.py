@@ -1,4 +1,4 @@
-"""Maximum mean discrepancy: a test whether two sets of embeddings are drawn alike."""
+"""Maximum mean discrepancy: tests whether two sets have the same distribution."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -19,7 +19,7 @@ _PER_LIMIT = 5  # permutations per 1 / limit: the p-value of an alarm is not the
 
 @dataclass(frozen=True)
 class MMD:
-    """Distance of two sets, and how often a random split of both is as far apart.
+    """Distance of two sets, and the share of random splits that are as far apart.
 
     `distance` is the maximum mean discrepancy, 0 for equal sets and at most √2.
     """
@@ -46,11 +46,11 @@ def mmd(
     Parameters
     ----------
     reference, new
-        Shapes (m, d) and (n, d). Of more than 512 and 1024 rows, so many are drawn.
+        Shapes (m, d) and (n, d). At most 512 and 1024 rows are used, drawn at random.
     limit
         The p-value at which to raise an alarm; a smaller one takes more permutations.
     seed
-        Of the permutations and the draws: the same rows give the same p-value.
+        Random seed of permutations and draws: the same rows give the same p-value.
 
     References
     ----------
@@ -96,7 +96,7 @@ def mmd(
 
 
 def permutations_for(caller: str, limit: float) -> int:
-    """Return how many permutations an alarm at this p-value takes."""
+    """Return how many permutations are needed for an alarm at this p-value."""
     wanted = ceil(_PER_LIMIT / limit)
     if wanted > _MOST_PERMUTATIONS:
         msg = _check.must(

@@ -1,7 +1,8 @@
 """Windows of new samples, compared with reference samples.
 
-By the share of rejected samples, by the distribution of knownness, and, where they are
-given, by the features. All are exact tests, so the rate of false alarms can be stated.
+Windows are compared by the share of rejected samples, by the distribution of knownness
+and, if given, by the features. All tests are exact, so the rate of false alarms is
+known.
 """
 
 from collections.abc import Iterable, Iterator
@@ -113,9 +114,9 @@ class Watch:
     and likewise for :math:`J \le j`; p is twice the smaller. *Knownness*: the
     two-sample Kolmogorov-Smirnov distance :math:`\sup_t |F_m(t) - F_n(t)|` with its
     exact distribution. *Features*, if there are any: the maximum mean discrepancy with
-    random permutations (:func:`mmd`); it also finds changes that leave knownness as it
-    is. Each test gets its share of `false_alarms`: a half, or a third with features
-    (Bonferroni).
+    random permutations (:func:`mmd`); it also finds changes that do not change the
+    knownness. Each test gets its share of `false_alarms`: a half, or a third with
+    features (Bonferroni).
 
     So a window drawn like the reference gives an alarm with probability at most
     `false_alarms`, for any distribution, ties included. This probability is over
@@ -175,7 +176,7 @@ class Watch:
             threshold,
             Threshold,
             rule="a Threshold",
-            remedy="Give that of the rejector: rejector.threshold",
+            remedy="Give the threshold of the rejector: rejector.threshold",
         )
         _need_scores("Watch", "reference", reference)
         features = _features("Watch", features, len(reference))
@@ -279,7 +280,7 @@ class Watch:
     def check(
         self, new: Scores, *, features: NDArray[Any] | None = None, start: int = 0
     ) -> Verdict:
-        """Test one window; its features as well, if there are some here and there."""
+        """Test one window; also its features, if window and reference have them."""
         _need_scores("Watch.check", "new", new)
         self._check_size(len(new))
         features = _features("Watch.check", features, len(new))

@@ -24,6 +24,6 @@ def test_a_cell_that_kills_its_process_is_given_up(tmp_path):
     done = bench.run(study, tmp_path, backend="loky", jobs=2)
     (record,) = done.failed
     assert record["key"]["detector"] == "fatal"
-    assert "its process died twice (TerminatedWorkerError" in record["error"]
+    assert "its worker process died twice (TerminatedWorkerError" in record["error"]
     assert len(contents(tmp_path)) == done.n_run == 3  # the others are not lost
     assert not (tmp_path / "running").exists()

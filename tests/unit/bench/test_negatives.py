@@ -108,7 +108,7 @@ def test_a_file_of_negatives_that_was_exchanged_is_noticed(tmp_path):
     inverted(digits).save(tmp_path / "others.npz")
     assert bench.run(made, tmp_path / "run", backend="sequential").failed == ()
     inverted(digits, n=40).save(tmp_path / "others.npz")
-    with pytest.raises(ValueError, match=r"bench: others\.npz must be as it was when"):
+    with pytest.raises(ValueError, match=r"bench: others\.npz must not change after"):
         bench.run(made, tmp_path / "run", backend="sequential")
 
 
@@ -125,7 +125,7 @@ FOLDS = HEAD.replace("validation: 0.1", "folds: 2")
         ({"negatives": "digits", "head": FOLDS}, "must be left out, as protocols[0]"),
         (
             {"negatives": "digits", "methods": "softmax"},
-            "must be left out, as no method of the study is trained with negatives",
+            "must be left out, as no method of the study trains with negatives",
         ),
         ({}, "must be given for the method 'entropic', got none, and protocols[0] has"),
     ],

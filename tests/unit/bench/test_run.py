@@ -85,7 +85,7 @@ def test_a_study_may_grow_but_not_change_in_its_folder(tmp_path):
     grown = parse(SMALL.replace(b"[msp,", b"[msp, gen,"), "study.yaml")
     done = bench.run(grown, tmp_path, backend="sequential")
     assert (done.n_cells, done.n_run) == (8, 2)
-    with pytest.raises(ValueError, match="2 cells that are not in it"):
+    with pytest.raises(ValueError, match="2 cells that are not in this study"):
         bench.run(small(), tmp_path, backend="sequential")
 
 

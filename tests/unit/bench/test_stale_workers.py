@@ -64,7 +64,7 @@ def test_a_file_that_goes_missing_later_fails_the_cell(tmp_path):
     place = _worker.Locations(tmp_path, tmp_path, tmp_path, owner="all.x")
     _worker.cell(task, "", place)
     (failure,) = runs.failures(tmp_path)
-    assert "got no features.npy. The next run makes it again" in failure["error"]
+    assert "got no features.npy. Run the same command again" in failure["error"]
 
 
 def test_a_network_discarded_while_it_is_written_does_not_appear(tmp_path, monkeypatch):
@@ -85,7 +85,7 @@ def test_a_network_discarded_while_it_is_written_does_not_appear(tmp_path, monke
     place = _worker.Locations(tmp_path, tmp_path, tmp_path, owner="all.old")
     _folder.begin(tmp_path, "all.old")
     (protocol, _) = bench._run.protocols_of(plan(study), place)[source.key["protocol"]]
-    with pytest.raises(FileNotFoundError, match="another run has discarded it"):
+    with pytest.raises(FileNotFoundError, match="deleted by another run"):
         _network.make(
             source,
             protocol,
@@ -164,7 +164,7 @@ def test_other_data_under_the_same_path_are_refused(tmp_path):
     bench.run(on_saved(tmp_path, ["msp"]), tmp_path / "run", backend="sequential")
     more = on_saved(tmp_path, ["msp", "energy"])
     saved(tmp_path / "saved", 1)
-    with pytest.raises(ValueError, match=r"saved must be as it was when .* 1 cells"):
+    with pytest.raises(ValueError, match=r"saved must not change after .* 1 cells"):
         bench.run(more, tmp_path / "run", backend="sequential")
     saved(tmp_path / "saved", 0)  # the same content at another time
     assert bench.run(more, tmp_path / "run", backend="sequential").n_run == 1

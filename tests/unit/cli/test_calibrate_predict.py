@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import ArtefactError, Outputs, Rejector, Scores, detectors, magnitudes
+from openset import (
+    ArtefactError,
+    Outputs,
+    Rejector,
+    Scores,
+    detectors,
+    magnitudes,
+    thresholds,
+)
 from openset.cli import app, main
 from tests.unit.rejector.test_rejector import drawn
 
@@ -227,7 +235,7 @@ def test_mistakes_are_one_line(data, monkeypatch, capsys):
         *one, "--alpha", "2"
     )
     assert "objective must be one of" in fails(*one, "--objective", "oza")
-    assert "--out must be new" in fails(*one, "--out", ".")
+    assert "--out must be a new folder" in fails(*one, "--out", ".")
     monkeypatch.undo()
     monkeypatch.chdir(data)
     assert "knn does not take these options" in fails(*one, "-d", "knn:m=5")
@@ -271,7 +279,7 @@ def test_cautions_are_printed_kept_and_repeated(data, tmp_path):
     words = ("calibrate", "--train", "train.npz", "--known", "val.npz", "-d", "msp")
     done = run(data, *words, "--surrogate", "near.npz", "--out", str(out))
     assert done.exit_code == 0
-    assert "CAL006 one kind of unknowns only" in " ".join(done.stdout.split())
+    assert "CAL006 only one kind of unknowns" in " ".join(done.stdout.split())
     assert "(alpha 0.5)" in done.stdout
     codes = [one.code for one in Rejector.load(out).cautions]
     assert "CAL006" in codes
@@ -329,7 +337,7 @@ def test_the_default_offers_what_the_outputs_suit_and_says_so(data, tmp_path):
         data, "calibrate", "--train", "train.npz", "--known", "val.npz", "--objective",
         "conformal", "--target", "0.1", "--out", str(tmp_path / "conformal"),
     )  # fmt: skip
-    assert "msp: no unknowns to compare others by" in none.stdout
+    assert "msp, as there are no unknown samples to compare" in none.stdout
 
 
 def test_a_detector_of_auto_that_refuses_the_outputs_is_left_out(tmp_path):
@@ -382,10 +390,10 @@ def test_a_training_folder_has_all_that_is_needed(data, tmp_path):
     done = run(data, *base)
     assert done.exit_code == 0
     said = " ".join(done.stdout.split())
-    assert "known classes are left out to stand in for unknowns" in said
+    assert "known classes, left out in turn, stand in for unknowns" in said
     assert "On the test data, alpha 0.5" in said
     given = run(data, *base, "--surrogate", "far.npz")
-    assert "left out to stand in" not in given.stdout
+    assert "no --surrogate given" not in given.stdout
     (tmp_path / "run/outputs/validation.npz").unlink()
     with pytest.raises(FileNotFoundError, match="Give --known, or train with"):
         run(data, *base)
@@ -420,7 +428,7 @@ def test_sets_are_calibrated_saved_and_printed(data, tmp_path):
     ]  # fmt: skip
     done = run(data, *words, "--sets", "raps", "--coverage", "0.95", "--by-class")
     assert done.exit_code == 0
-    assert "sets by raps: the class of 0.95 of each class" in done.stdout
+    assert "raps: the set contains the right class for 0.95" in done.stdout
     assert "if 1% of all samples are unknown" in " ".join(done.stdout.split())
     rejector = Rejector.load(out)
     expected = [
@@ -475,3 +483,16 @@ def test_a_folder_of_shards_gives_a_file_each(data, tmp_path):
     assert "--jobs can only be used" in refused.stderr
     refused = run(data, *words)
     assert "--out must be a folder" in refused.stderr
+
+
+def test_a_training_file_that_no_detector_can_use_is_refused(data, tmp_path):
+    """The detectors of ``auto`` are left out one by one; without any it ends."""
+    words = ("calibrate", "--train", "near.npz", "--known", "val.npz", "--surrogate")
+    with pytest.raises(ValueError, match="outputs must be known samples only"):
+        run(data, *words, "far.npz", "--out", str(tmp_path / "rejector"))
+    assert not (tmp_path / "rejector").exists()
+
+
+def test_help_explains_every_objective(data):
+    text = run(data, "calibrate", "--help").output
+    assert all(name in text for name in thresholds.objectives())

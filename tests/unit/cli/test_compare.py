@@ -158,7 +158,7 @@ def test_of_one_unknown_there_is_a_table_and_no_test(tmp_path):
     assert done.exit_code == 0
     said = " ".join(done.stdout.split())
     assert "OpenAUC" in said
-    assert "No pairwise tests. compare: an interval is undefined for one sample" in said
+    assert "No pairwise tests. compare: an interval is undefined for a single" in said
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def test_the_list_can_be_json(tmp_path):
     assert ways["letter"] == ("always there", uci)
     assert ways["dtd"][0] == "download"
     assert ways["dtd"][1].startswith("https://www.robots.ox.ac.uk/")
-    assert ways["stanford-cars"][0] == "bring cars_train.tgz, …"
+    assert ways["stanford-cars"][0] == "needs cars_train.tgz, …"
 
 
 @pytest.mark.parametrize("name", datasets.names())

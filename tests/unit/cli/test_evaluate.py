@@ -127,7 +127,7 @@ def test_groups_are_columns_or_clusters(path):
     assert result.exit_code == 2
     assert "at most one of --groups and --clusters" in " ".join(result.output.split())
     alone = CliRunner().invoke(app, words)
-    assert "got 1 group of knowns and 2 of unknowns" in str(alone.exception)
+    assert "got 1 known and 2 unknown groups" in str(alone.exception)
 
 
 def test_names_of_files_are_not_markup(path, tmp_path):
@@ -146,7 +146,7 @@ def test_bootstrap_adds_intervals(path):
 def test_one_resample_makes_no_interval(path, n):
     result = CliRunner().invoke(app, ["evaluate", str(path), "--bootstrap", str(n)])
     assert f"bootstrap must be an integer >= 2, got {n}" in str(result.exception)
-    assert "0 is for no resampling" in str(result.exception)
+    assert "0 means no resampling" in str(result.exception)
     assert result.output == ""
 
 

@@ -97,7 +97,7 @@ def test_a_packed_file_is_scored(folder, tmp_path):
         (["openood:cifar10", "--out", "x"], "--outputs must be given"),
         (["openood:cifar10", "--outputs", "x"], "--out must be given"),
         (["study.yaml"], "--out must be given"),
-        (["study.yaml", "--out", "x", "--partial"], "--partial can be given with a"),
+        (["study.yaml", "--out", "x", "--partial"], "--partial can only be used"),
     ],
 )
 def test_what_is_missing_is_said(arguments, wanted):

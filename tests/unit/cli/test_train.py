@@ -187,7 +187,7 @@ def test_fields_of_the_recipe_are_tuned_and_used(draws, tmp_path):
 
 def test_a_run_of_the_released_form_says_what_was_measured_of_it(draws, tmp_path):
     common = ("-m", "openauc", *QUICK, "--protocol", draws)
-    said = "16.4 points of OpenAUC below plain cross-entropy"
+    said = "16.4 points below that of plain cross-entropy"
     text = run(*common, "--set", "preset=released", "--out", tmp_path / "a")
     assert said in " ".join(text.split())
     text = run(*common, "--out", tmp_path / "b")
@@ -228,7 +228,7 @@ def test_a_protocol_is_drawn_where_none_is_published(tmp_path):
     text = " ".join(run("-m", "softmax", *QUICK, "--out", first).split())
     expected = protocols.holdout(datasets.load("digits"), 6, 4, 5, rng=0)
     unknown = ", ".join(expected[0].unknown)
-    assert f"6 known classes; unknown, and left out of the training: {unknown}" in text
+    assert f"6 known classes; unknown, and not trained on: {unknown}" in text
     kept = protocols.load(first / "protocol.json")
     assert (kept.known, kept.unknown) == (expected[0].known, expected[0].unknown)
     run(
@@ -342,7 +342,10 @@ def test_an_interruption_says_how_to_go_on(draws, tmp_path, monkeypatch, capsys)
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 130
-    assert "The same command continues from the last" in capsys.readouterr().err
+    assert (
+        "Run the same command again to continue from the last"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Files that are not what a command needs: one line that names them, no traceback."""
 
+import warnings
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -105,6 +107,17 @@ def test_the_file_is_named_and_nothing_is_printed_before(
         ("evaluate scores.npz --groups", "Add a column groups"),
         ("evaluate scores.npz --bootstrap 9 --clusters", "Add a column groups"),
         ("compare scores.npz", "two or more different files"),
+        ("compare short.csv", "the columns known, labels). Scores: give two files"),
+        (
+            "predict rejector test.npz --plugin json",
+            "name must be 'package.module:Name', got 'json'",
+        ),
+        ("compare .", "Give its files: openset compare ./*.npz"),
+        ("report .", "openset report: . must be a run folder"),
+        ("bench missing.yaml --out runs", "openset bench: no such file: missing.yaml"),
+        ("serve missing", "openset serve: no such folder: missing"),
+        ("train --data missing", "openset train: --data must be one of"),
+        ("extract missing bare.npy", "NETWORK must be timm:NAME"),
     ],
 )
 def test_remedies_are_those_of_the_shell(folder, monkeypatch, words, expected):
@@ -202,3 +215,19 @@ def test_errors_name_the_option(folder, monkeypatch, words, expected):
 )
 def test_messages_in_terms_of_options(message, expected):
     assert in_options(message, "openset x", {"level": "--level"}) == expected
+
+
+def test_a_warning_about_a_file_is_one_line(folder, tmp_path, monkeypatch, capsys):
+    odds = np.exp(Outputs.load(folder / "test.npz").logits)
+    odds /= odds.sum(axis=1, keepdims=True)
+    np.savez(tmp_path / "odds.npz", logits=odds)
+    words = ["openset", "predict", str(folder / "rejector"), str(tmp_path / "odds.npz")]
+    monkeypatch.setattr("sys.argv", words)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        with pytest.raises(SystemExit) as end:
+            openset.cli.main()
+    assert end.value.code == 0
+    said = capsys.readouterr().err.splitlines()
+    assert sum(line.startswith("warning: Outputs: logits look") for line in said) == 1
+    assert not any(".py" in line for line in said)

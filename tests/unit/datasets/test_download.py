@@ -127,7 +127,7 @@ def test_nobody_listening_is_reported_with_the_address(monkeypatch, tmp_path):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     nowhere = File("x", DIGEST, ("http://127.0.0.1:9/x",))
     with pytest.raises(
-        ConnectionError, match=r"http://127.0.0.1:9/x: broke off 3 times"
+        ConnectionError, match=r"http://127.0.0.1:9/x: interrupted 3 times"
     ):
         download(nowhere, tmp_path / "x")
 

@@ -45,8 +45,8 @@ def test_every_entry_can_be_read_from_somewhere(name):
     if source.n_classes is not None:
         assert 1 < source.n_classes < source.n_samples
     else:  # how its images are listed decides
-        assert source.how.split()[0] == "bring"
-    assert source.how.split()[0] in {"always", "download", "bring"}
+        assert source.how.split()[0] == "needs"
+    assert source.how.split()[0] in {"always", "download", "needs"}
     for file in source.files:
         kind, _, digest = file.digest.partition(":")
         assert (kind, len(digest)) in {("md5", 32), ("sha256", 64)}

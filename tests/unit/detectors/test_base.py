@@ -12,23 +12,32 @@ from openset.detectors import (
     KNN,
     MSP,
     Batch,
+    Combined,
+    Detector,
     Energy,
     Fitted,
     Mahalanobis,
     MaxLogit,
+    OpenMax,
     ReAct,
     _base,
+    find,
     make,
+    names,
     score_all,
 )
+from openset.detectors import _batch as of_batches
 from openset.detectors._batch import (
     batch_rows,
+    draw,
     fit_batches,
     in_dtype,
+    lengths,
     working_dtype,
 )
+from openset.outputs import replaced
+from openset.testing import check_detector, in_library
 from openset.testing import example_outputs as split
-from openset.testing import in_library
 
 
 @pytest.fixture
@@ -72,6 +81,23 @@ def test_reductions_do_not_depend_on_the_cache(outputs, xp, monkeypatch):
     assert_array_equal(_xp.to_numpy(cut.feature_norm), norm)
 
 
+def test_reductions_of_one_kernel_give_the_energy(outputs, monkeypatch):
+    plain = Batch(outputs)
+    expected = plain.energy
+    monkeypatch.setattr(of_batches._fused, "reduce_rows", lambda logits: plain)
+    other = Batch(outputs)
+    for name in ("top_class", "top_logit", "other_mass", "log_other_mass"):
+        assert getattr(other, name) is getattr(plain, name)
+    assert_allclose(other.energy, expected)
+
+
+def test_the_mass_of_other_classes_is_not_lost_in_its_logarithm():
+    two = Batch(Outputs(logits=[[800.0, 0.0], [0.0, 0.0], [-5.0, 900.0]]))
+    assert_allclose(two.log_other_mass, [-800, 0, -905], atol=1e-12)
+    one = Batch(Outputs(logits=[[800.0], [0.0]]))
+    assert_array_equal(one.log_other_mass, [-np.inf, -np.inf])
+
+
 def test_logits_and_features_are_computed_in_the_wider_dtype():
     mixed = Outputs(logits=np.ones((2, 3), dtype=np.float32), features=np.ones((2, 4)))
     assert working_dtype(mixed) == np.float64
@@ -107,6 +133,69 @@ def test_fitting_reads_all_rows_once(outputs, monkeypatch):
     assert_array_equal(np.concatenate(parts), outputs.features)
 
 
+@pytest.mark.parametrize("size", [3, 5, 99])
+def test_fitting_reads_chosen_rows_only(outputs, size, monkeypatch):
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: size)
+    chosen = np.array([2, 3, 11, 40, 49])
+    parts = [batch.features for batch in fit_batches(outputs, chosen)]
+    assert max(map(len, parts)) == min(size, 5)
+    assert_array_equal(np.concatenate(parts), outputs.features[chosen])
+
+
+def test_rows_are_drawn_in_order_and_once(rng):
+    rows = draw(100, 30, seed=4)
+    assert len(set(rows.tolist())) == 30
+    assert_array_equal(rows, np.sort(rows))
+    assert_array_equal(rows, draw(100, 30, seed=4))
+    assert not np.array_equal(rows, draw(100, 30, seed=5))
+    assert draw(30, 30, seed=4) is None
+    assert draw(30, 31, seed=4) is None
+
+
+def test_a_progress_bar_knows_the_number_of_batches(outputs, monkeypatch):
+    totals = []
+
+    def bar(items, label, *, total, show):
+        totals.append((total, show))
+        return items
+
+    monkeypatch.setattr(of_batches, "bar", bar)
+    fitted = MSP().fit(outputs)
+    for size in (20, 25, 50, 99):
+        fitted.score(outputs, batch_size=size, progress=True)
+    assert totals == [(3, True), (2, True), (1, True), (1, True)]
+    totals.clear()
+    fitted.score(outputs)
+    fitted.known(outputs)
+    score_all([fitted], outputs)
+    assert totals == [(1, False)] * 3
+
+
+def test_lengths_beyond_all_floats_do_not_change_other_rows():
+    rows = np.array([[0.0, 0, 0], [0, 3e300, 4e300], [np.inf, 1, 1], [0, 3, 4]])
+    assert_array_equal(lengths(rows)[[0, 2, 3]], [0, np.inf, 5])
+    assert_allclose(lengths(rows)[1], 5e300)
+
+
+def test_directions_are_of_length_one_whatever_the_length():
+    rows = np.array([[0.0, 0.0], [0.3, 0.4], [3e300, 4e300], [1.5e308, 1.5e308]])
+    expected = [[0, 0], [0.6, 0.8], [0.6, 0.8], [0.5**0.5, 0.5**0.5]]
+    assert_allclose(Batch(Outputs(features=rows)).unit_features, expected)
+    assert_allclose(Batch(Outputs(features=rows[:3])).unit_features, expected[:3])
+
+
+def test_nan_in_a_memory_map_is_named_by_its_row_of_the_file(outputs, tmp_path):
+    folder = outputs.save(tmp_path / "some")
+    features = np.array(outputs.features)
+    features[[4, 6, 8], 2] = np.nan
+    np.save(folder / "features.npy", features)
+    mapped = Outputs.load(folder)
+    for rows, named in ((None, 4), (slice(5, 9), 6), (np.array([1, 8, 6]), 8)):
+        with pytest.raises(ValueError, match=f"NaN in row {named}$"):
+            Batch(mapped, rows).features  # noqa: B018
+    assert_array_equal(Batch(mapped, slice(9, 12)).features, features[9:12])
+
+
 @pytest.mark.parametrize("size", [0, -1, 2.5])
 def test_a_batch_size_below_one_is_refused(outputs, size):
     fitted = MSP().fit(outputs)
@@ -131,8 +220,21 @@ def test_known_refuses_nan():
 
 
 def test_a_method_without_a_probability_says_so(outputs):
+    fitted = Energy().fit(outputs)
     with pytest.raises(TypeError, match="Energy: defines no probability"):
-        Energy().fit(outputs).probability(outputs)
+        fitted.probability(outputs)
+    with pytest.raises(TypeError, match="Energy: defines no class probabilities"):
+        fitted.class_probabilities(outputs)
+    found = OpenMax().fit(split(200)).class_probabilities(outputs)
+    assert found.shape == (50, 5)
+    assert_allclose(found.sum(axis=1), 1)
+
+
+def test_a_combination_predicts_classes_if_its_first_part_does():
+    assert Mahalanobis().predicts_classes
+    assert not KNN().predicts_classes
+    assert Combined(parts=["mahalanobis", "knn"]).predicts_classes
+    assert not Combined(parts=["knn", "mahalanobis"]).predicts_classes
 
 
 def test_features_alone_need_a_method_that_classifies(outputs):
@@ -171,6 +273,13 @@ def test_outputs_of_another_width_are_refused(outputs):
     narrow = Outputs(features=outputs.features[:, :5])
     with pytest.raises(ValueError, match="n_features must be 32, as in fit, got 5"):
         fitted.known(narrow)
+    narrow = Outputs(logits=outputs.logits, features=narrow.features, labels=[0] * 50)
+    with pytest.raises(ValueError, match="n_features must be 32, as in fit, got 5"):
+        fitted.score(narrow)
+    bare = Outputs(logits=outputs.logits, labels=outputs.labels)
+    for call in (fitted.score, fitted.known):
+        with pytest.raises(ValueError, match=r"KNN\.score: outputs must have features"):
+            call(bare)
 
 
 def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
@@ -180,10 +289,21 @@ def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
         fitted.known(in_library(outputs, torch))
 
 
+def test_unknown_samples_in_fitting_are_counted(outputs):
+    labels = np.array(outputs.labels)
+    labels[[3, 9]] = -1
+    train = Outputs(logits=outputs.logits, labels=labels)
+    with pytest.raises(ValueError, match="known samples only, got 2 with label -1"):
+        MSP().fit(train)
+
+
 def test_missing_needs_are_named_with_the_remedy(outputs):
     headless = Outputs(features=outputs.features, logits=outputs.logits)
     with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
         ReAct().fit(headless)
+    unbiased = Outputs(features=outputs.features, weight=outputs.weight)
+    with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
+        ReAct().fit(unbiased)
 
 
 @pytest.mark.parametrize("detector", [KNN(k=3), KNN(k=3, bank=45), Mahalanobis()])
@@ -284,6 +404,16 @@ def test_an_infinite_training_feature_is_named_in_fitting(name, outputs):
         make(name, **params).fit(train)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_an_infinite_number_is_named_by_its_row_in_all_batches(outputs, monkeypatch):
+    features = np.array(outputs.features)
+    features[[30, 31], 2] = np.inf
+    train = Outputs(features=features, labels=outputs.labels)
+    monkeypatch.setattr(of_batches, "batch_rows", lambda outputs: 7)
+    with pytest.raises(ValueError, match=r"features must be finite.* row 30\."):
+        Mahalanobis().fit(train)
+
+
 def test_a_masked_class_is_no_fault_of_the_training_set():
     outputs = split(60)
     logits = np.concatenate([outputs.logits, np.full((60, 1), -np.inf)], axis=1)
@@ -301,6 +431,43 @@ def test_a_fit_shows_its_recipe_and_arrays(outputs):
     assert "KNN(k=3" in shown
     assert "bank(50, 32)" in shown
     assert "no state" in repr(MSP().fit(outputs))
+
+
+def test_a_subclass_is_registered_as_its_statement_says(monkeypatch):
+    class Recorder:
+        def __init__(self):
+            self.found = []
+
+        def register(self, name, kind, *, listed):
+            self.found.append((name, kind.__name__, listed))
+
+    registry = Recorder()
+    monkeypatch.setattr(_base, "REGISTRY", registry)
+    type("Plain", (MSP,), {})
+    type("Named", (MSP,), {"name": "other"})
+    type("Hidden", (MSP,), {}, listed=False)
+    type("Alone", (MSP,), {}, register=False)
+    type("_Private", (MSP,), {})
+    assert registry.found == [
+        ("plain", "Plain", True),
+        ("other", "Named", True),
+        ("hidden", "Hidden", False),
+    ]
+
+
+def test_a_subclass_may_have_other_parents():
+    told = []
+
+    class Parent:
+        def __init_subclass__(cls):
+            told.append(cls.__name__)
+
+    type("Child", (MSP, Parent), {}, register=False)
+    assert told == ["Child"]
+
+
+def test_openmax_alone_was_published_with_a_class_of_unknowns():
+    assert [name for name in names() if find(name).rejects_by_argmax] == ["openmax"]
 
 
 def test_detectors_are_made_by_name():
@@ -322,6 +489,13 @@ def test_batches_are_as_long_as_the_device_allows(monkeypatch, memory, expected)
     monkeypatch.setattr("openset._xp.gpu_memory", lambda array: memory)
     outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
     assert batch_rows(outputs) == expected
+    assert isinstance(batch_rows(outputs), int)
+
+
+def test_batches_are_longer_on_a_device_of_unknown_memory(monkeypatch):
+    monkeypatch.setattr("openset._xp.is_on_cpu", lambda array: False)
+    outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
+    assert batch_rows(outputs) == (256 << 20) // 400
 
 
 def test_a_state_is_finite_if_its_sum_is_infinite(xp):
@@ -332,3 +506,71 @@ def test_a_state_is_finite_if_its_sum_is_infinite(xp):
     assert _base._are_finite([whole])
     for bad in ([np.inf, -np.inf, 0.0], [1.0, np.nan], [-np.inf]):
         assert not _base._are_finite([xp.asarray(np.array(bad)), whole, huge])
+
+
+class _Plain(Detector):
+    """Returns whatever it is told to; not registered."""
+
+    def __init__(self, result=None, state=None):
+        object.__setattr__(self, "result", result)
+        object.__setattr__(self, "made", {} if state is None else state)
+
+    def _fit(self, train):
+        return self.made
+
+    def _score(self, state, batch):
+        return self.result(batch)
+
+
+@pytest.mark.parametrize(
+    ("result", "got"),
+    [
+        (lambda batch: batch.top_logit[:-1], r"shape \(\d+,\)"),
+        (lambda batch: batch.top_logit[:, None], r"shape \(\d+, 1\)"),
+        (lambda batch: batch.logits, r"shape \(\d+, 4\)"),
+        (lambda batch: 1.0, "float"),
+        (lambda batch: list(batch.top_logit), "list"),
+    ],
+)
+def test_scores_are_one_number_per_sample(result, got, outputs):
+    fitted = _Plain(result=result).fit(outputs)
+    rule = f"_Plain: the result of _score must be an array of one number .*, got {got}"
+    for use in (fitted.known, fitted.score):
+        with pytest.raises(ValueError, match=rule):
+            use(outputs)
+
+
+@pytest.mark.parametrize(
+    ("state", "got"),
+    [([1.0], r"\[1.0\]"), ({"a": 1.0}, "float for 'a'"), ({"a": {}}, "dict for 'a'")],
+)
+def test_a_state_is_named_arrays(state, got, outputs):
+    rule = f"_Plain: the result of _fit must be a mapping .*, got {got}. Wrap numbers"
+    with pytest.raises(TypeError, match=rule):
+        _Plain(state=state).fit(outputs)
+
+
+def test_parameters_that_saving_would_lose_are_refused(outputs, tmp_path):
+    fitted = _Plain(result=lambda batch: batch.top_logit).fit(outputs)
+    assert fitted.known(outputs).shape == (len(outputs),)  # of use all the same
+    with pytest.raises(TypeError, match=r"fields of a dataclass.* got result, stat"):
+        fitted.save(tmp_path / "plain.npz")
+    assert not (tmp_path / "plain.npz").exists()
+
+
+def test_the_contract_is_checked_on_a_class():
+    with pytest.raises(TypeError, match="kind must be a class of detectors, or its na"):
+        check_detector(MSP())
+
+
+def test_classes_in_another_order_than_in_fitting_are_refused(outputs):
+    def named(*classes):
+        return replaced(outputs, classes=classes)
+
+    fitted = MSP().fit(named("a", "b", "c", "d"))
+    expected = fitted.known(outputs)  # without names
+    assert_array_equal(fitted.known(named("a", "b", "c", "d")), expected)
+    rule = "MSP.score: classes of outputs .* got 'c' for class 1, which is 'b' there"
+    for use in (fitted.known, fitted.score, fitted.to(outputs.logits).known):
+        with pytest.raises(ValueError, match=rule):
+            use(named("a", "c", "b", "d"))

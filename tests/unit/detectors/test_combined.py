@@ -46,6 +46,12 @@ def test_tied_knots_share_the_middle_of_their_ranks():
     assert ranks.tolist() == [0, 0, 0.125, 0.5, 0.875, 1, 1]
 
 
+def test_ranks_among_one_knot_or_two_go_from_nought_to_one():
+    at = np.array([-1.0, 0.0, 0.25, 1.0, 2.0])
+    assert rank(at, np.array([0.0, 1.0])).tolist() == [0, 0, 0.25, 1, 1]
+    assert rank(at, np.array([0.0])).tolist() == [0, 0, 0, 0, 0]
+
+
 def test_a_combination_is_the_weighed_sum_of_ranks():
     train, new = drawn(300, seed=1), drawn(50, seed=2)
     parts = [detectors.make(name).fit(train) for name in ("msp", "postmax")]
@@ -74,6 +80,32 @@ def test_it_needs_what_its_parts_need():
     assert Combined().score_needs == ("logits", "features")
     with pytest.raises(ValueError, match="outputs must have features"):
         Combined().fit(Outputs(logits=[[1.0, 2.0]], labels=[0]))
+
+
+def test_without_logits_the_first_part_names_the_class():
+    train, new = (
+        Outputs(features=one.features, labels=one.labels)
+        for one in (drawn(60, seed=1), drawn(200, seed=2))
+    )
+    nno, osnn = (
+        detectors.make(name).fit(train).score(new).predicted for name in ("nno", "osnn")
+    )
+    assert (nno != osnn).any()
+    for parts, expected in ((["nno", "osnn"], nno), (["osnn", "nno"], osnn)):
+        found = Combined(parts=parts).fit(train).score(new).predicted
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_a_combination_knows_the_widths_of_its_parts():
+    train = drawn(60, seed=1)
+    parts = [detectors.MSP().fit(train), detectors.KNN(k=3).fit(train)]
+    both = combine(parts, reference=[one.known(train) for one in parts])
+    narrow = Outputs(logits=train.logits, features=train.features[:, :5])
+    with pytest.raises(ValueError, match="must be 8, as in fit, got 5"):
+        both.known(narrow)
+    few = Outputs(logits=train.logits[:, :3], features=train.features)
+    with pytest.raises(ValueError, match="n_classes must be 4, as in fit, got 3"):
+        both.known(few)
 
 
 def test_it_is_saved_without_pickle(tmp_path):
@@ -123,6 +155,26 @@ def test_it_runs_on_other_array_libraries(asarray):
                 [detectors.MSP().fit(drawn(9))], reference=[[1]], weights=[np.nan]
             ),
             "weights must be finite",
+        ),
+        (
+            lambda: combine(
+                [detectors.MSP().fit(drawn(9))] * 2,
+                reference=[[1], [1]],
+                weights=[np.nan, 1],
+            ),
+            "weights must be finite",
+        ),
+        (
+            lambda: combine(
+                [detectors.MSP().fit(drawn(9))] * 2, reference=[[1]], weights=[1, 2]
+            ),
+            "fitted and knots and weights must have the same length, got 2, 1, 2",
+        ),
+        (
+            lambda: combine(
+                [detectors.MSP().fit(drawn(9))], reference=[[1]], weights=[1, 2]
+            ),
+            "fitted and knots and weights must have the same length, got 1, 1, 2",
         ),
         (
             lambda: combine(

@@ -9,6 +9,8 @@ from scipy.stats import multivariate_normal
 
 from openset import Outputs
 from openset.detectors import GMM, PNML, Residual, WeiPer
+from openset.detectors.gmm import _inverse_factor
+from openset.detectors.weiper import _counts, _outer
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
 
@@ -88,6 +90,35 @@ def test_gmm_refuses_more_covariances_than_fit_in_memory():
     outputs = Outputs(features=rows, labels=np.arange(1100))
     with pytest.raises(ValueError, match=r"1100 classes of 1000 x 1000\. Use Mahal"):
         GMM().fit(outputs)
+
+
+def test_gmm_counts_the_numbers_of_all_covariances(train, monkeypatch):
+    monkeypatch.setattr("openset.detectors.gmm._MAX_NUMBERS", 4 * 32 * 32)
+    GMM().fit(train)
+    monkeypatch.setattr("openset.detectors.gmm._MAX_NUMBERS", 4 * 32 * 32 - 1)
+    with pytest.raises(ValueError, match=r"at most 4095 numbers .* 4 classes of 32 x"):
+        GMM().fit(train)
+
+
+def test_gmm_takes_a_spread_of_rounding_errors_for_none(rng):
+    noise, labels = rng.normal(size=(40, 3)), np.arange(40) % 2
+    origin = np.array([0.0, 1000.0, 1000.0])
+    for features in (origin + 1e-10 * noise, np.zeros((40, 3))):
+        with pytest.raises(ValueError, match=r"GMM\.fit: features must be spread out"):
+            GMM().fit(Outputs(features=features, labels=labels))
+    small = Outputs(features=origin + 1e-8 * noise, labels=labels)
+    assert np.isfinite(GMM().fit(small).known(small)).all()
+
+
+def test_gmm_adds_up_the_batches_of_a_class(train, test, monkeypatch):
+    whole = GMM().fit(train).known(test)
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 7)
+    assert_allclose(GMM().fit(train).known(test), whole)
+
+
+def test_gmm_refuses_a_covariance_without_a_cholesky_factor():
+    with pytest.raises(ValueError, match=r"must be positive definite\. Raise reg"):
+        _inverse_factor(np.array([[1.0, 2.0], [2.0, 1.0]]), 0.0)
 
 
 def slow_regret(f, train, cutoff=1e-7):
@@ -189,6 +220,27 @@ def test_weiper_perturbs_weights_by_a_share_of_their_length(train):
     lengths = np.linalg.norm(train.weight, axis=1)
     assert_allclose(away, np.tile(0.3 * lengths, (5, 1)), rtol=1e-5)
     assert len(np.unique(weight[:, 0, 0])) == 5
+
+
+def test_weiper_perturbs_a_class_alike_whatever_its_number_is():
+    weight = np.ones((4, 6)) + np.eye(4, 6)  # any two differ in two columns
+    order = np.array([2, 3, 1, 0])
+    recipe = WeiPer(repeats=3)
+    before, after = (
+        recipe._perturbed(one).reshape(3, 4, 6) for one in (weight, weight[order])
+    )
+    assert_array_equal(after, before[:, order])
+
+
+def test_weiper_counts_values_outside_of_the_range_nowhere():
+    values = np.array([[-100.0, 0.1, 0.6], [0.3, 0.3, 100.0], [-9.0, -0.1, 1.1]])
+    found = _counts(values, np.array([0.0, 1.0]), 4)
+    assert_array_equal(found, [[1, 0, 1, 0], [0, 2, 0, 0], [0, 0, 0, 0]])
+
+
+def test_weiper_widens_the_range_by_its_nth_part():
+    assert _outer([(0.0, 3.0), (-1.0, 4.0)], 10) == (-1.5, 4.5)
+    assert _outer([(2.0, 2.0)], 10) == (1.0, 3.0)
 
 
 def test_weiper_does_not_depend_on_the_size_of_its_blocks(train, test, monkeypatch):

@@ -8,7 +8,7 @@ from scipy import stats
 
 from openset import Outputs
 from openset.detectors import EVM, Fitted, _distances
-from openset.detectors.evm import _greedy_cover
+from openset.detectors.evm import _greedy_cover, _nearest_others
 
 
 def blobs(n, seed, n_classes=3, d=2):
@@ -87,6 +87,16 @@ def test_the_greedy_cover_takes_the_widest_first():
     rows = np.array([[0.0], [1.0], [2.0], [10.0]])
     chosen = _greedy_cover(rows, np.array([1.0, 1.0, 1.0, 0.5]))
     assert chosen.tolist() == [1, 3]
+
+
+@pytest.mark.parametrize("tail", [1, 2, 100])
+def test_margins_are_distances_to_the_nearest_of_other_classes(tail, rng):
+    rows, labels = rng.normal(size=(400, 3)), rng.choice([0, 390, 500], 400)
+    distances = np.linalg.norm(rows[:, None] - rows, axis=2)
+    distances[labels[:, None] == labels] = np.inf
+    expected = np.sort(distances, axis=1)[:, :tail]
+    found = _nearest_others(rows, labels, tail)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
 def test_far_samples_are_ranked_where_the_probability_is_zero():

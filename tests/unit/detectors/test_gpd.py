@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from openset.detectors._gpd import _Profile
 from openset.detectors.evt import GPD, fit_gpd
 
 SAMPLERS = {
@@ -172,12 +173,30 @@ def test_the_order_of_the_samples_does_not_matter(kind):
         assert law.loglik == pytest.approx(laws[0].loglik, abs=1e-6)
 
 
+@pytest.mark.parametrize("u", [-30.0, -1.0, -2e-4, -9e-5, 5e-5, 9e-5, 2e-4, 1.0, 30.0])
+def test_the_best_shape_for_a_ratio_is_a_mean_of_logarithms(u):
+    x = draw("gamma", 200)
+    y = (x - x.min()) / np.ptp(x)
+    inner = y if u > 0 else y[y < 1]  # there the largest is e^u: log1p would lose it
+    logs = np.log1p(np.expm1(u) * inner).sum() + (y.size - inner.size) * u
+    shape, scale = _Profile([(x, 1.0)], x.min(), x.max()).parameters(u)
+    assert shape == pytest.approx(max(logs / 200, -1), rel=1e-12, abs=0)
+    assert scale == pytest.approx(shape / np.expm1(u), rel=1e-12)
+
+
 def test_evenly_spread_samples_have_the_uniform_law_at_the_bound():
     law = fit_gpd(np.linspace(3, 7, 50))
     assert law == GPD(
         shape=-1.0, loc=3.0, scale=4.0, loglik=-50 * math.log(4), n=50, at_bound=True
     )
     assert law.endpoint == 7
+
+
+def test_drawn_samples_may_have_the_uniform_law_at_the_bound():
+    x = np.random.default_rng(0).random(30)
+    law, span = fit_gpd(x), float(np.ptp(x))
+    assert (law.shape, law.loc, law.scale, law.at_bound) == (-1, x.min(), span, True)
+    assert law.loglik == pytest.approx(-30 * math.log(span))
 
 
 def test_samples_in_one_place_but_for_the_minimum_have_the_uniform_law():

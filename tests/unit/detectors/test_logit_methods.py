@@ -10,7 +10,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from openset import Outputs
-from openset.detectors import GEN, MCM, MSP, Energy, MaxLogit, _fused, names
+from openset.detectors import (
+    GEN,
+    MCM,
+    MSP,
+    Energy,
+    MaxLogit,
+    _fused,
+    combine,
+    names,
+)
 
 
 def outputs_of(logits):
@@ -207,3 +216,23 @@ def test_gen_refuses_logits_whose_rounding_exceeds_one(logits):
     with pytest.raises(ValueError, match=r"below 4\.5e\+15 in size.*got 4\.5e\+15"):
         known(GEN(), mixed)
     assert known(GEN(), mixed - [1.0, 0.0])[1] == 0
+
+
+def test_the_energy_of_log_probabilities_is_refused():
+    """It is 0 for every sample, and what is left is rounding."""
+    logits = np.random.default_rng(0).normal(size=(30, 4)) * 3
+    log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    rule = "Energy.score: logits must be what goes into the softmax, got log-prob"
+    for dtype in (np.float64, np.float32, np.float16):
+        outputs = Outputs(logits=log_p.astype(dtype), labels=np.zeros(30, int))
+        for use in (Energy().fit().known, Energy().fit(outputs).score):
+            with pytest.raises(ValueError, match=rule):
+                use(outputs)
+        assert np.ptp(Energy(temperature=2).fit().known(outputs)) > 0.1
+        parts = [Energy().fit(outputs), MSP().fit(outputs)]
+        both = combine(parts, reference=[[0.0, 1.0]] * 2)
+        with pytest.raises(ValueError, match=rule):
+            both.known(outputs)
+    assert Energy().fit().known(Outputs(logits=log_p[:7])).size == 7  # too few to tell
+    one_is_not = np.vstack([log_p, logits[:1]])
+    assert Energy().fit().known(Outputs(logits=one_is_not)).size == 31

@@ -35,6 +35,9 @@ def test_the_radius_is_a_quantile_of_the_training_distances():
     own = slow_distances(TRAIN.features)[np.arange(150), TRAIN.labels]
     assert float(fitted.state["tau"]) == pytest.approx(np.quantile(own, 0.9))
     assert np.mean(fitted.known(TRAIN) >= 0) >= 0.9
+    small = Outputs(features=TRAIN.features / 100, labels=TRAIN.labels)
+    tau = float(NNO(quantile=0.9).fit(small).state["tau"])
+    assert tau == pytest.approx(np.quantile(own, 0.9) / 100)
 
 
 def test_a_mean_scores_one_however_far_from_the_origin():

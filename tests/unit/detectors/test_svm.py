@@ -62,6 +62,9 @@ def test_gamma_is_one_over_the_variance_of_the_features():
     fitted = PISVM().fit(TRAIN)
     expected = 1 / TRAIN.features.var(axis=0).sum()
     assert float(fitted.state["gamma"]) == pytest.approx(expected)
+    small = Outputs(features=TRAIN.features / 100, labels=TRAIN.labels)
+    fitted = PISVM().fit(small)
+    assert float(fitted.state["gamma"]) == pytest.approx(1e4 * expected)
 
 
 def slow_tail(values, size):
@@ -106,6 +109,45 @@ def test_wsvm_is_a_gated_product_of_two_laws():
     predicted = fitted.score(NEW).predicted
     expected = np.where(best > 0, table.argmax(axis=1), new[:, :3].argmax(axis=1))
     np.testing.assert_array_equal(predicted, expected)
+
+
+def test_a_gate_of_nought_is_shut_for_a_probability_of_nought():
+    new = Outputs(features=[[80.0, 80.0]], labels=[-1])
+    fitted = WSVM(gate=0.0, translate=0.1).fit(TRAIN)
+    loc = fitted.state["gate"][2]
+    alone = decisions(fitted.state, Batch(new))[:, 3:]
+    assert (alone < loc).all()
+    own = decisions(fitted.state, Batch(new))[:, :3]
+    assert (own > fitted.state["inclusion"][2]).any()  # the gate alone shuts it out
+    assert fitted.known(new).tolist() == [-math.inf]
+
+
+def test_tails_are_as_long_as_the_support_vectors_of_their_side_say():
+    labels = np.repeat([0, 1, 2], [40, 25, 15])
+    rng = np.random.default_rng(3)
+    features = 1.5 * np.eye(3)[labels] + rng.normal(size=(80, 3))
+    train = Outputs(features=features, labels=labels)
+    scores = sklearn_scores(train, train, cost=1.0, gamma=0.2, nu=0.5)
+    tails = {"inclusion": [], "exclusion": [], "gate": []}
+    for c in range(3):
+        is_own = labels == c
+        support = SVC(gamma=0.2, tol=1e-6).fit(features, is_own).support_
+        n_own, n_others = is_own[support].sum(), (~is_own)[support].sum()
+        alone = OneClassSVM(nu=0.5, gamma=0.2, tol=1e-6).fit(features[is_own])
+        n_alone, n = alone.support_.size, is_own.sum()
+        own, others, gate = scores[is_own, c], scores[~is_own, c], scores[is_own, 3 + c]
+        tails["inclusion"].append((own, positive_tail(None, n_own, n)))
+        tails["exclusion"].append((others, negative_tail(None, n_others, 80 - n, 2)))
+        tails["gate"].append((gate, positive_tail(None, n_alone, n)))
+    fitted = WSVM(gamma=0.2).fit(train)
+    for name, pairs in tails.items():
+        sign = -1 if name == "exclusion" else 1
+        values, sizes = zip(*pairs, strict=True)
+        laws = fit_tails(values, sizes, translate=1.0, sign=sign)
+        found = fitted.state[name]
+        np.testing.assert_allclose(found, laws.arrays(name)[name], rtol=1e-3)
+    found = PISVM(gamma=0.2).fit(train).state["inclusion"]
+    np.testing.assert_allclose(found, fitted.state["inclusion"], rtol=1e-9)
 
 
 @pytest.mark.parametrize("detector", [PISVM(), WSVM()])
@@ -153,6 +195,7 @@ def test_degenerate_features_have_a_documented_answer(kind):
     constant = Outputs(features=np.ones((6, 2)), labels=[0, 0, 0, 1, 1, 1])
     known = kind().fit(constant).known(constant)
     assert np.unique(known).size == 1  # nothing tells these samples apart
+    assert float(kind().fit(constant).state["gamma"]) == 1
     two = Outputs(features=[[0.0], [1.0]], labels=[4, 7])
     assert kind().fit(two).score(two).predicted.tolist() == [4, 7]
 
@@ -179,15 +222,33 @@ def test_a_tail_on_the_margin_is_not_steeper_than_the_solver_is_precise():
     assert laws.shape.tolist() == [1e3]
     assert laws.scale[0] == pytest.approx(1)
     assert laws.loc.tolist() == [0]
+    laws = fit_tails([on_margin], [5], translate=0.1, sign=1)
+    assert laws.scale[0] == pytest.approx(0.1)
+
+
+def test_a_tail_of_one_score_is_that_score():
+    laws = fit_tails([np.array([3.0, 1.0, 2.0])], [1], translate=0.5, sign=1)
+    assert laws.scale[0] == pytest.approx(0.5)
+    assert laws.loc.tolist() == [0.5]
+
+
+def test_tails_of_different_lengths_do_not_change_each_other(rng):
+    values, sizes = [rng.normal(size=30), rng.normal(size=9)], [20, 6]
+    together = fit_tails(values, sizes, translate=1.0, sign=1).arrays("both")["both"]
+    for i in range(2):
+        alone = fit_tails(values[i : i + 1], sizes[i : i + 1], translate=1.0, sign=1)
+        np.testing.assert_allclose(together[:, [i]], alone.arrays("one")["one"])
 
 
 def test_tail_sizes_follow_the_released_rule():
     assert positive_tail(None, 10, 100) == 15
     assert positive_tail(None, 10, 15) == 10  # not all samples
     assert positive_tail(None, 2, 100) == 2  # three are too few to grow from
+    assert positive_tail(None, 3, 100) == 4
     assert negative_tail(None, 40, 100, 4) == 15
-    assert negative_tail(None, 40, 15, 4) == 10
+    assert negative_tail(None, 42, 15, 4) == 10
     assert negative_tail(None, 8, 100, 4) == 8
+    assert negative_tail(None, 12, 100, 4) == 4
     assert positive_tail(7, 10, 100) == negative_tail(7, 40, 100, 4) == 7
 
 
@@ -196,6 +257,13 @@ def test_log_cdf_keeps_its_digits_at_both_ends():
     expected = [-800, -30, math.log(-math.expm1(-math.exp(-1))), -6.18e-4, 0, 0]
     np.testing.assert_allclose(log_cdf(exponents), expected, rtol=1e-3, atol=1e-12)
     assert log_cdf(np.array([-math.inf]))[0] == -math.inf
+
+
+def test_log_cdf_rises_without_a_step():
+    exponents = np.linspace(-45, -7, 500)
+    a = np.exp(exponents)
+    series = exponents - a / 2 + a**2 / 24  # of log(1 - e^-a)
+    np.testing.assert_allclose(log_cdf(exponents), series, rtol=1e-14)
 
 
 @pytest.mark.parametrize("detector", [PISVM(), WSVM()])

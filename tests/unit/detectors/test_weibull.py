@@ -131,11 +131,19 @@ def test_extreme_spread_is_fitted():
     assert law.shape * score(z, law.shape) == pytest.approx(0, abs=1e-9)
 
 
+def test_newtons_method_is_kept_from_going_round_in_circles():
+    z = np.ones(840_001)  # one value is larger: with so many, its steps repeat
+    z[0] = 2.0
+    law = fit_weibull(z)
+    assert law.shape * score(z, law.shape) == pytest.approx(0, abs=1e-8)
+
+
 def test_the_exponent_orders_what_the_cdf_rounds_together():
     law = Weibull(shape=8.0, scale=1.0)
     far = np.array([3.0, 4.0])
     assert law.cdf(far).tolist() == [1.0, 1.0]
     assert np.diff(log_exponent(far, 8.0, 1.0)) > 0
+    np.testing.assert_allclose(log_exponent(far, 8.0, 1.0), 8 * np.log(far))
     assert log_exponent(np.array([0.0]), 8.0, 1.0) == -math.inf
 
 
@@ -149,7 +157,8 @@ def test_the_cdf_keeps_the_array_library():
     ("options", "message"),
     [
         ({"x": [1.0, -1.0]}, "x must be positive, got -1 in the tail"),
-        ({"x": [1.0, np.nan]}, "x must be finite, got 1 samples"),
+        ({"x": [1.0, 0.0]}, "x must be positive, got 0 in the tail"),
+        ({"x": [1.0, 2.0, np.nan]}, "x must be finite, got 1 samples"),
         ({"x": []}, "x must be non-empty"),
         ({"x": [[1.0]]}, "x must be one-dimensional"),
         ({"x": [1.0], "side": "both"}, "side must be one of 'high', 'low'"),
@@ -164,7 +173,12 @@ def test_bad_input_is_refused(options, message):
 
 @pytest.mark.parametrize(
     ("z", "is_member"),
-    [([1.0, 2.0], None), ([[1.0, 0.0]], None), ([[1.0, 2.0]], [[False, False]])],
+    [
+        ([1.0, 2.0], None),
+        ([[1.0, 0.0]], None),
+        ([[1.0, 2.0]], [[False, False]]),
+        ([[1.0, 2.0], [1.0, 2.0]], [[True, True], [False, False]]),
+    ],
 )
 def test_bad_rows_are_refused(z, is_member):
     with pytest.raises(ValueError, match="fit_weibull_rows: z must be"):

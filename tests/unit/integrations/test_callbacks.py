@@ -148,7 +148,7 @@ def test_the_trainer_of_hugging_face_logs_and_returns_the_metrics(tmp_path):
 
 
 def test_a_detector_that_learns_is_refused():
-    with pytest.raises(ValueError, match="a detector of logits that learns nothing"):
+    with pytest.raises(ValueError, match="a detector that uses logits only"):
         scorer("OpenSetCallback", "knn")
 
 

@@ -207,6 +207,20 @@ def test_a_text_classifier_of_hugging_face(tmp_path):
     assert long.endswith(" …")
     assert len(long) <= 80
     assert "Loading weights" not in done.output + done.stderr
+    # Fine-tuned without the names of its classes: they are LABEL_0 and so on.
+    table = tmp_path / "mails.csv"
+    table.write_text("text,label\nbook now,booking\na table,menu\n", encoding="utf-8")
+    words = ["extract", f"hf:{folder}", table, "--out", tmp_path / "o.npz"]
+    said = " ".join(run(*words, "--device", "cpu").output.split())
+    assert "class of the network (LABEL_0, LABEL_1, LABEL_2, …), so all samples" in said
+    assert "--classes" not in run(*words, "--device", "cpu", "--unknown").output
+    assert set(Outputs.load(tmp_path / "o.npz").labels) == {-1}
+    names = tmp_path / "names.txt"
+    names.write_text("menu\nbooking\nother\npay\n", encoding="utf-8")
+    run(*words, "--device", "cpu", "--classes", names)
+    assert Outputs.load(tmp_path / "o.npz").labels.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="--odin must be left out for texts: the num"):
+        run(*words, "--odin", "epsilon=0.1")
 
 
 def small():
@@ -307,7 +321,7 @@ def test_a_network_gets_another_last_layer(tmp_path, monkeypatch):
         "export", tmp_path / "rejector", "--onnx", "--model", NAME, "--head", head,
         "--side", 32, "--out", tmp_path / "open.onnx",
     )  # fmt: skip
-    assert "brought to 32 pixels, scaled to [0, 1]" in " ".join(done.output.split())
+    assert "resized to 32 pixels, scaled to [0, 1]" in " ".join(done.output.split())
     ((_, _, module), more), *_ = given
     assert more["example"].shape[1:] == (3, 32, 32)
     pixels = [np.asarray(Image.open(photos_of / name)) for name in found.ids]

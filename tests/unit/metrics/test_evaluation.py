@@ -143,11 +143,10 @@ def test_notes_tell_of_ties_and_of_rates_too_small_for_the_data():
         return evaluate(scores).notes
 
     assert note(10) == (
-        "with 10 unknowns, ccr_at_fpr at 0.01, 0.001 is the rate with no unknown "
-        "accepted",
+        "with only 10 unknown samples, ccr_at_fpr at 0.01, 0.001 accepts none of them",
     )
-    assert "at 0.1, 0.01, 0.001 is" in note(9)[0]
-    assert "at 0.001 is" in note(100)[0]
+    assert "at 0.1, 0.01, 0.001 accepts" in note(9)[0]
+    assert "at 0.001 accepts" in note(100)[0]
     assert note(1000) == ()
     assert note(1000, 5) == (
         "0.05% of the known-unknown pairs are tied: OpenAUC is between openauc_strict "

@@ -204,7 +204,7 @@ def test_replicates_are_checked_as_the_bootstrap_is():
 
 @pytest.mark.parametrize(
     ("n_known", "n_unknown", "words"),
-    [(1, 3, "1 sample of knowns and 3"), (3, 1, "3 samples of knowns and 1 of")],
+    [(1, 3, "1 known and 3"), (3, 1, "3 known and 1 unknown")],
 )
 def test_one_sample_a_side_has_no_spread(n_known, n_unknown, words):
     n = n_known + n_unknown
@@ -212,7 +212,7 @@ def test_one_sample_a_side_has_no_spread(n_known, n_unknown, words):
         labels=[0] * n_known + [-1] * n_unknown, predicted=[0] * n, known=range(n)
     )
     with pytest.raises(
-        UndefinedMetricError, match=f"^me: .*one sample a side.*{words}"
+        UndefinedMetricError, match=f"^me: .*a single known or unknown sample.*{words}"
     ):
         need_spread("me", scores)
     grouped = Scores(
@@ -223,7 +223,7 @@ def test_one_sample_a_side_has_no_spread(n_known, n_unknown, words):
     )
     need_spread("me", grouped)
     with pytest.raises(
-        UndefinedMetricError, match=r"2 groups of knowns and 1 .* must name the sam"
+        UndefinedMetricError, match=r"2 known and 1 .* at least two groups"
     ):
         need_spread("me", grouped, "groups")
     two = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=range(4))

@@ -131,9 +131,9 @@ def test_a_curve_has_no_interval():
 
 def test_one_sample_or_group_a_side_has_no_interval():
     one = SCORES.take([0, 1, 5])
-    with pytest.raises(UndefinedMetricError, match="2 samples of knowns and 1 of unkn"):
+    with pytest.raises(UndefinedMetricError, match="2 known and 1 unknown samples"):
         metrics.bootstrap(one, "auroc")
-    with pytest.raises(UndefinedMetricError, match="1 group of knowns and 2 of unknow"):
+    with pytest.raises(UndefinedMetricError, match="1 known and 2 unknown groups"):
         metrics.bootstrap(SCORES, "auroc", clusters="groups")
     with pytest.raises(ValueError, match="must have groups for clusters, got none"):
         metrics.bootstrap(replace(SCORES, groups=None), "auroc", clusters="groups")

@@ -9,7 +9,8 @@ from pytest import approx  # noqa: PT013
 from sklearn.metrics import auc, roc_auc_score
 
 from openset import Scores, UndefinedMetricError, metrics
-from openset.metrics._risk_coverage import augrc_variance
+from openset.metrics._class_counts import class_counts
+from openset.metrics._risk_coverage import _digamma_step, augrc_variance
 from openset.metrics.counts import ranking_counts
 from openset.metrics.intervals import replicates
 
@@ -75,6 +76,50 @@ def test_ties_are_the_mean_over_all_their_orders():
         assert metrics.get(name).value(scores) == approx(np.mean(values)), name
 
 
+def slow_aurc(scores):
+    """Mean risk of the best k samples; those of one level share their errors."""
+    total = accepted = errors = 0.0
+    for level in sorted(set(scores.known), reverse=True):
+        error = is_error(scores)[scores.known == level]
+        for j in range(1, error.size + 1):
+            total += (errors + j * error.mean()) / (accepted + j)
+        accepted += error.size
+        errors += error.sum()
+    return total / len(scores)
+
+
+@pytest.mark.parametrize("decimals", [None, 2, 1])
+def test_aurc_is_the_mean_risk_level_by_level(decimals):
+    scores = draw(decimals=decimals)
+    assert metrics.aurc(scores) == approx(slow_aurc(scores))
+    known = scores.take(~scores.is_unknown)
+    # Levels that only unknown samples have change nothing.
+    assert metrics.aurc(scores, over="known") == approx(slow_aurc(known))
+    expected = metrics.augrc(known, over="known")
+    assert metrics.augrc(scores, over="known") == approx(expected)
+
+
+def test_sums_of_reciprocals_keep_all_digits():
+    for low in (1, 2, 31, 32, 33, 40, 1000):
+        for by in (1, 2, 7):
+            expected = math.fsum(1 / (low + j) for j in range(by))
+            found = _digamma_step(np.array([float(low)]), np.array([float(by)]))
+            rel = 2e-15 if low >= 32 else 1e-13
+            assert found[0] == approx(expected, rel=rel, abs=0), (low, by)
+
+
+def test_the_curve_holds_the_shares_of_accepted_errors():
+    scores = draw(n=60, decimals=1)
+    curve = metrics.risk_coverage_curve(scores)
+    for i, threshold in enumerate(curve.thresholds):
+        accepted = scores.known >= threshold
+        wrong = np.mean(accepted & is_error(scores))
+        assert curve.generalized_risk[i] == approx(wrong)
+        assert curve.coverage[i] == approx(accepted.mean())
+        if accepted.any() and threshold < math.inf:
+            assert curve.risk[i] == approx(is_error(scores)[accepted].mean())
+
+
 def test_a_perfect_order_has_the_least_aurc():
     n_correct, n = 6, 10
     error = np.arange(n) >= n_correct
@@ -108,6 +153,20 @@ def test_the_variance_of_augrc_is_that_of_the_bootstrap(over):
     assert np.isinf(freedom)
 
 
+@pytest.mark.parametrize("over", ["all", "known"])
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_the_variance_of_augrc_is_that_of_rows_and_columns(over, decimals):
+    scores = draw(n=80, decimals=decimals)
+    table = ranking_counts(scores)
+    one = scores if over == "all" else scores.take(~scores.is_unknown)
+    gap = one.known[:, None] - one.known
+    pairs = is_error(one)[:, None] * ((gap > 0) + (gap == 0) / 2)
+    g = pairs.mean(axis=1) + pairs.mean(axis=0)
+    sides = [g[~one.is_unknown], g[one.is_unknown]][: 2 if over == "all" else 1]
+    expected = sum(side.size * side.var(ddof=1) for side in sides) / len(one) ** 2
+    assert augrc_variance(table, over=over)[0] == approx(expected, rel=1e-9)
+
+
 def test_one_sample_on_a_side_has_no_variance():
     scores = Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 2, 1])
     assert np.isnan(augrc_variance(ranking_counts(scores))[0])
@@ -122,6 +181,20 @@ def test_scod_risk_weighs_both_sides():
     assert metrics.scod_risk(scores, 1.0, beta=0.5, alpha=0.2) == approx(expected)
     with pytest.raises(ValueError, match=r"beta must be .*got -1"):
         metrics.scod_risk(scores, 1.0, beta=-1)
+
+
+def test_scod_risk_is_undefined_where_nothing_is_accepted():
+    for alpha in (None, 0.5):
+        with pytest.raises(UndefinedMetricError, match="if no sample is accepted"):
+            metrics.scod_risk(draw(), 99.0, alpha=alpha)
+
+
+def test_replicates_of_costs_have_the_defaults_of_the_functions():
+    scores = draw()
+    counts = class_counts(scores, 1.0, caller="it")
+    for name in ("scod_risk", "oaa"):
+        row = metrics.get(name)
+        assert float(row.kernel(counts)) == approx(row.function(scores, 1.0)), name
 
 
 def test_a_replicate_that_accepts_nothing_has_no_risk():
@@ -139,6 +212,10 @@ def test_the_closed_set_forms_need_no_unknowns():
             function(scores)
         with pytest.raises(ValueError, match=r"over must be one of"):
             function(scores, over="unknown")
+        with pytest.raises(UndefinedMetricError):
+            function(
+                Scores(labels=[-1, -1], predicted=[0, 1], known=[2, 1]), over="known"
+            )
     curve = metrics.risk_coverage_curve(
         Scores(labels=[-1, 0], predicted=[0, 1], known=[2, 1]), over="known"
     )

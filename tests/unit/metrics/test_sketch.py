@@ -46,6 +46,82 @@ def test_counts_are_known_exactly(sketch):
     assert repr(sketch) == "Sketch(n=5, known=3, unknown=2)"
 
 
+def test_bracket_has_its_ends_and_a_middle():
+    bracket = Bracket(0.25, 0.75)
+    assert (bracket.width, bracket.middle) == (0.5, 0.5)
+    assert 0.25 in bracket
+    assert 0.75 in bracket
+    assert 0.2 not in bracket
+    assert 0.8 not in bracket
+
+
+def test_samples_are_counted_in_chunks_of_any_size(monkeypatch):
+    rng = np.random.default_rng(0)
+    columns = {
+        "labels": rng.integers(-1, 3, 50),
+        "predicted": rng.integers(0, 3, 50),
+        "known": rng.normal(size=50),
+    }
+    whole = Sketch()
+    whole.update(**columns)
+    monkeypatch.setattr("openset.metrics._sketch._CHUNK", 7)
+    for given in (columns, {"scores": Scores(**columns)}):
+        cut = Sketch()
+        cut.update(**given)
+        assert len(cut) == 50
+        for name, table in whole.state().items():
+            np.testing.assert_array_equal(cut.state()[name], table)
+    # An error in the last chunk: none is counted.
+    columns["known"][49] = np.nan
+    with pytest.raises(ValueError, match="free of NaN, got 1 NaN"):
+        cut.update(**columns)
+    assert len(cut) == 50
+
+
+def test_what_was_computed_is_forgotten_with_new_samples():
+    more = Sketch()
+    more.update(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
+    assert more.bracket("auroc") == Bracket(1.0, 1.0)
+    more.update(labels=[-1], predicted=[0], known=[3.0])
+    assert more.bracket("auroc") == Bracket(0.5, 0.5)
+    other = Sketch()
+    other.update(labels=[-1, -1], predicted=[0, 0], known=[4.0, 5.0])
+    more.merge(other, other)
+    assert more.bracket("auroc") == Bracket(1 / 6, 1 / 6)
+
+
+def test_state_is_a_copy(sketch):
+    state = sketch.state()
+    again = Sketch.from_state(**state)
+    state["bins"][:] = 0
+    assert again.brackets() == sketch.brackets()
+    negative = sketch.state()
+    negative["fine"][0, :2] += [-1, 1]
+    with pytest.raises(ValueError, match=r"fine must be integers .*none negative"):
+        Sketch.from_state(**negative)
+    for dtype in (np.uint8, np.int32):
+        narrow = {name: table.astype(dtype) for name, table in sketch.state().items()}
+        assert Sketch.from_state(**narrow).brackets() == sketch.brackets()
+    real = {name: table.astype(float) for name, table in sketch.state().items()}
+    with pytest.raises(ValueError, match="bins must be integers of shape"):
+        Sketch.from_state(**real)
+
+
+def test_whole_brackets_are_without_a_margin_where_counts_are_exact():
+    """Sums of integers do not depend on their order, other sums in the last digits."""
+    one = Sketch()
+    one.update(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3.0, 2.0, 1.0])
+    for name in ("auroc", "openauc", "augrc", "fpr_at_tpr", "ccr_at_fpr", "accuracy"):
+        assert one.bracket(name).width == 0, name
+    exact = metrics.aurc(
+        Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 2, 1])
+    )
+    assert one.bracket("aurc").low == pytest.approx(exact - 1e-11, abs=1e-15)
+    assert one.bracket("aurc").high == pytest.approx(exact + 1e-11, abs=1e-15)
+    assert one.bracket("partial_openauc").width == pytest.approx(2e-12, rel=1e-3)
+    assert one.bracket("osa", threshold="best").width == pytest.approx(2e-12, rel=1e-3)
+
+
 def test_saved_sketch_is_read_back(sketch, tmp_path):
     path = sketch.save(tmp_path / "sketch.npz")
     assert path.stat().st_size < 10_000
@@ -102,7 +178,7 @@ def test_wrong_calls_are_refused_and_change_nothing(sketch, call, message):
 def test_wrong_types_are_refused(sketch):
     with pytest.raises(TypeError, match="Scores, or labels, predicted and known"):
         sketch.update(labels=[0])
-    with pytest.raises(TypeError, match="got Scores and 1 of the arrays"):
+    with pytest.raises(TypeError, match="got Scores and 1 of these arrays"):
         sketch.update(SCORES, labels=LABELS)
     with pytest.raises(TypeError, match="real numbers"):
         sketch.update(labels=[0], predicted=[0], known=np.array(["a"]))

@@ -177,7 +177,7 @@ def test_an_empty_folder_is_taken(saved, tmp_path):
 def test_a_folder_of_something_else_is_not_overwritten(saved, tmp_path):
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.txt").write_text("meow")
-    with pytest.raises(ValueError, match="folder must be new, or a folder with"):
+    with pytest.raises(ValueError, match="folder must be a new folder, or one with"):
         saved[0].save(tmp_path / "photos")
     assert (tmp_path / "photos" / "cat.txt").read_text() == "meow"
 

@@ -125,7 +125,7 @@ def samples(rng, n=60, classes=("cat", "dog")):
 
 
 def calibrated(rng, **options):
-    fitted = detectors.KNN(k=2).fit(samples(rng))
+    fitted = detectors.KNN(k=2).fit(samples(rng, **options))
     unknown = Outputs(
         logits=rng.normal(size=(40, 2)),
         features=rng.normal(size=(40, 3)),
@@ -164,7 +164,7 @@ def test_a_folder_of_that_form_is_a_rejector_with_a_card(rng, tmp_path):
     assert yaml.safe_load(head)["library_name"] == "openset"
     for fact in (
         "| objective | `osa` |",
-        "| α, the weight of the known side | 0.7 |",
+        "| α, the weight of known samples | 0.7 |",
         f"| threshold on knownness | {rejector.threshold.value:.6g} |",
         f"{rejector.threshold.interval.high:.6g}] |",
         "| calibration samples | 60 known, 40 unknown |",

@@ -236,7 +236,7 @@ def test_without_logits_there_are_no_best_classes_to_explain():
 
 def test_a_network_of_another_width_is_refused(rejector):
     rejector.check_network("serve", "model", n_classes=4, n_features=None)
-    words = "serve: n_classes of model must be 4, as in the rejector, got 5. It must be"
+    words = "serve: n_classes of model must be 4, as in the rejector, got 5. Calibrate"
     with pytest.raises(ValueError, match=words):
         rejector.check_network("serve", "model", n_classes=5, n_features=8)
 
@@ -312,8 +312,8 @@ def test_with_the_training_data_known_classes_are_left_out(fitted):
     scores = Scores.concat([fitted.score(known), fitted.score(surrogate)])
     expected = thresholds.report(scores, made.threshold, near=near)
     assert made.report.cautions == expected.cautions
-    assert "were not left out" in str(cautioned(fitted)[0].report)
-    assert "were not left out" not in str(made.report)
+    assert "it was not checked" in str(cautioned(fitted)[0].report)
+    assert "it was not checked" not in str(made.report)
 
 
 @pytest.mark.parametrize("n", [200, 2000])
@@ -353,3 +353,32 @@ def test_training_outputs_for_calibration_need_labels_and_logits(fitted):
     found = Rejector.calibrate(fitted, train=drawn(300, seed=1), **parts)
     plain = Rejector.calibrate(fitted, **parts)
     assert found.report.to_dict() == plain.report.to_dict()
+
+
+def test_outputs_that_name_classes_in_another_order_are_refused(fitted, tmp_path):
+    known, surrogate = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
+    made = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+    made.save(tmp_path / "rejector")
+    turned = drawn(50, seed=4, classes=tuple("bacd"))
+    mixed = Outputs.concat([turned, drawn(9, seed=5, unknown=True, classes=())])
+    rule = "in the same order, got 'b' for class 0, which is 'a' there"
+    for one in (made, Rejector.load(tmp_path / "rejector")):
+        for use in (one.predict, one.score, one.known, one.decide, one.operate):
+            with pytest.raises(ValueError, match=f"those of the rejector, {rule}"):
+                use(mixed)
+        assert one.predict(drawn(50, seed=4, classes=())).size == 50
+
+
+def test_calibration_refuses_parts_with_classes_in_another_order():
+    bare = detectors.MaxLogit().fit()  # knows of no classes itself
+    known, turned = drawn(200, seed=2), tuple("bacd")
+    unknown = drawn(200, seed=3, unknown=True)
+    train = drawn(200, seed=1, classes=turned)
+    parts = {
+        "surrogate": {"surrogate": drawn(9, unknown=True, classes=turned)},
+        "train": {"surrogate": unknown, "train": train},
+        "sets_known": {"surrogate": unknown, "sets": "lac", "sets_known": train},
+    }
+    for name, given in parts.items():
+        with pytest.raises(ValueError, match=f"classes of {name} must be those of kn"):
+            Rejector.calibrate(bare, known=known, **given)

@@ -228,7 +228,7 @@ def test_other_files_are_not_overwritten(rejector, bucket):
     fsspec.url_to_fs(bucket)[0].pipe_file(f"{bucket}/data/a.csv", b"1")
     for place in (f"{bucket}/data", f"{bucket}/data/a.csv"):
         with pytest.raises(
-            ValueError, match=r"Rejector\.save: folder must be new, or a"
+            ValueError, match=r"Rejector\.save: folder must be a new folder, or"
         ):
             rejector.save(place)
 

@@ -251,11 +251,11 @@ def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
     assert found["CAL006"].methods == ("msp",)
     assert "CAL011" not in found
     page = "".join(Reader(report.render(tmp_path)).texts)
-    assert "Signs that thresholds will not hold" in page
+    assert "Cautions: signs that a threshold may not work" in page
     assert found["CAL006"].message in page
     file = tmp_path / "scores.npz"
     scores().save(file)
-    assert "Signs that thresholds" not in report.render(file)
+    assert "Cautions: signs that" not in report.render(file)
 
 
 def test_thresholds_per_class_are_explored_as_margins(tmp_path):
@@ -288,7 +288,7 @@ def test_what_cannot_be_reported_is_said(tmp_path):
 def test_cells_without_numbers_are_refused(tmp_path):
     key = {"protocol": "p", "model": "m", "method": "", "detector": "d", "seed": 0}
     runs.Cell(key=key, rows=[]).save(tmp_path / "study")
-    with pytest.raises(ArtefactError, match="must have rows of metrics"):
+    with pytest.raises(ArtefactError, match="cells must have metrics"):
         report.render(tmp_path / "study")
 
 
@@ -306,7 +306,7 @@ def test_cells_without_scores_still_have_a_leaderboard(tmp_path):
     other, _, _ = cell(0, "knn", "digits", gap=1.0)
     other.save(tmp_path / "study")
     text = report.render(tmp_path / "study")
-    assert "No test scores were kept" in text
+    assert "No test scores were saved" in text
     assert "knn" in text
     assert 'id="x-cell"' not in text
 

@@ -271,8 +271,8 @@ def test_the_default_rule_with_two_kinds_and_without_logits():
     assert (choice.name, choice.left_out) == ("consensus", "kinds")
     assert dict(choice.weights) == {"rmds": 0.5, "osnn": 0.5}
     assert len(choice.fitted.detector.parts) == 2
-    assert str(choice).startswith("consensus of rmds, osnn: open-set accuracy on a")
-    assert f"seen here {choice.ranking[0]['new_kind']:.2f}, between" in str(choice)
+    assert str(choice).startswith("consensus of rmds, osnn: expected open-set")
+    assert f"unknowns {choice.ranking[0]['new_kind']:.2f} (90%" in str(choice)
     assert choice.fitted.known(known).mean() > choice.fitted.known(unknown[0]).mean()
 
 

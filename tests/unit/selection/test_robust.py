@@ -151,7 +151,7 @@ def test_the_choice_says_what_to_expect_of_a_new_kind():
     train, known, surrogate = network()
     offer = fit(train, "msp", "rmds")
     choice = selection.choose(offer, known=known, surrogate=surrogate)
-    assert "consensus of msp, rmds: open-set accuracy on a kind" in str(choice)
+    assert "consensus of msp, rmds: expected open-set accuracy" in str(choice)
     rejector = Rejector.calibrate(choice, known=known, surrogate=surrogate)
     assert rejector.threshold.method == "anchored"
     assert rejector.report.new_kind.value == pytest.approx(

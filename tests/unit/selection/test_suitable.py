@@ -26,7 +26,7 @@ def outputs(*names):
         (
             ("logits", "features", "labels", "weight", "bias"),
             ("msp", "maxlogit", "rmds", "vim", "osnn"),
-            "msp, maxlogit, rmds, vim and osnn: they look at different things",
+            "msp, maxlogit, rmds, vim and osnn, which use different information",
         ),
         (
             ("logits", "features", "labels"),

@@ -145,7 +145,7 @@ def test_more_in_flight_than_allowed_is_put_off_until_others_leave(by_msp, logit
         wait_until(lambda: status().status_code == 503)
         answer = status()
         assert answer.headers["Retry-After"] == "1"
-        assert "must be at most 2097152 bytes together" in answer.json()["detail"]
+        assert "together must be at most 2097152 bytes" in answer.json()["detail"]
         chunks = iter([npy(logits)])
         answer = by_msp.post(content=chunks, headers=NPY)  # of unknown length
         assert answer.status_code == 503

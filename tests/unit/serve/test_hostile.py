@@ -342,7 +342,7 @@ def test_a_body_that_does_not_come_is_given_up(by_logits):
     application = serve.app(by_logits, body_seconds=0.05)
     asyncio.run(application(scope, stalls, send))
     assert sent[0]["status"] == 408
-    assert b"must arrive within 0.05 seconds, and one more for every" in sent[1]["body"]
+    assert b"must arrive within 0.05 seconds, plus one for every" in sent[1]["body"]
 
 
 CHUNKED = b"POST /predict HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

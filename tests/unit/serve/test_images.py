@@ -139,7 +139,7 @@ def test_a_training_run_takes_images_as_extract_does(tmp_path):
     files = [("file", png(one)) for one in pictures]
     assert client.post("/predict", files=files).json()["decisions"] == expected
     about = client.get("/rejector").json()["preprocessing"]
-    assert about.startswith("brought to 20 x 20")
+    assert about.startswith("resized to 20 x 20")
 
 
 def test_an_onnx_file_normalises_as_it_is_told(tmp_path):
@@ -176,7 +176,7 @@ def test_an_onnx_file_normalises_as_it_is_told(tmp_path):
     assert np.allclose(answer.json()["known"], expected, rtol=1e-4)
     about = client.get("/rejector").json()["preprocessing"]
     assert about == (
-        "brought to 4 x 4, RGB, scaled to [0, 1], mean 0.5, 0.4, 0.3, std 0.2, 0.3, 0.4"
+        "resized to 4 x 4, RGB, scaled to [0, 1], mean 0.5, 0.4, 0.3, std 0.2, 0.3, 0.4"
     )
 
 
@@ -261,7 +261,7 @@ def test_any_function_is_a_model(by_logits):
             assert answer.json()["decisions"] == expected, answer.text
     client = TestClient(serve.app(by_logits, model=lambda batch: batch @ weight))
     assert client.post("/predict", json={"inputs": [[1.0]]}).status_code == 422
-    with pytest.raises(ValueError, match="model must run a batch of the shape it decl"):
+    with pytest.raises(ValueError, match="model must be able to run a batch"):
         serve.app(by_logits, model=lambda batch: batch @ weight, example=[[1.0]])
     with pytest.raises(ValueError, match="n_classes of model must be 3, as in the rej"):
         serve.app(by_logits, model=lambda batch: batch, example=x)

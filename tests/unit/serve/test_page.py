@@ -166,7 +166,7 @@ def test_sets_are_shown_and_hold_for_the_calibrated_threshold(
         page.wait(lambda: page.counts()[2] == 0)
         shown = {int(row[0]): row[3] for row in page.rows()}
         assert shown == {i: name or "not known" for i, name in names.items()}
-        assert "The coverage of sets is that of the calibrated" in page.text("note")
+        assert "The coverage of prediction sets holds for the" in page.text("note")
 
 
 def test_the_plot_can_be_dragged(browser, by_logits_live, by_logits, test_split):
@@ -243,7 +243,7 @@ def test_images_are_shown_beside_their_answers(browser, by_images, by_pixels, tm
     for path, pixels in zip(paths, pictures, strict=True):
         path.write_bytes(png(pixels))
     page = Page(browser, by_images.url)
-    assert "brought to 16 x 16, RGB" in page.text("hint")
+    assert "resized to 16 x 16, RGB" in page.text("hint")
     assert not page.find("text").is_displayed()
     page.find("file").send_keys("\n".join(map(str, paths)))
     page.wait(lambda: page.text("n") == "5")
@@ -285,7 +285,7 @@ def test_the_example_button_gives_something_to_play_with(browser, live):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "Nothing to decide on"),
+        ("", "There is no input"),
         ("1, 2, x", "“x” is not a number"),
         ("1, 2", "n_classes must be 3, as in fit, got 2"),
         ('{"logits": [[1, 2], [3]]}', "rows of different lengths"),

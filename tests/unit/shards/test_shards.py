@@ -190,7 +190,9 @@ def test_two_shards_of_one_name_are_refused(tmp_path):
     WHOLE.save(tmp_path / "a")
     with pytest.raises(ValueError, match="several called a"):
         shards.find(tmp_path, caller="x")
-    with pytest.raises(FileNotFoundError, match=r"x: .* must be outputs, or a folder"):
+    with pytest.raises(
+        FileNotFoundError, match=r"x: .* must be a file or folder of outputs"
+    ):
         shards.find(tmp_path / "a", caller="x")
 
 

@@ -48,7 +48,7 @@ def test_predictions_in_a_store_are_those_of_files(rejector, folder, tmp_path, b
     assert "(1 run now" in run(*again, "--format", "npz")
     assert files(f"{url}/out") == found
     done = CliRunner().invoke(app, [*map(str, again), "--format", "parquet"])
-    assert "--out must be new, or hold results of the same" in str(done.exception)
+    assert "--out must be new, or have results of the same" in str(done.exception)
 
 
 def test_scores_in_a_store_are_those_in_a_folder(folder, tmp_path, memory):  # noqa: F811

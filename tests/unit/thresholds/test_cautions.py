@@ -305,8 +305,8 @@ def test_what_a_caution_says_depends_on_what_is_there():
         found = thresholds.report(scores, objective(scores), near=NEAR).cautions
         return next(str(one) for one in found if one.code == code)
 
-    assert "one kind of unknowns only: that" in said("CAL006", ONE_KIND)
-    assert "only (the scores of 2 groups agree): that" in said("CAL006", ALIKE)
+    assert "only one kind of unknowns: other kinds" in said("CAL006", ONE_KIND)
+    assert "unknowns (the scores of 2 groups agree): other" in said("CAL006", ALIKE)
     assert "synthetic (left-out, mixup), made" in said("CAL005", MADE)
     few = grouped(0, n=29)
     assert said("CAL004", few).endswith(
@@ -316,7 +316,7 @@ def test_what_a_caution_says_depends_on_what_is_there():
     one = with_groups(few, {"far": "near"})
     assert said("CAL004", one).endswith("58 known samples, 58 unknown samples")
     assert "Consider the objective worst_group" in said("CAL003", APART)
-    assert "already limits" in said("CAL003", APART, thresholds.worst_group)
+    assert "already minimises" in said("CAL003", APART, thresholds.worst_group)
 
 
 def test_of_one_class_a_network_cannot_be_better_than_the_commonest():

@@ -27,7 +27,7 @@ from tests.unit.thresholds.makers import grouped, scattered
         (lambda s: thresholds.by_cost(s, missed_unknown=1e300), "missed_unknown must"),
         (
             lambda s: thresholds.by_cost(s, np.ones((6, 6)), missed_unknown=5),
-            "cost_matrix must be left out where the three costs are given",
+            "cost_matrix must be left out if the three costs are given",
         ),
         (lambda s: thresholds.osa(s, 1.5), r"thresholds\.osa: alpha must be"),
         (lambda s: thresholds.per_class(s, 1.5), r"thresholds\.per_class: alpha must"),

@@ -166,7 +166,7 @@ def test_an_operation_is_written_with_its_groups():
         assert row["urr"] == approx(metrics.urr(part, done.threshold.value))
     assert repr(done) == (
         f"Operation(oosa={done.oosa:.4f}, oracle={done.oracle:.4f}, "
-        f"gap={done.gap:.4f}, alpha 0.3 to choose and 0.3 to report, "
+        f"gap={done.gap:.4f}, alpha 0.3 in calibration and 0.3 in the test, "
         f"threshold {done.threshold})"
     )
     best = metrics.osa_optimum(test, alpha=0.3).threshold

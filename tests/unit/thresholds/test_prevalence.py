@@ -112,7 +112,7 @@ def test_it_reads_as_a_sentence_and_is_plain_data():
     ends = [at_prevalence(RATES, one).unknown_precision for one in (low, high)]
     assert str(found) == (
         f"about 5.0% of the samples are unknown ({low:.1%} to {high:.1%}), if they are "
-        "like those of the calibration; 70% of the rejected ones are "
+        "like those of the calibration; of the rejected ones, 70% are unknown "
         f"({ends[0]:.0%} to {ends[1]:.0%})"
     )
     document = found.to_dict()
@@ -171,7 +171,7 @@ def test_the_report_of_a_threshold_has_its_rates_and_says_what_they_mean():
     made = thresholds.report(scores, threshold)
     assert made.rates == threshold.rates(scores)
     precise = [at_prevalence(made.rates, p).unknown_precision for p in (0.01, 0.1)]
-    assert dict(made.summary)["rejections that are unknown"] == (
+    assert dict(made.summary)["unknowns among rejected"] == (
         f"{precise[0]:.0%} if 1% of all samples are unknown, {precise[1]:.0%} if 10% "
-        "of all samples are unknown, and like those of the calibration"
+        "of all samples are unknown, for unknowns like those of the calibration"
     )

@@ -56,12 +56,12 @@ def test_where_every_decision_is_free_nothing_is_divided_by_nought():
 @pytest.mark.parametrize(
     ("matrix", "words"),
     [
-        ([[0.0]], "square with a row per known class .* at least 2, got shape"),
+        ([[0.0]], "square, with a row per known class .* at least 2, got shape"),
         ([0.0, 1.0], r"at least 2, got shape \(2,\)"),
         ([[0.0, 1.0, 2.0], [1.0, 0.0, 2.0]], r"at least 2, got shape \(2, 3\)"),
         (np.zeros((2, 2, 2)), r"at least 2, got shape \(2, 2, 2\)"),
-        ([[0, 1.1e100], [1, 0]], "finite, from -1e.100 to 1e.100, got 1 entries"),
-        ([[0, np.nan], [np.inf, 0]], "got 2 entries that are not"),
+        ([[0, 1.1e100], [1, 0]], "finite, from -1e.100 to 1e.100, got 1 other entries"),
+        ([[0, np.nan], [np.inf, 0]], "got 2 other entries"),
         ([["a", "b"]], "rows of numbers, equally long"),
     ],
 )
@@ -73,7 +73,7 @@ def test_what_is_no_matrix_of_prices_is_named(matrix, words):
 
 def test_a_matrix_and_three_prices_are_one_too_many():
     for name in ("missed_unknown", "false_unknown", "confusion"):
-        with pytest.raises(ValueError, match="cost_matrix must be left out where"):
+        with pytest.raises(ValueError, match="cost_matrix must be left out if"):
             Prices.of("me", MATRIX, **{name: 2.0})
 
 

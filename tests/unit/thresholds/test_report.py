@@ -191,7 +191,7 @@ def test_the_flat_range_is_all_thresholds_around_that_are_within_a_point(alpha):
         found = thresholds.report(scores, at(scores, value, alpha))
         if not is_near[value]:
             assert (found.flat, found.flat_share) == ((value, value), 0.0)
-            assert "within a point" not in str(found)
+            assert "within 0.01 of the best" not in str(found)
             continue
         low = high = cuts.index(value)
         while low > 0 and is_near[cuts[low]]:
@@ -228,23 +228,23 @@ def test_a_report_is_read_line_by_line():
         "unknown samples rejected: 75.0%",
         "accuracy without rejection: 0.9500",
         "on a new kind of unknowns: open-set accuracy 0.87, between 0.55 and 0.98 "
-        "(90%) on kinds like these; unknowns closer to your classes do worse",
-        "thresholds about as good: 1.161 to 1.165, within a point of the best, where "
-        "1.2% of the samples are",
-        "rejections that are unknown: 23% if 1% of all samples are unknown, 77% if 10% "
-        "of all samples are unknown, and like those of the calibration",
+        "(90%) on kinds like these; worse for unknowns that resemble your classes",
+        "thresholds about as good: 1.161 to 1.165, with open-set accuracy within 0.01 "
+        "of the best; 1.2% of the samples score in this range",
+        "unknowns among rejected: 23% if 1% of all samples are unknown, 77% if 10% "
+        "of all samples are unknown, for unknowns like those of the calibration",
         "with another alpha: threshold 2.833 with alpha 0.1, 1.165 with 0.9",
         "  far: 0.9500 of 20 rejected, OSA 0.9500, 0.0125 below its best",
         "  near: 0.5500 of 20 rejected, OSA 0.7500, 0.0125 below its best",
     ]
     assert (
-        "largest loss of a group: 0.0125 below the open-set accuracy of the group's "
-        "own best threshold"
+        "largest loss of a group: 0.0125 below the open-set accuracy with the best "
+        "threshold for that group"
     ) in lines["worst_group"].splitlines()
     assert lines["conformal"].splitlines()[1] == (
         "known samples to be rejected: 0.0488 (0.0061–0.1316)"
     )
-    assert "within a point" not in lines["per_class"]
+    assert "within 0.01 of the best" not in lines["per_class"]
     one_group = thresholds.worst_group(dataclasses.replace(scores, groups=None))
     alone = thresholds.report(dataclasses.replace(scores, groups=None), one_group)
     assert "largest loss" not in str(alone)

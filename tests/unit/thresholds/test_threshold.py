@@ -93,7 +93,10 @@ def by_hand(**changes):
     ("changes", "text"),
     [
         ({}, "0.5 by mine from 90 known and 10 unknown samples"),
-        ({"target": 0.1}, "0.5 by mine (0.1) from 90 known and 10 unknown samples"),
+        (
+            {"target": 0.1},
+            "0.5 by mine (target 0.1) from 90 known and 10 unknown samples",
+        ),
         (
             {"alpha": 0.3},
             "0.5 by mine (alpha 0.3) from 90 known and 10 unknown samples",
@@ -101,7 +104,7 @@ def by_hand(**changes):
         ({"alpha": 0.3, "target": 0.3}, "0.5 by mine (alpha 0.3) from 90 known and 10"),
         (
             {"alpha": 0.3, "target": 2},
-            "0.5 by mine (2, alpha 0.3) from 90 known and 10",
+            "0.5 by mine (target 2, alpha 0.3) from 90 known and 10",
         ),
         ({"value": np.inf}, "inf by mine from 90 known and 10 unknown samples"),
     ],

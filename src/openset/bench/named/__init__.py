@@ -1,8 +1,9 @@
-"""Benchmarks by name: definitions, and scores of your own network's outputs on them.
+"""Named benchmarks: definitions, and scores of your network's outputs on them.
 
-A definition says what is known, which data sets are unknown and which role they have,
-and which metrics are reported with which side as the positive one. Outputs of a network
-are files in one folder, in the form that :meth:`Benchmark.files` lists.
+A definition says which classes are known, which data sets are unknown and in which
+role, and which metrics are reported with known or unknown as the positive class.
+Outputs of a network are files in one folder, in the form that :meth:`Benchmark.files`
+lists.
 """
 
 from openset.bench.named._definition import (

@@ -19,7 +19,7 @@ Role = Literal["unknown", "shifted"]
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Data sets with one role; the name of their folder.
+    """Data sets with the same role, and the name of their folder.
 
     Parameters
     ----------

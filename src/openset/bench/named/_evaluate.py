@@ -97,7 +97,7 @@ class Table:
                 yield Row(f"{row.detector}, published", tuple(cells), is_published=True)
 
     def notes(self) -> Iterator[str]:
-        """Yield what has to be known to read the table."""
+        """Yield notes for the reader of the table."""
         yield f"In percent. {self.benchmark.conventions.strip()}"
         if self.missing:
             listed = ", ".join(self.missing)
@@ -105,8 +105,8 @@ class Table:
         models = dict.fromkeys(row.model for row in self.benchmark.published)
         if models:
             yield (
-                f"Published rows, for orientation: {'; '.join(models)}: another "
-                "network, and perhaps other images. Source: "
+                f"Published rows, for comparison: {'; '.join(models)}. They are from "
+                "another network, and perhaps from other images. Source: "
                 f"{self.benchmark.published_source}."
             )
         else:
@@ -147,8 +147,8 @@ def evaluate(
         A definition, from :func:`load`.
     outputs
         Folder of outputs: ``known.npz`` (test samples of the known classes, labelled),
-        ``GROUP/DATA.npz`` for each data set, and ``train.npz`` for detectors that learn
-        something. Instead of a ``.npz`` file, a folder of ``.npy`` files, as
+        ``GROUP/DATA.npz`` for each data set, and ``train.npz`` for detectors that must
+        be fitted. Instead of a ``.npz`` file, a folder of ``.npy`` files, as
         :meth:`Outputs.save` writes it.
     recipes
         Detectors by name; by default those of :func:`selection.suitable`.
@@ -169,7 +169,8 @@ def evaluate(
             caller=_CALLER,
             name="outputs",
             got=str(folder),
-            remedy="Or choose detectors that learn nothing: msp, maxlogit, energy, gen",
+            remedy="Or choose detectors that need no fitting: msp, maxlogit, energy, "
+            "gen",
         )
         raise ValueError(msg)
     with _io.naming(train_path or folder):
@@ -247,7 +248,8 @@ def _paths(
             got=f"{folder} without {listed}",
             remedy=""
             if partial
-            else "Make them, or leave them out (--partial; in Python partial=True)",
+            else "Extract these outputs, or leave them out (--partial; in Python "
+            "partial=True)",
         )
         raise FileNotFoundError(msg)
     return found, missing

@@ -1,4 +1,4 @@
-"""Outputs of a network on a benchmark as one file, which others score without it."""
+"""Outputs of a network in one file, which others can score without the network."""
 
 import hashlib
 import io
@@ -64,7 +64,7 @@ def pack(benchmark: Benchmark, outputs: str | Path, path: str | Path) -> Path:
 
 @contextmanager
 def folder_of(benchmark: Benchmark, outputs: str | Path) -> Iterator[Path]:
-    """Give a folder of outputs: `outputs` itself, or what a ``.tar`` file holds.
+    """Yield a folder of outputs: `outputs` itself, or the content of a ``.tar`` file.
 
     Every file is compared with the manifest before anything is scored.
     """

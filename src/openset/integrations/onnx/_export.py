@@ -104,7 +104,7 @@ def export(
             )
             raise ValueError(msg)
         if getattr(part, "backend", None) == "faiss":
-            rule, got = "'matmul' (the same numbers)", "'faiss'"
+            rule, got = "'matmul', which gives the same numbers", "'faiss'"
             msg = _check.must(rule, caller=_CALLER, name="backend", got=got)
             raise ValueError(msg)
     needs_features = "features" in detector.score_needs
@@ -127,6 +127,17 @@ def export(
                 got=type(model).__name__,
                 remedy="Export the rejector alone: its input is the features of the "
                 "layers, side by side. Or serve both: openset serve --model",
+            )
+            raise ValueError(msg)
+        if rejector.input_step:
+            msg = _check.must(
+                "left out for a rejector whose inputs are moved along a gradient "
+                f"({rejector.input_step}), which a graph does not compute",
+                caller=_CALLER,
+                name="model",
+                got=type(model).__name__,
+                remedy="Export the rejector alone, and give it outputs of moved "
+                "inputs. Or serve both: openset serve --model",
             )
             raise ValueError(msg)
         network = _network.load(model, example)
@@ -269,5 +280,7 @@ def _describe(model: ModelProto, rejector: Rejector) -> None:
     }
     if rejector.sets is not None:
         facts["openset.sets"] = json.dumps(rejector.sets.to_dict())
+    if rejector.input_step:
+        facts["openset.input_step"] = rejector.input_step
     own = {entry.key: entry.value for entry in model.metadata_props}
     helper.set_model_props(model, own | facts)

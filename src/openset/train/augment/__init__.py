@@ -1,6 +1,7 @@
 """Random augmentation of whole batches of images, with equal results on CPU and CUDA.
 
-Every image has its own draw, and no loop runs over them. Needs the extra `torch`.
+Every image is augmented differently, without a loop over images. Needs the extra
+`torch`.
 """
 
 from openset.train.augment import ops

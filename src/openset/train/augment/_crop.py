@@ -16,11 +16,11 @@ def crop_and_flip(
     generator: torch.Generator,
     flip: bool = True,
 ) -> Tensor:
-    r"""Move every image by up to `padding` pixels, and mirror one of two.
+    r"""Shift every image by up to `padding` pixels, and mirror half of them.
 
-    A crop of the image's own size from the image in a black frame of `padding`
-    pixels, at one of :math:`(2p + 1)^2` places; then left and right are exchanged
-    with probability ½.
+    The image gets a black frame of `padding` pixels p; a crop of its original size is
+    taken from it, at one of :math:`(2p + 1)^2` places; then left and right are
+    exchanged with probability ½.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def crop_and_flip(
     padding
         Width of the frame; 0 only mirrors.
     generator
-        Of the CPU: the same state gives the same result on every device.
+        A generator on the CPU: the same state gives the same result on every device.
     flip
         False: do not mirror.
 

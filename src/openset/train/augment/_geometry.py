@@ -178,7 +178,7 @@ def _fixed(
 
 
 def move(images: Tensor, moves: Tensor) -> Tensor:
-    """Take every pixel from where `moves` (n or 1, 1, 1, 1, 6) says."""
+    """Take every pixel from the place that `moves` (n or 1, 1, 1, 1, 6) gives."""
     n, channels, h, w = images.shape
     rows, columns = _grid(images, torch.int64)
     a, b, c, d, e, f = _images.place(moves, images, torch.int64).unbind(-1)

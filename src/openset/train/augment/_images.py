@@ -1,4 +1,4 @@
-"""What every augmentation asks of its arguments, and how numbers reach a device."""
+"""Checks of the arguments of augmentations, and how numbers reach a device."""
 
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ Value = float | Tensor  # one for all samples, or one per sample
 
 
 def check(caller: str, images: Any) -> Tensor:
-    """Return `images`, or say that they are no uint8 tensor (n, 3, h, w)."""
+    """Return `images`; raise unless they are a uint8 tensor (n, 3, h, w)."""
     rule = "a uint8 tensor (n, 3, h, w)"
     if not isinstance(images, Tensor):
         got = type(images).__name__
@@ -42,7 +42,7 @@ def check(caller: str, images: Any) -> Tensor:
 
 
 def check_generator(caller: str, generator: Any) -> torch.Generator:
-    """Return `generator`, or say that it is no generator of the CPU."""
+    """Return `generator`; raise unless it is a generator on the CPU."""
     rule = "a torch.Generator of the CPU"
     if not isinstance(generator, torch.Generator):
         got = type(generator).__name__
@@ -60,7 +60,7 @@ def check_generator(caller: str, generator: Any) -> torch.Generator:
 
 
 def check_count(caller: str, name: str, value: Any) -> int:
-    """Return `value` as an int, or say that it is not an integer >= 0."""
+    """Return `value` as an int; raise unless it is an integer >= 0."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         got = repr(value)
         msg = _check.must("an integer >= 0", caller=caller, name=name, got=got)
@@ -82,10 +82,10 @@ def per_sample(caller: str, name: str, value: Value, images: Tensor) -> Tensor:
 
 
 def place(values: Tensor, images: Tensor, dtype: torch.dtype) -> Tensor:
-    """Bring parameters to the images' device without waiting for it.
+    """Move parameters to the images' device without waiting for it.
 
-    What is worked out of parameters is so on the host, where they were drawn: many
-    small steps cost a device more than the images do.
+    Everything derived from parameters is computed on the host, where they were drawn:
+    many small steps cost a device more than the images do.
     """
     values = values.to(dtype)
     if images.device.type != "cuda" or values.device.type != "cpu":
@@ -96,7 +96,7 @@ def place(values: Tensor, images: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def pieces(images: Tensor, start: int = 0, stop: int | None = None) -> list[slice]:
-    """Cut the samples `start` to `stop` into what is worked on at once.
+    """Divide the samples `start` to `stop` into pieces that are processed at once.
 
     A CUDA device takes them all. A CPU is several times faster on pieces that stay in
     its cache than on temporaries that are fetched from the system and given back.

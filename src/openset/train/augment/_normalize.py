@@ -1,4 +1,4 @@
-"""From pixel values to the numbers a network is fed."""
+"""From pixel values to the inputs of a network."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ class Normalize(nn.Module):
     Parameters
     ----------
     mean, std
-        One number per channel; left out, the result is in [0, 1].
+        One number per channel; by default the result is in [0, 1].
 
     Examples
     --------

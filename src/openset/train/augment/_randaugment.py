@@ -105,8 +105,8 @@ def rand_augment(
     magnitude
         In [0, 30].
     generator
-        Of the CPU, whatever the device of the images: the same state gives the same
-        result on all of them.
+        A generator on the CPU, whatever the device of the images: the same state gives
+        the same result on every device.
     without
         Names of operations to leave out, see `OPERATIONS`.
 
@@ -188,7 +188,7 @@ def _moves(names: tuple[str, ...], magnitude: float, h: int, w: int) -> Tensor:
 
 
 def check_magnitude(caller: str, magnitude: float) -> float:
-    """Return a magnitude as a float, or say in which interval it must be."""
+    """Return a magnitude as a float; raise unless it is in its interval."""
     return _check.number(caller, "magnitude", magnitude, low=0.0, high=_STRONGEST)
 
 

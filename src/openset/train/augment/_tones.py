@@ -1,4 +1,4 @@
-"""Operations that map every pixel value alone: by a curve, or by a histogram."""
+"""Operations that map each pixel value by itself: by a curve, or by a histogram."""
 
 from openset import _io
 from openset.train.augment import _images

@@ -28,15 +28,16 @@ class Pipeline:
     Attributes
     ----------
     n_ops, magnitude, without
-        Of :func:`rand_augment`, at the images' own size; ``n_ops=0`` leaves it out.
+        Arguments of :func:`rand_augment`, at the original size of the images;
+        ``n_ops=0`` leaves it out.
     side
         Height and width after :func:`resize`; None keeps the size.
     padding
-        Of :func:`crop_and_flip`; 0 does not crop.
+        Argument of :func:`crop_and_flip`; 0 does not crop.
     flip
         Whether to mirror each image with probability ½.
     mean, std
-        Of :class:`Normalize`; None leaves [0, 1].
+        Arguments of :class:`Normalize`; None leaves [0, 1].
 
     Examples
     --------
@@ -102,7 +103,7 @@ class PublishedConstants:
     lr
         Learning rate: of SGD, or of Adam for TinyImageNet.
     n_ops, magnitude
-        Of :func:`rand_augment`.
+        Arguments of :func:`rand_augment`.
     smoothing
         Label smoothing: the true class has ``1 - smoothing``, the others share the
         rest.
@@ -175,7 +176,7 @@ def pipeline_ceplus(
     name
         A key of `CEPLUS`.
     constants
-        Others than ``CEPLUS[name]``, such as ``ARPLPLUS[name]``.
+        Used instead of ``CEPLUS[name]``, such as ``ARPLPLUS[name]``.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from openset import _check, _io
 from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.outputs import Outputs, put_folder
-from openset.train.inference._input_step import Odin
+from openset.train.inference._input_step import Odin, words_of
 from openset.train.inference._layers import LayerRecorder, SideBySide, check_layers
 from openset.train.inference._row_files import RowFiles, RowLists
 from openset.train.jobs import _fingerprint
@@ -51,7 +51,7 @@ def extract(
     resume: bool = False,
     progress: bool = True,
 ) -> Outputs:
-    """Run a classifier over a loader and keep its logits, features and labels.
+    """Run a classifier on the batches of a loader; return logits, features and labels.
 
     Features are the input of the last linear layer, logits its output; its weight and
     bias are kept with them (a bias of zeros, if it has none). The model runs in
@@ -67,7 +67,7 @@ def extract(
         entries are passed by keyword. Labels are ``0..C-1``, or -1; ids are strings,
         such as paths.
     head
-        The last linear layer, or its name. Left out: the layer whose output is the
+        The last linear layer, or its name. Default: the layer whose output is the
         model's output, found with the first batch.
     out
         Folder to write to, batch by batch, so that memory does not grow with the data;
@@ -81,11 +81,12 @@ def extract(
     ids
         Names of the samples, in the order of the loader.
     unknown
-        All samples are of no known class: their labels are -1, whatever the loader
-        gives.
+        All samples are of no known class: they are labelled -1, whatever labels the
+        loader has.
     step
-        Moves the inputs before they are run: ``Odin(temperature=1000,
-        epsilon=0.0014)``. It takes a backward pass and a second forward pass.
+        Changes the inputs before the network runs:
+        ``Odin(temperature=1000, epsilon=0.0014)``. This takes a backward pass and a
+        second forward pass.
     layers
         Names of layers, as in ``model.named_modules()``: the features are theirs, side
         by side, instead of those of the last layer, whose weights are left out. With
@@ -96,7 +97,7 @@ def extract(
         its last complete batch next time. The loader must give the same samples in the
         same order; weights, first batch and labels are compared.
     progress
-        Show a progress bar, if there is a terminal to show it in.
+        Show a progress bar, if standard error is a terminal.
 
     Returns
     -------
@@ -141,10 +142,14 @@ def extract(
         rows = RowLists()
         found = once(rows)
         arrays = rows.arrays()
-        about = names_of.arrays(len(arrays["logits"]))
+        about: dict[str, Any] = {
+            **names_of.arrays(len(arrays["logits"])),
+            "classes": names,
+            "input_step": words_of(step),
+        }
         if recorder is not None:
-            return Outputs(**arrays, **about, classes=names, layers=recorder.pairs())
-        return Outputs(**arrays, **about, **_layer(found), classes=names)
+            return Outputs(**arrays, **about, layers=recorder.pairs())
+        return Outputs(**arrays, **about, **_layer(found))
     path = Path(out)
     if path.suffix:
         got = repr(str(out))
@@ -186,6 +191,7 @@ def extract(
             "classes": names,
             "head": found.name,
             "layers": files.provenance.get("widths", ()),
+            "input_step": words_of(step),
         }
         text = json.dumps(meta).encode()
         _io.write(folder / "meta.json", lambda stream: stream.write(text))
@@ -212,7 +218,7 @@ def run(
     Parameters
     ----------
     step
-        Moves the inputs first: `Odin`, or anything with a method `moved` like its.
+        Changes the inputs first: `Odin`, or any object with the same method `moved`.
     layers
         Records other layers, as columns beside logits and features.
     """
@@ -283,16 +289,16 @@ def _forward(
 
 
 def check_loader(loader: Iterable[Any]) -> None:
-    """Refuse loaders that leave samples out, or repeat some of them."""
+    """Raise for loaders that leave samples out, or repeat some of them."""
     if not isinstance(loader, DataLoader):
         return
     if loader.drop_last:
         msg = _check.must(
-            "one that keeps the last batch",
+            "one that keeps the last batch (drop_last=False)",
             caller=_CALLER,
             name="loader",
             got="drop_last=True",
-            remedy="Its samples would be missing from every metric",
+            remedy="The samples of the last batch would be missing from every metric",
         )
         raise ValueError(msg)
     sampler = loader.sampler
@@ -389,8 +395,8 @@ def _check_range(labels: NDArray[np.int64] | None, head: Head) -> None:
             caller=_CALLER,
             name="labels",
             got=int(labels.max()),
-            remedy="Samples of none of its classes: unknown=True. Otherwise map the "
-            "labels to the order of its outputs",
+            remedy="For samples of none of its classes use unknown=True. Otherwise "
+            "number the labels in the order of its outputs",
         )
         raise ValueError(msg)
 

@@ -14,6 +14,7 @@ from openset.train.inference._extract import (
     rows_of,
     run,
 )
+from openset.train.inference._input_step import words_of
 from openset.train.inference._row_files import RowLists
 from openset.train.networks import last_layer
 
@@ -88,6 +89,7 @@ def extract_layers(
         "logits": arrays["logits"],
         "labels": arrays.get("labels"),
         "classes": tuple(classes),
+        "input_step": words_of(step),
         **samples.arrays(len(arrays["logits"])),
     }
     return {

@@ -1,4 +1,4 @@
-"""Inputs moved a small step along a gradient, before a network sees them."""
+"""Inputs changed by a small step along a gradient, before a network runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ with _io.importing("openset.train", "torch"):
     from torch import Tensor, nn
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+_ODIN = "odin"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,8 +22,8 @@ class Odin:
     .. math:: x' = x + \varepsilon\,\mathrm{sign}\bigl(
               \nabla_x \log \max_c \mathrm{softmax}_c(f(x) / T)\bigr)
 
-    Samples of known classes are moved to larger probabilities than others. Give it to
-    :func:`openset.train.extract`; ODIN is ``MSP(temperature=T)`` on the outputs it
+    This raises the probability of known samples more than that of unknown ones. Give it
+    to :func:`openset.train.extract`; ODIN is ``MSP(temperature=T)`` on the outputs it
     returns. Other detectors may be fitted on and score such outputs, too.
 
     Parameters
@@ -30,10 +31,10 @@ class Odin:
     temperature
         T, which the logits are divided by.
     epsilon
-        Length of the step, in the units of the network's inputs, or of what they were
-        before they were divided by `std`. Liang et al. chose it on samples of known
-        classes and unknowns of another kind than the test's; 0.0014 is their value for
-        DenseNet on CIFAR-10.
+        Length of the step, in units of the network's inputs; with `std`, in units of
+        the inputs before they were divided by `std`. Liang et al. chose it on known
+        samples and on unknowns of another kind than in the test; 0.0014 is their value
+        for DenseNet on CIFAR-10.
     std
         What the pixels of each channel were divided by, if `epsilon` is meant for
         pixels in [0, 1].
@@ -59,14 +60,46 @@ class Odin:
     std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _check.number("Odin", "temperature", self.temperature, low=0, open_low=True)
-        _check.number("Odin", "epsilon", self.epsilon, low=0)
+        for name, is_open in (("temperature", True), ("epsilon", False)):
+            value = getattr(self, name)
+            number = _check.number("Odin", name, value, low=0, open_low=is_open)
+            object.__setattr__(self, name, number)
         if self.std is not None:
             checked = tuple(
                 _check.number("Odin", "std", one, low=0, open_low=True)
                 for one in self.std
             )
             object.__setattr__(self, "std", checked)
+
+    @property
+    def words(self) -> str:
+        """The step in words, for :class:`openset.Outputs`; :meth:`of` reads them.
+
+        Examples
+        --------
+        >>> Odin(std=(0.5, 0.25)).words
+        'odin:temperature=1000.0,epsilon=0.0014,std=0.5 0.25'
+        >>> Odin.of(Odin(std=(0.5, 0.25)).words) == Odin(std=(0.5, 0.25))
+        True
+        """
+        numbers = f"temperature={self.temperature},epsilon={self.epsilon}"
+        return f"{_ODIN}:{numbers}{listed_std(self.std)}"
+
+    @classmethod
+    def of(cls, words: str) -> "Odin":
+        """Make the step that :attr:`words` describes."""
+        try:
+            kind, _, rest = words.partition(":")
+            given = dict(one.split("=") for one in rest.split(","))
+            std = given.pop("std", None)
+            options: dict[str, Any] = {key: float(one) for key, one in given.items()}
+            if std is not None:
+                options["std"] = tuple(float(one) for one in std.split())
+            if kind == _ODIN:
+                return cls(**options)
+        except (ValueError, TypeError) as error:
+            raise ValueError(_no_odin(words)) from error
+        raise ValueError(_no_odin(words))
 
     def moved(
         self, model: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
@@ -85,6 +118,34 @@ class Odin:
             epsilon=self.epsilon,
             std=self.std,
         )
+
+
+def _no_odin(words: str) -> str:
+    return _check.must(
+        f"that of ODIN, {_ODIN}:temperature=NUMBER,epsilon=NUMBER",
+        caller="Odin.of",
+        name="input_step",
+        got=repr(words),
+        remedy="Only the code that moved the inputs can move others the same way",
+    )
+
+
+def listed_std(std: tuple[float, ...] | None) -> str:
+    """Return the end of the words of a step.
+
+    Examples
+    --------
+    >>> listed_std((0.5, 0.25)), listed_std(None)
+    (',std=0.5 0.25', '')
+    """
+    return "" if std is None else f",std={' '.join(map(str, std))}"
+
+
+def words_of(step: Any) -> str:
+    """Return the words of a step; for a step of the caller's own, its class."""
+    if step is None:
+        return ""
+    return str(getattr(step, "words", type(step).__name__))
 
 
 def moved(
@@ -128,11 +189,12 @@ def _the_inputs(
             str(one.dtype) for one in given.values() if isinstance(one, Tensor)
         )
         msg = _check.must(
-            "one tensor of real numbers, which can be moved a little",
+            "one tensor of real numbers, which can be changed by a small step",
             caller=caller,
             name="inputs",
             got=kinds or "no tensor",
-            remedy="Bytes of images: scale them in the loader. Texts have no such step",
+            remedy="Convert bytes of images to numbers in the loader. Texts cannot "
+            "be changed by a step: token numbers have no gradient",
         )
         raise TypeError(msg)
     return next(iter(found.items()))

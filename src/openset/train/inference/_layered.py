@@ -1,7 +1,7 @@
 """Detectors over several layers of a network: Mahalanobis and others, and Gram."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.inference import _layers
 from openset.train.inference._extract_layers import extract_layers, layer_outputs
-from openset.train.inference._input_step import Arguments, moved
+from openset.train.inference._input_step import Arguments, Odin, listed_std, moved
 from openset.train.networks import last_layer
 
 with _io.importing("openset.train", "torch"):
@@ -51,7 +51,7 @@ class Layered:
         Any detector that needs no last layer (``"mahalanobis"``, ``"knn"``, ...): its
         name, or the detector itself.
     epsilon
-        Before it is scored, the input is moved by this much along the sign of the
+        Before it is scored, the input is changed by this much along the sign of the
         gradient of the layer's knownness, for each layer separately. This needs a
         detector with a gradient, and three passes per layer. Default: no step.
     std
@@ -111,9 +111,9 @@ class Gram:
 
     For every layer and power p the rows of :math:`(F^p F^{p\top})^{1/p}` are summed,
     where F has a row per channel. In training the smallest and the largest sum of each
-    class are kept; later, what lies outside of them is added up, relative to the bound.
-    The deviation of each layer is divided by its mean on held-out samples, and their
-    sum is minus the knownness.
+    class are kept as bounds; when scoring, the amounts by which sums exceed them are
+    added up, relative to the bound. The deviation of each layer is divided by its mean
+    on held-out samples, and their sum is minus the knownness.
 
     Parameters
     ----------
@@ -171,8 +171,8 @@ class Gram:
         model, loader
             As in :func:`openset.train.extract`.
         validation
-            Known samples for the mean deviation of each layer. Left out: a tenth of
-            the samples of each class (none of a class with fewer than ten).
+            Known samples for the mean deviation of each layer. Default: a tenth of the
+            samples of each class (none of a class with fewer than ten).
         **options
             Of :func:`extract_layers`: `head`, `device`, `progress`.
         """
@@ -190,8 +190,8 @@ class Gram:
 class FittedLayers:
     """A detector fitted on several layers of a network.
 
-    It gives the network's outputs the form that `fitted` takes: a detector like any
-    other, from which a rejector is calibrated.
+    :meth:`outputs` returns the network's outputs in the form that `fitted` needs.
+    `fitted` is a detector like any other: a rejector can be calibrated with it.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class FittedLayers:
         """Return the same detector with weights learned from known and unknown samples.
 
         The weights are those of a logistic regression from the knownness of each layer
-        to "known", as Lee et al. learn them. Use calibration samples, not the test's.
+        to "known", as Lee et al. learn them. Use calibration samples, not test samples.
 
         Parameters
         ----------
@@ -314,7 +314,7 @@ class FittedLayers:
     def save(self, path: str | Path) -> Path:
         """Write one ``.npz``, as :meth:`openset.detectors.Fitted.save` does. No pickle.
 
-        The network is not in it. A rejector holds all of this itself: see
+        The network is not saved. A rejector contains all of this: see
         :meth:`openset.Rejector.save`.
         """
         return self.fitted.save(path)
@@ -366,20 +366,88 @@ class FittedLayers:
             )
             raise TypeError(msg)
         found: dict[str, Outputs] = {}
-        for name in self.layers:
-            step = _LayerStep(recipe, name, self.part(name))
-            made = extract_layers(model, loader, [name], step=step, **options)
-            found[f"{STEP}{name}"] = made[name]
+        for step in self.steps():
+            made = extract_layers(model, loader, [step.layer], step=step, **options)
+            found[step.column] = made[step.layer]
         return Outputs.of_layers(found)
 
+    def steps(self) -> "list[LayerStep]":
+        """Return the step of each layer; none, if inputs are taken as they are."""
+        recipe = over_layers(self.fitted, caller="FittedLayers")
+        if isinstance(recipe, GramBounds) or not recipe.epsilon:
+            return []
+        return [
+            LayerStep(
+                layer=name,
+                fitted=self.part(name),
+                epsilon=recipe.epsilon,
+                std=recipe.std,
+            )
+            for name in self.layers
+        ]
 
-@dataclass(frozen=True, eq=False)
-class _LayerStep:
-    """Moves inputs towards a larger knownness by one layer."""
+    def with_std(self, std: tuple[float, ...] | None) -> "FittedLayers":
+        """Return the same with a step in pixels in [0, 1], unless it has its own `std`.
 
-    recipe: ByLayer
+        Parameters
+        ----------
+        std
+            What the pixels of each channel were divided by.
+        """
+        recipe = over_layers(self.fitted, caller="FittedLayers")
+        if isinstance(recipe, GramBounds) or recipe.std is not None:
+            return self
+        return FittedLayers(replace(self.fitted, detector=replace(recipe, std=std)))
+
+
+def how_to_extract(fitted: Fitted, input_step: str = "") -> dict[str, Any]:
+    """Return the arguments `step` and `layers` with which outputs fit a detector.
+
+    They are those of :meth:`openset.train.Trained.apply` and of
+    :meth:`openset.integrations.networks.Classifier.apply`.
+
+    Parameters
+    ----------
+    fitted
+        The detector, such as that of a rejector.
+    input_step
+        That of the outputs it was calibrated on, in words: ``rejector.input_step``.
+
+    Examples
+    --------
+    >>> from openset.detectors import MSP
+    >>> how_to_extract(MSP(temperature=2).fit(), "odin:temperature=2,epsilon=0.1")
+    {'layers': (), 'step': Odin(temperature=2.0, epsilon=0.1, std=None)}
+    """
+    layers = layer_names(fitted.detector)
+    if layers and FittedLayers(fitted).steps():
+        return {"layers": (), "step": FittedLayers(fitted)}
+    return {"layers": layers, "step": Odin.of(input_step) if input_step else None}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LayerStep:
+    """Moves inputs towards a larger knownness by one layer.
+
+    The layer is one of `inside`; by default of the model that is called.
+    """
+
     layer: str
     fitted: Fitted
+    epsilon: float
+    std: tuple[float, ...] | None
+    inside: nn.Module | None = None
+
+    @property
+    def column(self) -> str:
+        """What the layer is called in outputs."""
+        return f"{STEP}{self.layer}"
+
+    @property
+    def words(self) -> str:
+        """The step in words, for :class:`openset.Outputs`."""
+        recipe = ByLayer(detector=self.fitted.detector, epsilon=self.epsilon)
+        return recipe.input_step + listed_std(self.std)
 
     def moved(
         self, model: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
@@ -395,12 +463,12 @@ class _LayerStep:
             batch = Batch(Outputs(logits=logits, features=features))
             return self.fitted.to(features).known_of_batch(batch)
 
-        with recorder.recording(model):
+        with recorder.recording(self.inside or model):
             return moved(
                 known,
                 arguments,
                 keywords,
                 caller=caller,
-                epsilon=self.recipe.epsilon,
-                std=self.recipe.std,
+                epsilon=self.epsilon,
+                std=self.std,
             )

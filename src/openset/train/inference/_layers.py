@@ -1,4 +1,4 @@
-"""What several layers of a network made of each sample."""
+"""Records the outputs of several layers of a network."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,7 +22,7 @@ class LayerRecorder:
     Parameters
     ----------
     caller
-        For errors.
+        Name of the calling function, for errors.
     layers
         Names of the layers, as in ``model.named_modules()``.
     summary
@@ -104,7 +104,7 @@ class SideBySide(LayerRecorder):
 
 
 def column(layer: str) -> str:
-    """Return the key of a layer's rows, so that none is called "features"."""
+    """Return the key of a layer's rows, which differs from "features" and "logits"."""
     return f"layer {layer}"
 
 
@@ -155,7 +155,8 @@ def named_summary(
             caller=caller,
             name="layers",
             got=f"{names[0]!r}, for which inputs are moved along a gradient",
-            remedy="In Python: train.FittedLayers(rejector.fitted).outputs(...)",
+            remedy="Extract them for the detector: openset extract --rejector FOLDER, "
+            "or train.FittedLayers(rejector.fitted).outputs(...)",
         )
         raise ValueError(msg)
     plain = tuple(name.removeprefix(GRAM) for name in names)

@@ -79,7 +79,7 @@ class RowFiles:
         return found.reshape(-1, *shape)
 
     def has(self, name: str) -> bool:
-        """Tell whether an array of this name is being written."""
+        """Return whether an array of this name is being written."""
         return name in self._shapes
 
     def append(self, batch: dict[str, NDArray[Any]]) -> None:

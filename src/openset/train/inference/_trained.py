@@ -14,6 +14,7 @@ from openset._types import ArtefactError
 from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.inference._input_step import Odin
+from openset.train.inference._layered import FittedLayers
 from openset.train.inference._predict import Predictions, head_of, logit_scores
 from openset.train.inference._trained_network import TrainedNetwork, restore
 from openset.train.jobs._spec import Spec
@@ -42,9 +43,9 @@ class Trained:
     learner
         The trained module, in the process that trained it; None after :meth:`load`.
     shape
-        Of one input tensor.
+        Shape of one input tensor.
     folder
-        Where it was loaded from.
+        Folder it was loaded from.
     """
 
     spec: dict[str, Any]
@@ -80,8 +81,8 @@ class Trained:
         Parameters
         ----------
         network
-            After :meth:`load`, if a model of your own was trained: another one like it;
-            its weights are replaced.
+            After :meth:`load`, if your own model was trained: a model of the same
+            structure; its weights are replaced.
         """
         spec = Spec.from_json(self.spec)
         if self.learner is None:
@@ -100,7 +101,7 @@ class Trained:
         ids: ArrayLike | None = None,
         *,
         network: Any = None,
-        step: Odin | None = None,
+        step: Odin | FittedLayers | None = None,
         layers: Sequence[str] = (),
         progress: bool = True,
     ) -> Outputs:
@@ -111,12 +112,15 @@ class Trained:
         inputs
             Images as uint8, shape (n, h, w) or (n, h, w, 3), or rows of numbers.
         labels, groups, ids
-            Of the samples, for `Outputs`; labels are ``0..K-1``, or -1.
+            Labels, groups and ids of the samples, for `Outputs`; labels are ``0..K-1``,
+            or -1.
         network
             See :meth:`model`.
         step
-            Moves the inputs before they are run, see :func:`openset.train.extract`. Of
-            images, its `epsilon` is meant for pixels in [0, 1].
+            Changes the inputs before the network runs, see
+            :func:`openset.train.extract`. For images, its `epsilon` is meant for pixels
+            in [0, 1]. Or a fitted detector over layers with an `epsilon`, whose score
+            the changed inputs raise: the features are those of its layers.
         layers
             Names of layers, as in ``model().backbone.named_modules()``: the features
             are theirs, side by side, instead of those of the last layer. With ``gram:``
@@ -125,23 +129,15 @@ class Trained:
             Show a progress bar in a terminal.
         """
         model = self.model(network)
-        tensor = model.tensor(inputs)
-        if step is not None:
-            tensor = model.moved(tensor, step)
         about = {"labels": labels, "groups": groups, "ids": ids}
         about |= {"classes": self.classes}
-        if layers:
-            logits, found = model.layer_outputs(tensor, layers)
-            parts = {
-                name: Outputs(logits=logits, features=rows, **about)
-                for name, rows in found.items()
-            }
-            return Outputs.of_layers(parts)
-        arrays = model.outputs(tensor, progress=progress)
-        return Outputs(**arrays, **about, **head_of(model.learner))
+        tensor = model.tensor(inputs)
+        arrays = model.arrays(tensor, step=step, layers=layers, progress=progress)
+        head = {} if "layers" in arrays else head_of(model.learner)
+        return Outputs(**arrays, **about, **head)
 
     def save(self, folder: str | Path) -> Path:
-        """Write outputs, scores and, last, a summary: with it the run is complete.
+        """Write outputs, scores and, last, a summary, which marks the run as complete.
 
         The folder holds ``outputs/<part>.npz``, ``published/<part>.npz``,
         ``scores/<score>.npz``, ``protocol.json`` and ``trained.json``.
@@ -191,7 +187,10 @@ class Trained:
         folder = Path(folder)
         record = cls.record(folder)
         if record is None:
-            msg = f"Trained.load: {folder} holds no finished run (no trained.json)"
+            msg = (
+                f"Trained.load: {folder} must be the folder of a finished run, got "
+                + ("one without trained.json" if folder.exists() else "no such folder")
+            )
             raise FileNotFoundError(msg)
         parts = sorted((folder / "outputs").glob("*.npz"))
         published = sorted((folder / "published").glob("*.npz"))

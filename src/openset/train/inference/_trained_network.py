@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from openset._types import ArtefactError
 from openset.train.augment import Pipeline
 from openset.train.inference import _layers
 from openset.train.inference._input_step import Odin
+from openset.train.inference._layered import FittedLayers, LayerStep
 from openset.train.inference._predict import forward
 from openset.train.jobs._spec import Spec
 from openset.train.learner import _checkpoint
@@ -24,6 +25,7 @@ from openset.train.networks import last_layer
 
 _CALLER = "Trained.model"
 _AT_ONCE = 256
+_Step = TypeVar("_Step", Odin, LayerStep)
 
 
 class TrainedNetwork(nn.Module):
@@ -32,11 +34,11 @@ class TrainedNetwork(nn.Module):
     Parameters
     ----------
     learner
-        The trained one.
+        The trained learner.
     pipeline
         How images are resized.
     shape
-        Of one sample in training.
+        Shape of one sample in training.
     """
 
     def __init__(
@@ -71,6 +73,47 @@ class TrainedNetwork(nn.Module):
         arrays = {"logits": found.logits, "features": found.features}
         return {name: one.cpu().numpy() for name, one in arrays.items()}
 
+    def arrays(
+        self,
+        inputs: Tensor | NDArray[Any],
+        *,
+        step: Odin | FittedLayers | None = None,
+        layers: Sequence[str] = (),
+        progress: bool = False,
+    ) -> dict[str, Any]:
+        """Return logits and features, and `layers` and `input_step`: for `Outputs`.
+
+        Parameters
+        ----------
+        inputs
+            As :meth:`forward` takes them.
+        step, layers, progress
+            As in :meth:`openset.train.Trained.apply`.
+        """
+        tensor = torch.as_tensor(inputs)
+        if isinstance(step, FittedLayers):
+            return self._moved_for(step, tensor)
+        about: dict[str, Any] = {}
+        if step is not None:
+            step = self._with_std(step, tensor)
+            tensor, about["input_step"] = self.moved(tensor, step), step.words
+        if not layers:
+            return {**self.outputs(tensor, progress=progress), **about}
+        logits, found = self.layer_outputs(tensor, layers)
+        return {**_side_by_side(logits, found), **about}
+
+    def _moved_for(self, fitted: FittedLayers, tensor: Tensor) -> dict[str, Any]:
+        """Move the inputs for each layer separately."""
+        found: dict[str, NDArray[Any]] = {}
+        first, words = None, ""
+        for one in fitted.steps():
+            step = replace(self._with_std(one, tensor), inside=self.backbone)
+            moved = self.moved(tensor, step)
+            logits, rows = self.layer_outputs(moved, [step.layer])
+            first, words = logits if first is None else first, step.words
+            found[step.column] = rows[step.layer]
+        return {**_side_by_side(first, found), "input_step": words}
+
     def layer_outputs(
         self, inputs: Tensor | NDArray[Any], layers: Sequence[str]
     ) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
@@ -92,11 +135,15 @@ class TrainedNetwork(nn.Module):
         rows = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
         return torch.cat(logits).numpy(), dict(zip(layers, rows, strict=True))
 
-    def moved(self, inputs: Tensor, step: Odin) -> Tensor:
-        """Return inputs as the network takes them, moved by the step."""
+    def _with_std(self, step: _Step, inputs: Tensor) -> _Step:
+        """Return the step of images in pixels in [0, 1], if it has no `std`."""
         std = self.pipeline.std
         if inputs.dtype == torch.uint8 and step.std is None and std is not None:
-            step = replace(step, std=tuple(std))
+            return replace(step, std=tuple(std))
+        return step
+
+    def moved(self, inputs: Tensor, step: Odin | LayerStep) -> Tensor:
+        """Return inputs as the network takes them, moved by the step."""
         parts = []
         for batch in inputs.split(_AT_ONCE):
             is_bytes = batch.dtype == torch.uint8
@@ -125,6 +172,12 @@ class TrainedNetwork(nn.Module):
         return tensor
 
 
+def _side_by_side(logits: Any, found: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    pairs = [(name, rows.shape[1]) for name, rows in found.items()]
+    features = np.concatenate(list(found.values()), axis=1)
+    return {"logits": logits, "features": features, "layers": pairs}
+
+
 def restore(
     folder: Path,
     spec: Spec,
@@ -136,11 +189,11 @@ def restore(
     Parameters
     ----------
     folder, spec
-        Of the run.
+        Folder and spec of the run.
     shape
-        Of one input tensor.
+        Shape of one input tensor.
     network
-        The caller's own model, if one was trained.
+        A model of the same structure, if the caller's own model was trained.
     """
     path = folder / "checkpoint.safetensors"
     if not path.exists() or shape is None:

@@ -25,30 +25,29 @@ _FILES = {"tensorboard", "log.jsonl", "checkpoint.safetensors", "trained.json"}
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Job:
-    """A run to be trained: what, on which data, by which recipe, kept where.
+    """A training run: method, data, recipe, and the folder of its results.
 
     Parameters
     ----------
     method
-        One of :func:`openset.train.names`; a method of your own by its class, or as
+        One of :func:`openset.train.names`; your own method as its class, or as
         ``"package.module:Class"``.
     data
         Name of a data set (see :func:`openset.datasets.load`), a `Dataset`, or a `Cut`.
     protocol
         A `Protocol`, the name of a published one, or a JSON file of one or several
-        draws. Left out: the published protocol of the data set's name, or else
-        :func:`openset.protocols.default` draws one, which a warning names. A `Cut` has
-        its own.
+        draws. Default: the published protocol of the data set's name, or else one drawn
+        by :func:`openset.protocols.default`, with a warning. A `Cut` has its own
+        protocol.
     split
-        Which published split, or which draw. Left out: the first.
+        Which published split, or which draw. Default: the first.
     network
-        See :func:`openset.train.networks.make`. Left out: ``classifier32`` for images,
+        See :func:`openset.train.networks.make`. Default: ``classifier32`` for images,
         ``mlp`` for tables. A model of your own is copied and not changed.
     pretrained
         For a network of timm or torchvision: True to start from its published weights
         (from the cache, or downloaded), or a file of weights (``.safetensors``,
-        ``.pth``); its last layer is replaced. Left out: random weights, of which a
-        warning tells.
+        ``.pth``); its last layer is replaced. Default: random weights, with a warning.
     recipe
         "arpl", "ceplus", "torchosr", "openset", or a `Recipe`.
     changes
@@ -61,23 +60,24 @@ class Job:
         nor data have a validation part. The published recipes train on all samples:
         ``validation=0``.
     max_train
-        Train on this many samples at most, drawn at random. Left out: all.
+        Train on this many samples at most, drawn at random. Default: all.
     options
-        Of the method, such as ``{"weight": 0.1}``.
+        Options of the method, such as ``{"weight": 0.1}``.
     negatives
-        A data set of samples that belong to no known class, for methods that are
-        trained with them: its name, a path, or a `Dataset`. Its training part is used
-        (all samples, if it has none), less any known, unknown and surrogate classes of
-        the protocol. Left out: the negative classes of the protocol, if it has any.
+        A data set of samples that belong to no known class, for methods that train with
+        negatives: its name, a path, or a `Dataset`. Its training part is used (all
+        samples, if it has none), without the known, unknown and surrogate classes of
+        the protocol. Default: the negative classes of the protocol, if it has any.
     root
         Folder of the data sets.
     out
         Folder for log, checkpoint and results. An interrupted run continues from its
         checkpoint; a finished run is read and not trained again.
     accumulate
-        Number of parts each batch is cut into, to save memory; their gradients add up.
+        Number of parts each batch is divided into, to save memory; their gradients are
+        added up.
     title
-        Shown beside the progress bar.
+        Shown next to the progress bar.
 
     Examples
     --------
@@ -130,11 +130,11 @@ class Job:
         if not is_foreign or isinstance(self.network, nn.Module):
             shown = self.network if isinstance(self.network, str | None) else "a model"
             msg = _check.must(
-                "left out, but for timm:NAME and torchvision:NAME",
+                "left out, except for timm:NAME and torchvision:NAME",
                 caller=_CALLER,
                 name="pretrained",
                 got=f"{self.pretrained!r} with network {shown}",
-                remedy="A model of your own brings its weights",
+                remedy="Your own model comes with its weights",
             )
             raise ValueError(msg)
         if self.pretrained is not True and not Path(self.pretrained).is_file():
@@ -200,7 +200,7 @@ class Job:
 
     @classmethod
     def of(cls, **settings: Any) -> Self:
-        """Return a job; keywords that are no fields are changes of the recipe.
+        """Return a job; keywords that are not fields of it change the recipe.
 
         Examples
         --------
@@ -213,9 +213,9 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Execution:
-    """Where training runs and what is recorded; it does not change what is learned.
+    """Where training runs and what is recorded; only the precision changes the result.
 
-    (The precision does; it follows from the device unless it is given.)
+    The precision is chosen by the device unless it is given.
 
     Parameters
     ----------
@@ -225,14 +225,15 @@ class Execution:
         Devices per machine, and machines. Several processes are started by
         ``torchrun``.
     precision
-        "32-true" or "bf16-mixed". Left out: the latter on a GPU that supports it.
+        "32-true" or "bf16-mixed". Default: the latter on a GPU that supports it.
     compiled
-        Whether to compile the training step. Left out: on a GPU, for runs longer than
-        a few minutes without an auxiliary head.
+        Whether to compile the training step (torch.compile). Default: on a GPU, for
+        runs longer than a few minutes without an auxiliary head.
     curves
         Record open-set metrics of the test part after each epoch, or after every n-th
-        and the last. Nothing is chosen by them. Outer, Halfpoint and Overall scores are
-        recorded for methods that were published with a rule to reject samples.
+        and the last. They are recorded only; nothing is chosen by them. Outer,
+        Halfpoint and Overall scores are recorded for methods that were published with a
+        rule to reject samples.
     checkpoint_seconds
         Least time between two checkpoints.
     log_to

@@ -8,8 +8,8 @@ from openset.train.jobs._job import Job
 def load_negatives(job: Job, loaded: Dataset, *, caller: str) -> Dataset:
     """Return the data set of negatives; `loaded`, if it is that of the known classes.
 
-    Two data sets with one label set have the same classes. Which samples a class of it
-    has must then be clear: those of the training data.
+    Two data sets with the same label set have the same classes; the samples of these
+    classes are then those of the training data.
     """
     given = job.negatives
     if given is job.data:

@@ -30,7 +30,7 @@ _SAME = ("known", "unknown", "source", "unknown_source")
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedJob:
-    """A run that can start: its spec, the data cut for it, and where it is kept."""
+    """A run that can start: its spec, its data, and the folder of its results."""
 
     spec: Spec
     cut: Cut
@@ -173,8 +173,9 @@ def _about_draw(protocol: Protocol, name: str) -> str:
     more = len(protocol.unknown) - _SHOWN
     return (
         f"{_CALLER}: {name} has no published protocol. Drawn with seed 0: "
-        f"{protocol.n_known} known classes; unknown, and left out of the training: "
-        f"{unknown}{f' and {more} more' if more > 0 else ''}. Choose by protocol="
+        f"{protocol.n_known} known classes; unknown, and not trained on: "
+        f"{unknown}{(f' and {more} more' if more > 0 else '')}. To choose the "
+        "classes yourself: protocol="
     )
 
 

@@ -1,4 +1,4 @@
-"""`Beside`: further samples that run through a network with a method's own batch."""
+"""`Beside`: additional samples that run through a network together with a batch."""
 
 from typing import Any
 
@@ -9,20 +9,19 @@ from openset.train.networks import Network
 
 
 class Beside:
-    """A network for one call of a method's loss, with samples that go along.
+    """A network for one call of a method's loss, which also runs additional samples.
 
-    It is used like the network itself. The first pass through the backbone takes
-    further samples with it, in one batch, so that batch norm treats them like the
-    method's own samples; they are taken out again before the method sees the result.
-
-    A plain class and no module: it owns no parameters and lives for one update.
+    It is used like the network itself. The first pass through the backbone also runs
+    the additional samples, in one batch, so that batch norm treats them like the
+    others; they are removed again before the method gets the result. It is not a
+    module: it has no parameters and exists for one update.
 
     Parameters
     ----------
     network
         The network.
     more
-        The samples that go along.
+        The additional samples.
 
     Examples
     --------
@@ -76,9 +75,10 @@ class Beside:
         return features[: -self._n_more]
 
     def features(self, n: int) -> Tensor:
-        """Return the features of the first `n` of the method's samples, then of ours.
+        """Return the features of the first `n` samples, then of the additional ones.
 
-        The first samples of a method are those of its batch: made-up ones follow them.
+        The first samples of a method are those of its batch; synthetic ones follow
+        them.
         """
         found = self._features
         if found is None:

@@ -16,11 +16,11 @@ from openset.train.networks import Network
 
 
 class Learner(nn.Module):
-    """What is trained: a network, a method, and the normalisation of images.
+    """The module that is trained: network, method and normalisation of images.
 
     One forward pass is one loss, so that DDP, Fabric and compilers see everything.
     Images arrive as uint8 and are normalised here, so that a saved learner can be used
-    on raw images. The auxiliary head, if there is one, serves the training alone.
+    on raw images. The auxiliary head, if there is one, is used in training only.
     """
 
     def __init__(

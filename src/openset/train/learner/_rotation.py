@@ -1,4 +1,4 @@
-"""The auxiliary task "rotation": predict how many quarter turns an image got."""
+"""The auxiliary task "rotation": predict how many quarter turns an image was turned."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # its name everywhere
@@ -46,8 +46,9 @@ class RotationHead(nn.Module):
 def quarter_turns(images: Tensor) -> tuple[Tensor, Tensor]:
     """Turn the first half of a batch, a third of it by 90, by 180 and by 270 degrees.
 
-    The batch is in random order, so its first half is as good as any. Of fewer than six
-    images three are turned, or all. Nothing is drawn, and no shape depends on values.
+    The batch is in random order, so its first half is a random one. Of fewer than six
+    images, three are turned, or all. No random numbers are drawn, and no shape depends
+    on values.
 
     Returns
     -------
@@ -76,7 +77,7 @@ def quarter_turns(images: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def check_images(example: Tensor) -> None:
-    """Refuse inputs that cannot be turned."""
+    """Raise for inputs that cannot be turned."""
     is_image = example.ndim == 4
     if is_image and example.shape[-2] == example.shape[-1]:
         return

@@ -21,7 +21,7 @@ _OF_NEGATIVES = 2  # last in the place of their seeds, which no other seed has
 
 
 class Batch(NamedTuple):
-    """Inputs and labels of known samples, and the negatives that go with them."""
+    """Inputs and labels of known samples, and the negatives of the same batch."""
 
     inputs: Tensor
     labels: Tensor
@@ -29,16 +29,16 @@ class Batch(NamedTuple):
 
 
 class Negatives(NamedTuple):
-    """Negatives of a run, and how many go with a batch.
+    """Negatives of a run, and how many there are per batch.
 
     Attributes
     ----------
     samples
         The negative part.
     count
-        How many go with n known samples.
+        Function from the number of known samples to that of negatives.
     parts
-        Each batch is cut into so many parts, with as many negatives in each.
+        Number of parts each batch is divided into, with equally many negatives in each.
     """
 
     samples: Samples
@@ -46,7 +46,7 @@ class Negatives(NamedTuple):
     parts: int = 1
 
     def beside(self, n: int) -> int:
-        """Return the number beside n known samples: a multiple of the parts."""
+        """Return the number of negatives for n known samples, a multiple of `parts`."""
         return self.parts * -(-self.count(n) // self.parts)
 
 
@@ -69,9 +69,9 @@ class Batches:
         Number of this process, and of all processes: each takes its share of every
         batch.
     negatives
-        Samples of no known class that go with each batch. They come in a new order
-        every epoch; where there are too few for an epoch, all of them come again in
-        another order.
+        Samples of no known class that are added to each batch, in a new order every
+        epoch. If there are too few for an epoch, all of them are used again in another
+        order.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Batches:
     def epoch(self, epoch: int, pipeline: Pipeline | None = None) -> Iterator[Batch]:
         """Yield one pass over the data, in a new order.
 
-        A pipeline of its own must lead to images of the same size.
+        Another pipeline may be given; it must produce images of the same size.
         """
         pipeline = self.pipeline if pipeline is None else pipeline
         generator = torch.Generator().manual_seed(derived(self.seed, epoch))

@@ -71,7 +71,7 @@ def _leave() -> None:
 
 
 def precision_of(execution: Execution) -> str:
-    """Return the precision asked for, or the one that suits the device."""
+    """Return the given precision, or the default one of the device."""
     if execution.precision is not None:
         return execution.precision
     is_gpu = execution.accelerator != "cpu" and torch.cuda.is_available()

@@ -1,4 +1,4 @@
-"""The log of a run: one JSON line per epoch, and a tracker if asked for."""
+"""The log of a run: one JSON line per epoch, and a tracker if one is given."""
 
 import json
 import logging
@@ -45,8 +45,8 @@ class Log:
     def keep(self, epochs: int) -> None:
         """Read the lines of the first `epochs` epochs, and drop later ones.
 
-        After a kill the log may be ahead of the checkpoint: those epochs are trained
-        again.
+        If a run was killed, its log may be ahead of the checkpoint: those epochs are
+        trained again.
         """
         self.lines = []
         if self.path is not None and self.path.exists():
@@ -84,6 +84,6 @@ class Log:
             self._tracker.log(values, step=int(values.pop("epoch")))
 
     def conclude(self, values: dict[str, float]) -> None:
-        """Hand results of the last epoch to the tracker."""
+        """Pass the results of the last epoch to the tracker."""
         if self._tracker is not None:
             self._tracker.log(values, step=self.lines[-1]["epoch"] if self.lines else 0)

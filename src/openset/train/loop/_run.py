@@ -57,9 +57,9 @@ class TrainingRun:
     Parameters
     ----------
     job
-        What to train; its folder gets log and checkpoint.
+        What to train; log and checkpoint are written to its folder.
     fabric
-        Launched.
+        A launched Lightning Fabric.
     execution
         What is recorded, and how often.
     compiled
@@ -128,8 +128,8 @@ class TrainingRun:
                 caller=_CALLER,
                 name="network",
                 got="one with all of them frozen",
-                remedy="model.requires_grad_() unfreezes them. For the outputs of a "
-                "model that is trained already, use train.extract",
+                remedy="model.requires_grad_() unfreezes them. To get the outputs of "
+                "a trained model, use train.extract",
             )
             raise ValueError(msg)
         optimisers["classifier"] = self._optimiser(left)

@@ -1,7 +1,7 @@
 """Random seeds: every draw is a function of seed, epoch and step.
 
-Nothing depends on what ran before, so a run that continues after a kill, or shares its
-device with others, draws what an undisturbed run draws.
+Nothing depends on what ran before, so a run that was interrupted, or shares its device
+with others, draws the same numbers as an undisturbed run.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ _MAX = 2**63 - 1
 
 
 def derived(seed: int, *place: int) -> int:
-    """Derive the seed of one place in a run (an epoch, a chunk, a process).
+    """Derive a seed for a part of a run (an epoch, a chunk, a process).
 
     Examples
     --------

@@ -13,7 +13,7 @@ _WARM = 3  # updates before a graph is recorded, in which libraries choose kerne
 
 
 class Updates:
-    """Makes the updates of one run, and adds up losses and correct answers.
+    """Makes the updates of one run, and sums up losses and correct predictions.
 
     On a GPU a small network's update is hundreds of short kernels, and launching them
     costs more than running them. The first updates of each batch size run as usual;
@@ -24,9 +24,9 @@ class Updates:
     fabric
         Backward passes go through it.
     learner
-        The learner, as fabric has set it up.
+        The learner, set up by fabric.
     optimisers
-        One per part, likewise.
+        One per part of the method, set up by fabric.
     batch
         The usual batch size; batches of other sizes are not compiled.
     accumulate

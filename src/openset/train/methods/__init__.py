@@ -1,4 +1,4 @@
-"""Training methods: one file each, by name in the registry."""
+"""Training methods, by name."""
 
 from openset.train.methods._base import (
     REGISTRY,

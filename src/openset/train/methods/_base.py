@@ -31,7 +31,7 @@ class Phase:
     Attributes
     ----------
     name
-        Passed to :meth:`Method.loss`.
+        Name of the update, passed to :meth:`Method.loss`.
     part
         Whose parameters are updated: "classifier" (network and method, by the recipe's
         optimiser) or the name of a part of the method with its own
@@ -43,7 +43,7 @@ class Phase:
 
 
 class Method(nn.Module):
-    """A loss, the parameters it brings along, and the score it is tested with.
+    """A loss with its own parameters, and the score it is tested with.
 
     One object belongs to one training run. Subclasses set the class attributes, take
     their options as keywords, and write :meth:`loss`; most need nothing else.
@@ -58,14 +58,14 @@ class Method(nn.Module):
     n_classes
         Number of known classes.
     network
-        The network to train, for its sizes.
+        The network to train.
     smoothing
         Label smoothing as in CE+: the target is 1 − ε for the true class and
         ε / (C − 1) for each other one.
 
     Examples
     --------
-    A method of your own, in a module that can be imported::
+    Your own method, in a module that can be imported::
 
         class Halved(Method):
             def loss(self, network, inputs, labels, phase):
@@ -74,9 +74,9 @@ class Method(nn.Module):
     """
 
     name: ClassVar[str]
-    """What users type; left out, the class name in lower case."""
+    """What users type; by default the class name in lower case."""
     title: ClassVar[str]
-    """The name in papers and tables; left out, the class name."""
+    """The name in papers and tables; by default the class name."""
     paper: ClassVar[str] = ""
     """Where it was published, for lists."""
     score: str = "maxlogit"
@@ -111,7 +111,7 @@ class Method(nn.Module):
                 caller=caller,
                 name="the number of known classes",
                 got=n_classes,
-                remedy="One known class leaves nothing to classify",
+                remedy="With one known class there is nothing to classify",
             )
             raise ValueError(msg)
         _check.number(caller, "smoothing", smoothing, low=0, high=1, open_high=True)
@@ -122,10 +122,11 @@ class Method(nn.Module):
         """Raise ValueError for a batch size that the loss cannot work with."""
 
     def start_epoch(self, epoch: int, epochs: int) -> None:
-        """Prepare for an epoch, counted from 0, of so many; called before its updates.
+        """Prepare for an epoch, counted from 0; called before its updates.
 
-        An update may be recorded and replayed: numbers that change belong in a buffer,
-        filled in place. A run that is continued starts at a later epoch.
+        An update may be recorded and replayed as a CUDA graph: numbers that change must
+        be in a buffer that is filled in place. A run that is continued starts at a
+        later epoch.
         """
 
     def loss(
@@ -151,7 +152,7 @@ class Method(nn.Module):
         logits: Floats,  # noqa: ARG003  # an interface
         known: Floats,  # noqa: ARG003  # an interface
     ) -> Floats | None:
-        """Return by how much the published rule accepts samples; >= 0 is accepted.
+        """Return the margin of the published rule; >= 0 means accepted.
 
         Computed from logits (n, C) and published scores (n,). None: the method was
         published without a rule to reject samples.
@@ -171,7 +172,7 @@ class Method(nn.Module):
 
     @classmethod
     def caution(cls, options: Mapping[str, Any]) -> str:  # noqa: ARG003  # for others
-        """Return what a user of these options should know, or nothing."""
+        """Return a caution about these options, or an empty string."""
         return ""
 
     @classmethod
@@ -228,7 +229,7 @@ def make(
 
 
 def full_precision(tensor: Tensor) -> Tensor:
-    """Half precision becomes float32: the sums of a loss need its digits."""
+    """Convert half precision to float32, as sums in a loss need the digits."""
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
@@ -239,7 +240,7 @@ def smooth_cross_entropy(
 
     Frameworks spread ε over all classes, the true one included; their value for the
     same targets is :math:`\varepsilon C / (C - 1)`. The mean is over the samples that
-    count, or over all.
+    count, by default all.
 
     Examples
     --------

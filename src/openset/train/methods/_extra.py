@@ -1,4 +1,4 @@
-"""What Noise Softmax and Overlay Softmax share: one more output, for made-up images."""
+"""Base of Noise Softmax and Overlay Softmax: one more output, for synthetic images."""
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from openset.train.networks import Network
 
 
 class ExtraOutput(Method, register=False):
-    r"""Cross-entropy over C + 1 unit-norm logits; made-up images have the last label.
+    r"""Cross-entropy over C + 1 unit-norm logits; synthetic images have the last label.
 
     .. math:: v = \frac{z}{\|z\| + 10^{-4}} \in \mathbb{R}^{C+1}, \qquad
               s(x) = 1 - \operatorname{softmax}_{C+1}(v)
@@ -19,7 +19,7 @@ class ExtraOutput(Method, register=False):
     Parameters
     ----------
     ratio
-        Made-up images per real one.
+        Synthetic images per real one.
     """
 
     score = "custom"
@@ -40,13 +40,13 @@ class ExtraOutput(Method, register=False):
         self.part, self.whole = exact.as_integer_ratio()
 
     def make(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Make images up; say which of them count."""
+        """Return synthetic images, and a mask of those that count."""
         raise NotImplementedError
 
     def loss(
         self, network: Network, inputs: Tensor, labels: Tensor, phase: str
     ) -> tuple[Tensor, Tensor]:
-        """Cross-entropy of real and made-up images, one batch for the network."""
+        """Cross-entropy of real and synthetic images, which run as one batch."""
         made, is_made = self.make(inputs, labels)
         outputs = unit_norm(network(torch.cat([inputs, made])))
         targets = torch.cat([labels, labels.new_full(is_made.shape, self.n_classes)])

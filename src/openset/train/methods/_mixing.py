@@ -24,7 +24,7 @@ def beta(alpha: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def other_class(labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw for each sample a partner of another class; say where there is one.
+    """Draw a partner of another class for each sample, and mask those that have one.
 
     Every sample of another class in the batch is equally likely. Shapes do not depend
     on the labels, so nothing waits for the device: n² random numbers are the price.

@@ -1,4 +1,4 @@
-"""What methods share that are trained with negatives: samples of no known class."""
+"""Base of methods that are trained with negatives: samples of no known class."""
 
 from typing import ClassVar
 
@@ -11,12 +11,11 @@ from openset.train.networks import Network
 
 
 class WithNegatives(Method, register=False):
-    """A method whose loss takes negatives beside the samples of the known classes.
+    """A method whose loss takes known samples and negatives.
 
-    In a training run they are the negative part of the protocol, or a data set of their
-    own (``train.fit(negatives=...)``). Each batch of n samples gets
-    :meth:`n_negatives` of them; both go through the network together, so that batch
-    norm treats them alike.
+    In a training run they are the negative part of the protocol, or another data set
+    (``train.fit(negatives=...)``). Each batch of n samples gets :meth:`n_negatives` of
+    them; both go through the network together, so that batch norm treats them alike.
 
     Parameters
     ----------
@@ -41,7 +40,7 @@ class WithNegatives(Method, register=False):
         self.part, self.whole = _check.fraction(ratio).as_integer_ratio()
 
     def n_negatives(self, n: int) -> int:
-        """Return the number of negatives beside n known samples, rounded up."""
+        """Return the number of negatives for n known samples, rounded up."""
         return -(-n * self.part // self.whole)
 
     def loss(

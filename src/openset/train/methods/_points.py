@@ -1,4 +1,4 @@
-"""What GCPL, RPL and ARPL share: one learnable point per class, no linear layer."""
+"""Base of GCPL, RPL and ARPL: one learnable point per class, no linear layer."""
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from openset.train.networks import Network
 
 
 class PointMethod(Method, register=False):
-    r"""Logits from distances to points; a penalty on the distance to one's own point.
+    r"""Logits from distances to points; a penalty on the distance to the class's point.
 
     .. math:: L = \text{CE}(z, y) + \lambda \, \text{penalty}(d(x, p_y)), \qquad
               d(x, p) = \|x - p\|^2 / \dim x

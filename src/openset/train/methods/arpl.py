@@ -8,7 +8,7 @@ MARGIN = 1.0  # of the hinge in the released code; the paper has none
 
 
 class ARPL(RPL):
-    r"""As RPL; the logits also hold the inner product with the reciprocal point.
+    r"""Like RPL; the logits also contain the inner product with the reciprocal point.
 
     .. math:: z_c = d(x, p_c) - x \cdot p_c, \qquad L = \text{CE}(z, y) +
               \lambda \, \overline{\max(0, d(x, p_y) - R + 1)}
@@ -35,7 +35,7 @@ class ARPL(RPL):
     score = "maxlogit"
 
     def from_points(self, distances: Tensor, products: Tensor) -> Tensor:
-        """Far and opposite is likely."""
+        """Return distance minus inner product: largest for far, opposite samples."""
         return distances - products
 
     def penalty(self, own: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""ARPL+CS: ARPL that also sees generated images, equally far from all points."""
+"""ARPL+CS: ARPL with generated images, which should be equally far from all points."""
 
 from collections.abc import Sequence
 
@@ -44,8 +44,8 @@ class ARPLCS(ARPL):
         Side of the images: 32 or 64.
     mean, std
         What the images are normalised with, one number per channel: generated images
-        get the same treatment, so that their range does not give them away. None: real
-        images are in [0, 1].
+        are normalised alike, so that they cannot be recognised by their range. None:
+        real images are in [0, 1].
 
     Notes
     -----
@@ -110,7 +110,7 @@ class ARPLCS(ARPL):
     def loss(
         self, network: Network, inputs: Tensor, labels: Tensor, phase: str
     ) -> tuple[Tensor, Tensor]:
-        """Loss of one of the four updates; only the classifier's give true logits."""
+        """Loss of one of the four updates; only the classifier's return its logits."""
         if inputs.shape[1:] != (3, self.side, self.side):
             msg = _check.must(
                 f"3×{self.side}×{self.side}",

@@ -1,4 +1,4 @@
-"""GCPL: the nearest prototype names the class."""
+"""GCPL: the predicted class is that of the nearest prototype."""
 
 from torch import Tensor
 
@@ -16,7 +16,7 @@ class GCPL(PointMethod):
     Parameters
     ----------
     weight
-        λ: weight of the distances to the own prototype.
+        λ: weight of the distances to the prototype of the class.
 
     References
     ----------
@@ -30,9 +30,9 @@ class GCPL(PointMethod):
     score = "msp"
 
     def from_points(self, distances: Tensor, products: Tensor) -> Tensor:
-        """Near is likely."""
+        """Return minus the distances: near samples get large logits."""
         return -distances
 
     def penalty(self, own: Tensor) -> Tensor:
-        """Half the mean distance to one's own prototype."""
+        """Half the mean distance to the prototype of the class."""
         return own.mean() / 2

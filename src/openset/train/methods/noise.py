@@ -1,4 +1,4 @@
-"""Noise Softmax: pixel noise is a class of its own."""
+"""Noise Softmax: images of noise as an additional class."""
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ class Noise(ExtraOutput):
     Parameters
     ----------
     ratio
-        Made-up images per real one.
+        Synthetic images per real one.
     noise_range
         "zero_max": from 0 to the largest value in the batch, as published; "min_max":
         from the smallest, which on mean-free pixels is the whole range.

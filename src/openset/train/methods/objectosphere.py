@@ -1,4 +1,4 @@
-"""Objectosphere: unknowns are told by flat probabilities and short features."""
+"""Objectosphere: negatives get equal probabilities and short features."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ SYNTHETIC = ("mixtures", "noise")
 
 
 class Objectosphere(WithNegatives):
-    r"""Entropic open-set loss, and long features for knowns, short ones for negatives.
+    r"""Entropic open-set loss that also makes features of negatives short.
 
     .. math:: L(x) = \begin{cases}
               -\log p_y + \lambda \max(0, \xi - \|f\|)^2 & x \text{ known} \\
@@ -29,16 +29,16 @@ class Objectosphere(WithNegatives):
     weight
         λ; 0 leaves the entropic open-set loss.
     length
-        ξ: features of knowns should be at least this long.
+        ξ: features of known samples should be at least this long.
     synthetic
         Where negatives come from in a run without real ones: "mixtures" of two inputs
         of different classes with a weight from Beta(α, α), or uniform "noise" in the
         range of the batch.
     ratio
-        Negatives per known sample. Left out: 1, or 0.5 (of at most 1) if they are
+        Negatives per known sample. Default: 1, or 0.5 (of at most 1) if they are
         synthetic.
     alpha
-        Of the Beta distribution of mixtures, an integer.
+        α of the Beta distribution of mixtures, an integer.
 
     Notes
     -----
@@ -103,7 +103,7 @@ class Objectosphere(WithNegatives):
         phase: str,
         negatives: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Both losses of known samples and negatives, one batch for the network."""
+        """Both losses of known samples and negatives, which run as one batch."""
         n = labels.shape[0]
         if negatives is None:
             negatives, counts = self.make(inputs, labels)
@@ -118,7 +118,7 @@ class Objectosphere(WithNegatives):
         return mean_over_both(known, negative, n, counts.sum()), logits[:n]
 
     def make(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Make negatives up; say which of them count."""
+        """Return synthetic negatives, and a mask of those that count."""
         if self.made > self.per:
             msg = _check.must(
                 "at most 1 for synthetic negatives",

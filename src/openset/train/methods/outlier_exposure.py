@@ -1,4 +1,4 @@
-"""Outlier Exposure: the classifier also sees outliers, and has to be unsure of them."""
+"""Outlier Exposure: negatives should get equal probabilities."""
 
 from torch import Tensor
 

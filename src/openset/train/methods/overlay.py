@@ -1,4 +1,4 @@
-"""Overlay Softmax: two classes laid over each other are a class of its own."""
+"""Overlay Softmax: means of two images of different classes as an additional class."""
 
 from torch import Tensor
 
@@ -19,7 +19,7 @@ class Overlay(ExtraOutput):
     Parameters
     ----------
     ratio
-        Made-up images per real one.
+        Synthetic images per real one.
 
     Notes
     -----

@@ -17,7 +17,7 @@ from openset.train.networks import Network
 
 
 class PROSER(Method):
-    r"""A dummy output comes second for every sample, and first for mixtures.
+    r"""A dummy output that should be second for each sample, and first for mixtures.
 
     .. math:: L = \text{CE}(\hat z(x), y)
               + \beta \, \text{CE}(\hat z(x) \setminus y, C+1)
@@ -32,9 +32,9 @@ class PROSER(Method):
     Parameters
     ----------
     second
-        β, of the term that makes the dummy second.
+        β: weight of the term that makes the dummy second.
     mixed
-        γ, of the term for mixtures.
+        γ: weight of the term for mixtures.
     dummies
         Number of dummy classifiers. They belong to the method, so the network has one
         output per known class.
@@ -42,7 +42,7 @@ class PROSER(Method):
         Where samples are mixed: "input", a layer ("conv6"), or "penultimate". None: two
         thirds of the way, in `Classifier32` after the sixth convolution.
     alpha
-        Of the Beta distribution, an integer.
+        α of the Beta distribution, an integer.
 
     Notes
     -----

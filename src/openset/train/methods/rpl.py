@@ -1,4 +1,4 @@
-"""RPL: each class has a point that stands for everything it is not."""
+"""RPL: each class has a reciprocal point, which stands for all other classes."""
 
 import torch
 from torch import Tensor, nn
@@ -8,7 +8,7 @@ from openset.train.networks import Network
 
 
 class RPL(PointMethod):
-    r"""A class is the likelier, the farther a sample is from its reciprocal point.
+    r"""The farther a sample is from a class's reciprocal point, the larger the logit.
 
     .. math:: z_c = d(x, p_c), \qquad
               L = \text{CE}(z, y) + \lambda \, \overline{(d(x, p_y) - R)^2}
@@ -46,7 +46,7 @@ class RPL(PointMethod):
         self.radius = nn.Parameter(torch.zeros(()))
 
     def from_points(self, distances: Tensor, products: Tensor) -> Tensor:
-        """Far is likely."""
+        """Return the distances: far samples get large logits."""
         return distances
 
     def penalty(self, own: Tensor) -> Tensor:

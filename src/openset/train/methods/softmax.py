@@ -1,4 +1,4 @@
-"""Softmax and CE+: cross-entropy, by two recipes and two scores."""
+"""Softmax and CE+: cross-entropy, with different recipes and scores."""
 
 from torch import Tensor
 

@@ -89,9 +89,9 @@ def highest_probability(n_classes: int) -> float:
 def published_threshold(n_classes: int) -> float:
     """Return the threshold on the score that comes with the method.
 
-    From 8 classes on it lies below 1/C, the lowest score there is, and rejects nothing;
-    for 2 it is 99.5 % of the highest and rejects nearly all. Better choose one on
-    calibration data (`openset.thresholds`).
+    From 8 classes on it is below 1/C, the lowest possible score, and rejects nothing;
+    for 2 it is 99.5 % of the highest possible score and rejects nearly all samples.
+    Choosing one on calibration data (`openset.thresholds`) is better.
 
     Examples
     --------

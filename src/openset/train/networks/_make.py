@@ -1,4 +1,4 @@
-"""Networks by name: our own, torchvision's, timm's, or a module of the caller's."""
+"""Networks by name: of openset, torchvision or timm; or the caller's own module."""
 
 import copy
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of our own networks.
+    """Return the names of the networks that come with openset.
 
     Examples
     --------
@@ -65,11 +65,11 @@ def make(
         See `Classifier32`; other networks have no such variant. A model of your own
         must have `TwoNorms` for its batch norms.
     dropout
-        Probability of all its dropout layers. Left out: as the network has them.
+        Probability of all its dropout layers. Default: as the network has them.
     pretrained
         Of torchvision and timm: True for the published weights, from the cache or
         downloaded, or a file of weights by name. The last layer is new in any case.
-        Left out: random weights.
+        Default: random weights.
 
     Examples
     --------
@@ -222,7 +222,8 @@ def _split(model: nn.Module, example: Tensor) -> Network:
             caller=_CALLER,
             name="network",
             got=f"{shown} in place of the features",
-            remedy="Wrap it in a module that does, or give a Network(backbone, head)",
+            remedy="Wrap it in a module that returns logits, or give a "
+            "Network(backbone, head)",
         )
         raise TypeError(msg)
     return Network(model, head.layer)

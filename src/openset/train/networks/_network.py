@@ -1,4 +1,4 @@
-"""`Network`: what every training method sees of a model."""
+"""`Network`: the interface of a model for training methods."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from openset import _check
 
 
 class Network(nn.Module):
-    """A backbone that makes features, and the linear layer that makes logits of them.
+    """A backbone that computes features, and the linear layer that computes logits.
 
     Hidden states can be taken out and put back in between: methods that mix samples
     inside the network (manifold mixup) call :meth:`before`, mix, and go on with
@@ -74,7 +74,7 @@ class Network(nn.Module):
         return hidden
 
     def check_place(self, caller: str, place: str) -> str:
-        """Refuse a place this network does not have."""
+        """Raise for a place that this network does not have."""
         return _check.one_of(caller, "place", place, self.places)
 
     def _children(self) -> Iterator[tuple[str, nn.Module]]:

@@ -39,9 +39,9 @@ class _ImageConv(nn.Conv2d):
 
 
 class TwoNorms(nn.Module):
-    """Two batch norms of which one is on: 0 for real images, 1 for generated ones.
+    """Two batch norms, of which one is used: 0 for real images, 1 for generated ones.
 
-    :func:`use_norms` turns the switch in a whole network.
+    :func:`use_norms` selects it in a whole network.
     """
 
     def __init__(self, channels: int) -> None:
@@ -66,7 +66,7 @@ class Classifier32(Network):
 
     Each convolution is followed by batch norm and LeakyReLU(0.2); channels are dropped
     with probability 0.2 before the first (colour channels of the image), the fourth and
-    the seventh. Any image side from 8 on will do; 128 features.
+    the seventh. Images must have at least 8 × 8 pixels; there are 128 features.
 
     Parameters
     ----------

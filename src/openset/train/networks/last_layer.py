@@ -143,7 +143,7 @@ def by_running(
 
 
 def is_same(a: Tensor, b: Tensor) -> bool:
-    """Tell whether two tensors are the same numbers in memory, perhaps reshaped."""
+    """Return whether two tensors are the same numbers in memory, perhaps reshaped."""
     return a is b or (
         a.data_ptr() == b.data_ptr() and a.numel() == b.numel() and a.dtype == b.dtype
     )

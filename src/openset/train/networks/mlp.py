@@ -1,4 +1,4 @@
-"""`MLP`: for tables, and for features of another network."""
+"""`MLP`: a small network for tables, and for features of another network."""
 
 from collections import OrderedDict
 
@@ -33,8 +33,8 @@ class MLP(Network):
         Number of outputs.
     example
         Training inputs, whose mean and spread standardise the columns of a table, shape
-        (n, d). Images, which are flattened, have one mean and one spread: a pixel that
-        is black in all examples would make others lie thousands of spreads away.
+        (n, d). Images, which are flattened, have one mean and one spread: otherwise a
+        pixel that is black in all examples would be divided by almost zero.
     width
         Size of the hidden layers.
 

@@ -1,4 +1,4 @@
-"""Weights by name, read from a file without running anything in it."""
+"""Weights by name, read from a file without running code from it."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -51,7 +51,7 @@ def fill(
     name: str,
     but: str | None = None,
 ) -> None:
-    """Put weights into a network; raise unless their names and shapes are its own.
+    """Load weights into a network; raise unless names and shapes match.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def fill(
     caller, name
         For errors.
     but
-        A layer that keeps what it has.
+        A layer that keeps its weights.
     """
     start = f"{but}."
     is_left = {n for n in (*state, *model.state_dict()) if but and n.startswith(start)}

@@ -200,7 +200,7 @@ def test_rows_without_their_count_are_started_anew(failing, tmp_path):
 
 
 def test_loaders_that_lose_or_repeat_samples_are_refused():
-    with pytest.raises(ValueError, match="keeps the last batch, got drop_last=True"):
+    with pytest.raises(ValueError, match=r"keeps the last batch .* got drop_last=True"):
         extract(network(), loader(drop_last=True))
     sampler = DistributedSampler(dataset(), num_replicas=2, rank=0, shuffle=False)
     with pytest.raises(ValueError, match=r"free of padding, got a .* 24 of 23"):

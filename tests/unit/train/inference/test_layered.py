@@ -328,7 +328,7 @@ def test_a_file_does_not_decide_what_is_imported(tmp_path):
     recipe = json.loads(str(arrays["recipe"]))
     recipe["params"]["detector"] = ["openset.detectors:KNN", {}]
     np.savez(path, **{**arrays, "recipe": np.array(json.dumps(recipe))})
-    with pytest.raises(ArtefactError, match="must not decide what is imported"):
+    with pytest.raises(ArtefactError, match="must not make openset import"):
         FittedLayers.load(path)
 
 

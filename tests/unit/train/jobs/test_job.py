@@ -269,7 +269,7 @@ def test_data_without_a_published_protocol_get_one_drawn_and_named():
         (first,) = prepared(job)
     assert first.spec.protocol == protocols.default(digits)[0]
     unknown = ", ".join(map(str, first.spec.protocol.unknown))
-    assert f"left out of the training: {unknown}. " in str(got[0].message)
+    assert f"not trained on: {unknown}. " in str(got[0].message)
     with pytest.warns(TrainingWarning, match="no published protocol"):
         (third,) = prepared(dataclasses.replace(job, split=2))
     assert third.spec.protocol == protocols.default(digits)[2]

@@ -268,7 +268,7 @@ def test_a_damaged_summary_is_named(tmp_path):
 
 
 def test_an_empty_folder_holds_no_run(tmp_path):
-    with pytest.raises(FileNotFoundError, match="holds no finished run"):
+    with pytest.raises(FileNotFoundError, match="must be the folder of a finished run"):
         Trained.load(tmp_path)
 
 

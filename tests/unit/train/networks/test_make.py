@@ -297,9 +297,9 @@ def test_a_run_from_weights_records_them_and_does_not_need_them_again(tmp_path):
 @pytest.mark.parametrize(
     ("network", "pretrained", "message"),
     [
-        ("classifier32", True, "left out, but for timm:NAME"),
-        (nn.Linear(2, 2), True, "A model of your own brings its weights"),
-        (None, "w.pth", "left out, but for timm:NAME"),
+        ("classifier32", True, "left out, except for timm:NAME"),
+        (nn.Linear(2, 2), True, "Your own model comes with its weights"),
+        (None, "w.pth", "left out, except for timm:NAME"),
     ],
 )
 def test_weights_are_for_networks_of_others(network, pretrained, message):

@@ -18,7 +18,7 @@ from openset.selection._candidates import (
     Data,
 )
 from openset.selection._leave_kind_out import ranked, trials_of, turns_of
-from openset.selection._robust import CONSENSUS, candidates_of, decide
+from openset.selection._robust import CONSENSUS, SIMPLE, candidates_of, decide
 from openset.thresholds import check_options
 from openset.thresholds import objectives as objective_names
 from openset.thresholds.alpha import ALPHA, Alpha
@@ -42,7 +42,8 @@ class Choice:
     (``"nothing"`` if there is one kind only); with given objectives ``"groups"``, or
     ``"samples"`` if the surrogate has only one group. With the default rule, ``value``
     is the mean gain over the consensus, and the rows also have the accuracy expected on
-    a new kind and its interval (``new_kind``, ``low``, ``high``).
+    a new kind and its interval (``new_kind``, ``low``, ``high``); `reason` says why
+    this one of several candidates was chosen.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Choice:
     weights: Mapping[str, float]
     ranking: Table = field(repr=False)
     cells: Table = field(repr=False)
+    reason: str = ""
 
     @property
     def is_combined(self) -> bool:
@@ -67,11 +69,12 @@ class Choice:
         if self.name == CONSENSUS:
             name += f" of {', '.join(self.weights)}"
         if self.by == "new kind":
-            return (
+            said = (
                 f"{name}: expected open-set accuracy on a new kind of unknowns "
                 f"{best['new_kind']:.2f} (90% interval {best['low']:.2f} to "
                 f"{best['high']:.2f}, for kinds like these)"
             )
+            return f"{said}. {self.reason}" if self.reason else said
         if self.is_combined:
             parts = sorted(self.weights.items(), key=lambda pair: -pair[1])
             name += f" of {', '.join(f'{n} ({w:.0%})' for n, w in parts)},"
@@ -271,7 +274,22 @@ def _robust_choice(named: Mapping[str, Fitted], data: Data, known: Outputs) -> C
         weights=dict.fromkeys(used, 1 / len(used)),
         ranking=Table(verdict.ranking),
         cells=Table(verdict.cells),
+        reason=_reason(verdict.name, fitted, len(made.kinds)) if len(named) > 1 else "",
     )
+
+
+def _reason(name: str, fitted: Fitted, n_kinds: int) -> str:
+    """Say why the default rule chose this one of several candidates."""
+    if n_kinds == 1:
+        return (
+            "It is the default: results on one kind of unknowns do not show which "
+            "detector is best on others"
+        )
+    if name == CONSENSUS:
+        return "It is the default: no candidate gained enough on the kinds left out"
+    if fitted.detector.name in SIMPLE:
+        return "It is better than the default on average over the kinds left out"
+    return "It gains more than two points over the default on every kind left out"
 
 
 def _prices(caller: str, options: Mapping[str, Any] | None) -> Prices:

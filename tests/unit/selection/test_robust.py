@@ -127,6 +127,8 @@ def test_with_one_kind_the_default_stays_whatever_fits_it(column):
     fitted = {"first": column(0), "perfect": column(1)}
     choice = selection.choose(fitted, known=known, surrogate=surrogate)
     assert (choice.name, choice.left_out) == ("first", "nothing")
+    assert "one kind of unknowns do not show which" in choice.reason
+    assert str(choice).endswith(choice.reason)
 
 
 def test_a_detector_that_sees_every_kind_is_taken(column):
@@ -134,6 +136,7 @@ def test_a_detector_that_sees_every_kind_is_taken(column):
     fitted = {"first": column(0), "perfect": column(1)}
     choice = selection.choose(fitted, known=known, surrogate=surrogate)
     assert (choice.name, choice.left_out) == ("perfect", "kinds")
+    assert choice.reason.startswith("It gains more than two points over the default")
     best = choice.ranking[0]
     assert best["detector"] == "perfect"
     assert best["worst"] > 0.9
@@ -144,7 +147,9 @@ def test_a_detector_that_sees_every_kind_is_taken(column):
 def test_a_detector_that_misses_one_kind_is_not_taken(column):
     known, surrogate = drawn({"a": (2, 9), "b": (2, 9), "c": (2, 0)})
     fitted = {"steady": column(0), "blind to c": column(1)}
-    assert selection.choose(fitted, known=known, surrogate=surrogate).name == "steady"
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    assert choice.name == "steady"
+    assert choice.reason.startswith("It is the default: no candidate gained enough")
 
 
 def test_the_choice_says_what_to_expect_of_a_new_kind():
@@ -347,3 +352,27 @@ def test_rows_are_ordered_by_value_and_name_the_kind_where_each_does_worst():
         }
         assert row["worst"] == min(of_kind.values()) < max(of_kind.values())
         assert of_kind[row["worst_group"]] == row["worst"]
+
+
+def test_maxlogit_is_taken_with_its_reason_where_it_does_better_than_msp():
+    rng = np.random.default_rng(0)
+
+    def part(largest, others, labels, group=None):
+        logits = rng.normal(others, 1.0, size=(labels.size, 4))
+        logits[np.arange(labels.size), rng.integers(0, 4, labels.size)] = largest
+        logits += rng.normal(size=(labels.size, 1))
+        top = logits.argmax(axis=1)
+        labels = np.where(labels < 0, labels, top)
+        return Outputs(logits=logits, labels=labels, groups=group)
+
+    known = part(12.0, 8.0, np.zeros(200, int))
+    kinds = [
+        part(top, 0.0, np.full(100, -1), np.full(100, f"kind {top}"))
+        for top in (5.0, 8.0)
+    ]
+    offer = [detectors.make(name).fit() for name in ("msp", "maxlogit")]
+    choice = selection.choose(offer, known=known, surrogate=Outputs.concat(kinds))
+    assert choice.name == "maxlogit"
+    assert choice.reason.startswith("It is better than the default on average")
+    alone = selection.choose(offer[1:], known=known, surrogate=Outputs.concat(kinds))
+    assert not alone.reason  # nothing was chosen

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
-from openset import _check
+from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
@@ -56,7 +55,7 @@ class Energy(Detector):
         rows = leading_rows(outputs.logits)
         if rows is None or rows.shape[1] == 1 or self.temperature != 1:
             return
-        if np.abs(logsumexp(rows, axis=1)).max() <= _ROUNDING:
+        if np.abs(_xp.logsumexp(rows)).max() <= _ROUNDING:
             msg = _check.must(
                 "what goes into the softmax",
                 caller="Energy.score",

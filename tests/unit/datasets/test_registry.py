@@ -158,7 +158,7 @@ def test_imagenet_checksums_are_those_of_torchvision(torchvision_sources, tmp_pa
 
 def test_the_table_of_large_sets_adds_up_to_the_registry():
     page = (Path(__file__).parents[3] / "docs" / "protocols.md").read_text("utf-8")
-    table = page.partition("### Where the figures of the large sets come from")[2]
+    table = page.partition("### Where the sizes and checksums of")[2]
     rows = [line.split("|") for line in table.splitlines() if line.startswith("| `")]
     said = {row[1].strip(" `"): row[2:6] for row in rows}
     assert len(said) == 10

@@ -189,7 +189,7 @@ def test_moving_all_features_changes_nothing(detector):
 @pytest.mark.parametrize("kind", [PISVM, WSVM])
 def test_degenerate_features_have_a_documented_answer(kind):
     with pytest.raises(
-        ValueError, match=f"{kind.__name__}.fit: samples must be of two"
+        ValueError, match=f"{kind.__name__}.fit: samples must be of at least two"
     ):
         kind().fit(Outputs(features=[[0.0], [1.0]], labels=[0, 0]))
     constant = Outputs(features=np.ones((6, 2)), labels=[0, 0, 0, 1, 1, 1])

@@ -135,7 +135,7 @@ def test_samples_of_two_classes_in_one_place_are_no_extreme_vectors():
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="EVM.fit: samples must be of at least two"):
+    with pytest.raises(ValueError, match="samples must be of at least two"):
         EVM().fit(Outputs(features=[[0.0], [1.0]], labels=[0, 0]))
 
 

@@ -114,7 +114,7 @@ def test_moving_and_scaling_all_features_changes_nothing():
 
 def test_one_class_is_refused():
     train = Outputs(features=[[0.0], [1.0]], labels=[3, 3])
-    with pytest.raises(ValueError, match="OSNN.fit: samples must be of at least two"):
+    with pytest.raises(ValueError, match="samples must be of at least two"):
         OSNN().fit(train)
 
 

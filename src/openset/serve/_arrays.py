@@ -16,12 +16,14 @@ from openset import _npz
 from openset.serve._errors import RequestError, refuse, too_large
 
 NPY_MAGIC, ZIP_MAGIC = b"\x93NUMPY", b"PK"
-IDS = "ids"
+IDS, CLASSES, INPUT_STEP = "ids", "classes", "input_step"
+TEXTS = (IDS, CLASSES, INPUT_STEP)
+"""What a file of outputs may say beside its numbers."""
 _LONGEST_ID = 256
 
 
 def from_npy(name: str, content: bytes) -> NDArray[Any]:
-    """Return the array of a ``.npy`` file as a view of its bytes; ids may be texts."""
+    """Return the array of a ``.npy`` file as a view of its bytes."""
     try:
         array = _npz.array(name, content)
     # NumPy evaluates the header as a Python literal; given nonsense, that raises more
@@ -31,7 +33,7 @@ def from_npy(name: str, content: bytes) -> NDArray[Any]:
             raise RequestError(400, f"predict: {_short(error)}") from error
         got = f"a damaged one ({_short(error)})"
         refuse("a .npy file of numbers", name=name, got=got, status=400)
-    return array if name == IDS else checked(name, array)
+    return array if name in TEXTS else checked(name, array)
 
 
 def checked(name: str, array: NDArray[Any]) -> NDArray[Any]:
@@ -66,9 +68,9 @@ def from_npz(
     except Exception as error:  # a forged archive makes zipfile raise many kinds
         got = f"a damaged one ({_short(error)})"
         refuse("a .npz archive", name="the body", got=got, status=400)
-    if not found.keys() - {IDS}:
+    if not found.keys() - {*TEXTS}:
         have = ", ".join(sorted(members)[:8]) or "nothing"
-        rule = f"one with {' or '.join(name for name in names if name != IDS)}"
+        rule = f"one with {' or '.join(name for name in names if name not in TEXTS)}"
         refuse(rule, name="the archive", got=_short(have))
     return {name: from_npy(name, data) for name, data in found.items()}
 
@@ -86,6 +88,16 @@ def ids_of(values: Any, n: int) -> NDArray[np.str_]:
     if found.dtype.itemsize > 4 * _LONGEST_ID:
         refuse(rule, name="ids", got="a longer one")
     return found.astype(np.str_)
+
+
+def texts_of(name: str, array: NDArray[Any] | None, ndim: int) -> Any:
+    """Return a text, or a list of texts; empty if there is none."""
+    if array is None:
+        return "" if ndim == 0 else []
+    if array.dtype.kind != "U" or array.ndim != ndim:
+        got = f"dtype {_short(array.dtype)}, shape {array.shape}"
+        refuse("a text" if ndim == 0 else "texts", name=name, got=got)
+    return array.tolist()
 
 
 def _short(value: object) -> str:

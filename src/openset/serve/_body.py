@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from openset import _check
 from openset.serve import _images
 from openset.serve._arrays import (
+    CLASSES,
     IDS,
+    INPUT_STEP,
     NPY_MAGIC,
+    TEXTS,
     ZIP_MAGIC,
     from_npy,
     from_npz,
     ids_of,
+    texts_of,
 )
 from openset.serve._errors import RequestError, refuse
 from openset.serve._media import BINARY, FORM, IMAGES, JSON, NPY, NPZ, plain_type
@@ -39,12 +43,16 @@ class BatchRequest:
         The threshold of the request, or None.
     ids
         Ids of the samples, or None.
+    classes, input_step
+        What a file of outputs says of the network they are of; empty if nothing.
     """
 
     arrays: Mapping[str, NDArray[Any]]
     images: Sequence[NDArray[np.uint8]] = ()
     threshold: float | None = None
     ids: NDArray[np.str_] | None = None
+    classes: Sequence[str] = ()
+    input_step: str = ""
 
 
 def accepted(header: str) -> str:
@@ -91,9 +99,15 @@ def parse(
         return BatchRequest({name: from_npy(name, body)}, threshold=override)
     _refuse_name(query)
     if body.startswith(ZIP_MAGIC):
-        arrays = from_npz(body, (*names, IDS), max_bytes=max_bytes)
-        ids = arrays.pop(IDS, None)
-        return BatchRequest(arrays, threshold=override, ids=_ids(ids, arrays))
+        arrays = from_npz(body, (*names, *TEXTS), max_bytes=max_bytes)
+        ids, classes, step = (arrays.pop(name, None) for name in TEXTS)
+        return BatchRequest(
+            arrays,
+            threshold=override,
+            ids=_ids(ids, arrays),
+            classes=texts_of(CLASSES, classes, 1),
+            input_step=texts_of(INPUT_STEP, step, 0),
+        )
     msg = (
         f"predict: the body must be .npy or .npz, got {len(body)} bytes of something "
         f"else. Write it with numpy.save or Outputs.save"

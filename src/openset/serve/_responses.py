@@ -86,9 +86,13 @@ class Decider:
         """Decide on a batch; raises `RequestError` if something is wrong with it."""
         try:
             if self.model is None:
-                # Clients send outputs as the rejector takes them.
-                step = self.rejector.input_step
-                outputs = Outputs(**asked.arrays, input_step=step)
+                # Bare arrays are taken for outputs as the rejector needs them; a file
+                # of outputs says of which classes and inputs they are.
+                outputs = Outputs(
+                    **asked.arrays,
+                    classes=asked.classes,
+                    input_step=asked.input_step or self.rejector.input_step,
+                )
             elif asked.images:
                 outputs = self.model.outputs_of_images(asked.images)
             else:

@@ -73,6 +73,26 @@ def test_a_saved_split_can_be_posted_as_it_is(live, rejector, test_split, tmp_pa
     check(live.post(content=body, headers=binary()), rejector, test_split)
 
 
+def test_a_file_of_classes_in_another_order_or_of_moved_inputs_is_refused(
+    live, rejector, test_split
+):
+    own = rejector.classes
+    arrays = {"logits": test_split.logits, "features": test_split.features}
+    wrong = {
+        "classes of outputs must be those of the rejector": {"classes": own[::-1]},
+        "outputs must be of inputs as the network got them": {"input_step": "ODIN"},
+        "classes must be texts, got dtype int64": {"classes": [0, 1, 2]},
+        "input_step must be a text": {"input_step": ["ODIN"]},
+    }
+    for message, said in wrong.items():
+        answer = live.post(content=npz(**arrays, **said), headers=binary())
+        assert answer.status_code == 422, answer.text
+        assert message in answer.json()["detail"]
+    said = {"classes": own, "input_step": ""}
+    answer = live.post(content=npz(**arrays, **said), headers=binary())
+    check(answer, rejector, test_split)
+
+
 def test_npy_is_logits_or_what_name_says(by_logits, test_split):
     client = TestClient(serve.app(by_logits))
     logits = np.asfortranarray(test_split.logits)

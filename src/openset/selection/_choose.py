@@ -286,7 +286,10 @@ def _reason(name: str, fitted: Fitted, n_kinds: int) -> str:
             "detector is best on others"
         )
     if name == CONSENSUS:
-        return "It is the default: no candidate gained enough on the kinds left out"
+        return (
+            "It is the default: no other detector gained two points on every kind left "
+            "out, nor did MSP or MaxLogit do better on average"
+        )
     if fitted.detector.name in SIMPLE:
         return "It is better than the default on average over the kinds left out"
     return "It gains more than two points over the default on every kind left out"

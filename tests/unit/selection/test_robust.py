@@ -149,7 +149,7 @@ def test_a_detector_that_misses_one_kind_is_not_taken(column):
     fitted = {"steady": column(0), "blind to c": column(1)}
     choice = selection.choose(fitted, known=known, surrogate=surrogate)
     assert choice.name == "steady"
-    assert choice.reason.startswith("It is the default: no candidate gained enough")
+    assert choice.reason.startswith("It is the default: no other detector gained")
 
 
 def test_the_choice_says_what_to_expect_of_a_new_kind():

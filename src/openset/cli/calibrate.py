@@ -31,7 +31,7 @@ from openset.cli._calibration_report import (
     print_test,
 )
 from openset.cli._console import OUT, OnlyJson, print_json
-from openset.cli._detector_options import need_training, recipe
+from openset.cli._detector_options import Train, need_training, recipe
 from openset.cli._keys import Sign, read_key
 from openset.cli._options import naming
 from openset.detectors import Detector, Fitted, NegLabel
@@ -96,13 +96,7 @@ def command(
             "files. Samples labelled -1 are used like those of --surrogate."
         ),
     ] = None,
-    train: Annotated[
-        Path | None,
-        typer.Option(
-            help="Outputs of the training split, to fit the detectors on. Not needed "
-            "for detectors that need no fitting (msp, maxlogit, energy, gen)."
-        ),
-    ] = None,
+    train: Train = None,
     run: Annotated[
         Path | None,
         typer.Option(

@@ -30,6 +30,7 @@ from openset.cli._extract_shards import Extract, Network, Wanted, input_shards
 from openset.cli._options import (
     Head,
     Mean,
+    Root,
     Side,
     Std,
     Weights,
@@ -127,13 +128,7 @@ def command(
         str,
         typer.Option(help="Part of the data set, such as test (default: all parts)."),
     ] = "",
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the data sets (default: "
-            "$OPENSET_DATA, else the user's cache)."
-        ),
-    ] = None,
+    root: Root = None,
     place: Annotated[
         str,
         typer.Option(

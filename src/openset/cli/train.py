@@ -10,7 +10,7 @@ import typer
 
 from openset import _check
 from openset.cli._console import OUT
-from openset.cli._options import LogTo, need_root
+from openset.cli._options import LogTo, Root, need_root
 from openset.cli._training_options import (
     library,
     load_data,
@@ -187,13 +187,7 @@ def command(
         int | None,
         typer.Option(help="Train on this many samples at most (default: all)."),
     ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the data sets "
-            "(default: $OPENSET_DATA, else the user's cache)."
-        ),
-    ] = None,
+    root: Root = None,
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the results.")
     ] = Path("runs/train"),

@@ -39,6 +39,8 @@ def hush(context: typer.Context, wanted: bool) -> bool:  # noqa: FBT001
 
 
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Csv: TypeAlias = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
+Latex: TypeAlias = Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")]
 OnlyJson: TypeAlias = Annotated[  # for commands that print while they work
     bool,
     typer.Option("--json", callback=hush, help="Print JSON instead of tables."),

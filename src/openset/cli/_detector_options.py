@@ -1,6 +1,7 @@
-"""Parse detectors given on the command line."""
+"""Options about detectors, and how those given on the command line are read."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
@@ -9,6 +10,13 @@ from openset import _check, detectors
 from openset.cli._options import naming
 from openset.detectors import Detector
 
+Train: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        help="Outputs of the training split, to fit the detectors on. Not needed "
+        "for detectors that need no fitting (msp, maxlogit, energy, gen)."
+    ),
+]
 Plugins: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

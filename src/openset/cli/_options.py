@@ -1,4 +1,4 @@
-"""Errors of the library, in terms of a command and its options."""
+"""Options that several commands share; errors of the library, in terms of options."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,6 +17,22 @@ LogTo = Annotated[
     typer.Option(
         help="Also log parameters and metrics to a tracker: "
         f"{', '.join(trackers.NAMES)}."
+    ),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder of the data sets (default: $OPENSET_DATA, else the user's cache)."
+    ),
+]
+Workers = Annotated[int, typer.Option(help="Number of workers; -1 for one per core.")]
+# Of confidence intervals.
+Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
+Bootstrap = Annotated[
+    int,
+    typer.Option(
+        help="Number of bootstrap resamples, for the intervals of metrics "
+        "without a formula for one; 0: these metrics get no interval."
     ),
 ]
 RejectorPlace = Annotated[

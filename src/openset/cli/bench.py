@@ -11,7 +11,7 @@ from openset import _check, runs, stats
 from openset.cli import _named_benchmarks
 from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
-from openset.cli._options import LogTo, naming
+from openset.cli._options import LogTo, Workers, naming
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -126,9 +126,7 @@ def command(
             "cluster (default for ray: the cluster of this machine)."
         ),
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(help="Number of workers; -1 for one per core.")
-    ] = -1,
+    jobs: Workers = -1,
     shard: Annotated[
         str,
         typer.Option(

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from openset import _check, _io, metrics, runs, score_files, stats
 from openset._types import ArtefactError, UndefinedMetricError
-from openset.cli._console import OUT, Json, print_json
+from openset.cli._console import OUT, Csv, Json, Latex, print_json
 from openset.cli._lists import percent, plain_table
-from openset.cli._options import naming
+from openset.cli._options import Bootstrap, Level, naming
 from openset.cli._run_tests import CORRECTED, show_run_tests
 from openset.cli._score_files import (
     Columns,
@@ -108,24 +108,14 @@ def command(
             "(default: no correction)."
         ),
     ] = None,
-    level: Annotated[
-        float, typer.Option(help="Confidence level of the intervals.")
-    ] = 0.95,
-    bootstrap: Annotated[
-        int,
-        typer.Option(
-            help="Number of bootstrap resamples, for the intervals of metrics "
-            "without a formula for one; 0: these metrics get no interval."
-        ),
-    ] = 0,
+    level: Level = 0.95,
+    bootstrap: Bootstrap = 0,
     columns: Columns = "",
     unknown_label: UnknownLabel = None,
     higher_is_unknown: HigherIsUnknown = False,
     as_json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    latex: Annotated[
-        bool, typer.Option("--latex", help="Print a LaTeX table.")
-    ] = False,
+    csv: Csv = False,
+    latex: Latex = False,
 ) -> None:
     """Compare detectors: all metrics with intervals, and pairwise tests.
 

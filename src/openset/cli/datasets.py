@@ -1,6 +1,5 @@
 """`openset datasets`."""
 
-from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -10,7 +9,7 @@ from rich.markup import escape
 from openset import _check, datasets
 from openset.cli._console import OUT, Json, print_json
 from openset.cli._lists import plain_table
-from openset.cli._options import naming
+from openset.cli._options import Root, naming
 
 _KINDS = {
     "image": "Images",
@@ -37,13 +36,7 @@ def command(
             "(default: list all).",
         ),
     ] = None,
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the data sets (default: $OPENSET_DATA, else the "
-            "user's cache)."
-        ),
-    ] = None,
+    root: Root = None,
     as_json: Json = False,
 ) -> None:
     """List the data sets: kind, size, whether they are present, how to get them."""

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check, _io
-from openset.cli._console import OUT, Json
-from openset.cli._options import naming
+from openset.cli._console import OUT, Csv, Json, Latex
+from openset.cli._options import Bootstrap, Level, naming
 from openset.cli._score_files import (
     Columns,
     HigherIsUnknown,
@@ -82,16 +82,8 @@ def command(
             show_default=False,
         ),
     ] = None,
-    level: Annotated[
-        float, typer.Option(help="Confidence level of the intervals.")
-    ] = 0.95,
-    bootstrap: Annotated[
-        int,
-        typer.Option(
-            help="Number of bootstrap resamples, for the intervals of metrics "
-            "without a formula for one; 0: these metrics get no interval."
-        ),
-    ] = 0,
+    level: Level = 0.95,
+    bootstrap: Bootstrap = 0,
     clusters: Annotated[
         bool,
         typer.Option(
@@ -113,10 +105,8 @@ def command(
     unknown_label: UnknownLabel = None,
     higher_is_unknown: HigherIsUnknown = False,
     as_json: Json = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    latex: Annotated[
-        bool, typer.Option("--latex", help="Print a LaTeX table.")
-    ] = False,
+    csv: Csv = False,
+    latex: Latex = False,
     out: Annotated[
         Path | None, typer.Option(help="Write to this file instead of printing.")
     ] = None,

@@ -1,32 +1,36 @@
 """`openset extract`."""
 
-import textwrap
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.markup import escape
 
-from openset import _check, datasets
+from openset import _check
 from openset._types import UNKNOWN
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
-from openset.cli._extract_lists import check_labels, groups, read_list
-from openset.cli._extract_shards import (
-    Extract,
-    Loaded,
-    Network,
-    Wanted,
-    input_shards,
-    read_array,
+from openset.cli._extract_lists import read_list
+from openset.cli._extract_report import (
+    print_features,
+    print_input_step,
+    print_labels,
+    print_layers,
 )
+from openset.cli._extract_samples import (
+    check_data,
+    check_part,
+    lines,
+    listed_samples,
+    read_samples,
+    sample_names,
+)
+from openset.cli._extract_shards import Extract, Network, Wanted, input_shards
 from openset.cli._options import (
     Head,
     Mean,
+    Root,
     Side,
     Std,
     Weights,
@@ -43,9 +47,6 @@ from openset.cli._shards import (
     refuse,
     run_shards,
 )
-from openset.datasets import Dataset, lazy_inputs
-from openset.datasets.image_lists import ImageList
-from openset.datasets.lazy_inputs import ImageFiles, image_paths
 from openset.detectors.layered import GRAM
 from openset.outputs import Outputs
 
@@ -85,7 +86,6 @@ openset extract runs/openauc tars/ --out outputs/ --jobs 4
 openset predict rejector/ new-outputs.npz"""
 
 _CALLER = "openset extract"
-_LONGEST = 80  # characters of a text
 _OUT = "outputs.npz"
 _LIST = "list"
 
@@ -128,13 +128,7 @@ def command(
         str,
         typer.Option(help="Part of the data set, such as test (default: all parts)."),
     ] = "",
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the data sets (default: "
-            "$OPENSET_DATA, else the user's cache)."
-        ),
-    ] = None,
+    root: Root = None,
     place: Annotated[
         str,
         typer.Option(
@@ -285,8 +279,8 @@ def command(
         # Workers may have another current folder.
         name=str(Path(network).resolve()) if Path(network).exists() else network,
         weights=weights,
-        classes=tuple(_lines(classes)) if classes else None,
-        prompts=tuple(_lines(prompts)) if prompts else None,
+        classes=tuple(lines(classes)) if classes else None,
+        prompts=tuple(lines(prompts)) if prompts else None,
         head=head.resolve() if head else None,
         pooling=pooling,
         side=side,
@@ -305,9 +299,9 @@ def command(
         rejector=_resolved(rejector),
     )
     wanted.check(layers=layers, fit_head=fit_head)
-    _check_data(data)
+    check_data(data)
     if layers == _LIST:
-        _print_layers(settings)
+        print_layers(settings)
         return
     chosen = read_list(image_list, data) if image_list is not None else None
     listed = input_shards(data) if chosen is None else []
@@ -326,16 +320,18 @@ def command(
         ERRORS.print(f"[yellow]{escape(loaded.note)}[/yellow]")
     how = wanted.load(settings.plugins)
     if chosen is None:
-        samples = _read(data, part, root, loaded.classes, names_classes=loaded.embeds)
+        samples = read_samples(
+            data, part, root, loaded.classes, names_classes=loaded.embeds
+        )
     else:
-        samples = _listed(chosen, part, loaded, unknown=unknown)
+        samples = listed_samples(chosen, part, loaded, unknown=unknown)
     labels = np.full(len(samples.inputs), UNKNOWN) if unknown else samples.labels
     with naming(_CALLER, {"step": wanted.option}):
         outputs = loaded.apply(
             samples.inputs,
             labels=labels,
             groups=samples.groups,
-            ids=_sample_names(samples.inputs, Path(data)),
+            ids=sample_names(samples.inputs, Path(data)),
             **how,
         )
     if fit_head:
@@ -344,34 +340,11 @@ def command(
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
     is_given = unknown or chosen is not None
-    _print_labels(outputs, samples.classes, labels_are_given=is_given)
+    print_labels(outputs, samples.classes, labels_are_given=is_given)
     if settings.layers:
-        shown = ", ".join(f"{name} ({width})" for name, width in outputs.layers)
-        OUT.print(
-            f"features of {shown}. A detector over them: --detector "
-            f"{'gram' if gram else 'layered'}",
-            highlight=False,
-            soft_wrap=True,
-        )
-    if outputs.input_step:
-        OUT.print(
-            escape(f"inputs moved by {outputs.input_step}"),
-            highlight=False,
-            soft_wrap=True,
-        )
-    if odin is not None:
-        OUT.print(
-            "ODIN is the largest probability at the same temperature: "
-            f"--detector msp:temperature={how['step'].temperature:g}",
-            highlight=False,
-            soft_wrap=True,
-        )
-    if detector is not None:
-        OUT.print(
-            f"To calibrate: --detector {detector} --train {train}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        print_features(outputs, gram=gram)
+    step = how["step"] if odin is not None else None
+    print_input_step(outputs, odin=step, detector=detector, train=train)
 
 
 def _resolved(place: str | None) -> str | None:
@@ -398,77 +371,6 @@ def _layer_names(
     return tuple(f"{GRAM}{name}" if gram else name for name in names)
 
 
-def _print_layers(settings: Network) -> None:
-    """List the layers of the network."""
-    found = settings.load().layers()
-    if not found:
-        msg = _check.must(
-            "left out for an ONNX file, whose layers cannot be read",
-            caller=_CALLER,
-            name="--layers",
-            got=_LIST,
-            remedy="Load the network in PyTorch",
-        )
-        raise ValueError(msg)
-    for name, kind in found:
-        OUT.print(escape(f"{name}  {kind}"), highlight=False, soft_wrap=True)
-
-
-def _lines(path: Path) -> list[str]:
-    return [line for line in path.read_text("utf-8").splitlines() if line.strip()]
-
-
-@dataclass(frozen=True, eq=False)
-class _Samples:
-    """Inputs, labels that index the known classes, and groups."""
-
-    inputs: Any
-    labels: NDArray[np.int64] | None
-    groups: NDArray[Any] | None
-    classes: tuple[str, ...]
-
-
-def _listed(
-    chosen: tuple[ImageList, ImageFiles], part: str, network: Loaded, *, unknown: bool
-) -> _Samples:
-    """Return the images of a list; numbers name the classes that have no names."""
-    _check_part(part, {})
-    listed, images = chosen
-    if not unknown:
-        check_labels(listed, images, network)
-    classes = network.classes
-    if network.embeds and not classes:
-        classes = tuple(map(str, range(int(listed.labels.max()) + 1)))
-    return _Samples(images, listed.labels, groups(listed, classes), classes)
-
-
-def _read(
-    data: str,
-    part: str,
-    root: Path | None,
-    known: tuple[str, ...],
-    *,
-    names_classes: bool,
-) -> _Samples:
-    """Read the samples.
-
-    With `names_classes`, and where none are known, the classes are those of the data.
-    """
-    unlabelled = _unlabelled(Path(data))
-    if unlabelled is not None:
-        _check_part(part, {})
-        return _Samples(unlabelled[0], None, unlabelled[1], known)
-    loaded = datasets.load(data, root)
-    _check_part(part, loaded.parts)
-    rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
-    if names_classes and not known:
-        occurring = set(loaded.labels[rows].tolist())
-        known = tuple(c for i, c in enumerate(loaded.classes) if i in occurring)
-    labels, groups = _labelled(loaded, known)
-    inputs = lazy_inputs.take(loaded.inputs, rows)
-    return _Samples(inputs, labels[rows], groups[rows], known)
-
-
 def _fit_head(outputs: Outputs, classes: tuple[str, ...], path: Path) -> Outputs:
     """Fit a last layer on embeddings, and save it."""
     from openset.integrations.networks import LinearHead  # noqa: PLC0415  # torch
@@ -493,125 +395,10 @@ def _fit_head(outputs: Outputs, classes: tuple[str, ...], path: Path) -> Outputs
     return head.applied(outputs)
 
 
-def _print_labels(
-    outputs: Outputs, known: tuple[str, ...], *, labels_are_given: bool
-) -> None:
-    """Say how many samples are of known classes, and how many of these are right."""
-    if outputs.logits is None:
-        OUT.print(
-            "An embedding model: the outputs have features and no logits. Fit a last "
-            "layer on training samples with --fit-head head.npz",
-            highlight=False,
-            soft_wrap=True,
-        )
-        return
-    if outputs.labels is None:
-        return
-    is_known = np.asarray(outputs.labels) != UNKNOWN
-    if is_known.any():
-        right = np.argmax(outputs.logits, axis=1) == outputs.labels
-        OUT.print(
-            f"{is_known.sum()} samples of known classes, accuracy "
-            f"{right[is_known].mean():.4f}",
-            highlight=False,
-        )
-    elif not labels_are_given:
-        shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
-        why = (
-            f"No label is a class of the network ({shown})"
-            if known
-            else "The network does not name its classes"
-        )
-        OUT.print(
-            escape(
-                f"{why}, so all samples are labelled -1 (unknown). If that is wrong, "
-                "give the names of its classes as the data spell them: --classes FILE"
-            ),
-            highlight=False,
-            soft_wrap=True,
-        )
-
-
-def _check_data(data: str) -> None:
-    """Refuse a path that leads nowhere before a network is loaded or downloaded."""
-    path = Path(data)
-    is_path = path.name != data or path.suffix in {".npy", ".npz", ".txt", ".csv"}
-    if is_path and ":" not in data and not path.exists():
-        msg = _check.must(
-            "a file, a folder or the name of a data set",
-            caller=_CALLER,
-            name="DATA",
-            got=f"{data!r}, and there is no such file or folder",
-        )
-        raise FileNotFoundError(msg)
-
-
 def _check_shards(part: str, fit_head: Path | None) -> None:
     """Refuse options that a folder of shards has no use for."""
-    _check_part(part, {})
+    check_part(part, {})
     if fit_head:
         rule = "left out for shards"
         msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=fit_head)
         raise ValueError(msg)
-
-
-def _check_part(part: str, parts: Mapping[str, Any]) -> None:
-    if part and not parts:
-        rule, got = "left out for data without parts", repr(part)
-        raise ValueError(_check.must(rule, caller=_CALLER, name="--part", got=got))
-    if part:
-        _check.one_of(_CALLER, "--part", part, sorted(parts))
-
-
-def _unlabelled(path: Path) -> tuple[Any, NDArray[Any] | None] | None:
-    """Return inputs and groups of unlabelled data; None if the data have labels."""
-    if path.suffix == ".npy":
-        return read_array(path), None
-    if path.suffix == ".txt":
-        texts = _lines(path)
-        return texts, np.full(len(texts), path.stem)
-    if not path.is_dir():
-        return None
-    files = [one for one in image_paths(path) if Path(one).parent == path]
-    folders = [one for one in path.iterdir() if one.is_dir() and one.name[0] != "."]
-    if files and folders:
-        msg = _check.must(
-            "a folder of images, or a folder with one folder per class",
-            caller=_CALLER,
-            name="DATA",
-            got=f"{path} with both ({Path(files[0]).name}, {folders[0].name}/)",
-            remedy="Images outside the class folders would be ignored",
-        )
-        raise ValueError(msg)
-    if not files:
-        return None
-    return ImageFiles(tuple(files)), np.full(len(files), path.resolve().name)
-
-
-def _sample_names(inputs: Any, folder: Path) -> list[str] | None:
-    """Return the beginnings of texts, or file names.
-
-    File names are relative to the folder, or absolute if outside of it.
-    """
-    if not isinstance(inputs, ImageFiles):
-        if not (len(inputs) and isinstance(inputs[0], str)):
-            return None
-        # Short: NumPy stores all of them as long as the longest.
-        return [textwrap.shorten(text, _LONGEST, placeholder=" …") for text in inputs]
-    root = folder.resolve()
-    paths = [Path(path).resolve() for path in inputs.paths]
-    return [
-        (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
-        for path in paths
-    ]
-
-
-def _labelled(
-    data: Dataset, known: tuple[str, ...]
-) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
-    """Return labels that index `known`, and the class name of each sample."""
-    number = {name: i for i, name in enumerate(known)}
-    # The last entry is for samples without a class, labelled -1.
-    labels = np.array([number.get(name, UNKNOWN) for name in data.classes] + [UNKNOWN])
-    names = np.array([*data.classes, data.unlisted])
-    return labels[data.labels], names[data.labels]

@@ -13,7 +13,7 @@ from rich.markup import escape
 from openset import _check, _io, shards
 from openset._types import UNKNOWN
 from openset.cli._cautions import print_cautions
-from openset.cli._console import ERRORS, OUT, Json, print_json
+from openset.cli._console import ERRORS, OUT, Csv, Json, print_json
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
@@ -71,7 +71,7 @@ def command(
             "shards (.npz, .parquet, folders).",
         ),
     ],
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_csv: Csv = False,
     as_json: Json = False,
     place: Annotated[
         str | None,

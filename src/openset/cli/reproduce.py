@@ -9,7 +9,7 @@ from rich.table import Table
 
 from openset.cli._console import OUT
 from openset.cli._lists import column_widths, plain_table
-from openset.cli._options import naming
+from openset.cli._options import Workers, naming
 
 if TYPE_CHECKING:  # the extra may be missing
     from openset.reproduce import Item
@@ -83,9 +83,7 @@ def command(
     address: Annotated[
         str | None, typer.Option(help="Address of a running Ray or Dask cluster.")
     ] = None,
-    jobs: Annotated[
-        int, typer.Option(help="Number of workers; -1 for one per core.")
-    ] = -1,
+    jobs: Workers = -1,
 ) -> None:
     """Recompute a table or figure of a paper, next to the published numbers.
 

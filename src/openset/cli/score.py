@@ -11,7 +11,7 @@ import typer
 from openset import _check, _io, detectors, shards
 from openset._plugins import is_built_in, reference
 from openset.cli._console import ERRORS, OUT
-from openset.cli._detector_options import need_training, recipe
+from openset.cli._detector_options import Train, need_training, recipe
 from openset.cli._options import naming
 from openset.cli._shards import (
     SHARD_OPTIONS,
@@ -66,13 +66,7 @@ def command(
             "May be repeated.",
         ),
     ],
-    train: Annotated[
-        Path | None,
-        typer.Option(
-            help="Outputs of the training split, to fit the detectors on. Not needed "
-            "for detectors that need no fitting (msp, maxlogit, energy, gen)."
-        ),
-    ] = None,
+    train: Train = None,
     place: Annotated[
         str,
         typer.Option(

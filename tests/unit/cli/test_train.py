@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from openset import Outputs, Scores, datasets, evaluate, protocols, train
 from openset.cli import app, main
-from openset.cli.train import _as_typed, _settings
+from openset.cli._training_options import as_typed, read_settings
 from openset.train import Trained, methods
 from tests.unit.train.tiny import image_data
 
@@ -313,7 +313,7 @@ def test_random_weights_of_a_published_network_are_said(tmp_path):
 def test_yes_and_no_are_understood():
     taken, changeable = ["drop_same_class", "side", "weight"], ["side", "flip", "lr"]
     texts = ["drop_same_class=no", "side=32", "flip=False", "weight=0.5", "lr=1e-2"]
-    options, changes = _settings(texts, taken, changeable)
+    options, changes = read_settings(texts, taken, changeable)
     assert options == {"drop_same_class": False, "side": 32, "weight": 0.5}
     # What belongs to both reaches both: the size of images, say.
     assert changes == {"side": 32, "flip": False, "lr": 0.01}
@@ -382,7 +382,7 @@ def test_an_interruption_says_how_to_go_on(draws, tmp_path, monkeypatch, capsys)
     ],
 )
 def test_errors_name_options_as_they_are_typed(message, typed):
-    assert _as_typed(message) == (typed or message)
+    assert as_typed(message) == (typed or message)
 
 
 @pytest.mark.parametrize(

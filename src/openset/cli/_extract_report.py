@@ -1,0 +1,106 @@
+"""`openset extract`: print the layers of a network, and what was written."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.markup import escape
+
+from openset import _check
+from openset._types import UNKNOWN
+from openset.cli._console import OUT
+from openset.cli._extract_shards import Network
+from openset.outputs import Outputs
+
+_CALLER = "openset extract"
+
+
+def print_layers(settings: Network) -> None:
+    """List the layers of the network."""
+    found = settings.load().layers()
+    if not found:
+        msg = _check.must(
+            "left out for an ONNX file, whose layers cannot be read",
+            caller=_CALLER,
+            name="--layers",
+            got="list",
+            remedy="Load the network in PyTorch",
+        )
+        raise ValueError(msg)
+    for name, kind in found:
+        OUT.print(escape(f"{name}  {kind}"), highlight=False, soft_wrap=True)
+
+
+def print_labels(
+    outputs: Outputs, known: tuple[str, ...], *, labels_are_given: bool
+) -> None:
+    """Say how many samples are of known classes, and how many of these are right."""
+    if outputs.logits is None:
+        OUT.print(
+            "An embedding model: the outputs have features and no logits. Fit a last "
+            "layer on training samples with --fit-head head.npz",
+            highlight=False,
+            soft_wrap=True,
+        )
+        return
+    if outputs.labels is None:
+        return
+    is_known = np.asarray(outputs.labels) != UNKNOWN
+    if is_known.any():
+        right = np.argmax(outputs.logits, axis=1) == outputs.labels
+        OUT.print(
+            f"{is_known.sum()} samples of known classes, accuracy "
+            f"{right[is_known].mean():.4f}",
+            highlight=False,
+        )
+    elif not labels_are_given:
+        shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
+        why = (
+            f"No label is a class of the network ({shown})"
+            if known
+            else "The network does not name its classes"
+        )
+        OUT.print(
+            escape(
+                f"{why}, so all samples are labelled -1 (unknown). If that is wrong, "
+                "give the names of its classes as the data spell them: --classes FILE"
+            ),
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+def print_features(outputs: Outputs, *, gram: bool) -> None:
+    """Say which layers the features are of, and which detector takes them."""
+    shown = ", ".join(f"{name} ({width})" for name, width in outputs.layers)
+    OUT.print(
+        f"features of {shown}. A detector over them: --detector "
+        f"{'gram' if gram else 'layered'}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def print_input_step(
+    outputs: Outputs, *, odin: Any, detector: str | None, train: Path | None
+) -> None:
+    """Say how the inputs were moved, and which detector takes such outputs."""
+    if outputs.input_step:
+        OUT.print(
+            escape(f"inputs moved by {outputs.input_step}"),
+            highlight=False,
+            soft_wrap=True,
+        )
+    if odin is not None:
+        OUT.print(
+            "ODIN is the largest probability at the same temperature: "
+            f"--detector msp:temperature={odin.temperature:g}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    if detector is not None:
+        OUT.print(
+            f"To calibrate: --detector {detector} --train {train}",
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from scipy.special import logsumexp
 
 from openset import _check
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 from openset.detectors.constraints import POSITIVE
 from openset.outputs import Outputs, leading_rows
 

@@ -20,7 +20,7 @@ from openset.detectors import (
     MaxLogit,
     OpenMax,
     ReAct,
-    _base,
+    _detector,
     find,
     make,
     names,
@@ -35,6 +35,7 @@ from openset.detectors._batch import (
     lengths,
     working_dtype,
 )
+from openset.detectors._finite import are_finite
 from openset.outputs import replaced
 from openset.testing import check_detector, in_library
 from openset.testing import example_outputs as split
@@ -442,7 +443,7 @@ def test_a_subclass_is_registered_as_its_statement_says(monkeypatch):
             self.found.append((name, kind.__name__, listed))
 
     registry = Recorder()
-    monkeypatch.setattr(_base, "REGISTRY", registry)
+    monkeypatch.setattr(_detector, "REGISTRY", registry)
     type("Plain", (MSP,), {})
     type("Named", (MSP,), {"name": "other"})
     type("Hidden", (MSP,), {}, listed=False)
@@ -502,10 +503,10 @@ def test_a_state_is_finite_if_its_sum_is_infinite(xp):
     """The sum of numbers may overflow; that of infinite ones never is finite."""
     huge = xp.asarray(np.full(4, 3e38, dtype=np.float32))
     whole = xp.asarray(np.array([1, 2]))
-    assert _base._are_finite([huge, whole])
-    assert _base._are_finite([whole])
+    assert are_finite([huge, whole])
+    assert are_finite([whole])
     for bad in ([np.inf, -np.inf, 0.0], [1.0, np.nan], [-np.inf]):
-        assert not _base._are_finite([xp.asarray(np.array(bad)), whole, huge])
+        assert not are_finite([xp.asarray(np.array(bad)), whole, huge])
 
 
 class _Plain(Detector):

@@ -51,7 +51,7 @@ TESTS = {
     ],
     "detectors": ["tests/contract/test_detectors.py"],
     "scores.py": ["tests/unit/test_scores.py"],
-    "outputs.py": ["tests/unit/test_outputs.py"],
+    "outputs": ["tests/unit/test_outputs.py"],
     "watch.py": ["tests/unit/test_watch.py"],
 }
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ LINE = "from openset.detectors.vim import ViM\n"
 TESTS = [
     "tests/contract/test_detectors.py",
     "tests/contract/test_metrics.py",
-    "tests/unit/detectors/test_base.py",
+    "tests/unit/detectors/test_detector.py",
     "tests/unit/integrations/test_onnx.py",
     "tests/unit/integrations/test_torch.py",
     "tests/unit/cli/test_widths.py",

@@ -6,7 +6,8 @@ import signal
 import numpy as np
 import pytest
 
-from openset import ArtefactError, Outputs, outputs
+from openset import ArtefactError, Outputs
+from openset.outputs import _files
 from tests.killing import CHANGES, die_before_change, forking
 
 
@@ -64,7 +65,7 @@ def test_outputs_saved_while_others_are_loaded_are_loaded_instead(
     tmp_path, monkeypatch
 ):
     folder = OLD.save(tmp_path / "outputs")
-    described, saves = outputs._described, [LATER, OLD]
+    described, saves = _files._described, [LATER, OLD]
 
     def described_before_a_save(path, text):
         found = described(path, text)
@@ -72,7 +73,7 @@ def test_outputs_saved_while_others_are_loaded_are_loaded_instead(
             saves.pop(0).save(folder)
         return found
 
-    monkeypatch.setattr(outputs, "_described", described_before_a_save)
+    monkeypatch.setattr(_files, "_described", described_before_a_save)
     assert is_same(Outputs.load(folder), OLD)
     assert saves == []
 

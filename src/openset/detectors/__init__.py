@@ -1,9 +1,11 @@
 """Post-hoc detectors: compute one knownness per sample from a network's outputs."""
 
 from openset.detectors import constraints, evt
-from openset.detectors._base import Detector, Fitted, remade, score_all
 from openset.detectors._batch import Batch, State
-from openset.detectors._registry import find, make, names, options
+from openset.detectors._detector import Detector
+from openset.detectors._fitted import Fitted
+from openset.detectors._registry import find, make, names, options, remade
+from openset.detectors._score_all import score_all
 from openset.detectors.ash import ASH
 from openset.detectors.combined import Combined, combine
 from openset.detectors.core import CORE

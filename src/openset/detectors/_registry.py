@@ -1,16 +1,19 @@
 """Detectors by name: built in, registered by subclassing, or installed."""
 
 import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from openset import _plugins
+from openset._types import ArtefactError
 
 if TYPE_CHECKING:
-    from openset.detectors._base import Detector
+    from openset.detectors._detector import Detector
 
 
 def _accept(caller: str, value: Any) -> "type[Detector]":
-    from openset.detectors._base import Detector  # noqa: PLC0415  # it imports us
+    from openset.detectors._detector import Detector  # noqa: PLC0415  # it imports us
 
     return _plugins.subclass_of(Detector, "a detector")(caller, value)
 
@@ -67,3 +70,33 @@ def make(name: str, **params: Any) -> "Detector":
     return kind(
         **{key: rules[key].read(v) if key in rules else v for key, v in params.items()}
     )
+
+
+def remade(
+    name: str,
+    params: Mapping[str, Any],
+    classes: Sequence[Mapping[str, Any]],
+    *,
+    caller: str,
+    path: Path | str,
+    plugins: Sequence[str],
+) -> "Detector":
+    """Build the detector a file describes, from classes the caller trusts.
+
+    `classes` are the origins the file was written with; files without them name
+    detectors that come with openset.
+    """
+    written = {one["name"]: one["class"] for one in classes}
+    trusted = {
+        one: REGISTRY.trusted(one, written.get(one), caller=caller, plugins=plugins)
+        for one in {name, *written}
+    }
+    try:
+        with _plugins.reading_a_file():
+            return trusted[name](**params)
+    except (ValueError, TypeError) as error:
+        msg = (
+            f"{caller}: {path} holds a detector this version of openset cannot make "
+            f"({error})"
+        )
+        raise ArtefactError(msg) from error

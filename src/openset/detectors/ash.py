@@ -6,8 +6,8 @@ from typing import Any
 from openset import _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors._detector import Detector
 from openset.detectors.constraints import Boolean, Number, OneOf
 from openset.outputs import Outputs
 

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector, Fitted, need_fitted
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
+from openset.detectors._fitted import Fitted, need_fitted
 from openset.detectors._registry import make
 from openset.detectors.constraints import OneOf
 from openset.outputs import Outputs

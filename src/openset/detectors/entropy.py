@@ -5,8 +5,8 @@ from typing import Any
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 
 # e^-1e4 is 0 in every precision: larger gaps would only give inf * 0.
 _MAX_GAP = 1e4

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 from openset.detectors._distances import (
     blocks,
     centred,

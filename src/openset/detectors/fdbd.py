@@ -8,8 +8,8 @@ import numpy as np
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, lengths, working_dtype
+from openset.detectors._detector import Detector
 from openset.detectors._moments import mean_feature
 from openset.detectors.constraints import OneOf
 from openset.outputs import Outputs

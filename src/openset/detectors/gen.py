@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import _fused
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 from openset.detectors.constraints import POSITIVE, Integer
 
 

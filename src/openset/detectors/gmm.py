@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
+from openset.detectors._detector import Detector
 from openset.detectors._moments import Workspace, sums_by
 from openset.detectors.constraints import Number
 from openset.outputs import Outputs

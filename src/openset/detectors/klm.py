@@ -7,8 +7,8 @@ import numpy as np
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
+from openset.detectors._detector import Detector
 from openset.detectors._moments import sums_by
 from openset.detectors.entropy import entropy, onnx_entropy
 from openset.outputs import Outputs

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _xp
 from openset._types import UNKNOWN, Array
-from openset.detectors._base import Detector, Fitted
 from openset.detectors._batch import Batch, State, first
+from openset.detectors._detector import Detector
+from openset.detectors._fitted import Fitted
 from openset.detectors._registry import make
 from openset.detectors.combined import part_of_state
 from openset.detectors.constraints import Integer, Number

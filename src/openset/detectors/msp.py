@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 from openset.detectors.constraints import POSITIVE
 
 

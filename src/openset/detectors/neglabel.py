@@ -5,8 +5,8 @@ from typing import Any
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
+from openset.detectors._detector import Detector
 from openset.detectors.constraints import POSITIVE
 from openset.outputs import Outputs
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 from openset.detectors._distances import (
     centred,
     distances_between,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 from openset.detectors._weibull import fit_weibull_rows, log_exponent, weibull_cdf
 from openset.detectors.constraints import POSITIVE, Integer, Number, OneOf, Optional
 from openset.outputs import Outputs

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._base import Detector, Fitted
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
+from openset.detectors._fitted import Fitted
 from openset.detectors._gpd import GPD, MIN_SAMPLES, fit_gpd
 from openset.detectors.constraints import Boolean, OneOf
 from openset.outputs import Outputs

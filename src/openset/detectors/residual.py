@@ -5,8 +5,8 @@ from typing import Any
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, in_dtype, working_dtype
+from openset.detectors._detector import Detector
 from openset.detectors._residual import mean_residual, residual_space
 from openset.detectors.constraints import Integer, Optional
 from openset.outputs import Outputs

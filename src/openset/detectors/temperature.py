@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, fit_batches
+from openset.detectors._detector import Detector
 from openset.outputs import Outputs
 
 # Temperatures are searched between these: classes that are separated without error have

@@ -8,7 +8,6 @@ import numpy as np
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._base import Detector
 from openset.detectors._batch import (
     Batch,
     State,
@@ -17,6 +16,7 @@ from openset.detectors._batch import (
     in_dtype,
     working_dtype,
 )
+from openset.detectors._detector import Detector
 from openset.detectors._percentile import by_column, percentile
 from openset.detectors.constraints import Boolean, Integer, Number, OneOf
 from openset.outputs import Outputs

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from openset import _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State, draw, fit_batches
+from openset.detectors._detector import Detector
 from openset.detectors.constraints import POSITIVE, Integer, Number
 from openset.outputs import Outputs
 

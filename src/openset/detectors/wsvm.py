@@ -7,8 +7,8 @@ import numpy as np
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._base import Detector
 from openset.detectors._batch import Batch, State
+from openset.detectors._detector import Detector
 from openset.detectors._svm import (
     best_or_nearest,
     decisions,

@@ -1,0 +1,167 @@
+"""Checks of the arrays of `Outputs`: each alone, and all together."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _xp
+from openset._types import Array
+from openset.outputs._fields import IN_ONE_PLACE, PER_SAMPLE
+
+if TYPE_CHECKING:
+    from openset.outputs._outputs import Outputs  # it imports us
+
+_ONE_LOGIT = (
+    "Label samples of other classes -1. Two classes with one logit z take two columns: "
+    "numpy.stack([-z, z], axis=1) / 2 has the same probabilities"
+)
+_LOOKED_AT = 64  # rows of logits that are compared with probabilities
+_LEAST_ROWS = 8  # fewer may look like probabilities by chance
+_ROUNDING = 1e-2  # of probabilities in half precision
+
+
+def _is_real(array: Array) -> bool:
+    if isinstance(array, np.ndarray):  # others are not in the array API
+        return array.dtype.kind in "fiu"
+    kinds = ("real floating", "integral")
+    return bool(_xp.array_namespace(array).isdtype(array.dtype, kinds))
+
+
+def real_array(name: str, values: Any, *, ndim: int) -> Array | None:
+    """Check dimension, dtype and, if the array is in memory, that it has no NaN."""
+    if values is None:
+        return None
+    _check.unmasked("Outputs", name, values)
+    array = values if _xp.is_array_api_obj(values) else np.asarray(values)
+    if not _is_real(array):
+        got = f"dtype {str(array.dtype).removeprefix('torch.')}"
+        raise TypeError(_check.must("real", caller="Outputs", name=name, got=got))
+    if array.ndim != ndim or 0 in array.shape:
+        rule = f"a non-empty array of {ndim} dimension{'s' if ndim > 1 else ''}"
+        got = f"shape {tuple(array.shape)}"
+        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
+    array = _xp.as_float(array)
+    if isinstance(array, np.memmap):
+        return array  # read and checked batch by batch
+    xp = _xp.array_namespace(array)
+    if bool(xp.isnan(xp.min(array))):  # min propagates NaN: one pass, no mask
+        rows = _xp.to_numpy(xp.any(xp.isnan(array), axis=-1))
+        bad = np.flatnonzero(np.atleast_1d(rows))
+        msg = _check.must(
+            "free of NaN",
+            caller="Outputs",
+            name=name,
+            got=f"NaN in {bad.size} rows, first in row {bad[0]}",
+        )
+        raise ValueError(msg)
+    return _check.owned(array, values) if isinstance(array, np.ndarray) else array
+
+
+def named_layers(pairs: Any) -> tuple[tuple[str, int], ...]:
+    """Return the name and the number of columns of each layer."""
+    try:
+        return tuple((str(name), int(width)) for name, width in pairs)
+    except (TypeError, ValueError) as error:
+        rule = "(name, number of columns) of each layer"
+        got = repr(pairs)
+        msg = _check.must(rule, caller="Outputs", name="layers", got=got)
+        raise ValueError(msg) from error
+
+
+def check_together(outputs: "Outputs") -> None:
+    """Raise if the arrays differ in samples, places, classes or columns."""
+    present = {n: getattr(outputs, n) for n in PER_SAMPLE}
+    _check.same_length(
+        "Outputs", {n: a.shape[0] for n, a in present.items() if a is not None}
+    )
+    _check_one_place(outputs)
+    _check_class_count(outputs)
+    _check_layers(outputs)
+
+
+def _check_one_place(outputs: "Outputs") -> None:
+    found = {name: getattr(outputs, name) for name in IN_ONE_PLACE}
+    arrays = {name: array for name, array in found.items() if array is not None}
+    first, *others = arrays
+    for other in others:
+        if not _xp.same_place(arrays[first], arrays[other]):
+            places = [_xp.describe(arrays[name]) for name in (first, other)]
+            msg = (
+                f"Outputs: {first} and {other} must share one array library and "
+                f"device, got {' and '.join(places)}"
+            )
+            raise ValueError(msg)
+
+
+def _check_class_count(outputs: "Outputs") -> None:
+    counts: dict[str, int] = {}
+    if outputs.logits is not None:
+        counts["columns of logits"] = outputs.logits.shape[1]
+    if outputs.weight is not None:
+        counts["rows of weight"] = outputs.weight.shape[0]
+    if outputs.bias is not None:
+        counts["entries of bias"] = outputs.bias.shape[0]
+    if outputs.classes:
+        counts["class names"] = len(outputs.classes)
+    if len(set(counts.values())) > 1:
+        msg = "Outputs: class counts must agree, got " + ", ".join(
+            f"{count} {what}" for what, count in counts.items()
+        )
+        raise ValueError(msg)
+    if outputs.weight is not None and outputs.features is not None:
+        d, wanted = outputs.features.shape[1], outputs.weight.shape[1]
+        if d != wanted:
+            got = f"{wanted} for {d} features"
+            rule = "as wide as features"
+            raise ValueError(
+                _check.must(rule, caller="Outputs", name="weight", got=got)
+            )
+    if counts and outputs.labels is not None:
+        n_classes = next(iter(counts.values()))
+        highest = int(outputs.labels.max())
+        if highest >= n_classes:
+            msg = _check.must(
+                f"below {n_classes}, the number of classes",
+                caller="Outputs",
+                name="labels",
+                got=highest,
+                remedy=_ONE_LOGIT
+                if n_classes == 1
+                else "Label samples of other classes -1",
+            )
+            raise ValueError(msg)
+
+
+def _check_layers(outputs: "Outputs") -> None:
+    if not outputs.layers:
+        return
+    d = 0 if outputs.features is None else int(outputs.features.shape[1])
+    widths = [width for _, width in outputs.layers]
+    names = {name for name, _ in outputs.layers}
+    if sum(widths) != d or min(widths) < 1 or len(names) < len(widths):
+        shown = ", ".join(f"{name} {width}" for name, width in outputs.layers)
+        msg = _check.must(
+            f"different names with the columns of each, {d} in all",
+            caller="Outputs",
+            name="layers",
+            got=shown,
+        )
+        raise ValueError(msg)
+
+
+def leading_rows(array: Array | None) -> NDArray[np.float64] | None:
+    """Return the first rows of an array in memory; None if they are too few."""
+    if array is None or array.shape[0] < _LEAST_ROWS or isinstance(array, np.memmap):
+        return None
+    stop = min(_LOOKED_AT, array.shape[0])
+    return _xp.to_numpy(_xp.as_float(array[:stop, ...])).astype(np.float64)
+
+
+def are_probabilities(logits: Array | None) -> bool:
+    """Whether rows add up to 1, as far as they are looked at; not if all are 0 or 1."""
+    rows = leading_rows(logits)
+    if rows is None or rows.min() < 0 or rows.max() > 1:
+        return False
+    close = np.abs(rows.sum(axis=1) - 1) <= _ROUNDING
+    return bool(close.all()) and bool(((rows > 0) & (rows < 1)).any())

@@ -1,0 +1,382 @@
+"""`Outputs`: the outputs of a network on one split, in the caller's array library."""
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openset import _check, _io, _xp
+from openset._types import UNKNOWN, Array
+from openset.outputs import _files
+from openset.outputs._checks import (
+    are_probabilities,
+    check_together,
+    named_layers,
+    real_array,
+)
+from openset.outputs._concat import concatenated
+from openset.outputs._fields import ABOUT, ARRAYS, IN_ONE_PLACE, PER_SAMPLE
+
+_Outputs = TypeVar("_Outputs", bound="Outputs")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Outputs:
+    """Logits, features and labels of one split, as a network produced them.
+
+    Arrays keep their library (NumPy, torch, ...) and device; labels and groups are
+    NumPy arrays. Writeable NumPy arrays are copied, so that outputs never change.
+    Memory maps and tensors of other libraries are not copied: do not change the file or
+    the tensor. Memory maps are not read here; NaN in them is reported when they are
+    scored.
+
+    Parameters
+    ----------
+    logits
+        Shape (n, C). May be omitted if `features` are given.
+    features
+        Input of the last linear layer, shape (n, d).
+    labels
+        ``0..C-1``, or -1 for samples of no known class. If omitted, the data are
+        unlabelled: they can be predicted, but not evaluated.
+    groups
+        Where a sample comes from: strings or integers, shape (n,).
+    ids
+        Identifier of each sample, such as a file name: strings or integers, shape (n,).
+    classes
+        Names of the C known classes.
+    weight, bias
+        The last linear layer, ``logits = features @ weight.T + bias``: shapes (C, d)
+        and (C,). Detectors that change features before the last layer need them.
+    layers
+        Where the features are those of several layers, side by side: (name, number of
+        columns) of each, in their order. :meth:`of_layers` sets it.
+    input_step
+        How the inputs were moved along a gradient before the network saw them, in
+        words; empty if they were not. :func:`openset.train.extract` sets it. A
+        rejector refuses outputs of another step than that of its calibration.
+
+    Examples
+    --------
+    >>> train = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+    >>> train
+    Outputs(n=2, logits=(2, 2) float64, numpy)
+    >>> train.take([1]).labels
+    array([1])
+    """
+
+    logits: Array | None = None
+    features: Array | None = None
+    labels: NDArray[np.int64] | None = None
+    groups: NDArray[Any] | None = None
+    ids: NDArray[Any] | None = None
+    classes: tuple[str, ...] = ()
+    weight: Array | None = None
+    bias: Array | None = None
+    layers: tuple[tuple[str, int], ...] = ()
+    input_step: str = ""
+
+    def __init__(
+        self,
+        *,
+        logits: Any = None,
+        features: Any = None,
+        labels: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        classes: Any = (),
+        weight: Any = None,
+        bias: Any = None,
+        layers: Any = (),
+        input_step: Any = "",
+    ) -> None:
+        if logits is None and features is None:
+            msg = "Outputs: logits or features must be given, got neither"
+            raise ValueError(msg)
+        fields: dict[str, Any] = {
+            "logits": real_array("logits", logits, ndim=2),
+            "features": real_array("features", features, ndim=2),
+            "labels": None,
+            "groups": None,
+            "ids": None,
+            "classes": tuple(str(name) for name in classes),
+            "weight": real_array("weight", weight, ndim=2),
+            "bias": real_array("bias", bias, ndim=1),
+            "layers": named_layers(layers),
+            "input_step": str(input_step),
+        }
+        if labels is not None:
+            _check.unmasked("Outputs", "labels", labels)
+            values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
+            fields["labels"] = _check.labels(
+                "Outputs", "labels", values, lowest=UNKNOWN
+            )
+        for name, names in (("groups", groups), ("ids", ids)):
+            if names is not None:
+                fields[name] = _check.names("Outputs", name, names)
+        for name, value in fields.items():
+            object.__setattr__(self, name, value)
+        check_together(self)
+        if are_probabilities(self.logits):
+            msg = (
+                "Outputs: logits look like probabilities: they are in [0, 1], and rows "
+                "add up to 1. Most detectors need what goes into the softmax. If you "
+                "have probabilities p only, give numpy.log(p)"
+            )
+            warnings.warn(msg, stacklevel=2)
+
+    def __len__(self) -> int:
+        return int(self._any_array().shape[0])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        _check.restore(self, state)
+
+    def __repr__(self) -> str:
+        parts = [f"n={len(self)}"]
+        for name in ("logits", "features"):
+            array = getattr(self, name)
+            if array is not None:
+                dtype = str(array.dtype).removeprefix("torch.")
+                parts.append(f"{name}={tuple(array.shape)} {dtype}")
+        if self.layers:
+            parts.append(f"layers={len(self.layers)}")
+        if self.weight is not None:
+            parts.append("head")
+        if self.input_step:
+            parts.append(self.input_step)
+        if self.groups is not None:
+            parts.append(f"groups={np.unique(self.groups).size}")
+        parts.append(_xp.describe(self._any_array()))
+        return f"Outputs({', '.join(parts)})"
+
+    def _any_array(self) -> Array:
+        return self.logits if self.logits is not None else self.features
+
+    @property
+    def n_classes(self) -> int | None:
+        """Number of known classes; None without logits, head and class names."""
+        if self.logits is not None:
+            return int(self.logits.shape[1])
+        if self.weight is not None:
+            return int(self.weight.shape[0])
+        return len(self.classes) or None
+
+    @property
+    def nbytes_per_sample(self) -> int:
+        """Bytes of logits and features of one sample."""
+        arrays = [a for a in (self.logits, self.features) if a is not None]
+        bits = [_xp.array_namespace(a).finfo(a.dtype).bits for a in arrays]
+        return sum(int(a.shape[1]) * b // 8 for a, b in zip(arrays, bits, strict=True))
+
+    def take(self, rows: Any) -> Self:
+        """Return the samples that `rows` (a mask, slice or indices) selects.
+
+        A slice of a memory-mapped or in-memory array is a view: nothing is copied.
+        """
+        chosen = rows if isinstance(rows, slice) else _xp.to_numpy(rows)
+        index = _check.rows("Outputs.take", chosen, len(self))
+        if not isinstance(index, slice) and index.dtype.kind == "b":
+            index = np.flatnonzero(index)
+        return replaced(self, **{n: self._rows(n, index) for n in PER_SAMPLE})
+
+    def _rows(self, name: str, index: Any) -> Any:
+        array = getattr(self, name)
+        if array is None or isinstance(index, slice):
+            return None if array is None else array[index, ...]
+        if isinstance(array, np.ndarray):
+            return array[index]
+        xp = _xp.array_namespace(array)
+        return xp.take(array, xp.asarray(index, device=_xp.device(array)), axis=0)
+
+    def as_unknown(self) -> Self:
+        """Return the same samples, each with the label -1.
+
+        Examples
+        --------
+        >>> Outputs(logits=[[1.0, 0.0]]).as_unknown().labels
+        array([-1])
+        """
+        return replaced(self, labels=np.full(len(self), UNKNOWN))
+
+    @classmethod
+    def of_layers(cls, parts: "Mapping[str, Outputs]") -> "Outputs":
+        """Put the features of several layers of one network side by side.
+
+        Everything else is that of the first part.
+
+        Parameters
+        ----------
+        parts
+            Outputs by the name of the layer, such as
+            :func:`openset.train.extract_layers` returns, all of the same samples.
+
+        Examples
+        --------
+        >>> first = Outputs(logits=[[1.0, 0.0]], features=[[2.0, 3.0]])
+        >>> second = Outputs(logits=[[1.0, 0.0]], features=[[4.0]])
+        >>> both = Outputs.of_layers({"conv1": first, "conv2": second})
+        >>> both.layers, both.features
+        ((('conv1', 2), ('conv2', 1)), array([[2., 3., 4.]]))
+        """
+        caller = "Outputs.of_layers"
+        if not parts:
+            rule = "outputs of one or several layers"
+            raise ValueError(_check.must(rule, caller=caller, name="parts", got="none"))
+        for name, part in parts.items():
+            need_outputs(caller, f"layer {name!r}", part)
+            if part.features is None:
+                rule, got = "outputs with features", "none"
+                msg = _check.must(rule, caller=caller, name=f"layer {name!r}", got=got)
+                raise ValueError(msg)
+        _check.same_length(caller, {name: len(part) for name, part in parts.items()})
+        first = next(iter(parts.values()))
+        arrays: list[Array] = [part.features for part in parts.values()]
+        return cls(
+            logits=first.logits,
+            features=_xp.array_namespace(*arrays).concat(arrays, axis=1),
+            labels=first.labels,
+            groups=first.groups,
+            ids=first.ids,
+            classes=first.classes,
+            input_step=first.input_step,
+            layers=[
+                (name, array.shape[1])
+                for name, array in zip(parts, arrays, strict=True)
+            ],
+        )
+
+    def by_layer(self) -> "dict[str, Outputs]":
+        """Return the outputs of each layer, as :meth:`of_layers` took them.
+
+        Examples
+        --------
+        >>> both = Outputs(features=[[2.0, 3.0, 4.0]], layers=[("a", 2), ("b", 1)])
+        >>> both.by_layer()["b"].features
+        array([[4.]])
+        """
+        found, start = {}, 0
+        for name, width in self.layers:
+            columns = self.features[:, start : start + width]  # type: ignore[index]
+            others = {"layers": (), "weight": None, "bias": None}
+            found[name] = replaced(self, features=columns, **others)
+            start += width
+        return found
+
+    @classmethod
+    def concat(cls, parts: "list[Outputs]") -> Self:
+        """Concatenate several splits of one network."""
+        parts = list(parts)
+        if not parts:
+            msg = "Outputs.concat: parts must be a non-empty list, got []"
+            raise ValueError(msg)
+        for part in parts:
+            need_outputs("Outputs.concat", "parts", part)
+        return replaced(parts[0], **concatenated(parts))  # type: ignore[return-value]
+
+    def batches(self, size: int) -> "Iterator[Outputs]":
+        """Split into batches of at most `size` samples, as views."""
+        _check.positive_int("Outputs.batches", "size", size)
+        for start in range(0, len(self), size):
+            yield self.take(slice(start, min(start + size, len(self))))
+
+    def to(self, place: Any) -> Self:
+        """Move the arrays to another device, or to NumPy with ``to("numpy")``."""
+        if place == "numpy":
+            return self._moved(_xp.to_numpy)
+        return self._moved(lambda array: _xp.to_device(array, place))
+
+    def like(self, other: "Outputs") -> Self:
+        """Move the arrays to the library and device of other outputs.
+
+        Examples
+        --------
+        >>> ours = Outputs(logits=[[1.0, 0.0]])
+        >>> ours.like(Outputs(logits=[[2.0, 3.0]]))
+        Outputs(n=1, logits=(1, 2) float64, numpy)
+        """
+        model = other._any_array()
+        return self._moved(lambda array: _xp.moved(_xp.to_numpy(array), model))
+
+    def _moved(self, move: Callable[[Any], Any]) -> Self:
+        arrays = {name: getattr(self, name) for name in IN_ONE_PLACE}
+        moved = {n: move(a) for n, a in arrays.items() if a is not None}
+        return replaced(self, **moved)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a ``.npz`` file; for a name without ending, a folder of ``.npy`` files.
+
+        :meth:`load` memory-maps such a folder instead of reading it. An existing file
+        or folder is replaced in one step: a process that loads it meanwhile, or after a
+        crash, gets either the old outputs or the new ones.
+        """
+        path = Path(path)
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        _files.write(
+            path,
+            {n: _xp.to_numpy(a) for n, a in arrays.items() if a is not None},
+            {name: getattr(self, name) for name in ABOUT},
+        )
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a ``.npz`` file, or memory-map a folder of ``.npy`` files."""
+        path = Path(path)
+        fields = _files.read(path)
+        with _io.naming(path):
+            return cls(**fields)
+
+
+def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
+    """Return outputs with other arrays, which are not checked.
+
+    For arrays that were computed from checked ones, and that no caller can modify.
+    """
+    other = object.__new__(type(outputs))
+    for name in (*ARRAYS, *ABOUT):
+        value = changes.get(name, getattr(outputs, name))
+        if isinstance(value, np.ndarray):
+            _check.frozen(value)
+        object.__setattr__(other, name, value)
+    return other
+
+
+def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> None:
+    """Raise TypeError if the argument is not `Outputs`."""
+    _check.instance(
+        caller,
+        name,
+        value,
+        Outputs,
+        rule="Outputs",
+        remedy=remedy or "Wrap your arrays: Outputs(logits=..., labels=...)",
+    )
+
+
+def need_same_classes(
+    caller: str, outputs: Outputs, classes: tuple[str, ...], *, of: str, name: str
+) -> None:
+    """Raise if both name their classes, and do so differently.
+
+    Class 0 of one would be another class of the other. Outputs without names pass.
+    """
+    if not classes or not outputs.classes or classes == outputs.classes:
+        return
+    pairs = zip(outputs.classes, classes, strict=False)  # lengths: checked as widths
+    place = next((c for c, (one, other) in enumerate(pairs) if one != other), None)
+    if place is None:
+        return
+    msg = _check.must(
+        f"those of {of}, in the same order",
+        caller=caller,
+        name=f"classes of {name}",
+        got=f"{outputs.classes[place]!r} for class {place}, which is "
+        f"{classes[place]!r} there",
+        remedy="Take outputs of the same network. If only the spelling differs, make "
+        "the outputs without classes=",
+    )
+    raise ValueError(msg)

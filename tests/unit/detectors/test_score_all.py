@@ -1,0 +1,72 @@
+"""`score_all`: several detectors in one pass, and the classes they predict."""
+
+import pytest
+from numpy.testing import assert_array_equal
+
+from openset import Outputs, _xp
+from openset.detectors import (
+    KNN,
+    MSP,
+    Energy,
+    Mahalanobis,
+    MaxLogit,
+    ReAct,
+    score_all,
+)
+from openset.testing import example_outputs as split
+
+
+@pytest.fixture
+def outputs():
+    return split(50)
+
+
+def test_reductions_are_computed_once_for_all_detectors(outputs, monkeypatch):
+    calls = []
+    real = _xp.exp_sum_without
+
+    def counted(*args):
+        calls.append(1)
+        return real(*args)
+
+    monkeypatch.setattr(_xp, "exp_sum_without", counted)
+    fitted = [kind().fit(outputs) for kind in (MSP, MaxLogit, Energy)]
+    score_all(fitted, outputs, batch_size=25)
+    assert len(calls) == 2  # one for each batch
+
+
+def test_features_alone_need_a_method_that_classifies(outputs):
+    alone = Outputs(features=outputs.features, labels=outputs.labels)
+    with pytest.raises(ValueError, match=r"KNN\.score: outputs must have logits"):
+        KNN(k=3).fit(alone).score(alone)
+    scores = Mahalanobis().fit(alone).score(alone)
+    assert_array_equal(scores.predicted, outputs.labels)
+
+
+def test_each_detector_of_feature_only_outputs_predicts_for_itself(outputs):
+    alone = Outputs(features=outputs.features, labels=outputs.labels)
+    fitted = [Mahalanobis().fit(outputs), ReAct().fit(outputs)]
+    scores = score_all(fitted, alone, batch_size=20)
+    assert_array_equal(scores["mahalanobis"].predicted, outputs.labels)
+    assert_array_equal(scores["react"].predicted, outputs.logits.argmax(axis=1))
+
+
+def test_two_detectors_of_one_kind_need_names(outputs):
+    cold, hot = Energy().fit(outputs), Energy(temperature=9.0).fit(outputs)
+    with pytest.raises(ValueError, match="must have different names"):
+        score_all([cold, hot], outputs)
+    scores = score_all({"cold": cold, "hot": hot}, outputs)
+    assert list(scores) == ["cold", "hot"]
+    assert (scores["hot"].known > scores["cold"].known).all()
+
+
+def test_a_progress_bar_changes_nothing(outputs):
+    fitted = MSP().fit(outputs)
+    quiet = fitted.score(outputs, batch_size=10).known
+    assert_array_equal(fitted.score(outputs, batch_size=10, progress=True).known, quiet)
+
+
+@pytest.mark.parametrize("value", [[MSP()], {"a": MSP()}, MSP(), None])
+def test_what_is_not_fitted_is_named(value, outputs):
+    with pytest.raises(TypeError, match="score_all: fitted must be several fitted"):
+        score_all(value, outputs)

@@ -13,7 +13,12 @@ from openset._types import UNKNOWN, Array
 from openset.detectors._batch import Batch, State
 from openset.detectors._finite import are_finite, need_finite
 from openset.detectors._fitted import Fitted
-from openset.detectors._needs import absent, need_inputs, widths_of
+from openset.detectors._needs import (
+    absent,
+    need_inputs,
+    warn_of_another_head,
+    widths_of,
+)
 from openset.detectors._registry import REGISTRY
 from openset.detectors.constraints import Constraint
 from openset.outputs import Outputs, need_outputs
@@ -195,6 +200,8 @@ class Detector(ABC):
     def _fitted(self, outputs: Outputs) -> Fitted:
         caller = type(self).__name__
         need_inputs(caller, "fit", self.fit_needs, outputs)
+        if "head" in self.fit_needs:
+            warn_of_another_head(caller, outputs)
         if outputs.labels is not None and outputs.labels.min() == UNKNOWN:
             n_unknown = int(np.count_nonzero(outputs.labels == UNKNOWN))
             msg = _check.must(

@@ -1,8 +1,12 @@
 """What a detector needs of outputs: which arrays, and how wide they are."""
 
+import warnings
 from collections.abc import Iterable
 
-from openset.outputs import Outputs
+import numpy as np
+
+from openset import _xp
+from openset.outputs import Outputs, leading_rows
 
 _REMEDY = {
     "logits": "Give Outputs(logits=...)",
@@ -37,3 +41,26 @@ def widths_of(outputs: Outputs) -> dict[str, int | None]:
         "n_classes": outputs.n_classes,
         "n_features": None if features is None else int(features.shape[1]),
     }
+
+
+def warn_of_another_head(caller: str, outputs: Outputs) -> None:
+    """Warn if weight and bias are not of the layer between features and logits.
+
+    Only classes are compared, and most of them must differ: some networks scale their
+    logits, or round them. Arrays of NumPy only: a fit on a GPU should not wait for it.
+    """
+    if not _xp.is_numpy_array(outputs.features):
+        return
+    features, logits = leading_rows(outputs.features), leading_rows(outputs.logits)
+    if features is None or logits is None:
+        return
+    computed = features @ np.asarray(outputs.weight).T + np.asarray(outputs.bias)
+    is_same = computed.argmax(axis=1) == logits.argmax(axis=1)
+    if is_same.mean() < 0.5:
+        msg = (
+            f"{caller}.fit: features, weight and bias do not fit the logits: for "
+            f"{is_same.size - is_same.sum()} of the first {is_same.size} samples, "
+            "features @ weight.T + bias has another largest class. Give the inputs of "
+            "the last linear layer as features, and its own weight and bias"
+        )
+        warnings.warn(msg, stacklevel=4)

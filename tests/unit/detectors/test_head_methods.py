@@ -1,5 +1,7 @@
 """ViM, FDBD and NCI against loops over samples and pytorch-ood."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -255,3 +257,19 @@ def test_a_fit_on_a_device_waits_for_it_once_or_twice(
         detector.fit(tensors)
     assert calls.n <= most
     assert calls.n_fetched == fetched
+
+
+@pytest.mark.parametrize("detector", [ViM(dim=4), ReAct(), NCI()])
+def test_a_last_layer_that_does_not_fit_the_logits_is_warned_of(detector):
+    rng = np.random.default_rng(0)
+    features = np.abs(rng.normal(size=(90, 12)))
+    weight, bias = rng.normal(size=(3, 12)), rng.normal(size=3)
+    logits = features @ weight.T + bias
+    arrays = {"features": features, "labels": np.arange(90) % 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for same in (logits, 3 * logits):  # scaled, the largest classes are the same
+            detector.fit(Outputs(logits=same, **arrays, weight=weight, bias=bias))
+    other = Outputs(logits=logits, **arrays, weight=-weight, bias=-bias)
+    with pytest.warns(UserWarning, match=r"fit: features, weight and bias do not fit"):
+        detector.fit(other)

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from openset import Outputs, detectors, metrics, reproduce
-from openset.reproduce import Settings, _operational, _scale, postmax
+from openset.reproduce import (
+    Settings,
+    _operational,
+    _postmax_significance,
+    _scale,
+    postmax,
+)
 
 ITEMS = [
     item
@@ -161,7 +167,7 @@ def test_wrong_folders_are_named(tmp_path):
 
 
 def test_the_printed_means_are_those_of_the_tables():
-    table = postmax._printed_means()
+    table = _postmax_significance._printed_means()
     paper = reproduce.published("postmax-table1").values
     gains = [
         np.mean([v["PostMax"].value - v[m].value for k, v in paper.items() if k > "D"])

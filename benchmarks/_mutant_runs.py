@@ -1,8 +1,8 @@
 """Run the tests that reach a mutant, in a process of its own.
 
 The tests are imported once; a process forked from there replaces the code of the
-changed function, and runs them. A mutant of what runs at import gets a process that
-imports openset anew.
+changed function, and runs them. A mutant of what runs at import, functions included,
+gets a process that imports openset anew.
 """
 
 import contextlib
@@ -133,10 +133,17 @@ class Reach:
 
     def of(self, mutant: Mutant) -> dict[str, float]:
         """Return the tests that reach a mutant's line, with their seconds."""
-        found = self.lines.get(str(mutant.path), {}).get(mutant.line, set())
-        if "" in found:  # run at import: any test may read what it left, a table, say
+        if self.at_import(mutant):  # any test may read what it left, a table, say
             return dict(self.seconds)
+        found = self._found(mutant)
         return {name: self.seconds[name] for name in found if name in self.seconds}
+
+    def at_import(self, mutant: Mutant) -> bool:
+        """Whether a mutant's line runs when its module is imported."""
+        return "" in self._found(mutant)
+
+    def _found(self, mutant: Mutant) -> set[str]:
+        return self.lines.get(str(mutant.path), {}).get(mutant.line, set())
 
 
 def reach(paths: Sequence[Path], tests: Sequence[str]) -> Reach:
@@ -197,13 +204,14 @@ def run(
     say: Callable[[Mutant, str], None],
 ) -> None:
     """Say what became of each mutant."""
-    reached = []
+    reached, left = [], []
     for mutant in listed:
-        if found.of(mutant):
+        if found.at_import(mutant):  # a function, too: its new code would come too late
+            left.append(mutant)
+        elif found.of(mutant):
             reached.append(mutant)
         else:
             say(mutant, UNREACHED)
-    left = []
     for mutant, fate in in_place(reached, found, jobs):
         if fate is None:
             left.append(mutant)

@@ -173,7 +173,9 @@ def test_the_order_of_the_samples_does_not_matter(kind):
         assert law.loglik == pytest.approx(laws[0].loglik, abs=1e-6)
 
 
-@pytest.mark.parametrize("u", [-30.0, -1.0, -2e-4, -9e-5, 5e-5, 9e-5, 2e-4, 1.0, 30.0])
+@pytest.mark.parametrize(
+    "u", [-30.0, -1.0, -2e-4, -9e-5, 5e-5, 9e-5, 2e-4, 1.0, 30.0, 100.0, 300.0]
+)
 def test_the_best_shape_for_a_ratio_is_a_mean_of_logarithms(u):
     x = draw("gamma", 200)
     y = (x - x.min()) / np.ptp(x)
@@ -182,6 +184,44 @@ def test_the_best_shape_for_a_ratio_is_a_mean_of_logarithms(u):
     shape, scale = _Profile([(x, 1.0)], x.min(), x.max()).parameters(u)
     assert shape == pytest.approx(max(logs / 200, -1), rel=1e-12, abs=0)
     assert scale == pytest.approx(shape / np.expm1(u), rel=1e-12)
+
+
+@pytest.mark.parametrize("u", [-1.0, 5e-5, 1.0])
+def test_a_weight_counts_a_sample_as_often(u):
+    once, thrice = draw("gamma", 17_000), draw("gamma", 16_500, seed=1)
+    every = np.r_[once, thrice, thrice, thrice]
+    ends = float(every.min()), float(every.max())
+    weighted = _Profile([(once, 1.0), (thrice, 3.0)], *ends)
+    plain = _Profile([(every, 1.0)], *ends)
+    assert weighted.n == every.size
+    assert weighted.parameters(u) == pytest.approx(plain.parameters(u), rel=1e-12)
+
+
+def test_ties_at_the_minimum_limit_the_shape():
+    tied = _Profile([(np.array([0.0, 1, 2]), 1.0), (np.array([0.0, 3]), 2.0)], 0, 3)
+    assert tied.shape_limit == pytest.approx((7 - 3) / 3)
+    assert _Profile([(np.array([1.0, 2]), 1.0)], 0, 2).shape_limit == math.inf
+
+
+@pytest.mark.parametrize(
+    ("n", "step"), [(32_769, 2), (43_690, 2), (65_535, 3), (65_536, 4)]
+)
+def test_a_subsample_keeps_every_extreme_sample_and_the_weight_of_the_rest(n, step):
+    x = draw("gamma", n)
+    thinned = _Profile([(x, 1.0)], x.min(), x.max()).thinned()
+    (extreme, one), (middle, weight) = thinned.parts
+    some = np.sort(x[::step])
+    assert middle.tolist() == some[20:-20].tolist()
+    outside = (x < some[20]) | (x > some[-21])
+    assert sorted(extreme) == sorted(x[outside])
+    assert (one, weight) == (1, pytest.approx((n - outside.sum()) / middle.size))
+    assert (thinned.low, thinned.high) == (x.min(), x.max())
+
+
+def test_a_small_set_is_its_own_subsample():
+    x = draw("gamma", 32_768)
+    profile = _Profile([(x, 1.0)], x.min(), x.max())
+    assert profile.thinned() is profile
 
 
 def test_evenly_spread_samples_have_the_uniform_law_at_the_bound():

@@ -122,6 +122,29 @@ def test_whole_brackets_are_without_a_margin_where_counts_are_exact():
     assert one.bracket("osa", threshold="best").width == pytest.approx(2e-12, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "n_known", "n_unknown"),
+    [("auroc", 2**26, 2**27), ("openauc", 2**26, 2**27), ("augrc", 2**25, 2**25)],
+)
+def test_there_is_a_margin_where_pairs_are_too_many_to_be_counted_exactly(
+    name, n_known, n_unknown
+):
+    """From 2**53 on; pairs of all samples count twice, as ties count half."""
+    one = Sketch()
+    one.update(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
+
+    def width(name, n_known, n_unknown):
+        state = one.state()
+        for table in state.values():
+            table[0] *= n_known
+            table[2] *= n_unknown
+        return Sketch.from_state(**state).bracket(name).width
+
+    assert width(name, n_known, n_unknown) == pytest.approx(2e-12, rel=1e-3)
+    assert width(name, n_known, n_unknown - 1) == 0
+    assert width("fpr_at_tpr", n_known, n_unknown) == 0
+
+
 def test_saved_sketch_is_read_back(sketch, tmp_path):
     path = sketch.save(tmp_path / "sketch.npz")
     assert path.stat().st_size < 10_000
@@ -130,6 +153,12 @@ def test_saved_sketch_is_read_back(sketch, tmp_path):
     again.merge(sketch)
     assert len(again) == 10
     assert len(sketch) == 5
+
+
+def test_a_sketch_is_saved_to_npz_only(sketch, tmp_path):
+    with pytest.raises(ValueError, match=r"Sketch.save: .* of sketch.npy must be one"):
+        sketch.save(tmp_path / "sketch.npy")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

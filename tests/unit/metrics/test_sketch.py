@@ -239,7 +239,10 @@ def test_risk_of_accepted_samples_is_left_out_where_none_is_accepted(sketch):
     # One sample is in the bin of the threshold: if it is accepted, the risk is 0.
     one = Sketch()
     one.update(labels=[0, -1], predicted=[0, 0], known=[0.3, 0.1])
-    assert 0.0 in one.bracket("scod_risk", threshold=0.3)
+    assert one.bracket("scod_risk", threshold=0.3) == Bracket(-1e-12, 1e-12)
+    # The unknown one as well: its price is 1000, the margin grows with the risk.
+    found = one.bracket("scod_risk", threshold=0.1, beta=1000.0)
+    assert found.high - 500 == pytest.approx(5e-10, rel=1e-3)
 
 
 def test_first_number_of_a_bin_is_found():

@@ -165,6 +165,7 @@ def test_a_sketch_is_saved_to_npz_only(sketch, tmp_path):
     ("change", "message"),
     [
         ({"layout": np.array(99)}, "must have bins of layout 1, got 99"),
+        ({"layout": np.array([1, 1])}, r"must have bins of layout 1, got \[1 1\]"),
         ({"bins": np.array([1, 1, 1, 1, 2])}, "is damaged"),
         ({"fine_at": np.array([0, 1, 2, 3, 10**9])}, "is damaged"),
         ({"bins": np.array([1, 1, 1, 3, -1])}, "is damaged"),
@@ -195,6 +196,8 @@ def test_file_that_does_not_hold_a_sketch_is_refused(sketch, tmp_path, change, m
         (lambda s: s.bracket("osa", threshold=1, alpha=2), "alpha must be a number"),
         (lambda s: s.update(labels=[0], predicted=[0], known=[np.nan]), "free of NaN"),
         (lambda s: s.update(labels=[-2], predicted=[0], known=[1.0]), "labels must"),
+        (lambda s: s.update(labels=[0], predicted=[-1], known=[1.0]), "predicted must"),
+        (lambda s: s.update(labels=[0], predicted=[0], known=[[1.0]]), "known must"),
         (lambda s: s.update(labels=[0], predicted=[0, 1], known=[1.0]), "length"),
     ],
 )
@@ -209,6 +212,8 @@ def test_wrong_types_are_refused(sketch):
         sketch.update(labels=[0])
     with pytest.raises(TypeError, match="got Scores and 1 of these arrays"):
         sketch.update(SCORES, labels=LABELS)
+    with pytest.raises(TypeError, match=r"Sketch.update: scores must be Scores, got"):
+        sketch.update([1, 2])
     with pytest.raises(TypeError, match="real numbers"):
         sketch.update(labels=[0], predicted=[0], known=np.array(["a"]))
     with pytest.raises(TypeError, match="other must be a Sketch"):

@@ -43,6 +43,14 @@ class _Mutating(SourceFileLoader, MetaPathFinder):
         return compile(self._mutant.tree, self.path, "exec")
 
 
+def _no_shrinking() -> None:
+    """Let hypothesis stop at a failure, without looking for a shorter one."""
+    from hypothesis import Phase, settings
+
+    settings.register_profile("mutant", phases=[Phase.explicit, Phase.generate])
+    settings.load_profile("mutant")
+
+
 class _Selection:
     """A pytest plug-in: keeps some tests, quickest first; notes how long they take."""
 
@@ -53,6 +61,7 @@ class _Selection:
         self.seconds: dict[str, float] = {}
 
     def pytest_sessionstart(self) -> None:
+        _no_shrinking()
         if self.mutant is not None:  # before pytest's own importer of modules
             assert self.mutant.module not in sys.modules
             sys.meta_path.insert(0, _Mutating(self.mutant))
@@ -278,6 +287,9 @@ class _InPlace:
         self, listed: Sequence[Mutant], found: Reach, jobs: int, target: int
     ) -> None:
         self.listed, self.found, self.jobs, self.target = listed, found, jobs, target
+
+    def pytest_sessionstart(self) -> None:
+        _no_shrinking()
 
     def pytest_runtestloop(self, session: Any) -> bool:
         items = {item.nodeid: item for item in session.items}

@@ -250,6 +250,21 @@ def test_risk_of_accepted_samples_is_left_out_where_none_is_accepted(sketch):
     assert found.high - 500 == pytest.approx(5e-10, rel=1e-3)
 
 
+@pytest.mark.parametrize("highest", [np.inf, 9.0])
+def test_what_scores_infinity_is_accepted_at_every_threshold(highest):
+    columns = {
+        "labels": [-1, -1, 0],
+        "predicted": [0] * 3,
+        "known": [highest] * 2 + [1],
+    }
+    one = Sketch()
+    one.update(**columns)
+    exact = metrics.osa_optimum(Scores(**columns)).value
+    assert exact == pytest.approx(1 / 3 if highest == np.inf else 2 / 3)
+    assert one.bracket("osa_best").low == pytest.approx(exact)
+    assert one.bracket("osa_best").high == pytest.approx(exact)
+
+
 def test_first_number_of_a_bin_is_found():
     for number in (3.3, -3.3, 1e-300, 0.0, -0.75, np.inf, -np.inf, -5e-324):
         edge = Sketch.edge(number)

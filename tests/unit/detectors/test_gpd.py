@@ -176,14 +176,24 @@ def test_the_order_of_the_samples_does_not_matter(kind):
 @pytest.mark.parametrize(
     "u", [-30.0, -1.0, -2e-4, -9e-5, 5e-5, 9e-5, 2e-4, 1.0, 30.0, 100.0, 300.0]
 )
-def test_the_best_shape_for_a_ratio_is_a_mean_of_logarithms(u):
-    x = draw("gamma", 200)
+@pytest.mark.parametrize("kind", ["gamma", "arcsine"])  # the second: at the bound
+def test_the_best_shape_for_a_ratio_is_a_mean_of_logarithms(kind, u):
+    x = draw(kind, 200)
     y = (x - x.min()) / np.ptp(x)
     inner = y if u > 0 else y[y < 1]  # there the largest is e^u: log1p would lose it
     logs = np.log1p(np.expm1(u) * inner).sum() + (y.size - inner.size) * u
     shape, scale = _Profile([(x, 1.0)], x.min(), x.max()).parameters(u)
     assert shape == pytest.approx(max(logs / 200, -1), rel=1e-12, abs=0)
     assert scale == pytest.approx(shape / np.expm1(u), rel=1e-12)
+
+
+@pytest.mark.parametrize("u", [-9.9e-5, 9.9e-5])
+def test_the_series_near_nought_is_precise_to_the_last_digits(u):
+    x = np.repeat([0.0, 0.75, 1.0], 20)  # the largest: log(1 + theta) = u
+    shape, scale = _Profile([(x, 1.0)], 0.0, 1.0).parameters(u)
+    expected = (math.log1p(math.expm1(u) * 0.75) + u) / 3
+    assert shape == pytest.approx(expected, rel=2e-15, abs=0)
+    assert scale == pytest.approx(expected / math.expm1(u), rel=2e-15)
 
 
 @pytest.mark.parametrize("u", [-1.0, 5e-5, 1.0])
@@ -295,6 +305,11 @@ def test_scipys_numbers_come_in_scipys_order():
     law = fit_gpd(x, method="scipy")
     assert (law.shape, law.loc, law.scale) == (shape, loc, scale)
     assert law.loglik == pytest.approx(log_likelihood(x, shape, loc, scale))
+
+
+def test_warnings_of_scipys_search_are_not_shown():
+    x = 1e300 * draw("uniform", 50)  # SciPy squares them: an overflow
+    assert fit_gpd(x, method="scipy").n == 50  # a warning would be an error
 
 
 @pytest.mark.parametrize("shape", [-1.0, -0.4, 0.0, 1e-9, 0.7])

@@ -228,6 +228,26 @@ def test_a_subsample_keeps_every_extreme_sample_and_the_weight_of_the_rest(n, st
     assert (thinned.low, thinned.high) == (x.min(), x.max())
 
 
+def test_the_higher_of_two_maxima_of_many_samples_is_found():
+    """A quarter of the samples is near the largest: the bound is a maximum, too."""
+    few = np.random.default_rng(0).exponential(size=30_000)
+    few = few[few < 9.9]
+    x = np.r_[few, np.linspace(9.9, 10, 40_000 - few.size)]
+    law = fit_gpd(x)
+    assert not law.at_bound
+    assert law.loglik > log_likelihood(x, -1.0, x.min(), np.ptp(x)) + 9000
+
+
+def test_the_maximum_may_be_close_to_the_limit_of_the_shape():
+    x = ((np.arange(120) + 0.5) / 120) ** -5 - 1 + 1e-3
+    law = fit_gpd(np.r_[np.zeros(12), x])
+    assert 6 < law.shape < 120 / 12
+    terms = 1 + law.shape * np.r_[np.zeros(12), x] / law.scale
+    assert (1 / terms).mean() == pytest.approx(1 / (1 + law.shape), rel=1e-6)
+    with pytest.raises(ValueError, match="too many samples equal to the minimum"):
+        fit_gpd(np.r_[np.zeros(13), x])
+
+
 def test_a_small_set_is_its_own_subsample():
     x = draw("gamma", 32_768)
     profile = _Profile([(x, 1.0)], x.min(), x.max())

@@ -359,6 +359,12 @@ def test_the_functions_keep_the_array_library(asarray):
     np.testing.assert_allclose(np.from_dlpack(law.cdf(values)), [0, 0.75, 1])
 
 
+def test_a_law_that_was_not_fitted_has_no_samples_and_is_not_at_the_bound():
+    law = GPD(shape=0.1, loc=0.0, scale=1.0)
+    assert math.isnan(law.loglik)
+    assert (law.n, law.at_bound) == (0, False)
+
+
 def test_quantiles_of_no_probability_are_refused():
     with pytest.raises(ValueError, match=r"q must be probabilities in \[0, 1\]"):
         GPD(shape=0.1, loc=0.0, scale=1.0).ppf([0.5, 1.5])

@@ -250,6 +250,16 @@ def test_risk_of_accepted_samples_is_left_out_where_none_is_accepted(sketch):
     assert found.high - 500 == pytest.approx(5e-10, rel=1e-3)
 
 
+@pytest.mark.parametrize(("label", "alpha"), [(0, 0.0), (-1, 1.0)])
+def test_risk_is_undefined_where_only_samples_without_weight_are_accepted(label, alpha):
+    one = Sketch()
+    one.update(labels=[label, -1 - label], predicted=[0, 0], known=[0.3, 0.1])
+    with pytest.raises(UndefinedMetricError, match="no sample is accepted"):
+        one.bracket("scod_risk", threshold=0.25, alpha=alpha)
+    assert one.bracket("scod_risk", threshold=0.25, alpha=0.5).width == 0
+    assert one.bracket("scod_risk", threshold=0.05, alpha=alpha).width == 0
+
+
 @pytest.mark.parametrize("highest", [np.inf, 9.0])
 def test_what_scores_infinity_is_accepted_at_every_threshold(highest):
     columns = {

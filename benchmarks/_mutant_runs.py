@@ -1,8 +1,8 @@
 """Run the tests that reach a mutant, in a process of its own.
 
 The tests are imported once; a process forked from there replaces the code of the
-changed function, and runs them. A mutant of what runs at import gets a process that
-imports openset anew.
+changed function, and runs them. A mutant of what runs at import, functions included,
+gets a process that imports openset anew.
 """
 
 import contextlib
@@ -43,6 +43,14 @@ class _Mutating(SourceFileLoader, MetaPathFinder):
         return compile(self._mutant.tree, self.path, "exec")
 
 
+def _no_shrinking() -> None:
+    """Let hypothesis stop at a failure, without looking for a shorter one."""
+    from hypothesis import Phase, settings
+
+    settings.register_profile("mutant", phases=[Phase.explicit, Phase.generate])
+    settings.load_profile("mutant")
+
+
 class _Selection:
     """A pytest plug-in: keeps some tests, quickest first; notes how long they take."""
 
@@ -53,6 +61,7 @@ class _Selection:
         self.seconds: dict[str, float] = {}
 
     def pytest_sessionstart(self) -> None:
+        _no_shrinking()
         if self.mutant is not None:  # before pytest's own importer of modules
             assert self.mutant.module not in sys.modules
             sys.meta_path.insert(0, _Mutating(self.mutant))
@@ -133,10 +142,17 @@ class Reach:
 
     def of(self, mutant: Mutant) -> dict[str, float]:
         """Return the tests that reach a mutant's line, with their seconds."""
-        found = self.lines.get(str(mutant.path), {}).get(mutant.line, set())
-        if "" in found:  # run at import: any test may read what it left, a table, say
+        if self.at_import(mutant):  # any test may read what it left, a table, say
             return dict(self.seconds)
+        found = self._found(mutant)
         return {name: self.seconds[name] for name in found if name in self.seconds}
+
+    def at_import(self, mutant: Mutant) -> bool:
+        """Whether a mutant's line runs when its module is imported."""
+        return "" in self._found(mutant)
+
+    def _found(self, mutant: Mutant) -> set[str]:
+        return self.lines.get(str(mutant.path), {}).get(mutant.line, set())
 
 
 def reach(paths: Sequence[Path], tests: Sequence[str]) -> Reach:
@@ -197,13 +213,14 @@ def run(
     say: Callable[[Mutant, str], None],
 ) -> None:
     """Say what became of each mutant."""
-    reached = []
+    reached, left = [], []
     for mutant in listed:
-        if found.of(mutant):
+        if found.at_import(mutant):  # a function, too: its new code would come too late
+            left.append(mutant)
+        elif found.of(mutant):
             reached.append(mutant)
         else:
             say(mutant, UNREACHED)
-    left = []
     for mutant, fate in in_place(reached, found, jobs):
         if fate is None:
             left.append(mutant)
@@ -270,6 +287,9 @@ class _InPlace:
         self, listed: Sequence[Mutant], found: Reach, jobs: int, target: int
     ) -> None:
         self.listed, self.found, self.jobs, self.target = listed, found, jobs, target
+
+    def pytest_sessionstart(self) -> None:
+        _no_shrinking()
 
     def pytest_runtestloop(self, session: Any) -> bool:
         items = {item.nodeid: item for item in session.items}

@@ -357,14 +357,12 @@ def _maximise(profile: _Profile) -> tuple[float, float]:
     inner = heights[1:-1]
     is_hill = (inner >= heights[:-2]) & (inner >= heights[2:])
     hills = np.flatnonzero(is_hill) + 1
-    if hills.size == 0:
-        if heights[-1] > 0:
-            msg = (
-                "fit_gpd: x must have a likelihood with a maximum, got too many "
-                f"samples equal to the minimum {profile.low}"
-            )
-            raise ValueError(msg)
-        return -math.inf, 0.0
+    if hills.size == 0:  # it never falls at its left end, so it rises all the way
+        msg = (
+            "fit_gpd: x must have a likelihood with a maximum, got too many "
+            f"samples equal to the minimum {profile.low}"
+        )
+        raise ValueError(msg)
     tops = sorted((_climb(rough, grid[hill], 0.25) for hill in hills), reverse=True)
     if rough is not profile:
         # Two maxima of nearly equal height may swap on the full data.

@@ -551,7 +551,8 @@ def _best_of(name: str, table: RankingCounts, options: dict[str, Any]) -> float:
                 rule, caller="Sketch.bracket", name="metric", got=name, remedy=remedy
             )
         )
-    return float(values[1 if table.values[1] == inf else 0 :].max())
+    # To accept no sample is not better than to accept all: it may be among them.
+    return float(values.max())
 
 
 def _has_risk(row: Metric, accepted: Ints, alpha: float | None) -> NDArray[np.bool_]:

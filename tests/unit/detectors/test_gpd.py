@@ -173,15 +173,85 @@ def test_the_order_of_the_samples_does_not_matter(kind):
         assert law.loglik == pytest.approx(laws[0].loglik, abs=1e-6)
 
 
-@pytest.mark.parametrize("u", [-30.0, -1.0, -2e-4, -9e-5, 5e-5, 9e-5, 2e-4, 1.0, 30.0])
-def test_the_best_shape_for_a_ratio_is_a_mean_of_logarithms(u):
-    x = draw("gamma", 200)
+@pytest.mark.parametrize(
+    "u", [-30.0, -1.0, -2e-4, -9e-5, 5e-5, 9e-5, 2e-4, 1.0, 30.0, 100.0, 300.0]
+)
+@pytest.mark.parametrize("kind", ["gamma", "arcsine"])  # the second: at the bound
+def test_the_best_shape_for_a_ratio_is_a_mean_of_logarithms(kind, u):
+    x = draw(kind, 200)
     y = (x - x.min()) / np.ptp(x)
     inner = y if u > 0 else y[y < 1]  # there the largest is e^u: log1p would lose it
     logs = np.log1p(np.expm1(u) * inner).sum() + (y.size - inner.size) * u
     shape, scale = _Profile([(x, 1.0)], x.min(), x.max()).parameters(u)
     assert shape == pytest.approx(max(logs / 200, -1), rel=1e-12, abs=0)
     assert scale == pytest.approx(shape / np.expm1(u), rel=1e-12)
+
+
+@pytest.mark.parametrize("u", [-9.9e-5, 9.9e-5])
+def test_the_series_near_nought_is_precise_to_the_last_digits(u):
+    x = np.repeat([0.0, 0.75, 1.0], 20)  # the largest: log(1 + theta) = u
+    shape, scale = _Profile([(x, 1.0)], 0.0, 1.0).parameters(u)
+    expected = (math.log1p(math.expm1(u) * 0.75) + u) / 3
+    assert shape == pytest.approx(expected, rel=2e-15, abs=0)
+    assert scale == pytest.approx(expected / math.expm1(u), rel=2e-15)
+
+
+@pytest.mark.parametrize("u", [-1.0, 5e-5, 1.0])
+def test_a_weight_counts_a_sample_as_often(u):
+    once, thrice = draw("gamma", 17_000), draw("gamma", 16_500, seed=1)
+    every = np.r_[once, thrice, thrice, thrice]
+    ends = float(every.min()), float(every.max())
+    weighted = _Profile([(once, 1.0), (thrice, 3.0)], *ends)
+    plain = _Profile([(every, 1.0)], *ends)
+    assert weighted.n == every.size
+    assert weighted.parameters(u) == pytest.approx(plain.parameters(u), rel=1e-12)
+
+
+def test_ties_at_the_minimum_limit_the_shape():
+    tied = _Profile([(np.array([0.0, 1, 2]), 1.0), (np.array([0.0, 3]), 2.0)], 0, 3)
+    assert tied.shape_limit == pytest.approx((7 - 3) / 3)
+    assert _Profile([(np.array([1.0, 2]), 1.0)], 0, 2).shape_limit == math.inf
+
+
+@pytest.mark.parametrize(
+    ("n", "step"), [(32_769, 2), (43_690, 2), (65_535, 3), (65_536, 4)]
+)
+def test_a_subsample_keeps_every_extreme_sample_and_the_weight_of_the_rest(n, step):
+    x = draw("gamma", n)
+    thinned = _Profile([(x, 1.0)], x.min(), x.max()).thinned()
+    (extreme, one), (middle, weight) = thinned.parts
+    some = np.sort(x[::step])
+    assert middle.tolist() == some[20:-20].tolist()
+    outside = (x < some[20]) | (x > some[-21])
+    assert sorted(extreme) == sorted(x[outside])
+    assert (one, weight) == (1, pytest.approx((n - outside.sum()) / middle.size))
+    assert (thinned.low, thinned.high) == (x.min(), x.max())
+
+
+def test_the_higher_of_two_maxima_of_many_samples_is_found():
+    """A quarter of the samples is near the largest: the bound is a maximum, too."""
+    few = np.random.default_rng(0).exponential(size=30_000)
+    few = few[few < 9.9]
+    x = np.r_[few, np.linspace(9.9, 10, 40_000 - few.size)]
+    law = fit_gpd(x)
+    assert not law.at_bound
+    assert law.loglik > log_likelihood(x, -1.0, x.min(), np.ptp(x)) + 9000
+
+
+def test_the_maximum_may_be_close_to_the_limit_of_the_shape():
+    x = ((np.arange(120) + 0.5) / 120) ** -5 - 1 + 1e-3
+    law = fit_gpd(np.r_[np.zeros(12), x])
+    assert 6 < law.shape < 120 / 12
+    terms = 1 + law.shape * np.r_[np.zeros(12), x] / law.scale
+    assert (1 / terms).mean() == pytest.approx(1 / (1 + law.shape), rel=1e-6)
+    with pytest.raises(ValueError, match="too many samples equal to the minimum"):
+        fit_gpd(np.r_[np.zeros(13), x])
+
+
+def test_a_small_set_is_its_own_subsample():
+    x = draw("gamma", 32_768)
+    profile = _Profile([(x, 1.0)], x.min(), x.max())
+    assert profile.thinned() is profile
 
 
 def test_evenly_spread_samples_have_the_uniform_law_at_the_bound():
@@ -257,6 +327,11 @@ def test_scipys_numbers_come_in_scipys_order():
     assert law.loglik == pytest.approx(log_likelihood(x, shape, loc, scale))
 
 
+def test_warnings_of_scipys_search_are_not_shown():
+    x = 1e300 * draw("uniform", 50)  # SciPy squares them: an overflow
+    assert fit_gpd(x, method="scipy").n == 50  # a warning would be an error
+
+
 @pytest.mark.parametrize("shape", [-1.0, -0.4, 0.0, 1e-9, 0.7])
 def test_the_functions_are_scipys(shape):
     law = GPD(shape=shape, loc=1.0, scale=2.0)
@@ -282,6 +357,12 @@ def test_the_functions_keep_the_array_library(asarray):
     values = asarray([0.0, 3.0, 9.0])
     assert type(law.cdf(values)) is type(values)
     np.testing.assert_allclose(np.from_dlpack(law.cdf(values)), [0, 0.75, 1])
+
+
+def test_a_law_that_was_not_fitted_has_no_samples_and_is_not_at_the_bound():
+    law = GPD(shape=0.1, loc=0.0, scale=1.0)
+    assert math.isnan(law.loglik)
+    assert (law.n, law.at_bound) == (0, False)
 
 
 def test_quantiles_of_no_probability_are_refused():

@@ -1,5 +1,7 @@
 """Intervals by their definitions, and what the bootstrap refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
@@ -121,6 +123,18 @@ def test_replicates_are_the_metric_of_what_is_drawn_however_many_at_a_time(
         assert value == approx(metrics.openauc(scores.take(rows)))
 
 
+def test_replicates_of_clusters_are_the_metric_of_the_groups_drawn():
+    scores = draw()
+    row = {"it": metrics.get("openauc")}
+    found = replicates(scores, row, resamples=5, clusters="groups", rng=3)["it"]
+    draws = intervals._Draw(scores, "groups", np.random.default_rng(3))
+    weights = [draws(1)[0] for _ in range(5)]  # one at a time: groups differ in size
+    assert len({times.sum() for times in weights}) > 1
+    for value, times in zip(found, weights, strict=True):
+        rows = np.repeat(np.arange(len(scores)), times)
+        assert value == approx(metrics.openauc(scores.take(rows)))
+
+
 def test_more_samples_than_fit_in_memory_are_drawn_one_set_at_a_time(monkeypatch):
     monkeypatch.setattr(intervals, "_LEVELS_AT_A_TIME", 10)
     row = {"it": metrics.get("openauc")}
@@ -176,6 +190,32 @@ def test_what_the_bootstrap_refuses_is_named(change, error, words):
         metrics.bootstrap(
             **({"scores": draw(), "metric": "auroc", "resamples": 10} | change)
         )
+
+
+def test_an_option_of_the_metric_is_checked_before_it_is_resampled():
+    with pytest.raises(ValueError, match=r"tpr must be .*, got 2"):
+        metrics.bootstrap(draw(), "fpr_at_tpr", resamples=10, tpr=2)
+
+
+def test_replicates_of_metrics_with_and_without_a_threshold_are_of_the_same_draws():
+    scores = draw()
+    rows = {key: metrics.get(key) for key in ("osa", "accuracy", "f_score")}
+    found = replicates(scores, rows, threshold=0.5, resamples=6, rng=3)
+    weights = intervals._Draw(scores, None, np.random.default_rng(3))(6)
+    for key, row in rows.items():
+        for value, times in zip(found[key], weights, strict=True):
+            drawn = scores.take(np.repeat(np.arange(len(scores)), times))
+            assert value == approx(row.value(drawn, 0.5)), key
+    alone = {"accuracy": rows["accuracy"]}  # no threshold: none is needed
+    without = replicates(scores, alone, resamples=6, rng=3)["accuracy"]
+    assert without.tolist() == found["accuracy"].tolist()
+
+
+def test_a_metric_without_a_kernel_is_computed_on_each_set_drawn():
+    rows = {"fast": metrics.get("auroc")}
+    rows["slow"] = replace(rows["fast"], kernel=None)
+    found = replicates(draw(), rows, resamples=6)
+    assert found["slow"] == approx(found["fast"])
 
 
 def test_an_oracle_has_a_bootstrap_too():

@@ -122,6 +122,29 @@ def test_whole_brackets_are_without_a_margin_where_counts_are_exact():
     assert one.bracket("osa", threshold="best").width == pytest.approx(2e-12, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "n_known", "n_unknown"),
+    [("auroc", 2**26, 2**27), ("openauc", 2**26, 2**27), ("augrc", 2**25, 2**25)],
+)
+def test_there_is_a_margin_where_pairs_are_too_many_to_be_counted_exactly(
+    name, n_known, n_unknown
+):
+    """From 2**53 on; pairs of all samples count twice, as ties count half."""
+    one = Sketch()
+    one.update(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
+
+    def width(name, n_known, n_unknown):
+        state = one.state()
+        for table in state.values():
+            table[0] *= n_known
+            table[2] *= n_unknown
+        return Sketch.from_state(**state).bracket(name).width
+
+    assert width(name, n_known, n_unknown) == pytest.approx(2e-12, rel=1e-3)
+    assert width(name, n_known, n_unknown - 1) == 0
+    assert width("fpr_at_tpr", n_known, n_unknown) == 0
+
+
 def test_saved_sketch_is_read_back(sketch, tmp_path):
     path = sketch.save(tmp_path / "sketch.npz")
     assert path.stat().st_size < 10_000
@@ -132,10 +155,17 @@ def test_saved_sketch_is_read_back(sketch, tmp_path):
     assert len(sketch) == 5
 
 
+def test_a_sketch_is_saved_to_npz_only(sketch, tmp_path):
+    with pytest.raises(ValueError, match=r"Sketch.save: .* of sketch.npy must be one"):
+        sketch.save(tmp_path / "sketch.npy")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"layout": np.array(99)}, "must have bins of layout 1, got 99"),
+        ({"layout": np.array([1, 1])}, r"must have bins of layout 1, got \[1 1\]"),
         ({"bins": np.array([1, 1, 1, 1, 2])}, "is damaged"),
         ({"fine_at": np.array([0, 1, 2, 3, 10**9])}, "is damaged"),
         ({"bins": np.array([1, 1, 1, 3, -1])}, "is damaged"),
@@ -166,6 +196,8 @@ def test_file_that_does_not_hold_a_sketch_is_refused(sketch, tmp_path, change, m
         (lambda s: s.bracket("osa", threshold=1, alpha=2), "alpha must be a number"),
         (lambda s: s.update(labels=[0], predicted=[0], known=[np.nan]), "free of NaN"),
         (lambda s: s.update(labels=[-2], predicted=[0], known=[1.0]), "labels must"),
+        (lambda s: s.update(labels=[0], predicted=[-1], known=[1.0]), "predicted must"),
+        (lambda s: s.update(labels=[0], predicted=[0], known=[[1.0]]), "known must"),
         (lambda s: s.update(labels=[0], predicted=[0, 1], known=[1.0]), "length"),
     ],
 )
@@ -180,6 +212,8 @@ def test_wrong_types_are_refused(sketch):
         sketch.update(labels=[0])
     with pytest.raises(TypeError, match="got Scores and 1 of these arrays"):
         sketch.update(SCORES, labels=LABELS)
+    with pytest.raises(TypeError, match=r"Sketch.update: scores must be Scores, got"):
+        sketch.update([1, 2])
     with pytest.raises(TypeError, match="real numbers"):
         sketch.update(labels=[0], predicted=[0], known=np.array(["a"]))
     with pytest.raises(TypeError, match="other must be a Sketch"):
@@ -210,7 +244,35 @@ def test_risk_of_accepted_samples_is_left_out_where_none_is_accepted(sketch):
     # One sample is in the bin of the threshold: if it is accepted, the risk is 0.
     one = Sketch()
     one.update(labels=[0, -1], predicted=[0, 0], known=[0.3, 0.1])
-    assert 0.0 in one.bracket("scod_risk", threshold=0.3)
+    assert one.bracket("scod_risk", threshold=0.3) == Bracket(-1e-12, 1e-12)
+    # The unknown one as well: its price is 1000, the margin grows with the risk.
+    found = one.bracket("scod_risk", threshold=0.1, beta=1000.0)
+    assert found.high - 500 == pytest.approx(5e-10, rel=1e-3)
+
+
+@pytest.mark.parametrize(("label", "alpha"), [(0, 0.0), (-1, 1.0)])
+def test_risk_is_undefined_where_only_samples_without_weight_are_accepted(label, alpha):
+    one = Sketch()
+    one.update(labels=[label, -1 - label], predicted=[0, 0], known=[0.3, 0.1])
+    with pytest.raises(UndefinedMetricError, match="no sample is accepted"):
+        one.bracket("scod_risk", threshold=0.25, alpha=alpha)
+    assert one.bracket("scod_risk", threshold=0.25, alpha=0.5).width == 0
+    assert one.bracket("scod_risk", threshold=0.05, alpha=alpha).width == 0
+
+
+@pytest.mark.parametrize("highest", [np.inf, 9.0])
+def test_what_scores_infinity_is_accepted_at_every_threshold(highest):
+    columns = {
+        "labels": [-1, -1, 0],
+        "predicted": [0] * 3,
+        "known": [highest] * 2 + [1],
+    }
+    one = Sketch()
+    one.update(**columns)
+    exact = metrics.osa_optimum(Scores(**columns)).value
+    assert exact == pytest.approx(1 / 3 if highest == np.inf else 2 / 3)
+    assert one.bracket("osa_best").low == pytest.approx(exact)
+    assert one.bracket("osa_best").high == pytest.approx(exact)
 
 
 def test_first_number_of_a_bin_is_found():

@@ -6,9 +6,9 @@ from rich.markup import escape
 from openset.rejector import Rejector
 
 _STEP = (
-    "Its inputs were moved along a gradient in calibration ({}). It cannot check that "
-    "for bare arrays: send outputs of inputs moved the same way, such as those of "
-    "openset extract --rejector."
+    "Its inputs were perturbed along a gradient in calibration ({}). It cannot check "
+    "that for bare arrays: send outputs of inputs perturbed the same way, such as those "
+    "of openset extract --rejector."
 )
 _COLOURS = {"error": "red", "warning": "yellow"}
 
@@ -25,7 +25,7 @@ def print_cautions(rejector: Rejector, console: Console) -> None:
 
 
 def print_step(rejector: Rejector, console: Console) -> None:
-    """Say that a rejector without its network relies on inputs that were moved."""
+    """Say that a rejector without its network relies on inputs that were perturbed."""
     if rejector.input_step:
         text = escape(_STEP.format(rejector.input_step))
         console.print(f"[yellow]{text}[/yellow]", highlight=False, soft_wrap=True)

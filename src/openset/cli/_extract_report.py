@@ -84,10 +84,10 @@ def print_features(outputs: Outputs, *, gram: bool) -> None:
 def print_input_step(
     outputs: Outputs, *, odin: Any, detector: str | None, train: Path | None
 ) -> None:
-    """Say how the inputs were moved, and which detector takes such outputs."""
+    """Say how the inputs were perturbed, and which detector takes such outputs."""
     if outputs.input_step:
         OUT.print(
-            escape(f"inputs moved by {outputs.input_step}"),
+            escape(f"inputs perturbed by {outputs.input_step}"),
             highlight=False,
             soft_wrap=True,
         )

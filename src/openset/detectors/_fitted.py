@@ -183,7 +183,7 @@ class Fitted:
         wanted, moved = self.detector.input_step, outputs.input_step
         if wanted and moved and moved.partition(",std=")[0] != wanted:
             msg = _check.must(
-                f"of inputs moved by {wanted}",
+                f"of inputs perturbed by {wanted}",
                 caller=f"{caller}.score",
                 name="outputs",
                 got=moved,

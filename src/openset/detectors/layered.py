@@ -19,7 +19,7 @@ from openset.detectors.constraints import Integer, Number
 from openset.outputs import Outputs, replaced
 
 # Before the name of a layer: its columns are sums of Gram matrices, or the features of
-# inputs that were moved for it.
+# inputs that were perturbed for it.
 GRAM = "gram:"
 STEP = "step:"
 POWERS = tuple(range(1, 11))

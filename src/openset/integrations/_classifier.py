@@ -167,7 +167,7 @@ class Classifier:
         model = self.model.to(place)
         if isinstance(step, FittedLayers):
             if about.pop("out") is not None:
-                rule = "left out where inputs are moved for several layers"
+                rule = "left out where inputs are perturbed for several layers"
                 msg = _check.must(rule, caller="Classifier.apply", name="out", got=out)
                 raise ValueError(msg)
             return step.outputs(model, batches, **options, **about)

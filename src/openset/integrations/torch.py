@@ -86,7 +86,7 @@ class OpenSetModule(nn.Module):
                 "one for inputs as they are",
                 caller=_CALLER,
                 name="rejector",
-                got=f"one whose inputs are moved by {rejector.input_step}",
+                got=f"one whose inputs are perturbed by {rejector.input_step}",
                 remedy="Extract outputs with that step, and decide on them with "
                 "Rejector.predict; or serve both: openset serve --model",
             )

@@ -21,7 +21,7 @@ def concatenated(parts: "Sequence[Outputs]") -> dict[str, Any]:
     steps = sorted({part.input_step for part in parts})
     if len(steps) > 1:
         got = " and ".join(one or "none" for one in steps)
-        rule = "of inputs moved by one step"
+        rule = "of inputs perturbed by one step"
         raise ValueError(
             _check.must(rule, caller="Outputs.concat", name="parts", got=got)
         )

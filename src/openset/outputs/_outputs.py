@@ -56,7 +56,7 @@ class Outputs:
         Where the features are those of several layers, side by side: (name, number of
         columns) of each, in their order. :meth:`of_layers` sets it.
     input_step
-        How the inputs were moved along a gradient before the network saw them, in
+        How the inputs were perturbed along a gradient before the network saw them, in
         words; empty if they were not. :func:`openset.train.extract` sets it. A
         rejector refuses outputs of another step than that of its calibration.
 

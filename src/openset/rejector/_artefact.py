@@ -5,7 +5,7 @@ Schema 1::
     manifest.json     kind, schema, detector {name, params, widths, classes [{name,
                       class, distribution}]}, threshold, classes, report,
                       sets (if calibrated with prediction sets),
-                      input_step (if the inputs were moved along a gradient),
+                      input_step (if inputs were perturbed along a gradient),
                       files {state-HASH.npz: {bytes, sha256}}, versions,
                       hmac (if saved with a key: HMAC-SHA256 of the entries above),
                       sha256 (of the manifest without this entry)

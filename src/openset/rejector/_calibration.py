@@ -218,12 +218,12 @@ def _calibration_scores(
 
 
 def _check_steps(known: Outputs, others: Sequence[Outputs | str | None]) -> None:
-    """Refuse calibration samples whose inputs were moved differently."""
+    """Refuse calibration samples whose inputs were perturbed differently."""
     for one in others:
         if isinstance(one, Outputs) and one.input_step != known.input_step:
             steps = [part.input_step or "no step" for part in (known, one)]
             msg = _check.must(
-                "of inputs moved by one step",
+                "of inputs perturbed by one step",
                 caller="Rejector.calibrate",
                 name="known, surrogate and sets_known",
                 got=f"{steps[0]} for known, and {steps[1]}",

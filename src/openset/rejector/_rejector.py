@@ -28,8 +28,8 @@ class Rejector:
     """A fitted detector and the threshold on its scores.
 
     Made by :meth:`calibrate` or :meth:`load`; never changed afterwards. If the inputs
-    of the calibration were moved along a gradient (ODIN), `input_step` says how, and
-    outputs of other inputs are refused.
+    of the calibration were perturbed along a gradient (ODIN), `input_step` says how,
+    and outputs of other inputs are refused.
 
     Examples
     --------
@@ -579,21 +579,21 @@ class Rejector:
         need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
 
     def _check_step(self, outputs: Outputs) -> None:
-        """Raise unless the inputs were moved as those of the calibration."""
+        """Raise unless the inputs were perturbed as those of the calibration."""
         moved, wanted = outputs.input_step, self.input_step
         # A rejector over layers that was saved before steps were recorded: the names
         # of the layers say that there is one.
         is_older = not wanted and self.fitted.detector.input_step
         if moved == wanted or is_older:
             return
-        rule = "as the network got them" if not wanted else f"moved by {wanted}"
+        rule = "as the network got them" if not wanted else f"perturbed by {wanted}"
         msg = _check.must(
             f"of inputs {rule}, as in the calibration",
             caller="Rejector",
             name="outputs",
-            got=f"inputs moved by {moved}" if moved else "inputs that were not moved",
+            got=f"inputs perturbed by {moved}" if moved else "inputs as they are",
             remedy="Extract them anew for this rejector: openset extract NETWORK DATA "
-            "--rejector FOLDER. If code of your own moved them, say so: "
+            "--rejector FOLDER. If code of your own perturbed them, say so: "
             "Outputs(..., input_step=rejector.input_step)",
         )
         raise ValueError(msg)

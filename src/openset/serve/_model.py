@@ -197,7 +197,7 @@ def load(
         The outputs the rejector needs.
     fitted, input_step
         Of the rejector: its detector says which layers it needs, if they are not the
-        last one, and both how the inputs are moved before.
+        last one, and both how the inputs are perturbed before.
     """
     pixels: dict[str, Any] = {"side": how.side, "mean": how.mean, "std": how.std}
     if hasattr(model, "forward") and hasattr(model, "state_dict"):  # a torch module

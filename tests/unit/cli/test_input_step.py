@@ -143,7 +143,7 @@ def test_the_step_of_a_detector_over_layers(place):
     step = ["-d", LAYERED, "--train", place / "train.npz"]
     val, text = extract(place, "val", *step)
     assert f"To calibrate: --detector {LAYERED} --train " in text
-    assert "inputs moved by layered:detector=mahalanobis,epsilon=0.05,std=" in text
+    assert "inputs perturbed by layered:detector=mahalanobis,epsilon=0.05,std=" in text
     assert val.layers == (("step:0", 5), ("step:2", 4))
     features, known = layered_slowly(place, "val")
     assert_allclose(val.features, features, atol=1e-5)
@@ -157,7 +157,7 @@ def test_the_step_of_a_detector_over_layers(place):
     assert_array_equal(new.features, val.features)
     run("predict", place / "rejector", place / "new.npz", "--out", place / "a.csv")
     plain, _ = extract(place, "val", "--layers", ",".join(LAYERS), out="plain")
-    with pytest.raises(ValueError, match=r"inputs that were not moved.* --rejector"):
+    with pytest.raises(ValueError, match=r"inputs as they are.* --rejector"):
         run("predict", place / "rejector", place / "plain.npz")
     assert np.abs(plain.features - val.features).max() > 1e-3
 
@@ -181,7 +181,7 @@ def test_the_step_of_odin(place, tmp_path):
     assert_array_equal(new.logits, val.logits)
     plain, _ = extract(place, "val", out="plain")
     with pytest.raises(
-        ValueError, match=r"moved by odin:temperature=10.0,epsilon=0.05"
+        ValueError, match=r"perturbed by odin:temperature=10.0,epsilon=0.05"
     ):
         rejector.predict(plain)
 
@@ -215,7 +215,7 @@ def test_export_alone_says_that_the_inputs_are_moved(place, tmp_path):
     calibrated(place, "odin", "-d", f"msp:temperature={TEMPERATURE}")
     words = ["export", place / "odin", "--out", tmp_path / "alone.onnx"]
     done = CliRunner().invoke(app, [*map(str, words)])
-    assert "Its inputs were moved along a gradient" in done.stderr
+    assert "Its inputs were perturbed along a gradient" in done.stderr
 
 
 def test_a_shard_is_moved_like_a_folder(place, tmp_path):

@@ -50,7 +50,7 @@ def test_outputs_keep_the_step(tmp_path, name):
         assert found.input_step == STEP
     assert STEP in repr(first)
     assert Outputs.load(plain.save(tmp_path / f"plain-{name}")).input_step == ""
-    with pytest.raises(ValueError, match=f"moved by one step, got none and {STEP}"):
+    with pytest.raises(ValueError, match=f"perturbed by one step, got none and {STEP}"):
         Outputs.concat([first, plain])
 
 
@@ -76,11 +76,13 @@ def test_a_rejector_refuses_outputs_of_another_step(tmp_path):
         for call in (found.predict, found.known, found.score, found.operate):
             mixed = Outputs.concat([same, drawn(STEP, seed=4, unknown=True)])
             call(mixed)
-            with pytest.raises(ValueError, match=r"moved by odin.*that were not moved"):
+            with pytest.raises(ValueError, match=r"perturbed by odin.*as they are"):
                 call(plain)
-            with pytest.raises(ValueError, match=r"got inputs moved by .*epsilon=0.01"):
+            with pytest.raises(ValueError, match=r"inputs perturbed by .*epsilon=0.01"):
                 call(other)
-    with pytest.raises(ValueError, match=r"as the network got them.*got inputs moved"):
+    with pytest.raises(
+        ValueError, match=r"as the network got them.*got inputs perturbed"
+    ):
         calibrated("").predict(same)
 
 
@@ -107,7 +109,7 @@ def test_a_step_of_another_length_does_not_fit_a_detector_over_layers():
         fitted.known(drawn(step, layers=layers))
     for step in (f"{words}1", words.replace("mahalanobis", "knn")):
         with pytest.raises(
-            ValueError, match=f"must be of inputs moved by {words}, got"
+            ValueError, match=f"must be of inputs perturbed by {words}, got"
         ):
             fitted.known(drawn(step, layers=layers))
 

@@ -131,7 +131,7 @@ def export(
             raise ValueError(msg)
         if rejector.input_step:
             msg = _check.must(
-                "left out for a rejector whose inputs are moved along a gradient "
+                "left out for a rejector whose inputs are perturbed along a gradient "
                 f"({rejector.input_step}), which a graph does not compute",
                 caller=_CALLER,
                 name="model",

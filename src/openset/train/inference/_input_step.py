@@ -126,7 +126,7 @@ def _no_odin(words: str) -> str:
         caller="Odin.of",
         name="input_step",
         got=repr(words),
-        remedy="Only the code that moved the inputs can move others the same way",
+        remedy="Only the code that perturbed the inputs can do the same to others",
     )
 
 

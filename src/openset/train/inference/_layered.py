@@ -248,7 +248,7 @@ class FittedLayers:
         """Return outputs with the features of the layers, as `fitted` takes them.
 
         With an input step each layer has its own features, and the logits are those of
-        the inputs that were moved for the first layer.
+        the inputs that were perturbed for the first layer.
 
         Parameters
         ----------

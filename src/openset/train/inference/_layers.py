@@ -154,7 +154,7 @@ def named_summary(
             rule,
             caller=caller,
             name="layers",
-            got=f"{names[0]!r}, for which inputs are moved along a gradient",
+            got=f"{names[0]!r}, for which inputs are perturbed along a gradient",
             remedy="Extract them for the detector: openset extract --rejector FOLDER, "
             "or train.FittedLayers(rejector.fitted).outputs(...)",
         )

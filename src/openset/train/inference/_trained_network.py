@@ -143,7 +143,7 @@ class TrainedNetwork(nn.Module):
         return step
 
     def moved(self, inputs: Tensor, step: Odin | LayerStep) -> Tensor:
-        """Return inputs as the network takes them, moved by the step."""
+        """Return inputs as the network takes them, perturbed by the step."""
         parts = []
         for batch in inputs.split(_AT_ONCE):
             is_bytes = batch.dtype == torch.uint8

@@ -10,6 +10,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from openset import ArtefactError, Outputs
+from openset.outputs import leading_rows
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(4, 3)).astype(np.float32)
@@ -404,3 +405,9 @@ def test_one_logit_for_two_classes_takes_two_columns():
     odds = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(odds[:, 1], 1 / (1 + np.exp(-z)))
     assert Outputs(logits=logits, labels=labels).n_classes == 2
+
+
+def test_rows_on_a_device_are_not_waited_for():
+    torch = pytest.importorskip("torch")
+    assert leading_rows(torch.zeros(9, 3)).shape == (9, 3)
+    assert leading_rows(torch.zeros(9, 3, device="meta")) is None

@@ -234,7 +234,7 @@ class Wanted:
         made = recipe(text)
         if not made.input_step:
             msg = _check.must(
-                "a detector that moves the inputs, such as layered:epsilon=0.0014",
+                "a detector that perturbs inputs, such as layered:epsilon=0.0014",
                 caller=_CALLER,
                 name="--detector",
                 got=text,

@@ -151,8 +151,13 @@ def _check_layers(outputs: "Outputs") -> None:
 
 
 def leading_rows(array: Array | None) -> NDArray[np.float64] | None:
-    """Return the first rows of an array in memory; None if they are too few."""
+    """Return the first rows of an array in memory; None if they are too few.
+
+    None, too, for arrays on a GPU, which would have to be waited for.
+    """
     if array is None or array.shape[0] < _LEAST_ROWS or isinstance(array, np.memmap):
+        return None
+    if _xp.is_torch_array(array) and array.device.type != "cpu":
         return None
     stop = min(_LOOKED_AT, array.shape[0])
     return _xp.to_numpy(_xp.as_float(array[:stop, ...])).astype(np.float64)

@@ -285,7 +285,7 @@ def _mahalanobis(features, labels):
         (["--train", "train.npz"], "--detector must be given with --train, got none"),
         (
             ["-d", "layered", "--train", "train.npz"],
-            "--detector must be a detector that moves the inputs, such as layered:eps",
+            "--detector must be a detector that perturbs inputs, such as layered:eps",
         ),
         (
             ["--rejector", "r", "--odin", ODIN],

@@ -408,6 +408,5 @@ def test_one_logit_for_two_classes_takes_two_columns():
 
 
 def test_rows_on_a_device_are_not_waited_for():
-    torch = pytest.importorskip("torch")
     assert leading_rows(torch.zeros(9, 3)).shape == (9, 3)
     assert leading_rows(torch.zeros(9, 3, device="meta")) is None

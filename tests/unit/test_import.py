@@ -44,6 +44,10 @@ def test_every_public_name_is_there(name):
     assert name in dir(openset)
 
 
+def test_only_public_names_are_listed():
+    assert dir(openset) == sorted(openset.__all__)
+
+
 def test_other_names_are_refused_as_usual():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         openset.nothing  # noqa: B018

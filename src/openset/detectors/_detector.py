@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from inspect import Parameter, signature
-from typing import Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -83,6 +83,17 @@ class Detector(ABC):
     def _check_params(self, values: Mapping[str, Any]) -> None:
         for name, constraint in self.constraints.items():
             constraint.check(type(self).__name__, name, values[name])
+
+    if not TYPE_CHECKING:  # a type checker would accept any name
+
+        def __getattr__(self, name: str) -> Any:
+            """Say what to do first if a name of a fitted detector is used."""
+            me = type(self).__name__
+            msg = f"{me!r} object has no attribute {name!r}"
+            if not name.startswith("_") and hasattr(Fitted, name):
+                train = "train" if self.learns else ""
+                msg += f". Fit it first: {me}().fit({train}).{name}"
+            raise AttributeError(msg)
 
     @property
     def recipes(self) -> "tuple[Detector, ...]":

@@ -206,3 +206,19 @@ def test_parameters_that_saving_would_lose_are_refused(outputs, tmp_path):
 def test_the_contract_is_checked_on_a_class():
     with pytest.raises(TypeError, match="kind must be a class of detectors, or its na"):
         check_detector(MSP())
+
+
+@pytest.mark.parametrize(
+    ("detector", "remedy"),
+    [(MSP(), "MSP().fit().score"), (KNN(k=3), "KNN().fit(train).score")],
+)
+def test_an_unfitted_detector_says_how_to_score(detector, remedy):
+    with pytest.raises(AttributeError) as error:
+        detector.score(None)
+    assert str(error.value).endswith(f"no attribute 'score'. Fit it first: {remedy}")
+    assert not hasattr(detector, "score")
+
+
+def test_other_missing_attributes_of_a_detector_are_refused_as_usual():
+    with pytest.raises(AttributeError, match=r"^'MSP' object has no attribute 'scor'$"):
+        MSP().scor  # noqa: B018

@@ -47,7 +47,7 @@ CORE := scores outputs metrics thresholds rejector
 coverage: .venv/.installed-dev
 	$(BIN)/pytest -q -n auto $(foreach one,$(CORE),--cov=openset.$(one)) \
 	  --cov-report=term-missing:skip-covered \
-	  src/openset/scores.py src/openset/outputs src/openset/metrics \
+	  src/openset/scores src/openset/outputs src/openset/metrics \
 	  src/openset/thresholds src/openset/rejector \
 	  tests/unit/test_scores.py tests/unit/test_outputs.py tests/unit/test_wrong_types.py \
 	  tests/unit/test_class_names.py tests/unit/test_npz.py \

@@ -1,10 +1,11 @@
 """The package's own choice and calibration, run on stored scores of a network.
 
 `selection.choose` and `Rejector.calibrate` score outputs and then decide. Here the
-scores were computed once, when the network was made (`_kinds.py`), and the functions
-behind the scoring are called: the rule of `choose`, the threshold, the report with its
-interval for a new kind and its codes. `tests/unit/selection/test_stored.py` compares
-this with the two public functions, and with the rules written out in plain NumPy.
+scores were computed once, when the network was made (`_kind_networks.py`), and the
+functions behind the scoring are called: the rule of `choose`, the threshold, the report
+with its interval for a new kind and its codes. `tests/unit/selection/test_stored.py`
+compares this with the two public functions, and with the rules written out in plain
+NumPy.
 """
 
 from collections.abc import Mapping, Sequence

@@ -26,6 +26,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import _kind_networks
 import _kinds
 import numpy as np
 import packaged_data
@@ -65,7 +66,7 @@ Row = dict[str, Any]
 
 
 def scores_of(
-    problem: _kinds.Problem, network: _kinds.Network
+    problem: _kinds.Problem, network: _kind_networks.Network
 ) -> tuple[dict[str, dict[str, NDArray[Any]]], NDArray[np.bool_]]:
     """Score validation and test samples, and every kind, with every detector."""
     train = network.outputs(*problem.train)
@@ -100,7 +101,7 @@ def consensus(parts: list[dict[str, NDArray[Any]]]) -> dict[str, NDArray[Any]]:
 
 def rows_of(problem: _kinds.Problem, kind: str) -> list[Row]:
     """Train one network and measure every detector on every kind of unknowns."""
-    network = _kinds.trained(problem, kind)
+    network = _kind_networks.trained(problem, kind)
     found, is_right = scores_of(problem, network)
     rows = []
     for unknown in problem.kinds:

@@ -50,9 +50,9 @@ TESTS = {
         "tests/unit/test_leaderboard.py",
     ],
     "detectors": ["tests/contract/test_detectors.py"],
-    "scores.py": ["tests/unit/test_scores.py"],
+    "scores": ["tests/unit/test_scores.py"],
     "outputs": ["tests/unit/test_outputs.py"],
-    "watch.py": ["tests/unit/test_watch.py"],
+    "watch": ["tests/unit/test_watch.py"],
 }
 
 

@@ -23,19 +23,15 @@ Writes benchmarks/results/serving_endurance.json and a section of benchmarks/REA
 """
 
 import argparse
-import io
 import itertools
 import json
 import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import threading
 import time
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -43,163 +39,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import httpx
-import numpy as np
 from _measure import machine, put_section
-
-from openset import Outputs, Rejector, detectors
+from _serving_process import PATIENCE, Server, counts, kill
+from _serving_requests import (
+    STALLED,
+    BrokenError,
+    Request,
+    answer,
+    bad_requests,
+    calibrated,
+    good_requests,
+)
 
 RESULTS = Path(__file__).with_name("results") / "serving_endurance.json"
-N_CLASSES = 10
-PATIENCE = 60.0  # seconds for an answer
-JSON, NPZ = "application/json", "application/x-npz"
-CLOSE = "Connection: close\r\n"
-
-
-def split(seed: int, n: int) -> Outputs:
-    """Make outputs."""
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, N_CLASSES, n)
-    logits = rng.standard_normal((n, N_CLASSES))
-    logits[np.arange(n), labels] += 3
-    return Outputs(logits=logits, labels=labels)
-
-
-def calibrated() -> Rejector:
-    """Make a rejector with prediction sets."""
-    known = split(1, 2000)
-    fitted = detectors.MSP().fit(known)
-    options: dict[str, Any] = {"objective": "at_tpr", "tpr": 0.9, "sets": "lac"}
-    return Rejector.calibrate(fitted, known=known, **options)
-
-
-@dataclass(frozen=True)
-class Request:
-    """Bytes to send, and what must come back."""
-
-    content: bytes
-    is_right: Callable[[int, bytes], bool]
-
-
-def posted(
-    path: str, kind: str, body: bytes, *, length: int | None = None, more: str = ""
-) -> bytes:
-    """Write a request."""
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n{more}"
-        f"Content-Length: {len(body) if length is None else length}\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-def packed(**arrays: Any) -> bytes:
-    """Write a ``.npz``."""
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)
-    return stream.getvalue()
-
-
-def good_requests(rejector: Rejector) -> list[Request]:
-    """Make requests of three kinds, with the answers `rejector` gives here."""
-    found = []
-    for seed in range(300):
-        kind = ("json", "npz", "v2")[seed % 3]
-        new = split(100 + seed, 64 if kind == "npz" else 1)
-        logits = np.asarray(new.logits)
-        decided = rejector.decide(Outputs(logits=logits))
-        labels = decided.labels.tolist()
-        assert labels == rejector.predict(Outputs(logits=logits)).tolist()
-        known = decided.scores.known.tolist()
-        if kind == "v2":
-            tensor = {"name": "logits", "datatype": "FP64", "shape": [1, N_CLASSES]}
-            document = {"inputs": [{**tensor, "data": logits.tolist()}]}
-            body = json.dumps(document).encode()
-            content = posted("/v2/models/openset/infer", JSON, body)
-            wanted: dict[str, Any] = {
-                "decision": labels,
-                "known": known,
-                "set": decided.sets.ravel().tolist(),
-            }
-        else:
-            is_json = kind == "json"
-            rows = json.dumps({"logits": logits.tolist()}).encode()
-            body = rows if is_json else packed(logits=logits)
-            content = posted("/predict", JSON if is_json else NPZ, body)
-            wanted = {
-                "decisions": labels,
-                "names": [rejector.name_of(one) for one in labels],
-                "predicted": decided.scores.predicted.tolist(),
-                "known": known,
-                "threshold": rejector.threshold.value,
-                "n_unknown": decided.n_rejected,
-                "sets": decided.set_classes,
-            }
-        found.append(Request(content, _equals(wanted)))
-    return found
-
-
-def _equals(wanted: dict[str, Any]) -> Callable[[int, bytes], bool]:
-    def check(status: int, body: bytes) -> bool:
-        if status != 200:
-            return False
-        got = json.loads(body)
-        if "outputs" in got:
-            tensors = {one["name"]: one["data"] for one in got["outputs"]}
-            got = {name: tensors[name] for name in wanted}
-        return bool(got == wanted)
-
-    return check
-
-
-def bad_requests() -> list[Request]:
-    """Make requests that must be refused, each with its status."""
-    rows = packed(logits=np.zeros((4, N_CLASSES)))
-    bomb = io.BytesIO()
-    with zipfile.ZipFile(bomb, "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("logits.npy", bytes(50_000_000))
-    made = [
-        (400, posted("/predict", JSON, b'{"logits": [[1, 2')),
-        (400, posted("/predict", JSON, b"[" * 100_000)),
-        (400, posted("/predict", NPZ, rows[:-30])),
-        (400, posted("/predict", NPZ, b"nothing NumPy wrote")),
-        (413, posted("/predict", NPZ, bomb.getvalue())),
-        # The rest of the body will not come, so nothing else can on this connection.
-        (413, posted("/predict", JSON, b"", length=10**12, more=CLOSE)),
-        (415, posted("/predict", "text/plain", b"1 2 3")),
-        (422, posted("/predict", JSON, b'{"logits": [[1, 2, 3]]}')),
-        (422, posted("/predict", NPZ, packed(logits=np.full((2, N_CLASSES), np.nan)))),
-        (422, posted("/v2/models/openset/infer", JSON, b'{"inputs": [{}]}')),
-        (404, posted("/nothing", JSON, b"{}")),
-        (400, b"\x16\x03\x01\x02\x00 this is no HTTP\r\n\r\n"),
-    ]
-    return [Request(content, _has(status)) for status, content in made]
-
-
-def _has(wanted: int) -> Callable[[int, bytes], bool]:
-    return lambda status, _: status == wanted
-
-
-class BrokenError(Exception):
-    """The connection ended before the answer did."""
-
-
-def answer(connection: socket.socket) -> tuple[int, bytes, bool]:
-    """Read status and body of an answer, and whether the connection stays open."""
-    got = b""
-    while (end := got.find(b"\r\n\r\n")) < 0:
-        part = connection.recv(1 << 16)
-        if not part:
-            raise BrokenError
-        got += part
-    head = got[:end].lower()
-    length = re.search(rb"content-length: *(\d+)", head)
-    body = got[end + 4 :]
-    while len(body) < int(length[1] if length else 0):
-        part = connection.recv(1 << 16)
-        if not part:
-            raise BrokenError
-        body += part
-    return int(head.split()[1]), body, b"connection: close" not in head
 
 
 @dataclass
@@ -303,13 +155,6 @@ class Client(threading.Thread):
             self._connection = None
 
 
-STALLED = {
-    "silent": b"",
-    "half of the headers": b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Ty",
-    "half of a body": posted("/predict", JSON, b'{"logits": [[', length=500),
-}
-
-
 class Staller(threading.Thread):
     """Opens connections, says too little on them, and waits until they are closed."""
 
@@ -342,80 +187,6 @@ class Staller(threading.Thread):
                 one.close()
                 with self._totals.lock:
                     self._totals.n_closed[reason] += 1
-
-
-class Server:
-    """A running `openset serve --workers 2`."""
-
-    def __init__(self, folder: Path, log: Path, port: int = 0) -> None:
-        self._log = log
-        start = [sys.executable, "-c", "from openset.cli import main; main()", "serve"]
-        with log.open("ab") as stream:
-            self._before = stream.tell()
-            self.process = subprocess.Popen(  # noqa: S603  # our own command
-                [*start, str(folder), "--port", str(port), "--workers", "2"],
-                stderr=stream,
-            )
-        self.wait_for(2)
-        address = re.search(r"Serving at http://[\d.]+:(\d+)", self.text())
-        assert address is not None
-        self.port = int(address[1])
-
-    def text(self) -> str:
-        """Return what it has written."""
-        return self._log.read_bytes()[self._before :].decode()
-
-    def wait_for(self, n: int) -> None:
-        """Wait until `n` workers have started, all in all."""
-        while self.text().count("Serving at") < n:
-            assert self.process.poll() is None, self.text()
-            time.sleep(0.05)
-
-    def workers(self) -> list[int]:
-        """Return the numbers of its living workers, the oldest first."""
-        pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        found = []
-        for child in map(int, children):
-            command = Path(f"/proc/{child}/cmdline").read_text()
-            if "spawn_main" in command and _stat(child)[0] != "Z":
-                found.append(child)
-        return sorted(found, key=lambda child: int(_stat(child)[19]))
-
-    def memory(self) -> dict[str, Any]:
-        """Return resident memory in MB: of the parent, and of workers by number."""
-        sizes = {one: _megabytes(one) for one in self.workers()}
-        return {"parent": _megabytes(self.process.pid), "workers": sizes}
-
-
-def _stat(process: int) -> list[str]:
-    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
-
-
-def _megabytes(process: int) -> float:
-    text = Path(f"/proc/{process}/status").read_text()
-    found = re.search(r"VmRSS:\s+(\d+)", text)
-    return round(int(found[1]) / 1024, 1) if found else 0.0
-
-
-def kill(worker: int) -> dict[str, Any]:
-    """Kill a worker; return when, and the ports of the clients it had accepted."""
-    os.kill(worker, signal.SIGSTOP)
-    while _stat(worker)[0] != "T":
-        time.sleep(0.001)
-    sockets = set()
-    for entry in Path(f"/proc/{worker}/fd").iterdir():
-        found = re.fullmatch(r"socket:\[(\d+)\]", str(entry.readlink()))
-        if found:
-            sockets.add(found[1])
-    ports = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[9] in sockets:
-            ports.add(int(fields[2].split(":")[1], 16))
-    at = time.monotonic()
-    os.kill(worker, signal.SIGKILL)
-    return {"at": at, "ports": ports}
 
 
 def reason(one: Break, kills: list[dict[str, Any]], hangup: float | None) -> str:
@@ -476,19 +247,19 @@ class Disturbance:
             time.sleep(0.02)
 
 
-def counts(server: Server) -> dict[str, int]:
-    """Return the server's own counts of answers, by path and status."""
-    address = f"http://127.0.0.1:{server.port}/metrics"
-    text = httpx.get(address, timeout=PATIENCE).text
-    rows = re.findall(
-        r'openset_requests_total{path="(.*?)",status="(\d+)"} (\S+)', text
-    )
-    return {f"{path} {status}": int(float(n)) for path, status, n in rows}
+@dataclass
+class Run:
+    """What is left when all requests are answered: of the clients and of the server."""
+
+    totals: Totals
+    disturbance: Disturbance
+    exit_codes: list[int | None]
+    server_counts: Counter[str]
+    log: str
 
 
-def measured(n: int, connections: int, every: int) -> dict[str, Any]:
-    """Run everything and count."""
-    began, load = time.monotonic(), os.getloadavg()
+def disturbed(n: int, connections: int, every: int) -> Run:
+    """Send all requests to a server that is disturbed meanwhile."""
     totals, end = Totals(), threading.Event()
     with tempfile.TemporaryDirectory() as temporary:
         log = Path(temporary) / "log"
@@ -539,14 +310,21 @@ def measured(n: int, connections: int, every: int) -> dict[str, Any]:
         finally:
             for one in (disturbance.server, server):
                 one.process.kill()
-        text = log.read_text()
-    reasons = Counter(
+        return Run(totals, disturbance, codes, own, log.read_text())
+
+
+def measured(n: int, connections: int, every: int) -> dict[str, Any]:
+    """Run everything and count."""
+    began, load = time.monotonic(), os.getloadavg()
+    run = disturbed(n, connections, every)
+    totals, disturbance = run.totals, run.disturbance
+    reasons = [
         reason(one, disturbance.kills, disturbance.restarted) for one in totals.breaks
-    )
+    ]
     lost = [
         one.why
-        for one in totals.breaks
-        if reason(one, disturbance.kills, disturbance.restarted) == "lost"
+        for one, why in zip(totals.breaks, reasons, strict=True)
+        if why == "lost"
     ]
     return {
         "requests": n,
@@ -556,7 +334,7 @@ def measured(n: int, connections: int, every: int) -> dict[str, Any]:
         "kills": len(disturbance.kills),
         "hangups_of_workers": disturbance.n_hangups,
         "hangups_of_the_server": 1,
-        "exit_codes": codes,
+        "exit_codes": run.exit_codes,
         "right": totals.n_right,
         "wrong": totals.n_wrong,
         "statuses": dict(sorted(totals.statuses.items())),
@@ -567,17 +345,19 @@ def measured(n: int, connections: int, every: int) -> dict[str, Any]:
         },
         "stalled_connections_closed": dict(sorted(totals.n_closed.items())),
         "connections_refused": totals.n_refused,
-        "breaks": {one: reasons[one] for one in ("killed", "not accepted", "lost")},
+        "breaks": {
+            one: reasons.count(one) for one in ("killed", "not accepted", "lost")
+        },
         "lost": lost[:20],
-        "server_counts": dict(sorted(own.items())),
+        "server_counts": dict(sorted(run.server_counts.items())),
         "server_5xx": sum(
             count
-            for key, count in own.items()
+            for key, count in run.server_counts.items()
             if re.search(r" 5\d\d$", key) and not key.endswith(" 503")
         ),
         "memory_mb": disturbance.memory,
-        "log_bytes": len(text),
-        "log_tracebacks": text.count("Traceback"),
+        "log_bytes": len(run.log),
+        "log_tracebacks": run.log.count("Traceback"),
         "machine": machine(),
         "versions": {name: version(name) for name in ("uvicorn", "fastapi", "numpy")},
     }

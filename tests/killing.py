@@ -56,6 +56,15 @@ def forking():
     return context
 
 
+def is_killed(target, *arguments):
+    """Whether a function is killed, which runs in a process of its own."""
+    process = forking().Process(target=target, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode in {0, -signal.SIGKILL}
+    return process.exitcode != 0
+
+
 def die_before_change(count, folder, kinds=CHANGES):
     """From now on, let this process kill itself before a change in a folder."""
     n_changes = 0

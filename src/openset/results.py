@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path
@@ -130,31 +130,6 @@ class Results:
             method: np.array([values[run] for run in runs])
             for method, values in table.items()
         }
-
-    @classmethod
-    def from_evaluation(
-        cls,
-        evaluation: Mapping[str, float],
-        *,
-        protocol: str = "",
-        model: str = "",
-        detector: str = "",
-        seed: int = 0,
-        n: int = 0,
-    ) -> Self:
-        """Make one row per metric of an evaluation, or of a mapping name to number."""
-        return cls(
-            Result(
-                protocol=protocol,
-                model=model,
-                detector=detector,
-                seed=seed,
-                metric=name,
-                value=value,
-                n=n,
-            )
-            for name, value in evaluation.items()
-        )
 
     def to_frame(self) -> Any:
         """Return a pandas table."""

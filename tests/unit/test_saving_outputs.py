@@ -1,14 +1,13 @@
 """Saving outputs over others: there are always some, and nothing stays behind."""
 
 import json
-import signal
 
 import numpy as np
 import pytest
 
 from openset import ArtefactError, Outputs
 from openset.outputs import _files
-from tests.killing import CHANGES, die_before_change, forking
+from tests.killing import CHANGES, die_before_change, is_killed
 
 
 def made(value, **more):
@@ -24,14 +23,6 @@ def save_and_die(folder, count):
     LATER.save(folder)
 
 
-def is_killed(folder, count):
-    process = forking().Process(target=save_and_die, args=(folder, count))
-    process.start()
-    process.join()
-    assert process.exitcode in {0, -signal.SIGKILL}
-    return process.exitcode != 0
-
-
 def is_same(found, other):
     return (
         np.array_equal(found.logits, other.logits)
@@ -44,7 +35,7 @@ def test_a_save_killed_at_any_point_leaves_the_old_outputs_or_the_new(tmp_path):
     is_new, count = [], 1
     while True:
         folder = OLD.save(tmp_path / str(count) / "outputs")
-        was_killed = is_killed(folder, count)
+        was_killed = is_killed(save_and_die, folder, count)
         found = Outputs.load(folder)
         is_new.append(is_same(found, LATER))
         assert is_new[-1] or is_same(found, OLD)

@@ -316,7 +316,6 @@ def test_a_rejector_keeps_some_features_and_compares_new_ones(rng, tmp_path):
     loaded = Rejector.load(rejector.save(tmp_path / "rejector"))
     assert_array_equal(loaded.reference_features, kept)
     watch = Watch.of(loaded)
-    assert watch.compares_features
     same, moved = outputs(300), outputs(300, shift=1.5)
     for new, is_alarm in ((same, False), (moved, True)):
         verdict = watch.check(loaded.score(new), features=new.features)

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from openset import _check
-from openset.bench._read import classifier
+from openset.bench._check_study import classifier
 from openset.bench._study import LogisticModel, MLPModel, SklearnModel
 from openset.datasets import Cut, Samples
 from openset.integrations.sklearn_outputs import (

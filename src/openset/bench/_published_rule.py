@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from openset import _check, _io
-from openset.bench._read import no_rule
+from openset.bench._check_study import no_rule
 from openset.bench._study import Component
 from openset.detectors import Fitted
 from openset.outputs import Outputs

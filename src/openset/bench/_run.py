@@ -13,10 +13,11 @@ import yaml
 
 from openset import _backends, _check, _io, runs, trackers
 from openset.bench import _data, _folder, _network, _protocols, _worker
+from openset.bench._check_study import check
 from openset.bench._log_cells import log_cells
 from openset.bench._plan import OutputsSource, Plan, Task, folder_of, plan
 from openset.bench._plugins_used import dataset_plugins, plugins
-from openset.bench._read import check, read
+from openset.bench._read import read
 from openset.bench._study import Study
 from openset.bench._worker import Locations
 from openset.datasets import default_root

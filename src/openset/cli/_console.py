@@ -10,7 +10,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from openset._io import visible
+from openset._safe_text import visible
 
 
 class PlainConsole(Console):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import typer
 from rich.markup import escape
 
-from openset import _io, stats
+from openset import stats
+from openset._safe_text import csv_cell, visible
 from openset.cli._console import OUT
 from openset.cli._lists import plain_table
 from openset.stats import RunComparison, latex_text
@@ -56,7 +57,7 @@ def _as_csv(tests: Sequence[RunComparison]) -> str:
     writer.writerow(tests[0].record())
     for test in tests:
         cells = test.record().values()
-        writer.writerow("" if v is None else _io.csv_cell(v) for v in cells)
+        writer.writerow("" if v is None else csv_cell(v) for v in cells)
     return text.getvalue()
 
 
@@ -72,7 +73,7 @@ def _as_latex(tests: Sequence[RunComparison]) -> str:
         numbers = f"{test.mean_a:.3f} & {test.mean_b:.3f} & {test.difference:+.3f}"
         lines.append(rf"{names} & {numbers} & {test.n} & {_p(test)} \\")
     text = "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-    return _io.visible(text)
+    return visible(text)
 
 
 def _as_table(tests: Sequence[RunComparison], correction: str, level: float) -> None:

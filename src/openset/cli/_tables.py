@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from openset._io import csv_cell, visible
+from openset._safe_text import csv_cell, visible
 from openset.cli._console import OUT
 from openset.cli._lists import percent, plain_table
 from openset.metrics import Bracket, Evaluation, Interval, Metric, sections

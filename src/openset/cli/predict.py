@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 from openset import _check, _io, shards
+from openset._safe_text import csv_cell
 from openset._types import UNKNOWN
 from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT, Csv, Json, print_json
@@ -173,7 +174,7 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
         named["set"] = np.array(sets)
     writer.writerow([*header, *named])
     labels = np.unique(decisions.labels).tolist()
-    names = {one: _io.csv_cell(rejector.name_of(one)) for one in labels}
+    names = {one: csv_cell(rejector.name_of(one)) for one in labels}
     columns = zip(
         decisions.labels.tolist(),
         scores.predicted.tolist(),
@@ -183,7 +184,7 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
         strict=True,
     )
     writer.writerows(
-        [row, decision, names[decision], *map(_io.csv_cell, rest)]
+        [row, decision, names[decision], *map(csv_cell, rest)]
         for row, (decision, *rest) in enumerate(columns)
     )
     return text.getvalue()

@@ -11,23 +11,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.pipeline import Pipeline
 from sklearn.utils import (
     _safe_indexing,
-    assert_all_finite,
     get_tags,
     indexable,
 )
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _num_samples,
-    check_consistent_length,
     check_is_fitted,
-    column_or_1d,
 )
 
-from openset import _check, _class_names, detectors, metrics, thresholds
+from openset import _check, detectors, metrics, thresholds
 from openset._types import UNKNOWN, CalibrationWarning
 from openset.detectors import Detector, Fitted
 from openset.integrations._sklearn_folds import PrecomputedScores, splits
+from openset.integrations._sklearn_labels import checked_labels, find_unknown
 from openset.integrations.sklearn_outputs import (
     CALLER,
     classes_of,
@@ -170,8 +167,8 @@ class OpenSetClassifier(
         recipe = self._recipe()
         self._check_options()
         (X,) = indexable(X)
-        labels = self._labels(X, y)
-        self._unknown, is_unknown = self._find_unknown(labels)
+        labels = checked_labels(X, y)
+        self._unknown, is_unknown = find_unknown(self.unknown_label, labels)
         knowns = _safe_indexing(X, np.flatnonzero(~is_unknown))
         known_labels = labels[~is_unknown]
         self.classes_, owner = np.unique(known_labels, return_inverse=True)
@@ -228,7 +225,7 @@ class OpenSetClassifier(
         unknown samples are their groups.
         """
         outputs = self._outputs_of(X)
-        labels = self._labels(X, y)
+        labels = checked_labels(X, y)
         place = np.minimum(
             np.searchsorted(self.classes_, labels), len(self.classes_) - 1
         )
@@ -278,38 +275,6 @@ class OpenSetClassifier(
     def _objective_options(self) -> dict[str, Any]:
         alpha = {} if self.alpha is None else {"alpha": self.alpha}
         return {**(self.objective_params or {}), **alpha}
-
-    def _labels(self, X: Any, y: Any) -> NDArray[Any]:
-        if y is None:
-            # The wording that scikit-learn's checks expect.
-            msg = f"{CALLER} requires y to be passed, but the target y is None"
-            raise ValueError(msg)
-        labels = column_or_1d(y, warn=True)
-        check_consistent_length(X, labels)
-        _check_one_kind(labels)
-        assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
-        return labels
-
-    def _find_unknown(self, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool_]]:
-        """Return the unknown label in the type of the classes, and its samples."""
-        unknown = _in_kind(self.unknown_label, labels)
-        if self.unknown_label is None:
-            _class_names.need_no_doubt(CALLER, np.unique(labels), unknown)
-        is_unknown = labels == unknown
-        if is_unknown.all():
-            msg = _check.must(
-                "labels of known classes, apart from examples of unknowns",
-                caller=f"{CALLER}.fit",
-                name="y",
-                got=f"{labels.size} labels that are all unknown ({unknown!r})",
-                remedy="Add samples of known classes, or choose another "
-                "unknown_label if this is a class",
-            )
-            raise ValueError(msg)
-        if is_unknown.any() and np.unique(labels).size == 2:
-            return None, np.zeros(labels.size, dtype=bool)
-        return unknown, is_unknown
 
     def _scored(
         self,
@@ -442,60 +407,6 @@ class OpenSetClassifier(
         check_is_fitted(self)
         # The fitted one: the parameter may have changed since.
         return outputs_of(self.rejector_.fitted.detector, self.estimator_, X)
-
-
-def _check_one_kind(labels: NDArray[Any]) -> None:
-    """Raise if labels mix strings and numbers, or strings and missing labels."""
-    if labels.dtype.kind != "O":
-        return
-    kinds = {"str" if isinstance(one, str) else type(one).__name__ for one in labels}
-    if "str" in kinds and len(kinds) > 1:
-        msg = _check.must(
-            "all strings or all numbers",
-            caller=f"{CALLER}.fit",
-            name="y",
-            got=" and ".join(sorted(kinds)),
-            remedy="If classes are strings, use a string for unknown samples too, "
-            "and remove samples without a label",
-        )
-        raise TypeError(msg)
-
-
-def _in_kind(unknown: Any, labels: NDArray[Any]) -> Any:
-    """Return the unknown label for labels of this type; raise if it does not fit."""
-    is_text = _class_names.is_text(labels)
-    if unknown is None:
-        unknown = _class_names.UNKNOWN_NAME if is_text else UNKNOWN
-    if np.ndim(unknown):
-        msg = _check.must(
-            "a label: a number or a string",
-            caller=CALLER,
-            name="unknown_label",
-            got=repr(unknown),
-            remedy="predict returns it for samples of no known class",
-        )
-        raise ValueError(msg)
-    if labels.dtype.kind == "b":
-        msg = _check.must(
-            "numbers or strings",
-            caller=f"{CALLER}.fit",
-            name="y",
-            got="dtype bool, with no third value for unknown",
-            remedy="Use y.astype(int)",
-        )
-        raise ValueError(msg)
-    if isinstance(unknown, str) != is_text:
-        msg = _check.must(
-            "a string where classes are strings"
-            if is_text
-            else f"a number where classes are {labels.dtype}",
-            caller=CALLER,
-            name="unknown_label",
-            got=repr(unknown),
-            remedy="Leave it out for 'unknown'" if is_text else "Leave it out for -1",
-        )
-        raise ValueError(msg)
-    return unknown
 
 
 def scorer(metric: str) -> Callable[[Any, Any, Any], float]:

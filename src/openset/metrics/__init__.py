@@ -15,6 +15,7 @@ from openset.metrics._aggregate import acc_plus_auroc, acc_times_auroc
 from openset.metrics._at_rate import error_at_tpr, fpr_at_tpr
 from openset.metrics._aupr import aupr
 from openset.metrics._auroc import auroc
+from openset.metrics._brackets import Bracket
 from openset.metrics._confusion import confusion
 from openset.metrics._evaluation import Evaluation, by_group, evaluate
 from openset.metrics._fscore import f_score
@@ -39,7 +40,7 @@ from openset.metrics._risk_coverage import (
     risk_coverage_curve,
 )
 from openset.metrics._scod import scod_risk
-from openset.metrics._sketch import Bracket, Sketch
+from openset.metrics._sketch import Sketch
 from openset.metrics._sweep import Sweep, sweep
 from openset.metrics._youden import youden
 from openset.metrics.intervals import Interval, bootstrap

@@ -27,6 +27,7 @@ import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,8 +37,9 @@ from numpy.typing import NDArray
 from openset import _check, _io, _plugins, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
-from openset.detectors import Fitted, remade
+from openset.detectors import Detector, Fitted, remade
 from openset.outputs import Outputs
+from openset.rejector._parts import Parts
 from openset.rejector._places import (
     MANIFEST,
     at,
@@ -58,20 +60,6 @@ KIND = "openset.Rejector"
 SCHEMA = 1
 _SHORTEST_KEY = 16  # bytes: shorter ones can be guessed
 _CALLER = "Rejector.load"
-
-
-@dataclass(frozen=True, eq=False)
-class Opened:
-    """An artefact whose manifest and hashes are right; arrays are still on disk."""
-
-    fitted: Callable[[], Fitted]
-    reference: Callable[[], dict[str, NDArray[Any]]]
-    features: Callable[[], NDArray[Any] | None]
-    threshold: Threshold
-    classes: tuple[str, ...]
-    report: Report
-    sets: SetRule | None
-    input_step: str
 
 
 def write(
@@ -130,7 +118,7 @@ def write(
 
 def read(
     place: Path | str, *, plugins: Sequence[str] = (), key: bytes | None = None
-) -> Opened:
+) -> Parts:
     """Check an artefact and open it; arrays are read when they are asked for.
 
     With a key or from a URL they are read at once, from the bytes that were checked.
@@ -166,7 +154,7 @@ def copy_rejector(folder: str | Path, to: Path) -> None:
 
 def _opened(
     place: Path | str, text: bytes, *, plugins: Sequence[str], key: bytes | None
-) -> Opened:
+) -> Parts:
     path = at(place, MANIFEST)
     manifest = _manifest(path, text, key)
     for one in plugins:  # what is wrong with them is no damage of the file
@@ -196,52 +184,65 @@ def _opened(
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         msg = f"{_CALLER}: {path} is damaged: {error!r}"
         raise ArtefactError(msg) from error
-
     verified = None
     if key is not None or isinstance(place, str):
         verified = _io.read_npz(_CALLER, state, content=content)
-    del content  # the arrays are read from disk later
+    arrays = _Arrays(place, text, state, checked, verified)
+    return Parts(
+        fitted=partial(arrays.fitted, recipe, widths),
+        threshold=threshold,
+        classes=classes,
+        reference=arrays.reference,
+        report=opened,
+        features=arrays.features,
+        sets=sets,
+        input_step=str(manifest.get("input_step", "")),
+    )
 
-    def arrays(prefix: str) -> dict[str, NDArray[Any]]:
-        found = verified
-        if found is None:
-            found = _read_later(place, text, state, checked)
-        return {
-            name.removeprefix(prefix): array
-            for name, array in found.items()
-            if name.startswith(prefix)
-        }
 
-    def fitted() -> Fitted:
-        found = Fitted(detector=recipe, state=arrays("state."), widths=widths)
-        _check_state(found, state)
+@dataclass(frozen=True, eq=False)
+class _Arrays:
+    """The arrays of an artefact that was checked; read from disk when asked for.
+
+    `checked` is the stamp of the file then; `verified` are the arrays themselves, if
+    they were read at once.
+    """
+
+    place: Path | str
+    text: bytes
+    state: Path | str
+    checked: tuple[int, ...] | None
+    verified: dict[str, NDArray[Any]] | None
+
+    def fitted(self, recipe: Detector, widths: dict[str, int | None]) -> Fitted:
+        found = Fitted(detector=recipe, state=self._named("state."), widths=widths)
+        _check_state(found, self.state)
         return found
 
-    def reference() -> dict[str, NDArray[Any]]:
-        found = arrays("reference.")
-        _check_reference(found, state)
+    def reference(self) -> dict[str, NDArray[Any]]:
+        found = self._named("reference.")
+        _check_reference(found, self.state)
         return found
 
-    def features() -> NDArray[Any] | None:
-        found = arrays("sample.").get("features")
+    def features(self) -> NDArray[Any] | None:
+        found = self._named("sample.").get("features")
         if found is not None and (found.ndim != 2 or found.dtype.kind != "f"):
             msg = (
-                f"{_CALLER}: {state} must hold features as rows of numbers, got "
+                f"{_CALLER}: {self.state} must hold features as rows of numbers, got "
                 f"{found.dtype}{found.shape}. Calibrate again"
             )
             raise ArtefactError(msg)
         return found
 
-    return Opened(
-        fitted=fitted,
-        reference=reference,
-        features=features,
-        threshold=threshold,
-        classes=classes,
-        report=opened,
-        sets=sets,
-        input_step=str(manifest.get("input_step", "")),
-    )
+    def _named(self, prefix: str) -> dict[str, NDArray[Any]]:
+        found = self.verified
+        if found is None:
+            found = _read_later(self.place, self.text, self.state, self.checked)
+        return {
+            name.removeprefix(prefix): array
+            for name, array in found.items()
+            if name.startswith(prefix)
+        }
 
 
 def _read_later(

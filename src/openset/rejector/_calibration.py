@@ -2,8 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,8 @@ from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.detectors import Fitted
 from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.outputs import Outputs, need_outputs, need_same_classes
+from openset.rejector._input_steps import check_same_step
+from openset.rejector._parts import Features, Parts, Reference
 from openset.rejector._sets import Method, SetRule, checked_coverage, logits_of
 from openset.scores import Scores
 from openset.selection import (
@@ -23,7 +24,6 @@ from openset.selection import (
 )
 from openset.thresholds import (
     Caution,
-    Report,
     Threshold,
     choose_by,
     objectives,
@@ -31,25 +31,10 @@ from openset.thresholds import (
 )
 from openset.thresholds.alpha import Alpha
 
-Reference: TypeAlias = Mapping[str, NDArray[np.float64]]
-Features: TypeAlias = NDArray[Any] | None
-
 _FOLDS = 3  # parts of the classes, left out in turn
 _QUANTILES = 1025  # calibration scores kept per side, to compare new ones with
 # Features of calibration samples kept, to compare new ones with: rows, and numbers.
 _ROWS, _LEAST_ROWS, _NUMBERS = 256, 32, 2**20
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Calibrated:
-    """What a calibration finds; see :class:`openset.Rejector`."""
-
-    fitted: Fitted
-    threshold: Threshold
-    reference: Reference
-    report: Report
-    features: Features
-    sets: SetRule | None
 
 
 def calibrated(
@@ -67,7 +52,7 @@ def calibrated(
     sets_known: Outputs | None,
     batch_size: int | None,
     options: Mapping[str, Any],
-) -> Calibrated:
+) -> Parts:
     """Choose the threshold; see :meth:`openset.Rejector.calibrate`."""
     if isinstance(fitted, Choice):
         objective = fitted.objective if objective is None else objective
@@ -85,17 +70,7 @@ def calibrated(
     )
     scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
     objective = "osa" if objective is None else objective
-    if objective in objectives(needs_unknowns=True) and not scores.n_unknown:
-        msg = _check.must(
-            f"given for objective {objective!r}",
-            caller="Rejector.calibrate",
-            name="surrogate",
-            got="none, and no samples labelled -1 among known",
-            remedy="Give outputs of unknown samples, or 'mixup' to make synthetic "
-            "ones; or use an objective that needs none: "
-            f"{' or '.join(objectives(needs_unknowns=False))}",
-        )
-        raise ValueError(msg)
+    _need_unknowns(objective, scores)
     # The one sort: the objective and the report find these counts in use.
     counts = ranking_counts(scores)
     threshold = choose_by(
@@ -110,19 +85,35 @@ def calibrated(
         held = known if sets_known is None else sets_known
         need_outputs("Rejector.calibrate", "sets_known", held)
         _need_classes_of_known(held, known, "sets_known")
-        _check_steps(known, [held])
+        check_same_step(known, [held])
         rule = _set_rule(fitted, threshold, held, sets, coverage, by_class=by_class)
     near = None if train is None else _near(fitted, train, known)
     made = report(scores, threshold, near=near)
     _heed(made.cautions, accept_risk=accept_risk)
-    return Calibrated(
+    return Parts(
         fitted=fitted,
         threshold=threshold,
+        classes=known.classes,
         reference=_reference(counts),
         report=made,
         features=_features(known),
         sets=rule,
+        input_step=known.input_step,
     )
+
+
+def _need_unknowns(objective: str | Callable[..., Threshold], scores: Scores) -> None:
+    if objective in objectives(needs_unknowns=True) and not scores.n_unknown:
+        msg = _check.must(
+            f"given for objective {objective!r}",
+            caller="Rejector.calibrate",
+            name="surrogate",
+            got="none, and no samples labelled -1 among known",
+            remedy="Give outputs of unknown samples, or 'mixup' to make synthetic "
+            "ones; or use an objective that needs none: "
+            f"{' or '.join(objectives(needs_unknowns=False))}",
+        )
+        raise ValueError(msg)
 
 
 def _set_rule(
@@ -212,24 +203,9 @@ def _calibration_scores(
             "them from a folder per class, or a .csv file with text and label",
         )
         raise ValueError(msg)
-    _check_steps(known, surrogate)
+    check_same_step(known, surrogate)
     parts = [known, *(_unknowns(one, known) for one in surrogate)]
     return _joined([fitted.score(part, batch_size=batch_size) for part in parts])
-
-
-def _check_steps(known: Outputs, others: Sequence[Outputs | str | None]) -> None:
-    """Refuse calibration samples whose inputs were perturbed differently."""
-    for one in others:
-        if isinstance(one, Outputs) and one.input_step != known.input_step:
-            steps = [part.input_step or "no step" for part in (known, one)]
-            msg = _check.must(
-                "of inputs perturbed by one step",
-                caller="Rejector.calibrate",
-                name="known, surrogate and sets_known",
-                got=f"{steps[0]} for known, and {steps[1]}",
-                remedy="Extract all of them with the same options",
-            )
-            raise ValueError(msg)
 
 
 def _unknowns(surrogate: Outputs | str, known: Outputs) -> Outputs:

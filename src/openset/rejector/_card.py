@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from openset import _io
+from openset._safe_text import visible
 from openset._version import __version__
 from openset.detectors import Fitted
 from openset.thresholds import Report, Threshold
@@ -143,5 +143,5 @@ def _table(head: list[str], rows: Iterable[list[Any]]) -> str:
 
 def _plain(value: Any) -> str:
     """Return text that is neither a table's border, nor HTML, nor a line of its own."""
-    text = _io.visible(str(value)).replace("\n", " ").replace("\t", " ")
+    text = visible(str(value)).replace("\n", " ").replace("\t", " ")
     return text.replace("|", "\\|").replace("<", "&lt;")

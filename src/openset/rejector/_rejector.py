@@ -14,8 +14,10 @@ from openset._types import UNKNOWN, Array
 from openset.detectors import Fitted
 from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.rejector import _artefact, _card, _hub
-from openset.rejector._calibration import Features, Reference, calibrated
+from openset.rejector._calibration import calibrated
 from openset.rejector._decisions import Decisions, Explanation
+from openset.rejector._input_steps import check_step
+from openset.rejector._parts import Features, Reference
 from openset.rejector._places import place_of
 from openset.rejector._sets import Method, SetRule, logits_of
 from openset.scores import Scores
@@ -177,16 +179,7 @@ class Rejector:
             batch_size=batch_size,
             options=options,
         )
-        return cls(
-            parts.fitted,
-            parts.threshold,
-            classes=known.classes,
-            reference=parts.reference,
-            report=parts.report,
-            features=parts.features,
-            sets=parts.sets,
-            input_step=known.input_step,
-        )
+        return cls(**vars(parts))
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -196,7 +189,7 @@ class Rejector:
     def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
         """Return the detector's scores. Unlabelled samples get the label -1 in them."""
         need_outputs("Rejector", "outputs", outputs)
-        self._check_step(outputs)
+        check_step(outputs, self.input_step, self.fitted.detector)
         if outputs.labels is None:
             # Labels are not used in scoring, only copied to the result.
             outputs = outputs.as_unknown()
@@ -278,7 +271,7 @@ class Rejector:
         """Return the knownness of each sample, larger = more known."""
         need_outputs("Rejector.known", "outputs", outputs)
         self._need_own_classes("Rejector.known", outputs)
-        self._check_step(outputs)
+        check_step(outputs, self.input_step, self.fitted.detector)
         return self.fitted.known(outputs, batch_size=batch_size)
 
     def typical(
@@ -306,7 +299,7 @@ class Rejector:
         """
         need_outputs("Rejector.operate", "outputs", outputs)
         self._need_own_classes("Rejector.operate", outputs)
-        self._check_step(outputs)
+        check_step(outputs, self.input_step, self.fitted.detector)
         scores = self.fitted.score(outputs, batch_size=batch_size)
         return operate(self.threshold, scores, alpha_test=alpha)
 
@@ -322,8 +315,6 @@ class Rejector:
         decided = self.decide(one)
         scores = decided.scores
         predicted = int(scores.predicted[0])
-        known = float(scores.known[0])
-        threshold = float(self.threshold.of(scores.predicted)[0])
         best: tuple[tuple[int, str, float], ...] = ()
         if one.logits is not None:
             logits = _xp.to_numpy(one.logits)[0].astype(np.float64)
@@ -335,10 +326,9 @@ class Rejector:
             decision=int(decided.labels[0]),
             predicted=predicted,
             name=self.name_of(predicted),
-            known=known,
-            threshold=threshold,
-            # inf - inf is no number, but a tie with the threshold is a margin of 0
-            margin=0.0 if known == threshold else known - threshold,
+            known=float(scores.known[0]),
+            threshold=float(self.threshold.of(scores.predicted)[0]),
+            margin=float(self.margins(scores)[0]),
             typical=float(self._share_below(scores.known)[0]),
             top=best,
         )
@@ -448,18 +438,8 @@ class Rejector:
             refused, and the arrays are read at once. Without a key, signatures are not
             checked.
         """
-        place = place_of(folder)
-        opened = _artefact.read(place, plugins=plugins, key=key)
-        return cls(
-            opened.fitted,
-            opened.threshold,
-            classes=opened.classes,
-            reference=opened.reference,
-            report=opened.report,
-            features=opened.features,
-            sets=opened.sets,
-            input_step=opened.input_step,
-        )
+        parts = _artefact.read(place_of(folder), plugins=plugins, key=key)
+        return cls(**vars(parts))
 
     def model_card(self, repo: str = "") -> str:
         """Return a model card in Markdown: detector, threshold, calibration, usage.
@@ -577,26 +557,6 @@ class Rejector:
     def _need_own_classes(self, caller: str, outputs: Outputs) -> None:
         of = "the rejector"
         need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
-
-    def _check_step(self, outputs: Outputs) -> None:
-        """Raise unless the inputs were perturbed as those of the calibration."""
-        moved, wanted = outputs.input_step, self.input_step
-        # A rejector over layers that was saved before steps were recorded: the names
-        # of the layers say that there is one.
-        is_older = not wanted and self.fitted.detector.input_step
-        if moved == wanted or is_older:
-            return
-        rule = "as the network got them" if not wanted else f"perturbed by {wanted}"
-        msg = _check.must(
-            f"of inputs {rule}, as in the calibration",
-            caller="Rejector",
-            name="outputs",
-            got=f"inputs perturbed by {moved}" if moved else "inputs as they are",
-            remedy="Extract them anew for this rejector: openset extract NETWORK DATA "
-            "--rejector FOLDER. If code of your own perturbed them, say so: "
-            "Outputs(..., input_step=rejector.input_step)",
-        )
-        raise ValueError(msg)
 
     def _share_below(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
         grid = self.reference["known"]

@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 Shape = Literal["star", "diamond", "dot"]
 Kind = Literal["line", "dashed", "steps", "points"]
 
+_COLUMNS = 240  # pixels across a drawing, for thinning curves
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Line:
@@ -161,8 +163,8 @@ def _reach(arrays: Sequence[Floats]) -> tuple[float, float]:
     return low - room, high + room
 
 
-def thin(x: Floats, y: Floats, *, columns: int = 240) -> tuple[Floats, Floats]:
-    """Leave out points that are invisible on a drawing `columns` pixels wide.
+def thin(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Leave out points that are invisible on a drawing 240 pixels wide.
 
     In every column of pixels the first, last, lowest and highest point are kept, so the
     drawn curve looks the same.
@@ -174,10 +176,10 @@ def thin(x: Floats, y: Floats, *, columns: int = 240) -> tuple[Floats, Floats]:
     >>> kept[0], kept[-1], kept.size < 1000
     (np.float64(0.0), np.float64(1.0), True)
     """
-    if x.size <= 2 * columns:
+    if x.size <= 2 * _COLUMNS:
         return x, y
     low, high = float(x.min()), float(x.max())
-    place = np.floor((x - low) / ((high - low) or 1) * columns).astype(np.int64)
+    place = np.floor((x - low) / ((high - low) or 1) * _COLUMNS).astype(np.int64)
     # Runs of consecutive points in one column (a curve may come back to it later).
     starts = np.flatnonzero(np.append(True, place[1:] != place[:-1]))
     stops = np.append(starts[1:], x.size) - 1
@@ -189,8 +191,8 @@ def thin(x: Floats, y: Floats, *, columns: int = 240) -> tuple[Floats, Floats]:
     return x[keep], y[keep]
 
 
-def ticks(low: float, high: float, *, about: int = 5) -> list[float]:
-    """Return round numbers within the interval.
+def ticks(low: float, high: float) -> list[float]:
+    """Return about five round numbers within the interval.
 
     Examples
     --------
@@ -200,7 +202,7 @@ def ticks(low: float, high: float, *, about: int = 5) -> list[float]:
     span = high - low
     if not np.isfinite(span) or span <= 0:
         return [low]
-    rough = span / about
+    rough = span / 5
     power = 10.0 ** np.floor(np.log10(rough))
     step = next(f for f in (1, 2, 5, 10) if f * power >= rough * 0.999) * power
     first = np.ceil(low / step - 1e-9)

@@ -93,9 +93,9 @@ def readable(text: object, longest: int = 10_000) -> str:
     return clean if len(clean) <= longest else clean[: longest - 1] + "…"
 
 
-def escaped(text: object, longest: int = 10_000) -> str:
+def escaped(text: object) -> str:
     """Return a name escaped for markup."""
-    return html.escape(readable(text, longest))
+    return html.escape(readable(text))
 
 
 def draw_svg(charts: Iterable[Drawing], *, label: str = "", style: bool = True) -> str:

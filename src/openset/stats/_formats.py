@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, _io
+from openset._safe_text import csv_cell
 
 if TYPE_CHECKING:
     from openset.stats._leaderboard import Entry, Leaderboard
@@ -145,7 +146,7 @@ def csv_text(records: Sequence[dict[str, Any]]) -> str:
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
     writer.writeheader()
     for record in records:
-        writer.writerow({name: _io.csv_cell(value) for name, value in record.items()})
+        writer.writerow({name: csv_cell(value) for name, value in record.items()})
     return text.getvalue()
 
 

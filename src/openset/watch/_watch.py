@@ -272,11 +272,6 @@ class Watch:
         if features is not None:
             permutations_for("Watch", self._limit)
 
-    @property
-    def compares_features(self) -> bool:
-        """Whether there are reference features to compare new ones with."""
-        return self._features is not None
-
     def check(
         self, new: Scores, *, features: NDArray[Any] | None = None, start: int = 0
     ) -> Verdict:

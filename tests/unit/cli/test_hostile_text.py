@@ -9,7 +9,7 @@ from rich.table import Table
 from typer.testing import CliRunner
 
 from openset import Outputs, Rejector, Scores, detectors
-from openset._io import csv_cell, visible
+from openset._safe_text import csv_cell, visible
 from openset.cli import app
 from openset.cli._console import PlainConsole
 from tests.unit.rejector.test_rejector import drawn

@@ -319,13 +319,18 @@ def test_cub_with_a_table_missing_or_broken_says_which(tmp_path):
         load("cub", tmp_path)
 
 
-def test_aircraft_numbers_variants_by_name_not_by_the_official_list(tmp_path):
-    top = tmp_path / "fgvc-aircraft-2013b" / "data"
+def write_aircraft(root):
+    top = root / "fgvc-aircraft-2013b" / "data"
     for image in ("0001", "0002", "0003"):
         write_image(top / f"images/{image}.jpg", pixels(6, 6, 3))
     write_text(top / "variants.txt", "DC-3\n737-200\nMD-11 F\n")
     write_text(top / "images_variant_trainval.txt", "0001 DC-3\n0002 737-200\n")
     write_text(top / "images_variant_test.txt", "0003 MD-11 F\n")
+    return top
+
+
+def test_aircraft_numbers_variants_by_name_not_by_the_official_list(tmp_path):
+    top = write_aircraft(tmp_path)
     found = load("fgvc-aircraft", tmp_path)
     assert found.classes == ("737-200", "DC-3", "MD-11 F")
     assert found.labels.tolist() == [1, 0, 2]
@@ -644,12 +649,7 @@ def test_sun_equals_torchvisions_up_to_order(torchvision, tmp_path):
 
 
 def test_aircraft_has_torchvisions_variants_under_other_numbers(torchvision, tmp_path):
-    top = tmp_path / "fgvc-aircraft-2013b" / "data"
-    for image in ("0001", "0002", "0003"):
-        write_image(top / f"images/{image}.jpg", pixels(6, 6, 3))
-    write_text(top / "variants.txt", "DC-3\n737-200\nMD-11 F\n")
-    write_text(top / "images_variant_trainval.txt", "0001 DC-3\n0002 737-200\n")
-    write_text(top / "images_variant_test.txt", "0003 MD-11 F\n")
+    write_aircraft(tmp_path)
     found = load("fgvc-aircraft", tmp_path)
     for part, official in (("train", "trainval"), ("test", "test")):
         theirs = torchvision.FGVCAircraft(str(tmp_path), split=official)

@@ -3,20 +3,13 @@
 Without a GPU the kernels run in Triton's interpreter, if Triton is installed.
 """
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
 import torch
 
 from openset import Outputs
 from openset.detectors import Batch, _fused, make, score_all
+from tests.kernels import HAS_TRITON, run_in_interpreter
 
-ROOT = Path(__file__).parents[3]
-HAS_TRITON = find_spec("triton") is not None
 INF = float("inf")
 REDUCTIONS = ("top_class", "top_logit", "other_mass", "log_other_mass")
 
@@ -83,13 +76,7 @@ def test_arrays_on_the_cpu_take_the_plain_path():
 @pytest.mark.skipif(not HAS_TRITON, reason="needs Triton")
 def test_kernels_agree_in_the_interpreter():
     code = "from tests.unit.detectors.test_fused import compare; compare('cpu')"
-    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(  # noqa: S603
-        command, check=False, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_in_interpreter(code)
 
 
 @pytest.mark.skipif(

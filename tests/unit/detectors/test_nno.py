@@ -6,14 +6,7 @@ import torch
 
 from openset import Outputs
 from openset.detectors import NNO, Fitted
-
-
-def blobs(n, seed, n_classes=4, d=3):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, n_classes, n)
-    centres = np.random.default_rng(99).normal(0, 4, (n_classes, d))
-    return Outputs(features=centres[labels] + rng.normal(size=(n, d)), labels=labels)
-
+from tests.unit.detectors.test_osnn import blobs
 
 TRAIN, NEW = blobs(150, 0), blobs(60, 1)
 MEANS = np.stack([TRAIN.features[TRAIN.labels == c].mean(axis=0) for c in range(4)])

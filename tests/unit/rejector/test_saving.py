@@ -1,7 +1,6 @@
 """Saving a rejector over another: there is always one, and nothing stays behind."""
 
 import json
-import signal
 import warnings
 
 import numpy as np
@@ -9,7 +8,7 @@ import pytest
 
 from openset import ArtefactError, CalibrationWarning, Rejector, detectors
 from openset.rejector import _artefact
-from tests.killing import CHANGES, die_before_change, forking
+from tests.killing import CHANGES, die_before_change, is_killed
 from tests.unit.rejector.test_rejector import drawn
 
 NEW = drawn(50, seed=4, labelled=False)
@@ -32,14 +31,6 @@ def save_and_die(folder, count):
     LATER.save(folder)
 
 
-def is_killed(folder, count):
-    process = forking().Process(target=save_and_die, args=(folder, count))
-    process.start()
-    process.join()
-    assert process.exitcode in {0, -signal.SIGKILL}
-    return process.exitcode != 0
-
-
 def is_same(found, rejector):
     return found.threshold == rejector.threshold and np.array_equal(
         found.known(NEW), rejector.known(NEW)
@@ -58,7 +49,7 @@ def test_a_save_killed_at_any_point_leaves_the_old_rejector_or_the_new(tmp_path)
     is_new, count = [], 1
     while True:
         folder = OLD.save(tmp_path / str(count) / "rejector")
-        was_killed = is_killed(folder, count)
+        was_killed = is_killed(save_and_die, folder, count)
         found = Rejector.load(folder)
         is_new.append(is_same(found, LATER))
         assert is_new[-1] or is_same(found, OLD)
@@ -75,7 +66,7 @@ def test_a_save_killed_at_any_point_leaves_the_old_rejector_or_the_new(tmp_path)
 
 def test_a_first_save_killed_at_any_point_can_be_repeated(tmp_path):
     count = 1
-    while is_killed(folder := tmp_path / str(count) / "rejector", count):
+    while is_killed(save_and_die, folder := tmp_path / str(count) / "rejector", count):
         if folder.exists() and not (folder / "manifest.json").exists():
             with pytest.raises(ArtefactError, match="not a rejector"):
                 Rejector.load(folder)

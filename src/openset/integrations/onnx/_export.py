@@ -12,6 +12,7 @@ from openset._types import UNKNOWN
 from openset._version import __version__
 from openset.integrations.onnx import _network, _scores, _sets
 from openset.integrations.onnx._graph import Graph, Var, where
+from openset.integrations.onnx._sample import CALLER, Sample
 from openset.rejector import Rejector, need_rejector
 
 with _io.importing("openset.integrations.onnx", "onnx"):
@@ -22,7 +23,6 @@ OPSET = 18
 """The ONNX operator set graphs are written in."""
 
 _IR_VERSION = 8  # the version of operator set 18, which older runtimes can read
-_CALLER = _scores.CALLER
 _CLASS, _KNOWN, _SET, _THRESHOLD = "class", "knownness", "set", "threshold"
 
 
@@ -90,13 +90,13 @@ def export(
     [0, 1]
     """
     path = Path(path)
-    need_rejector(_CALLER, rejector)
+    need_rejector(CALLER, rejector)
     detector = rejector.fitted.detector
     for part in _scores.parts_of(detector):
         if not _scores.has_graph(type(part)):
             msg = _check.must(
                 f"one of {', '.join(exportable())}",
-                caller=_CALLER,
+                caller=CALLER,
                 name="detector",
                 got=part.name,
                 remedy=f"Give {type(part).__name__} a method write_onnx(sample) that "
@@ -105,7 +105,7 @@ def export(
             raise ValueError(msg)
         if getattr(part, "backend", None) == "faiss":
             rule, got = "'matmul', which gives the same numbers", "'faiss'"
-            msg = _check.must(rule, caller=_CALLER, name="backend", got=got)
+            msg = _check.must(rule, caller=CALLER, name="backend", got=got)
             raise ValueError(msg)
     needs_features = "features" in detector.score_needs
     if model is None:
@@ -114,7 +114,7 @@ def export(
             if value is not None:
                 rule = "left out without a model"
                 got = repr(value) if isinstance(value, str) else type(value).__name__
-                msg = _check.must(rule, caller=_CALLER, name=name, got=got)
+                msg = _check.must(rule, caller=CALLER, name=name, got=got)
                 raise ValueError(msg)
         built = _alone(rejector, needs_features=needs_features)
     else:
@@ -122,7 +122,7 @@ def export(
             msg = _check.must(
                 "left out for a detector over several layers, whose features the graph "
                 "of a network does not give",
-                caller=_CALLER,
+                caller=CALLER,
                 name="model",
                 got=type(model).__name__,
                 remedy="Export the rejector alone: its input is the features of the "
@@ -133,7 +133,7 @@ def export(
             msg = _check.must(
                 "left out for a rejector whose inputs are perturbed along a gradient "
                 f"({rejector.input_step}), which a graph does not compute",
-                caller=_CALLER,
+                caller=CALLER,
                 name="model",
                 got=type(model).__name__,
                 remedy="Export the rejector alone, and give it outputs of moved "
@@ -200,7 +200,7 @@ def _behind(
     _network.check_names(network, added if rejector.sets is None else [*added, _SET])
     n_classes, n_features = (_network.width(network, name) for name in found)
     rejector.check_network(
-        _CALLER, "the model", n_classes=n_classes, n_features=n_features
+        CALLER, "the model", n_classes=n_classes, n_features=n_features
     )
     graph = Graph(prefix="openset_")
     seen, inner = (
@@ -217,7 +217,7 @@ def _behind(
 
 def _write(graph: Graph, rejector: Rejector, logits: Var, features: Var | None) -> None:
     """Add the nodes from logits and features to class, knownness and set."""
-    sample = _scores.Sample(graph, rejector.fitted, logits, features)
+    sample = Sample(graph, rejector.fitted, logits, features)
     known = _scores.known(sample, rejector.fitted.detector)
     limits = Var(graph, _THRESHOLD)
     n_own = len(rejector.threshold.per_class)

@@ -9,7 +9,7 @@ from typing import Any
 
 from openset import _check, _io
 from openset._types import ArtefactError
-from openset.integrations.onnx._scores import CALLER
+from openset.integrations.onnx._sample import CALLER
 
 with _io.importing("openset.integrations.onnx", "onnx"):
     import onnx

@@ -3,7 +3,7 @@
 import numpy as np
 
 from openset.integrations.onnx._graph import Var, larger
-from openset.integrations.onnx._scores import is_top
+from openset.integrations.onnx._sample import is_top
 from openset.rejector import SetRule
 
 

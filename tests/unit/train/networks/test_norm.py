@@ -3,12 +3,6 @@
 Without a GPU the kernels run in Triton's interpreter, if Triton is installed.
 """
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -17,9 +11,8 @@ from torch import Tensor, nn
 
 from openset.train.networks import Classifier32
 from openset.train.networks._norm import NormLeaky
+from tests.kernels import HAS_TRITON, run_in_interpreter
 
-ROOT = Path(__file__).parents[4]
-HAS_TRITON = find_spec("triton") is not None
 needs_gpu = pytest.mark.skipif(
     not (HAS_TRITON and torch.cuda.is_available()), reason="needs a GPU and Triton"
 )
@@ -144,10 +137,4 @@ import torch
 from tests.unit.train.networks.test_norm import compare
 compare({case}, "cpu", torch.float32)
 """
-    path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": path}
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(  # noqa: S603
-        command, check=False, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
+    run_in_interpreter(code)

@@ -1,7 +1,5 @@
 """`Scores`: knownness, predicted class and true class of each sample."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,14 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _class_names, _io
-from openset._types import UNKNOWN, ArtefactError
-
-_REQUIRED = ("labels", "predicted", "known")
-_OPTIONAL = ("groups", "n_classes", "class_names")
-_SUFFIXES = (".npz", ".csv", ".parquet")
-
-EVERYONE = "all"
-"""Name of the group of all unknown samples, if scores have no groups."""
+from openset._types import UNKNOWN
+from openset.scores._files import REQUIRED, read, write
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +116,7 @@ class Scores:
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-        lengths = {name: getattr(self, name).size for name in _REQUIRED}
+        lengths = {name: getattr(self, name).size for name in REQUIRED}
         if self.groups is not None:
             lengths["groups"] = self.groups.size
         _check.same_length("Scores", lengths)
@@ -184,7 +176,7 @@ class Scores:
         """The groups of the unknown samples; without groups, one called "all"."""
         if self.groups is None:
             index = np.zeros(self.n_unknown, dtype=np.intp)
-            return UnknownGroups((EVERYONE,), _check.frozen(index))
+            return UnknownGroups(("all",), _check.frozen(index))
         names, index = np.unique(self.groups[self.is_unknown], return_inverse=True)
         return UnknownGroups(tuple(str(n) for n in names), _check.frozen(index))
 
@@ -233,7 +225,7 @@ class Scores:
             raise ValueError(msg)
         parts, class_names = _same_names(parts)
         counts = {part.n_classes for part in parts}
-        names = (*_REQUIRED, "groups") if all(with_groups) else _REQUIRED
+        names = (*REQUIRED, "groups") if all(with_groups) else REQUIRED
         columns: dict[str, Any] = {
             n: _check.frozen(np.concatenate([getattr(p, n) for p in parts]))
             for n in names
@@ -246,24 +238,10 @@ class Scores:
         return replace(self, known=known)  # type: ignore[arg-type]
 
     def _columns(self) -> dict[str, NDArray[Any]]:
-        columns: dict[str, NDArray[Any]] = {n: getattr(self, n) for n in _REQUIRED}
+        columns: dict[str, NDArray[Any]] = {n: getattr(self, n) for n in REQUIRED}
         if self.groups is not None:
             columns["groups"] = self.groups
         return columns
-
-    def _named_columns(self, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-        """Labels and predictions as names, as they are written to tables."""
-        if _class_names.UNKNOWN_NAME in names:
-            msg = _check.must(
-                ".npz for a class that is called 'unknown'",
-                caller="Scores.save",
-                name="the ending",
-                got=".csv or .parquet, where this is the name of unknown samples",
-            )
-            raise ValueError(msg)
-        table = np.array([*names, _class_names.UNKNOWN_NAME], dtype=np.str_)
-        # the label -1 takes the last entry
-        return {"labels": table[self.labels], "predicted": table[self.predicted]}
 
     def save(self, path: str | Path) -> Path:
         """Write ``.npz``, ``.csv`` or ``.parquet`` (extra `tables`), by file ending.
@@ -272,31 +250,7 @@ class Scores:
         ``.parquet`` keep `n_classes`; ``.csv`` has only columns.
         """
         path = Path(path)
-        kind = _suffix("Scores.save", path)
-        columns = self._columns()
-        if kind == ".npz":
-            if self.n_classes is not None:
-                columns["n_classes"] = np.array(self.n_classes)
-            if self.class_names is not None:
-                columns["class_names"] = np.array(self.class_names, dtype=np.str_)
-            _io.write_npz(path, columns)
-            return path
-        if self.class_names is not None:
-            columns |= self._named_columns(self.class_names)
-        if kind == ".csv":
-            _io.write(path, lambda stream: stream.write(_to_csv(columns)))
-        else:
-            pa = _io.optional("Scores.save", "pyarrow", name="tables")
-            parquet = _io.optional("Scores.save", "pyarrow.parquet", name="tables")
-            table = pa.table(
-                {name: pa.array(column) for name, column in columns.items()}
-            )
-            if self.n_classes is not None:
-                table = table.replace_schema_metadata(
-                    {"openset.n_classes": str(self.n_classes)}
-                )
-            with _io.replacing(path) as temporary:
-                parquet.write_table(table, temporary)
+        write(path, self._columns(), self.n_classes, self.class_names)
         return path
 
     @classmethod
@@ -323,53 +277,7 @@ class Scores:
             The file's score is higher for *unknown* samples: its sign is reversed.
         """
         path = Path(path)
-        if not path.exists():
-            msg = f"Scores.load: no such file: {path}"
-            raise FileNotFoundError(msg)
-        if path.is_dir():
-            msg = f"Scores.load: {path} must be a file of scores, got a folder"
-            raise ArtefactError(msg)
-        kind = _suffix("Scores.load", path)
-        n_classes: int | None = None
-        if kind == ".npz":
-            found = _io.read_npz("Scores.load", path)
-        elif kind == ".csv":
-            found = _from_csv(path)
-        else:
-            parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
-            # A damaged file can hold anything, such as integers of 100 bits.
-            try:
-                table = parquet.read_table(path)
-                found = {
-                    name: np.asarray(table[name].to_numpy(zero_copy_only=False))
-                    for name in table.column_names
-                }
-                stored = (table.schema.metadata or {}).get(b"openset.n_classes")
-                n_classes = None if stored is None else int(stored)
-            except (OSError, ValueError, LookupError, NotImplementedError) as error:
-                msg = f"Scores.load: {path} is damaged or not Parquet ({error})"
-                raise ArtefactError(msg) from error
-        found = _renamed(path, found, columns or {})
-        if "known" not in found and {"logits", "features"} & set(found):
-            msg = (
-                f"Scores.load: {path} must hold scores, got outputs of a network "
-                f"({', '.join(sorted(found))}). Score them first: openset score, or "
-                "detectors.make('msp').fit(train).score(outputs)"
-            )
-            raise ArtefactError(msg)
-        found = _io.pick(
-            "Scores.load",
-            path,
-            found,
-            required=_REQUIRED,
-            optional=_OPTIONAL,
-            remedy="If they have other names there: columns={'known': 'score'}, in the "
-            "shell --columns known=score,labels=y",
-        )
-        if kind == ".csv":
-            found |= _parsed(path, found)
-        if "n_classes" in found:
-            n_classes = _class_count(path, found.pop("n_classes"))
+        found, n_classes = read(path, columns or {})
         names = found.pop("class_names", None)
         if higher_is_unknown:
             found["known"] = -found["known"]
@@ -429,103 +337,6 @@ def _knownness(values: ArrayLike) -> NDArray[np.float64]:
         )
         raise ValueError(msg)
     return _check.owned(array, values)
-
-
-def _suffix(caller: str, path: Path) -> str:
-    return _check.one_of(caller, f"the ending of {path.name}", path.suffix, _SUFFIXES)
-
-
-def _class_count(path: Path, values: NDArray[Any]) -> int:
-    """Read the number of classes: one number, or the same number in every row."""
-    found = np.unique(values).tolist()
-    try:
-        (count,) = {int(value) for value in found if int(value) == float(value)}
-    except (ValueError, OverflowError) as error:
-        msg = f"Scores.load: {path}: n_classes must be one integer, got {found}"
-        raise ArtefactError(msg) from error
-    return count
-
-
-def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    # tolist() gives Python floats, whose repr reads back to the same bits.
-    writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
-    return text.getvalue().encode()
-
-
-def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
-    # Spreadsheets put a byte-order mark first; "-sig" reads files with and without it.
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.reader(stream)
-        try:
-            lines = [(reader.line_num, row) for row in reader if row]  # not blank ones
-        except (UnicodeDecodeError, csv.Error) as error:
-            msg = (
-                f"Scores.load: {path} is not a table of comma-separated text ({error})"
-            )
-            raise ArtefactError(msg) from error
-    header, *rows = [row for _, row in lines] or [[]]
-    odd = [number for number, row in lines if len(row) != len(header)]
-    if odd or not header:
-        got = f"{len(odd)} others, first in line {odd[0]}" if odd else "an empty file"
-        msg = (
-            f"Scores.load: {path} must be a table with a header and equally long rows, "
-            f"got {got}"
-        )
-        raise ArtefactError(msg)
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        msg = (
-            f"Scores.load: {path} must have each column once, got {', '.join(twice)} "
-            "several times"
-        )
-        raise ArtefactError(msg)
-    columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
-    return {
-        name: np.asarray(cells, dtype=np.str_)
-        for name, cells in zip(header, columns_of, strict=True)
-    }
-
-
-def _parsed(path: Path, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Read the cells of a text table as numbers; classes may be names."""
-    kinds: dict[str, type] = {"known": np.float64}
-    if _all_numbers(columns["labels"]):
-        kinds |= {"labels": np.int64, "predicted": np.int64}
-    parsed: dict[str, NDArray[Any]] = {}
-    for name, kind in kinds.items():
-        try:
-            parsed[name] = columns[name].astype(kind)
-        except (ValueError, OverflowError) as error:
-            what = "numbers" if name == "known" else "integers"
-            msg = f"Scores.load: {path}: column {name} must be {what} ({error})"
-            raise ArtefactError(msg) from error
-    return parsed
-
-
-def _all_numbers(cells: NDArray[Any]) -> bool:
-    try:
-        cells.astype(np.float64)
-    except ValueError:
-        return False
-    return True
-
-
-def _renamed(
-    path: Path, found: dict[str, NDArray[Any]], columns: Mapping[str, str]
-) -> dict[str, NDArray[Any]]:
-    """Give columns the names that scores have; raise if the file has no such column."""
-    for name, own in columns.items():
-        _check.one_of("Scores.load", "columns", name, (*_REQUIRED, "groups"))
-        if own not in found:
-            msg = (
-                f"Scores.load: {path} must have the column {own} for {name}, "
-                f"got {', '.join(sorted(found))}"
-            )
-            raise ArtefactError(msg)
-    return found | {name: found[own] for name, own in columns.items()}
 
 
 def _same_names(

@@ -1,0 +1,226 @@
+"""Scores as files: ``.npz``, ``.csv`` and ``.parquet``."""
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _class_names, _io
+from openset._types import ArtefactError
+
+REQUIRED = ("labels", "predicted", "known")
+"""Columns that every file of scores has."""
+
+_OPTIONAL = ("groups", "n_classes", "class_names")
+_SUFFIXES = (".npz", ".csv", ".parquet")
+
+
+def write(
+    path: Path,
+    columns: dict[str, NDArray[Any]],
+    n_classes: int | None,
+    class_names: tuple[str, ...] | None,
+) -> None:
+    """Write columns; see :meth:`openset.Scores.save`."""
+    kind = _suffix("Scores.save", path)
+    if kind == ".npz":
+        if n_classes is not None:
+            columns["n_classes"] = np.array(n_classes)
+        if class_names is not None:
+            columns["class_names"] = np.array(class_names, dtype=np.str_)
+        _io.write_npz(path, columns)
+        return
+    if class_names is not None:
+        columns |= _named(columns, class_names)
+    if kind == ".csv":
+        _io.write(path, lambda stream: stream.write(_to_csv(columns)))
+    else:
+        _write_parquet(path, columns, n_classes)
+
+
+def _named(
+    columns: Mapping[str, NDArray[Any]], names: tuple[str, ...]
+) -> dict[str, NDArray[Any]]:
+    """Labels and predictions as names, as they are written to tables."""
+    if _class_names.UNKNOWN_NAME in names:
+        msg = _check.must(
+            ".npz for a class that is called 'unknown'",
+            caller="Scores.save",
+            name="the ending",
+            got=".csv or .parquet, where this is the name of unknown samples",
+        )
+        raise ValueError(msg)
+    table = np.array([*names, _class_names.UNKNOWN_NAME], dtype=np.str_)
+    # the label -1 takes the last entry
+    return {name: table[columns[name]] for name in ("labels", "predicted")}
+
+
+def _write_parquet(
+    path: Path, columns: Mapping[str, NDArray[Any]], n_classes: int | None
+) -> None:
+    pa = _io.optional("Scores.save", "pyarrow", name="tables")
+    parquet = _io.optional("Scores.save", "pyarrow.parquet", name="tables")
+    table = pa.table({name: pa.array(column) for name, column in columns.items()})
+    if n_classes is not None:
+        table = table.replace_schema_metadata({"openset.n_classes": str(n_classes)})
+    with _io.replacing(path) as temporary:
+        parquet.write_table(table, temporary)
+
+
+def read(
+    path: Path, columns: Mapping[str, str]
+) -> tuple[dict[str, NDArray[Any]], int | None]:
+    """Return the columns and the number of classes; see :meth:`openset.Scores.load`."""
+    if not path.exists():
+        msg = f"Scores.load: no such file: {path}"
+        raise FileNotFoundError(msg)
+    if path.is_dir():
+        msg = f"Scores.load: {path} must be a file of scores, got a folder"
+        raise ArtefactError(msg)
+    kind = _suffix("Scores.load", path)
+    n_classes: int | None = None
+    if kind == ".npz":
+        found = _io.read_npz("Scores.load", path)
+    elif kind == ".csv":
+        found = _from_csv(path)
+    else:
+        found, n_classes = _from_parquet(path)
+    found = _renamed(path, found, columns)
+    if "known" not in found and {"logits", "features"} & set(found):
+        msg = (
+            f"Scores.load: {path} must hold scores, got outputs of a network "
+            f"({', '.join(sorted(found))}). Score them first: openset score, or "
+            "detectors.make('msp').fit(train).score(outputs)"
+        )
+        raise ArtefactError(msg)
+    found = _io.pick(
+        "Scores.load",
+        path,
+        found,
+        required=REQUIRED,
+        optional=_OPTIONAL,
+        remedy="If they have other names there: columns={'known': 'score'}, in the "
+        "shell --columns known=score,labels=y",
+    )
+    if kind == ".csv":
+        found |= _parsed(path, found)
+    if "n_classes" in found:
+        n_classes = _class_count(path, found.pop("n_classes"))
+    return found, n_classes
+
+
+def _suffix(caller: str, path: Path) -> str:
+    return _check.one_of(caller, f"the ending of {path.name}", path.suffix, _SUFFIXES)
+
+
+def _class_count(path: Path, values: NDArray[Any]) -> int:
+    """Read the number of classes: one number, or the same number in every row."""
+    found = np.unique(values).tolist()
+    try:
+        (count,) = {int(value) for value in found if int(value) == float(value)}
+    except (ValueError, OverflowError) as error:
+        msg = f"Scores.load: {path}: n_classes must be one integer, got {found}"
+        raise ArtefactError(msg) from error
+    return count
+
+
+def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    # tolist() gives Python floats, whose repr reads back to the same bits.
+    writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
+    return text.getvalue().encode()
+
+
+def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
+    # Spreadsheets put a byte-order mark first; "-sig" reads files with and without it.
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.reader(stream)
+        try:
+            lines = [(reader.line_num, row) for row in reader if row]  # not blank ones
+        except (UnicodeDecodeError, csv.Error) as error:
+            msg = (
+                f"Scores.load: {path} is not a table of comma-separated text ({error})"
+            )
+            raise ArtefactError(msg) from error
+    header, *rows = [row for _, row in lines] or [[]]
+    odd = [number for number, row in lines if len(row) != len(header)]
+    if odd or not header:
+        got = f"{len(odd)} others, first in line {odd[0]}" if odd else "an empty file"
+        msg = (
+            f"Scores.load: {path} must be a table with a header and equally long rows, "
+            f"got {got}"
+        )
+        raise ArtefactError(msg)
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        msg = (
+            f"Scores.load: {path} must have each column once, got {', '.join(twice)} "
+            "several times"
+        )
+        raise ArtefactError(msg)
+    columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
+    return {
+        name: np.asarray(cells, dtype=np.str_)
+        for name, cells in zip(header, columns_of, strict=True)
+    }
+
+
+def _from_parquet(path: Path) -> tuple[dict[str, NDArray[Any]], int | None]:
+    parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
+    # A damaged file can hold anything, such as integers of 100 bits.
+    try:
+        table = parquet.read_table(path)
+        found = {
+            name: np.asarray(table[name].to_numpy(zero_copy_only=False))
+            for name in table.column_names
+        }
+        stored = (table.schema.metadata or {}).get(b"openset.n_classes")
+        return found, None if stored is None else int(stored)
+    except (OSError, ValueError, LookupError, NotImplementedError) as error:
+        msg = f"Scores.load: {path} is damaged or not Parquet ({error})"
+        raise ArtefactError(msg) from error
+
+
+def _parsed(path: Path, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Read the cells of a text table as numbers; classes may be names."""
+    kinds: dict[str, type] = {"known": np.float64}
+    if _all_numbers(columns["labels"]):
+        kinds |= {"labels": np.int64, "predicted": np.int64}
+    parsed: dict[str, NDArray[Any]] = {}
+    for name, kind in kinds.items():
+        try:
+            parsed[name] = columns[name].astype(kind)
+        except (ValueError, OverflowError) as error:
+            what = "numbers" if name == "known" else "integers"
+            msg = f"Scores.load: {path}: column {name} must be {what} ({error})"
+            raise ArtefactError(msg) from error
+    return parsed
+
+
+def _all_numbers(cells: NDArray[Any]) -> bool:
+    try:
+        cells.astype(np.float64)
+    except ValueError:
+        return False
+    return True
+
+
+def _renamed(
+    path: Path, found: dict[str, NDArray[Any]], columns: Mapping[str, str]
+) -> dict[str, NDArray[Any]]:
+    """Give columns the names that scores have; raise if the file has no such column."""
+    for name, own in columns.items():
+        _check.one_of("Scores.load", "columns", name, (*REQUIRED, "groups"))
+        if own not in found:
+            msg = (
+                f"Scores.load: {path} must have the column {own} for {name}, "
+                f"got {', '.join(sorted(found))}"
+            )
+            raise ArtefactError(msg)
+    return found | {name: found[own] for name, own in columns.items()}

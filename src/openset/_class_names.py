@@ -1,6 +1,7 @@
-"""Class names as labels: which name means "unknown", and numbers for the others."""
+"""Labels of others: which one means "unknown", and numbers for names of classes."""
 
 from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def numbered(
     labels: Any,
     predicted: Any,
     *,
-    unknown_label: str | None,
+    unknown_label: str | int | None,
     class_names: Sequence[str] | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
     """Replace names by numbers: true classes, predicted classes, names in order."""
@@ -70,16 +71,7 @@ def numbered(
     occurring = sorted({*np.unique(true).tolist(), *np.unique(found).tolist()})
     if unknown_label is None:
         need_no_doubt(caller, occurring, unknown)
-    if (found == unknown).any():
-        msg = _check.must(
-            "a known class for every sample",
-            caller=caller,
-            name="predicted",
-            got=f"{unknown!r}",
-            remedy="It is the class without rejection; rejection is decided by a "
-            "threshold on the knownness",
-        )
-        raise ValueError(msg)
+    _need_known_classes(caller, found, unknown)
     names = [name for name in occurring if name != unknown]
     if class_names is not None:
         missing = [name for name in names if name not in set(class_names)]
@@ -99,6 +91,60 @@ def numbered(
     number = order.take(np.searchsorted(ranked, true), mode="clip")
     true_number = np.where(true == unknown, UNKNOWN, number)
     return true_number, order[np.searchsorted(ranked, found)], tuple(names)
+
+
+def with_unknown(
+    caller: str, labels: Any, predicted: Any, *, unknown_label: str | int
+) -> NDArray[np.int64]:
+    """Replace the number that labels unknown samples by -1."""
+    unknown = _integer(caller, unknown_label)
+    if unknown == UNKNOWN:
+        return labels
+    numbers = _check.labels(
+        caller, "labels", labels, lowest=int(np.iinfo(np.int64).min)
+    )
+    if (numbers == UNKNOWN).any():
+        msg = _check.must(
+            f"{UNKNOWN} where labels have it, as it always means unknown",
+            caller=caller,
+            name="unknown_label",
+            got=unknown,
+        )
+        raise ValueError(msg)
+    _need_known_classes(caller, np.asarray(predicted), unknown)
+    return np.where(numbers == unknown, UNKNOWN, numbers)
+
+
+def _integer(caller: str, unknown_label: str | int) -> int:
+    if isinstance(unknown_label, str):
+        try:
+            return int(unknown_label)
+        except ValueError:
+            pass
+    elif isinstance(unknown_label, Integral) and not isinstance(unknown_label, bool):
+        return int(unknown_label)
+    msg = _check.must(
+        "an integer where labels are numbers",
+        caller=caller,
+        name="unknown_label",
+        got=repr(unknown_label),
+    )
+    raise ValueError(msg)
+
+
+def _need_known_classes(
+    caller: str, predicted: NDArray[Any], unknown: str | int
+) -> None:
+    if (predicted == unknown).any():
+        msg = _check.must(
+            "a known class for every sample",
+            caller=caller,
+            name="predicted",
+            got=f"{unknown!r}",
+            remedy="It is the class without rejection; rejection is decided by a "
+            "threshold on the knownness",
+        )
+        raise ValueError(msg)
 
 
 def merged(

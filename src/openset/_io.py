@@ -176,11 +176,29 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
+def making(folder: Path, *, lock: str = "") -> Iterator[None]:
+    """Make a folder and its parents; after an error, remove those that are new again.
+
+    They stay if something is in them, other than the file `lock`.
+    """
+    new = [one for one in (folder, *folder.parents) if not one.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            if new and lock and [one.name for one in folder.iterdir()] == [lock]:
+                (folder / lock).unlink()
+            for one in new:
+                one.rmdir()
+        raise
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that is renamed to `path` on success."""
-    with writing(path):
+    with writing(path), making(path.parent):
         _reached(POINTS[0], path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         os.close(handle)
         temporary = Path(name)
@@ -230,9 +248,8 @@ def replacing_folder(
     the files with their hashes is written last (:func:`unsealed` compares it), and a
     folder that another process has discarded meanwhile is not renamed.
     """
-    with writing(path):
+    with writing(path), making(path.parent):
         _reached(POINTS[4], path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
         try:
             if sealed:

@@ -54,6 +54,27 @@ def test_a_class_that_may_mean_unknown_is_asked_about(name):
     assert named(labels=labels, unknown_label="unknown").n_unknown == 0
 
 
+@pytest.mark.parametrize("unknown", [10, "10", -2, np.int64(255)])
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.uint64])
+def test_a_number_may_label_unknown_samples(unknown, dtype):
+    if int(unknown) < 0 and dtype is not np.int64:
+        return
+    labels = np.array([0, 9, int(unknown), 3, int(unknown)], dtype=dtype)
+    scores = Scores(
+        labels=labels,
+        predicted=[0, 9, 0, 1, 2],
+        known=np.arange(5.0),
+        unknown_label=unknown,
+    )
+    assert scores.labels.tolist() == [0, 9, -1, 3, -1]
+    assert labels[2] == int(unknown), "the caller's array is not changed"
+
+
+def test_minus_one_may_be_said_to_label_unknown_samples():
+    scores = Scores(labels=[0, -1], predicted=[0, 0], known=[1, 0], unknown_label="-1")
+    assert scores.labels.tolist() == [0, -1]
+
+
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
@@ -65,7 +86,22 @@ def test_a_class_that_may_mean_unknown_is_asked_about(name):
         (
             {"labels": [0, -1], "predicted": [0, 0], "unknown_label": "oos"},
             ValueError,
-            "unknown_label must be None where labels are numbers",
+            "unknown_label must be an integer where labels are numbers, got 'oos'",
+        ),
+        (
+            {"labels": [0, -1], "predicted": [0, 0], "unknown_label": 10},
+            ValueError,
+            "unknown_label must be -1 where labels have it",
+        ),
+        (
+            {"labels": [0, 10], "predicted": [0, 10], "unknown_label": 10},
+            ValueError,
+            "predicted must be a known class for every sample, got 10",
+        ),
+        (
+            {"labels": [0, 1], "predicted": [0, 1], "unknown_label": True},
+            ValueError,
+            "unknown_label must be an integer where labels are numbers, got True",
         ),
         (
             {"labels": [2, -1], "predicted": [0, 0], "class_names": ["ant", "bee"]},

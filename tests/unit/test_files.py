@@ -43,6 +43,30 @@ def test_a_full_disk_names_the_file_and_leaves_none(tmp_path, writer, said):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_failure_leaves_no_empty_folders(tmp_path):
+    """Folders made for a file go with it; those that were there stay."""
+    (tmp_path / "old").mkdir()
+    for folder in (tmp_path / "new" / "inner", tmp_path / "old"):
+        with pytest.raises(OSError, match="25584 written"):
+            _io.write(folder / "scores.npz", too_short)
+        with (
+            pytest.raises(OSError, match="25584 written"),
+            _io.replacing_folder(folder / "outputs"),
+        ):
+            too_short(None)
+    assert [path.name for path in tmp_path.rglob("*")] == ["old"]
+
+
+def test_new_folders_with_something_in_them_stay(tmp_path):
+    def beside(_):
+        (tmp_path / "new" / "log.txt").touch()
+        too_short(None)
+
+    with pytest.raises(OSError, match="25584 written"):
+        _io.write(tmp_path / "new" / "scores.npz", beside)
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["log.txt"]
+
+
 def test_other_errors_are_left_as_they_are(tmp_path):
     def of_another_file(_):
         np.load(tmp_path / "absent.npy")

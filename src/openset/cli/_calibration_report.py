@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -12,6 +11,7 @@ from openset import magnitudes, thresholds
 from openset._types import UNKNOWN
 from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT
+from openset.cli._lists import plain_table
 from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -19,6 +19,9 @@ from openset.selection import Choice
 from openset.thresholds import Operation
 from openset.thresholds.alpha import Alpha
 from openset.thresholds.groups import SYNTHETIC_PREFIX
+
+_NARROW = 80  # columns of a terminal
+_TEXTS = {"detector", "objective", "worst group", "unknowns"}  # all others are numbers
 
 
 def print_choice(choice: Choice, *, aims: bool) -> None:
@@ -37,11 +40,11 @@ def print_choice(choice: Choice, *, aims: bool) -> None:
     )
     for i, row in enumerate(choice.ranking):
         table.add_row(
-            row["detector"],
+            escape(row["detector"]),
             row["objective"],
             f"{row['mean']:.4f}",
             f"{row['worst']:.4f}",
-            row["worst_group"],
+            escape(row["worst_group"]),
             style="bold green" if i == 0 else None,
         )
     OUT.print(table)
@@ -205,9 +208,16 @@ def document(
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-    )
-    for i, column in enumerate(columns):
-        table.add_column(column, justify="left" if i == 0 else "right", no_wrap=True)
+    """Make a table that folds names where there is no room, and never cuts numbers."""
+    table = plain_table(title)
+    for column in columns:
+        # A heading of several lines leaves more room for names.
+        heading = column.replace(" ", "\n") if OUT.width < _NARROW else column
+        is_text = column in _TEXTS
+        table.add_column(
+            heading,
+            justify="left" if is_text else "right",
+            no_wrap=not is_text,
+            overflow="fold",
+        )
     return table

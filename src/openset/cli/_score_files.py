@@ -18,8 +18,8 @@ Columns: TypeAlias = Annotated[
 UnknownLabel: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Label of unknown samples in the file, if its labels are class names "
-        "(default: unknown)."
+        help="Label of unknown samples in the file, a number or a name (default: -1, "
+        "or unknown if its labels are names)."
     ),
 ]
 HigherIsUnknown: TypeAlias = Annotated[

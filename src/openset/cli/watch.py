@@ -36,6 +36,7 @@ openset watch rejector/ traffic/ --window 1000 --html page.html
 openset watch rejector/ --reference lastweek.npz --all \\
     --false-alarms 0.001 today.npz || ./notify.sh"""
 
+_ENDINGS = (".npz", ".csv", ".parquet")
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "false_alarms": "--false-alarms",
@@ -229,6 +230,9 @@ def _whole(rejector: Rejector, path: Path) -> Part:
 def _parts(rejector: Rejector, path: Path) -> Iterator[Part]:
     """Read scores; score outputs if a file holds outputs."""
     for file in _shards(path):
+        if file.is_file():
+            name = f"the ending of {file.name}"
+            _check.one_of("openset watch", name, file.suffix, _ENDINGS)
         if file.suffix in {".csv", ".parquet"} or _holds_scores(file):
             yield Part(Scores.load(file))
             continue

@@ -46,11 +46,28 @@ def read(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(msg)
     if path.is_dir():
         return _read_folder(path)
-    arrays = _io.read_npz("Outputs.load", path)
+    try:
+        arrays = _io.read_npz("Outputs.load", path)
+    except ArtefactError as error:
+        if path.suffix in {".npz", ".npy"}:
+            raise
+        raise ArtefactError(_wrong_format(path)) from error
     _need_logits_or_features(path, arrays)
     optional = (*ARRAYS, *ABOUT)
     arrays = _io.pick("Outputs.load", path, arrays, required=(), optional=optional)
     return {name: _check.frozen(array) for name, array in arrays.items()}
+
+
+def _wrong_format(path: Path) -> str:
+    return _check.must(
+        "a .npz file or a folder of .npy files",
+        caller="Outputs.load",
+        name=str(path),
+        got=f"a {path.suffix} file" if path.suffix else "another kind of file",
+        remedy="openset score and predict read .parquet in a folder of shards"
+        if path.suffix == ".parquet"
+        else "openset extract and Outputs.save write such files",
+    )
 
 
 def _read_folder(path: Path) -> dict[str, Any]:

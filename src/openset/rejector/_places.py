@@ -70,8 +70,10 @@ def put(place: Path | str, state: str, content: bytes, text: bytes) -> None:
             _urls.write(f"{place}/{name}", one, caller="Rejector.save")
         return
     folder = place
-    folder.mkdir(parents=True, exist_ok=True)
-    with _io.locked(folder / _LOCK) as is_alone:
+    with (
+        _io.making(folder, lock=_LOCK),
+        _io.locked(folder / _LOCK) as is_alone,
+    ):
         try:
             # Whoever has opened this very rejector may still have to read its arrays.
             if not _holds(folder / state, content):

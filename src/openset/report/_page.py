@@ -33,7 +33,7 @@ def write(
     *,
     threshold: float | None = None,
     columns: Mapping[str, str] | None = None,
-    unknown_label: str | None = None,
+    unknown_label: str | int | None = None,
     higher_is_unknown: bool = False,
 ) -> Path:
     """Write the report of a study as one HTML file.
@@ -85,7 +85,7 @@ def render(
     *,
     threshold: float | None = None,
     columns: Mapping[str, str] | None = None,
-    unknown_label: str | None = None,
+    unknown_label: str | int | None = None,
     higher_is_unknown: bool = False,
 ) -> str:
     """Return the page as text; see :func:`write`."""

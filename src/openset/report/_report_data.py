@@ -34,7 +34,7 @@ def read(
     *,
     threshold: float | None = None,
     columns: Mapping[str, str] | None = None,
-    unknown_label: str | None = None,
+    unknown_label: str | int | None = None,
     higher_is_unknown: bool = False,
 ) -> ReportData:
     """Read a folder of a study, of training or of scores, or files of scores."""

@@ -49,9 +49,9 @@ class Scores:
         Names of the classes, in the order of their numbers. If omitted and labels are
         names: those that occur, sorted.
     unknown_label
-        The name of unknown samples if labels are names. If omitted it is "unknown"; a
-        class that may mean the same ("oos", "other") then raises an error that asks for
-        this argument.
+        The label of unknown samples. If omitted it is -1, or "unknown" if labels are
+        names; a class that may mean the same ("oos", "other") then raises an error that
+        asks for this argument.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class Scores:
         groups: ArrayLike | None = None,
         n_classes: int | None = None,
         class_names: Sequence[str] | None = None,
-        unknown_label: str | None = None,
+        unknown_label: str | int | None = None,
     ) -> None:
         if _class_names.is_text(labels):
             labels, predicted, class_names = _class_names.numbered(
@@ -93,15 +93,9 @@ class Scores:
                 class_names=class_names,
             )
         elif unknown_label is not None:
-            msg = _check.must(
-                "None where labels are numbers",
-                caller="Scores",
-                name="unknown_label",
-                got=repr(unknown_label),
-                remedy="Number the known classes 0..C-1 and label unknown samples "
-                f"{UNKNOWN}",
+            labels = _class_names.with_unknown(
+                "Scores", labels, predicted, unknown_label=unknown_label
             )
-            raise ValueError(msg)
         fields = {
             "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),
             "predicted": _check.labels("Scores", "predicted", predicted, lowest=0),
@@ -259,7 +253,7 @@ class Scores:
         path: str | Path,
         *,
         columns: Mapping[str, str] | None = None,
-        unknown_label: str | None = None,
+        unknown_label: str | int | None = None,
         higher_is_unknown: bool = False,
     ) -> Self:
         """Read what :meth:`save` wrote, or any file with such columns.
@@ -272,7 +266,8 @@ class Scores:
             Names of the columns in the file, where they differ:
             ``{"labels": "y", "known": "score"}``.
         unknown_label
-            The name of unknown samples if labels are names; by default "unknown".
+            The label of unknown samples; by default -1, or "unknown" if labels are
+            names.
         higher_is_unknown
             The file's score is higher for *unknown* samples: its sign is reversed.
         """

@@ -103,8 +103,8 @@ def run(
         "Wait until it ends, or choose another --out"
     )
     with (
-        place.locked(busy),
         _backends.connected(backend, address, caller=caller) as connection,
+        place.locked(busy),
     ):
         _adopt(place, job, shards)
         place.remove(_FAILED)

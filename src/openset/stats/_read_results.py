@@ -19,7 +19,7 @@ def read_results(
     metric: str | Sequence[str] = METRICS,
     *,
     columns: Mapping[str, str] | None = None,
-    unknown_label: str | None = None,
+    unknown_label: str | int | None = None,
     higher_is_unknown: bool = False,
 ) -> Results:
     """Compute metrics of files of scores, found by a pattern with named fields.

@@ -138,6 +138,39 @@ def test_the_ending_is_looked_at_before_the_work(folder, monkeypatch, words):
     assert ".txt must be one of" in str(error)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "predict rejector",
+        "score -d msp",
+        "calibrate --surrogate test.npz --out new --known",
+        "calibrate --known test.npz --out new --surrogate",
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".pt"])
+def test_outputs_of_another_format_are_told_which_can_be_read(
+    folder, monkeypatch, words, ending
+):
+    monkeypatch.chdir(folder)
+    # A file of torch is a zip archive, as a .npz is.
+    content = b"a,b" if ending == ".csv" else (folder / "packed.npz").read_bytes()[:-9]
+    (folder / f"other{ending}").write_bytes(content)
+    error = CliRunner().invoke(app, [*words.split(), f"other{ending}"]).exception
+    rule = f"other{ending} must be a .npz file or a folder of .npy files, got a"
+    assert f"{rule} {ending} file" in str(error)
+    assert "damaged" not in str(error)
+
+
+def test_watch_says_which_formats_it_reads(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "notes.txt").write_text("hello")
+    error = CliRunner().invoke(app, ["watch", "rejector", "notes.txt"]).exception
+    assert str(error) == (
+        "openset watch: the ending of notes.txt must be one of '.npz', '.csv', "
+        "'.parquet', got '.txt'"
+    )
+
+
 @pytest.mark.parametrize("out", ["folder", "text.npz/table.json"])
 def test_a_place_that_cannot_be_written_is_named(folder, monkeypatch, capsys, out):
     monkeypatch.chdir(folder)

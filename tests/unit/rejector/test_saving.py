@@ -1,5 +1,6 @@
 """Saving a rejector over another: there is always one, and nothing stays behind."""
 
+import errno
 import json
 import warnings
 
@@ -111,3 +112,22 @@ def test_arrays_outside_the_folder_are_not_read(tmp_path):
     (folder / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(ArtefactError, match="files must name state-HASH"):
         Rejector.load(folder)
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_save_that_fails_leaves_no_new_folder(tmp_path, monkeypatch, is_new):
+    folder = tmp_path / "rejectors" / "mine"
+    if not is_new:
+        OLD.save(folder)
+
+    def full(path, writer):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("openset._io.write", full)
+    with pytest.raises(OSError, match="No space left"):
+        LATER.save(folder)
+    if is_new:
+        assert list(tmp_path.iterdir()) == []
+    else:
+        assert is_same(Rejector.load(folder), OLD)
+        assert_clean(folder)

@@ -176,6 +176,15 @@ def test_a_bad_shard_is_named_and_stops_nobody(rejector, folder, tmp_path):
     assert not (out / "failed").exists()
 
 
+def test_a_cluster_that_is_not_there_leaves_no_folder(rejector, folder, tmp_path):
+    out = tmp_path / "out"
+    with pytest.raises(ValueError, match="address must be"):
+        shards.run(
+            shards.Predict(rejector), folder, out, backend="sequential", address="here"
+        )
+    assert not out.exists()
+
+
 def test_lists_of_different_lengths_are_refused(tmp_path):
     pq.write_table(
         pa.table({"logits": [[1.0, 2.0], [1.0], [3.0]]}), tmp_path / "a.parquet"

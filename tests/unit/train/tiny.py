@@ -3,7 +3,6 @@
 from collections import OrderedDict
 
 import numpy as np
-import torch
 from torch import nn
 
 from openset.datasets import Dataset
@@ -12,6 +11,8 @@ from openset.train import fit, methods
 from openset.train.networks import Network, TwoNorms
 
 N_CLASSES = 3
+# Generator and discriminator of ARPL+CS, some thousand times cheaper than published.
+NARROW = {"width": 8}
 # The published bounds are for the logits of a trained network.
 GENTLER = {"energy_bounded": {"m_in": -5.0, "m_out": -2.0}}
 
@@ -37,27 +38,6 @@ def image_network(n_outputs, *, width=8):
         pool=nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten()),
     )
     return Network(nn.Sequential(parts), nn.Linear(4 * width, n_outputs))
-
-
-class SmallGenerator(nn.Sequential):
-    """A stand-in for the generator of ARPL+CS, some thousand times cheaper."""
-
-    def __init__(self):
-        upsample = nn.Upsample(size=(32, 32))
-        super().__init__(nn.Unflatten(1, (3, 2, 2)), upsample, nn.Conv2d(3, 3, 1))
-        self.append(nn.Sigmoid())
-
-    def draw(self, n, device):
-        """Make images from fresh noise."""
-        return self(torch.randn(n, 12, device=device))
-
-
-def small_discriminator():
-    """Return a stand-in for the discriminator of ARPL+CS."""
-    conv = nn.Conv2d(3, 4, 4, 4)
-    return nn.Sequential(
-        conv, nn.LeakyReLU(0.2), nn.Flatten(), nn.Linear(256, 1), nn.Flatten(0)
-    )
 
 
 class Learner(nn.Module):

@@ -5,10 +5,13 @@ from torch import Tensor, nn
 
 N_NOISE = 100
 SIDES = (32, 64)
+WIDTH = 512  # as published
 
 
 class Generator(nn.Sequential):
     """Images in [0, 1] from Gaussian noise, by transposed 4×4 convolutions.
+
+    `width` is the number of channels of the first one.
 
     Examples
     --------
@@ -16,9 +19,11 @@ class Generator(nn.Sequential):
     torch.Size([2, 3, 32, 32])
     """
 
-    def __init__(self, side: int) -> None:
+    def __init__(self, side: int, width: int = WIDTH) -> None:
         # Each layer but the first doubles the side, which starts at 4.
-        widths = [512, 256, 128] if side == 32 else [512, 256, 128, 64]
+        widths = [width, width // 2, width // 4]
+        if side == 64:
+            widths.append(width // 8)
         parts: list[nn.Module] = [nn.Unflatten(1, (N_NOISE, 1, 1))]
         for n_in, n_out in zip([N_NOISE, *widths], widths, strict=False):
             stride, padding = (1, 0) if n_in == N_NOISE else (2, 1)
@@ -39,27 +44,29 @@ class Generator(nn.Sequential):
 class Discriminator(nn.Sequential):
     """Logit of "this image is real"; the same layers for 32 and 64 pixels.
 
+    `width` is the number of channels of the third convolution.
+
     Examples
     --------
     >>> Discriminator()(torch.zeros(2, 3, 64, 64)).shape
     torch.Size([2])
     """
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDTH) -> None:
         super().__init__(
-            nn.Conv2d(3, 128, 4, 2, 1, bias=False),
+            nn.Conv2d(3, width // 4, 4, 2, 1, bias=False),
             nn.LeakyReLU(0.2),
-            nn.Conv2d(128, 256, 4, 2, 1, bias=False),
-            nn.BatchNorm2d(256),
+            nn.Conv2d(width // 4, width // 2, 4, 2, 1, bias=False),
+            nn.BatchNorm2d(width // 2),
             nn.LeakyReLU(0.2),
-            nn.Conv2d(256, 512, 4, 2, 1, bias=False),
-            nn.BatchNorm2d(512),
+            nn.Conv2d(width // 2, width, 4, 2, 1, bias=False),
+            nn.BatchNorm2d(width),
             nn.LeakyReLU(0.2),
-            nn.Conv2d(512, 1024, 4, 1, 0, bias=False),
+            nn.Conv2d(width, 2 * width, 4, 1, 0, bias=False),
             nn.Sigmoid(),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
-            nn.Linear(1024, 1),
+            nn.Linear(2 * width, 1),
             nn.Flatten(0),
         )
         self.apply(initialise)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from openset import _check
 from openset.train.methods._base import Phase, full_precision
-from openset.train.methods._gan import SIDES, Discriminator, Generator
+from openset.train.methods._gan import SIDES, WIDTH, Discriminator, Generator
 from openset.train.methods._points import compare
 from openset.train.methods.arpl import ARPL
 from openset.train.networks import Network
@@ -46,6 +46,10 @@ class ARPLCS(ARPL):
         What the images are normalised with, one number per channel: generated images
         are normalised alike, so that they cannot be recognised by their range. None:
         real images are in [0, 1].
+    width
+        Channels of the widest layer of G, a multiple of 8; the other layers of G and D
+        are in proportion. 512 is the published size: on a CPU it takes hundreds of
+        times as long as a tiny network, for which a narrower one will do.
 
     Notes
     -----
@@ -87,6 +91,7 @@ class ARPLCS(ARPL):
         side: int = 32,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
+        width: int = WIDTH,
     ) -> None:
         super().__init__(
             n_classes=n_classes, network=network, smoothing=smoothing, weight=weight
@@ -101,11 +106,14 @@ class ARPLCS(ARPL):
                 rule, caller=caller, name="side", got=side, remedy=_REMEDY
             )
             raise ValueError(msg)
+        if _check.positive_int(caller, "width", width) % 8:
+            rule = "a multiple of 8"
+            raise ValueError(_check.must(rule, caller=caller, name="width", got=width))
         self.side = side
         self.register_buffer("mean", _channels(caller, "mean", mean, 0.0))
         self.register_buffer("std", _channels(caller, "std", std, 1.0))
-        self.generator = Generator(side)
-        self.discriminator = Discriminator()
+        self.generator = Generator(side, width)
+        self.discriminator = Discriminator(width)
 
     def loss(
         self, network: Network, inputs: Tensor, labels: Tensor, phase: str

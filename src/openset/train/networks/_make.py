@@ -62,8 +62,8 @@ def make(
     example
         Some inputs: images (n, 3, h, w) or rows (n, d).
     two_norms
-        See `Classifier32`; other networks have no such variant. A model of your own
-        must have `TwoNorms` for its batch norms.
+        See `Classifier32`; our other networks have no batch norms and stay as they are.
+        A model of your own must have `TwoNorms` for its batch norms.
     dropout
         Probability of all its dropout layers. Default: as the network has them.
     pretrained
@@ -102,9 +102,14 @@ def _make(
         if two_norms:
             _check_norms(network)
         return _right_size(network, n_outputs)
-    if two_norms and network != "classifier32":
-        rule = "'classifier32', the only one with two sets of batch norms"
-        msg = _check.must(rule, caller=_CALLER, name="network", got=repr(network))
+    if two_norms and network not in names():
+        msg = _check.must(
+            "'classifier32', which has two sets of batch norms, or 'osrci', which has "
+            "none",
+            caller=_CALLER,
+            name="network",
+            got=repr(network),
+        )
         raise ValueError(msg)
     is_image = example.ndim == 4
     if network == "mlp":

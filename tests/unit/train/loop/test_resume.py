@@ -18,16 +18,14 @@ from openset._types import ArtefactError
 from openset.train import Trained
 from openset.train.learner import _checkpoint
 from openset.train.loop import _log, _run
-from openset.train.methods import arpl_cs
 from tests.killing import forking
 from tests.unit.train.tiny import (
-    SmallGenerator,
+    NARROW,
     fit_tiny,
     image_data,
     image_network,
     rows_data,
     rows_network,
-    small_discriminator,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -213,12 +211,11 @@ def counting(calls, function):
 
 
 def test_the_adversaries_of_confusing_samples_go_on_as_well(monkeypatch, tmp_path):
-    monkeypatch.setattr(arpl_cs, "Generator", lambda side: SmallGenerator())
-    monkeypatch.setattr(arpl_cs, "Discriminator", small_discriminator)
     torch.manual_seed(0)
     changes = {
         "data": image_data(n=8, side=32),
         "method": "arpl_cs",
+        "options": NARROW,
         "network": image_network(3),
         "validation": 0,
         "epochs": 2,

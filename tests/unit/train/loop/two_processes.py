@@ -6,15 +6,13 @@ from pathlib import Path
 import torch
 
 from openset.train.loop import _devices, _run
-from openset.train.methods import arpl_cs
 from tests.unit.train.tiny import (
-    SmallGenerator,
+    NARROW,
     fit_tiny,
     image_data,
     image_network,
     rows_data,
     rows_network,
-    small_discriminator,
 )
 
 
@@ -40,6 +38,7 @@ def confusing():
     return {
         "data": image_data(n=12, side=32),
         "method": "arpl_cs",
+        "options": NARROW,
         "network": image_network(3),
         "epochs": 1,
         "batch": 6,
@@ -72,8 +71,6 @@ def main(folder):
         again = fit_tiny(devices=2, out=folder / name, **case)  # read, not trained
         assert again.learner is None
     stop_and_go_on(folder / "resumed", cases()["even"])
-    arpl_cs.Generator = lambda side: SmallGenerator()
-    arpl_cs.Discriminator = small_discriminator
     fit_tiny(devices=2, out=folder / "confusing", **confusing())
     try:
         fit_tiny(devices=2, batch=1)

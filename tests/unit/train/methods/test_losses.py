@@ -18,7 +18,6 @@ from openset.train.methods import objectosphere as objectosphere_module
 from openset.train.methods import overlay as overlay_module
 from openset.train.methods import proser as proser_module
 from openset.train.methods._base import smooth_cross_entropy
-from openset.train.methods._gan import Discriminator, Generator
 from openset.train.methods._points import compare
 from openset.train.methods.arpl_cs import ARPLCS
 from openset.train.methods.tsoftmax import (
@@ -341,7 +340,8 @@ def test_the_generator_gets_a_gradient_only_from_its_own_update(confusing):
 @pytest.mark.parametrize(("side", "widths"), [(32, ()), (64, (64,))])
 def test_generator_and_discriminator_have_the_published_layers(side, widths):
     torch.manual_seed(0)
-    generator, discriminator = Generator(side), Discriminator()
+    published = ARPLCS(n_classes=3, network=image_network(3), side=side)
+    generator, discriminator = published.generator, published.discriminator
     widths = (100, 512, 256, 128, *widths, 3)
     convolutions = 16 * sum(a * b for a, b in itertools.pairwise(widths))
     count = sum(p.numel() for p in generator.parameters())
@@ -357,10 +357,25 @@ def test_generator_and_discriminator_have_the_published_layers(side, widths):
     assert_allclose(float(weights.detach().std()), 0.02, rtol=0.02)
 
 
-def test_the_real_generator_and_discriminator_run_every_update():
+@pytest.mark.parametrize("side", [32, 64])
+def test_a_narrow_generator_and_discriminator_have_their_share_of_channels(side):
+    made = ARPLCS(n_classes=3, network=image_network(3), side=side, width=64)
+    convolutions = [
+        [m.out_channels for m in part if isinstance(m, nn.Conv2d | nn.ConvTranspose2d)]
+        for part in (made.generator, made.discriminator)
+    ]
+    last = [3] if side == 32 else [8, 3]
+    assert convolutions == [[64, 32, 16, *last], [16, 32, 64, 128]]
+    images = made.fakes(2, torch.device("cpu"))
+    assert images.shape == (2, 3, side, side)
+    assert made.discriminator(images).shape == (2,)
+
+
+@pytest.mark.parametrize("width", [8, 512])
+def test_the_real_generator_and_discriminator_run_every_update(width):
     torch.manual_seed(0)
     network = image_network(N_CLASSES)
-    method = ARPLCS(n_classes=N_CLASSES, network=network)
+    method = ARPLCS(n_classes=N_CLASSES, network=network, width=width)
     images, labels = torch.rand(3, 3, 32, 32), torch.tensor([0, 1, 2])
     for phase in (phase for each in method.passes for phase in each):
         loss, _ = method.loss(network, images, labels, phase.name)
@@ -382,6 +397,8 @@ def test_images_of_another_size_and_bad_scales_are_refused():
         method.loss(network, images, labels, "classify")
     with pytest.raises(ValueError, match="side must be 32 or 64, got 48"):
         ARPLCS(side=48, **options)
+    with pytest.raises(ValueError, match="width must be a multiple of 8, got 12"):
+        ARPLCS(width=12, **options)
     with pytest.raises(ValueError, match="mean must be one number for each"):
         ARPLCS(mean=(0.5,), **options)
     with pytest.raises(ValueError, match="std must be a number in"):

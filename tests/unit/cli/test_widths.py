@@ -120,7 +120,9 @@ def test_tables_of_a_calibration_keep_names_and_numbers(width, monkeypatch, tmp_
         "surrogate": unknown.take(slice(30)),
         "test": Outputs.concat(
             [
-                Outputs(logits=known, labels=labels, groups=labels).take(slice(60, 120)),
+                Outputs(logits=known, labels=labels, groups=labels).take(
+                    slice(60, 120)
+                ),
                 unknown.take(slice(30, 60)),
             ]
         ),

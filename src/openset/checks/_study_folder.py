@@ -1,5 +1,7 @@
 """Reads a study folder: scores, thresholds, results, protocols, study.json."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ from openset.checks._score_files import ScoreFiles, sample, score_paths
 from openset.checks._threshold_files import add, read_json, read_thresholds
 from openset.protocols import Protocol, load
 from openset.results import Results
-from openset.runs import read_cells, results
+from openset.runs import Cell, read_cells, results
 
 LIMIT = 200
 """Number of sets of scores the checks read at most; of more, a sample."""
@@ -35,36 +37,16 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
     said = _read_said(folder / "study.json")
     has_cells = (folder / "cells").is_dir()
     runs = {cell.id: cell for cell in read_cells(folder)} if has_cells else {}
-    paths = score_paths(folder / "scores")
-    if runs:  # scores without a cell are of one that failed or still runs
-        paths = {name: file for name, file in paths.items() if name in runs}
-    strata = {
-        name: _cell_names.who(runs[name]) if name in runs else "" for name in paths
-    }
-    names = set(sample(strata, limit))
-    labels = {n: _cell_names.label(runs[n]) if n in runs else n for n in paths}
-    calibration = score_paths(folder / "calibration")
+    read = _Read.of(score_paths(folder / "scores"), runs, limit)
+    calibration = read.calibration(score_paths(folder / "calibration"))
     thresholds = read_thresholds(folder, said.pop("thresholds", None))
     for run in runs.values():
         if run.threshold is not None:
             add(folder, thresholds, run.id, run.threshold)
     content: dict[str, Any] = {
-        "scores": ScoreFiles(
-            {labels[name]: file for name, file in paths.items() if name in names}
-        ),
-        "calibration": ScoreFiles(
-            {
-                labels.get(name, name): file
-                for name, file in calibration.items()
-                if name in names or name == ONLY or name not in paths
-            }
-        ),
-        "thresholds": {
-            labels.get(name, name): record
-            if name in names or name not in paths
-            else _without_fingerprint(record)
-            for name, record in thresholds.items()
-        },
+        "scores": read.scores(),
+        "calibration": calibration,
+        "thresholds": read.thresholds(thresholds),
         "protocols": _read_protocols(folder),
         "parts": _read_parts(folder / "parts.json"),
     }
@@ -82,10 +64,63 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
     try:
         if isinstance(said.get("claim"), dict):
             said["claim"] = Claim(**said["claim"])
-        return Evidence(**content, **said, n_left_out=len(paths) - len(names))
+        return Evidence(**content, **said, n_left_out=read.n_left_out)
     except (TypeError, ValueError) as error:
         msg = f"checks.run_folder: {folder}: {error}"
         raise ArtefactError(msg) from error
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Which sets of scores are read, and what each is called."""
+
+    paths: dict[str, Path]
+    names: set[str]
+    labels: dict[str, str]
+
+    @classmethod
+    def of(
+        cls, paths: dict[str, Path], runs: Mapping[str, Cell], limit: int | None
+    ) -> "_Read":
+        if not runs:
+            names = dict.fromkeys(paths, "")
+            return cls(paths, set(sample(names, limit)), {name: name for name in paths})
+        # Scores without a cell are of one that failed or still runs.
+        paths = {name: file for name, file in paths.items() if name in runs}
+        strata = {name: _cell_names.who(runs[name]) for name in paths}
+        labels = {name: _cell_names.label(runs[name]) for name in paths}
+        return cls(paths, set(sample(strata, limit)), labels)
+
+    @property
+    def n_left_out(self) -> int:
+        return len(self.paths) - len(self.names)
+
+    def is_read(self, name: str) -> bool:
+        """Whether a set of scores is read, or there is none of this name."""
+        return name in self.names or name not in self.paths
+
+    def scores(self) -> ScoreFiles:
+        paths = self.paths.items()
+        return ScoreFiles(
+            {self.labels[n]: file for n, file in paths if self.is_read(n)}
+        )
+
+    def calibration(self, files: Mapping[str, Path]) -> ScoreFiles:
+        return ScoreFiles(
+            {
+                self.labels.get(name, name): file
+                for name, file in files.items()
+                if self.is_read(name) or name == ONLY
+            }
+        )
+
+    def thresholds(self, records: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            self.labels.get(name, name): record
+            if self.is_read(name)
+            else _without_fingerprint(record)
+            for name, record in records.items()
+        }
 
 
 def _without_fingerprint(record: Any) -> Any:

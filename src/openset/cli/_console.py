@@ -47,6 +47,13 @@ OnlyJson: TypeAlias = Annotated[  # for commands that print while they work
 ]
 
 
+def need_one_form(caller: str, *, as_json: bool, csv: bool, latex: bool) -> None:
+    """Raise if results are to be printed in several forms."""
+    if as_json + csv + latex > 1:
+        msg = f"{caller}: at most one of --json, --csv and --latex can be given"
+        raise typer.BadParameter(msg)
+
+
 def print_json(document: Any) -> None:
     """Print a document as JSON, also with ``--quiet``: it was asked for.
 

@@ -168,15 +168,13 @@ def command(
     if _named_benchmarks.is_name(study):
         _named(str(study), outputs, out, detector, partial=partial, pack=pack)
         return
-    for option, value in {
+    of_benchmarks = {
         "--outputs": outputs,
         "--detector": detector,
         "--partial": partial,
         "--pack": pack,
-    }.items():
-        if value:
-            msg = f"openset bench: {option} can only be used with a named benchmark"
-            raise typer.BadParameter(msg)
+    }
+    _refuse(of_benchmarks)
     if out is None:
         msg = "openset bench: --out must be given: the run folder of the study"
         raise typer.BadParameter(msg)
@@ -184,12 +182,8 @@ def command(
     from openset import bench  # noqa: PLC0415
 
     for path in save or ():  # before the study runs, which may take hours
-        _check.one_of(
-            "bench",
-            f"the ending of {path.name}",
-            path.suffix,
-            stats.Leaderboard.ENDINGS,
-        )
+        ending = f"the ending of {path.name}"
+        _check.one_of("bench", ending, path.suffix, stats.Leaderboard.ENDINGS)
     if dry_run:
         _plan(bench.read(study), out, backend, jobs)
         return
@@ -221,6 +215,13 @@ def command(
     if done.failed:
         _failures(done.failed)
         raise typer.Exit(1)
+
+
+def _refuse(of_benchmarks: Mapping[str, object]) -> None:
+    for option, value in of_benchmarks.items():
+        if value:
+            msg = f"openset bench: {option} can only be used with a named benchmark"
+            raise typer.BadParameter(msg)
 
 
 def _named(

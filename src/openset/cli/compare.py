@@ -1,9 +1,9 @@
 """`openset compare`."""
 
 import json
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from rich.text import Text
 
 from openset import _check, _io, metrics, runs, score_files, stats
 from openset._types import ArtefactError, UndefinedMetricError
-from openset.cli._console import OUT, Csv, Json, Latex, print_json
+from openset.cli._console import OUT, Csv, Json, Latex, need_one_form, print_json
 from openset.cli._lists import percent, plain_table
 from openset.cli._options import Bootstrap, Level, naming
 from openset.cli._run_tests import CORRECTED, show_run_tests
@@ -124,9 +124,7 @@ def command(
     over the same runs (test splits, draws and seeds).
     """
     _check.one_of("openset compare", "--correction", correction, stats.CORRECTIONS)
-    if as_json + csv + latex > 1:
-        msg = "openset compare: at most one of --json, --csv and --latex can be given"
-        raise typer.BadParameter(msg)
+    need_one_form("openset compare", as_json=as_json, csv=csv, latex=latex)
     options = reading(
         caller="openset compare",
         columns=columns,
@@ -135,29 +133,19 @@ def command(
     )
     form = _Form(json=as_json, csv=csv, latex=latex)
     tested = metric or [_DEFAULT]
-    of_runs = {"pool": pool, "test_share": test_share}
-
-    def run_tests(results: Results) -> list[list[stats.RunComparison]]:
-        return [
-            stats.compare_runs(
-                results,
-                one,
-                against=against,
-                correction=correction,  # type: ignore[arg-type]  # checked above
-                **of_runs,  # type: ignore[arg-type]
-            )
-            for one in tested
-        ]
-
+    of_runs: dict[str, Any] = {"pool": pool, "test_share": test_share}
+    run_tests = partial(
+        _run_tests, against=against, correction=correction, of_runs=of_runs
+    )
     if len(paths) == 1 and (paths[0].is_dir() or _is_results(paths[0])):
-        tests = run_tests(_results(paths[0]))
+        tests = run_tests(_results(paths[0]), tested)
         _show_runs(tests, form, correction=correction, level=level)
         return
     files = score_files.find(paths) if any(map(score_files.is_pattern, paths)) else []
     if any(file.has_repeats for file in files):
         results = stats.read_results(paths, metric or stats.METRICS, **options)
         tested = list(dict.fromkeys(row.metric for row in results))[: len(tested)]
-        tests = run_tests(results)
+        tests = run_tests(results, tested)
         boards = _boards(results, level, correction)
         seeds = all("{seed}" in str(path) for path in paths)
         _show_repeats(
@@ -176,21 +164,10 @@ def command(
         )
         for name, scores in found.items()
     }
-    pairs = [(a, b) for a, b in combinations(found, 2) if against in {None, a, b}]
-    pairs = [(b, a) if b == against else (a, b) for a, b in pairs]
-    if form.json:
-        print_json(_document(evaluations, found, pairs, rows, level, correction))
-    elif form.csv:
-        typer.echo(as_csv(evaluations), nl=False)
-    elif form.latex:
-        typer.echo(as_latex(evaluations, rivals=True), nl=False)
-    else:
-        first = next(iter(evaluations.values()))
-        title = f"{first.n_known} known and {first.n_unknown} unknown samples"
-        # Compute all before printing, so that an error is printed alone.
-        table = show(evaluations, title=title)
-        shown = [_tests(found, pairs, row, level, correction) for row in rows]
-        OUT.print(table, *shown, sep="\n")
+    test = partial(
+        _pairwise, found, _pairs(found, against), level=level, correction=correction
+    )
+    _show_scores(evaluations, rows, test, form, level=level, correction=correction)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +177,26 @@ class _Form:
     json: bool
     csv: bool
     latex: bool
+
+
+def _run_tests(
+    results: Results,
+    tested: Sequence[str],
+    *,
+    against: str | None,
+    correction: str,
+    of_runs: Mapping[str, Any],
+) -> list[list[stats.RunComparison]]:
+    return [
+        stats.compare_runs(
+            results,
+            one,
+            against=against,
+            correction=correction,  # type: ignore[arg-type]  # checked by the command
+            **of_runs,
+        )
+        for one in tested
+    ]
 
 
 def _refuse(of_runs: Mapping[str, object]) -> None:
@@ -359,24 +356,17 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return ["/".join(one) for one in parts]
 
 
-def _tests(
-    found: dict[str, Scores],
-    pairs: Sequence[tuple[str, str]],
-    metric: Metric,
-    level: float,
-    correction: str,
-) -> Table | Text:
-    try:
-        tests = _pairwise(found, pairs, metric, level, correction)
-        return _table_of(tests, metric, level, correction)
-    except UndefinedMetricError as error:
-        return Text(f"No pairwise tests. {error}", style="dim")
+def _pairs(names: Iterable[str], against: str | None) -> list[tuple[str, str]]:
+    """Return the pairs to test; one method against all others comes first in each."""
+    pairs = [(a, b) for a, b in combinations(names, 2) if against in {None, a, b}]
+    return [(b, a) if b == against else (a, b) for a, b in pairs]
 
 
 def _pairwise(
     found: dict[str, Scores],
     pairs: Sequence[tuple[str, str]],
     metric: Metric,
+    *,
     level: float,
     correction: str,
 ) -> list[dict[str, Any]]:
@@ -402,23 +392,40 @@ def _pairwise(
     return sorted(records, key=lambda record: record["p_corrected"])
 
 
-def _document(
+def _show_scores(
     evaluations: Mapping[str, metrics.Evaluation],
-    found: dict[str, Scores],
-    pairs: Sequence[tuple[str, str]],
     rows: Sequence[Metric],
+    test: Callable[[Metric], list[dict[str, Any]]],
+    form: _Form,
+    *,
     level: float,
     correction: str,
-) -> dict[str, Any]:
+) -> None:
+    """Print the evaluations, and the tests of each metric."""
+    if form.csv:
+        typer.echo(as_csv(evaluations), nl=False)
+        return
+    if form.latex:
+        typer.echo(as_latex(evaluations, rivals=True), nl=False)
+        return
+    # Compute all before printing, so that an error is printed alone.
     tests: list[dict[str, Any]] = []
+    tables: list[Table | Text] = []
     for row in rows:
-        # A metric that is undefined here has no tests, as in the table.
-        with suppress(UndefinedMetricError):
-            tests += _pairwise(found, pairs, row, level, correction)
-    return {
-        "evaluations": {n: json.loads(e.to_json()) for n, e in evaluations.items()},
-        "tests": tests,
-    }
+        try:
+            found = test(row)
+        except UndefinedMetricError as error:
+            tables.append(Text(f"No pairwise tests. {error}", style="dim"))
+        else:
+            tests += found
+            tables.append(_table_of(found, row, level, correction))
+    if form.json:
+        documents = {n: json.loads(e.to_json()) for n, e in evaluations.items()}
+        print_json({"evaluations": documents, "tests": tests})
+        return
+    first = next(iter(evaluations.values()))
+    title = f"{first.n_known} known and {first.n_unknown} unknown samples"
+    OUT.print(show(evaluations, title=title), *tables, sep="\n")
 
 
 def _records(tests: Sequence[Sequence[stats.RunComparison]]) -> list[dict[str, Any]]:

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import typer
 from rich.markup import escape
+from rich.table import Table
 
 from openset import _check, datasets
 from openset.cli._console import OUT, Json, print_json
@@ -55,8 +56,18 @@ def command(
         shown = records if name is None else records[0]
         print_json(shown)
         return
+    OUT.print(_table(records))
+    OUT.print(
+        "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold] or "
+        "[bold]hf:folder[/bold] (Hugging Face), or a loader of your own, "
+        "[bold]package.module:function[/bold]. Files needed by a data set: "
+        "[bold]openset datasets NAME[/bold]"
+    )
+
+
+def _table(records: list[dict[str, Any]]) -> Table:
     n_here = sum(record["here"] for record in records)
-    table = plain_table(f"Data sets ({n_here} of {len(listed)} present)")
+    table = plain_table(f"Data sets ({n_here} of {len(records)} present)")
     table.add_column("name", no_wrap=True)
     table.add_column("classes", justify="right", no_wrap=True)
     table.add_column("samples", justify="right", no_wrap=True)
@@ -73,13 +84,7 @@ def command(
             way = "[green]here[/green]" if row["here"] else _short(row["how"])
             source = f" ({_host(row['from'])})" if row["from"] else ""
             table.add_row(row["name"], *counts, way, escape(row["about"] + source))
-    OUT.print(table)
-    OUT.print(
-        "Also: a folder of images, a .npz file, [bold]hf:owner/name[/bold] or "
-        "[bold]hf:folder[/bold] (Hugging Face), or a loader of your own, "
-        "[bold]package.module:function[/bold]. Files needed by a data set: "
-        "[bold]openset datasets NAME[/bold]"
-    )
+    return table
 
 
 def _record(name: str, here: set[str]) -> dict[str, Any]:

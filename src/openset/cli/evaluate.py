@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check, _io
-from openset.cli._console import OUT, Csv, Json, Latex
+from openset.cli._console import OUT, Csv, Json, Latex, need_one_form
 from openset.cli._options import Bootstrap, Level, naming
 from openset.cli._score_files import (
     Columns,
@@ -112,18 +112,9 @@ def command(
     ] = None,
 ) -> None:
     """Print all metrics of a file of scores, with confidence intervals."""
-    if as_json + csv + latex > 1:
-        msg = "openset evaluate: at most one of --json, --csv and --latex can be given"
-        raise typer.BadParameter(msg)
-    if clusters and not bootstrap:
-        msg = "openset evaluate: --clusters needs --bootstrap, e.g. --bootstrap 1000"
-        raise typer.BadParameter(msg)
-    if clusters and groups:
-        msg = (
-            "openset evaluate: at most one of --groups and --clusters can be given: "
-            "the unknowns of a column would be a single cluster"
-        )
-        raise typer.BadParameter(msg)
+    need_one_form("openset evaluate", as_json=as_json, csv=csv, latex=latex)
+    if clusters:
+        _check_clusters(bootstrap=bootstrap, groups=groups)
     if out is not None and not (as_json or csv or latex):
         msg = "openset evaluate: --out needs one of --json, --csv and --latex"
         raise typer.BadParameter(msg)
@@ -151,7 +142,7 @@ def command(
             "--sketch to evaluate several as one set, or use openset compare"
         )
         raise typer.BadParameter(msg)
-    path = paths[0]
+    (path,) = paths
     scores = Scores.load(path, **options)
     _check_scores(path, scores, with_groups=groups or clusters)
     evaluations: dict[str, Evaluation] = {
@@ -176,6 +167,18 @@ def command(
             _deliver(writer(evaluations), out)
             return
     _print_tables(path, scores, evaluations)
+
+
+def _check_clusters(*, bootstrap: int, groups: bool) -> None:
+    if not bootstrap:
+        msg = "openset evaluate: --clusters needs --bootstrap, e.g. --bootstrap 1000"
+        raise typer.BadParameter(msg)
+    if groups:
+        msg = (
+            "openset evaluate: at most one of --groups and --clusters can be given: "
+            "the unknowns of a column would be a single cluster"
+        )
+        raise typer.BadParameter(msg)
 
 
 def _need_none(option: str, others: Mapping[str, object]) -> None:

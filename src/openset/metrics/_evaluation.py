@@ -226,12 +226,12 @@ def evaluate(
     rows = _rows(metrics)
     if threshold is not None:
         threshold = _number(threshold, scores)
-    if clusters is not None and not bootstrap:
-        msg = _check.must(
-            "given with clusters", caller="evaluate", name="bootstrap", got=bootstrap
-        )
-        raise ValueError(msg)
     if clusters is not None:
+        if not bootstrap:
+            rule = "given with clusters"
+            raise ValueError(
+                _check.must(rule, caller="evaluate", name="bootstrap", got=bootstrap)
+            )
         need_spread("evaluate", scores, clusters)
     table = ranking_counts(scores)
     values, undefined = _values(rows, scores, table, threshold)
@@ -245,8 +245,7 @@ def evaluate(
         wanted = {
             key: row
             for key, row in reported.items()
-            if row.kind in _WITH_INTERVALS
-            and (clusters is not None or not (row.variance or row.share_of))
+            if _is_resampled(row, in_clusters=clusters is not None)
         }
         drawn = replicates(
             scores,
@@ -270,6 +269,12 @@ def evaluate(
         ranking_counts_=table,
         oracles_={row.key: row for row in rows if _is_swept(row)},
     )
+
+
+def _is_resampled(row: Metric, *, in_clusters: bool) -> bool:
+    """Whether the interval of a metric comes from the bootstrap."""
+    has_formula = bool(row.variance or row.share_of)
+    return row.kind in _WITH_INTERVALS and (in_clusters or not has_formula)
 
 
 def _rows(metrics: Sequence[str | Metric] | None) -> list[Metric]:

@@ -87,16 +87,6 @@ def view(
         return View(protocol, board, (), None, "")
     table = {run.method: _repeats(run, own, runs) for run, own in pairs}
     first, scores = pairs[0]
-    about = f"{scores.n_known:,} known and {scores.n_unknown:,} unknown test samples"
-    repeats = {run.repeat for run in runs}
-    if len(repeats) > 1:
-        repeat, seed = first.repeat
-        about += (
-            f"; OSCR and ROC over {len(repeats)} repeats, the other figures of repeat "
-            f"{repeat}, seed {seed}"
-        )
-    if len(board.methods) > len(pairs):
-        about += f"; the {len(pairs)} leading of {len(board.methods)} methods"
     cut, value, at = _in_use(first, scores)
     figures = [
         _figure(
@@ -143,7 +133,26 @@ def view(
     if magnitudes is not None:
         figures.append(_magnitudes(magnitudes))
     regions = confusion_regions(cut, value, classes=first.classes)
+    about = _about(pairs, runs, n_methods=len(board.methods))
     return View(protocol, board, tuple(figures), _matrix(regions, first, at), about)
+
+
+def _about(
+    pairs: Sequence[tuple[Run, Scores]], runs: Sequence[Run], *, n_methods: int
+) -> str:
+    """Say which samples, repeats and methods the figures show."""
+    first, scores = pairs[0]
+    about = f"{scores.n_known:,} known and {scores.n_unknown:,} unknown test samples"
+    repeats = {run.repeat for run in runs}
+    if len(repeats) > 1:
+        repeat, seed = first.repeat
+        about += (
+            f"; OSCR and ROC over {len(repeats)} repeats, the other figures of repeat "
+            f"{repeat}, seed {seed}"
+        )
+    if n_methods > len(pairs):
+        about += f"; the {len(pairs)} leading of {n_methods} methods"
+    return about
 
 
 def _repeats(run: Run, scores: Scores, runs: Sequence[Run]) -> list[Scores]:

@@ -58,21 +58,7 @@ def board(runs: Sequence[Run], headline: str, headings: Headings) -> Board:
         for metric in run.values:
             of_method.setdefault(metric, []).append(run)
     present = {metric for of_method in values.values() for metric in of_method}
-    chosen = [headline] if headline in present else []
-    chosen += [
-        key
-        for key, heading in headings.items()
-        if key in present and key != headline and heading.better != "neither"
-    ]
-    if "oosa" in chosen and headline != "osa":  # one of the two is enough
-        chosen = [name for name in chosen if name != "osa"]
-    chosen = (chosen or sorted(present))[:_MOST]
-    if not chosen:
-        msg = (
-            "report: cells must have metrics, got none in any of them. Run the study "
-            "again"
-        )
-        raise ArtefactError(msg)
+    chosen = _shown(present, headline, headings)
     scores = {
         method: {m: _score(of_method[m], m) for m in chosen if m in of_method}
         for method, of_method in values.items()
@@ -89,6 +75,26 @@ def board(runs: Sequence[Run], headline: str, headings: Headings) -> Board:
         ),
     )
     return Board(tuple(chosen), tuple(order), scores)
+
+
+def _shown(present: set[str], headline: str, headings: Headings) -> list[str]:
+    """Return the metrics of the table, the headline first."""
+    chosen = [headline] if headline in present else []
+    chosen += [
+        key
+        for key, heading in headings.items()
+        if key in present and key != headline and heading.better != "neither"
+    ]
+    if "oosa" in chosen and headline != "osa":  # one of the two is enough
+        chosen = [name for name in chosen if name != "osa"]
+    chosen = (chosen or sorted(present))[:_MOST]
+    if not chosen:
+        msg = (
+            "report: cells must have metrics, got none in any of them. Run the study "
+            "again"
+        )
+        raise ArtefactError(msg)
+    return chosen
 
 
 def overview(boards: Mapping[str, Board], headline: str) -> Overview:

@@ -118,34 +118,22 @@ def learning_curves(
         record for of_method in runs.values() for run in of_method for record in run
     ]
     _check_some(caller, "runs", every)
-    shared = [
-        name
-        for name, value in every[0].items()
-        if name != "epoch"
-        and isinstance(value, (int, float))
-        and all(name in record for record in every)
-    ]
+    shared = _shared(every)
     for name in metrics:
         _check.one_of(caller, "metrics", name, shared)
     chosen = list(metrics) or shared
     _check_some(caller, "metrics", chosen)
-    records = []
-    for metric in chosen:
-        for method, of_method in runs.items():
-            by_epoch: dict[int, list[float]] = {}
-            for run in of_method:
-                for i, record in enumerate(run):
-                    epoch = int(record.get("epoch", i + 1))
-                    by_epoch.setdefault(epoch, []).append(float(record[metric]))
-            records += [
-                {
-                    "name": str(method),
-                    "metric": metric,
-                    "epoch": epoch,
-                    **_spread(caller, by_epoch[epoch]),
-                }
-                for epoch in sorted(by_epoch)
-            ]
+    records = [
+        {
+            "name": str(method),
+            "metric": metric,
+            "epoch": epoch,
+            **_spread(caller, values),
+        }
+        for metric in chosen
+        for method, of_method in runs.items()
+        for epoch, values in _by_epoch(of_method, metric)
+    ]
     columns = from_records(records)
     labels = {row.key: row.short for row in table()}
     titles = {name: labels.get(name, name.replace("_", " ")) for name in chosen}
@@ -180,6 +168,29 @@ def learning_curves(
             ),
         ),
     )
+
+
+def _shared(records: Sequence[Mapping[str, float]]) -> list[str]:
+    """Return the metrics that every record has."""
+    return [
+        name
+        for name, value in records[0].items()
+        if name != "epoch"
+        and isinstance(value, (int, float))
+        and all(name in record for record in records)
+    ]
+
+
+def _by_epoch(
+    runs: Sequence[Sequence[Mapping[str, float]]], metric: str
+) -> list[tuple[int, list[float]]]:
+    """Return the values of all runs, epoch by epoch."""
+    found: dict[int, list[float]] = {}
+    for run in runs:
+        for i, record in enumerate(run):
+            epoch = int(record.get("epoch", i + 1))
+            found.setdefault(epoch, []).append(float(record[metric]))
+    return sorted(found.items())
 
 
 def _check_some(caller: str, name: str, values: Sequence[Any]) -> None:

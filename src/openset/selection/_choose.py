@@ -170,14 +170,7 @@ def choose(
     caller = "selection.choose"
     named = _named(caller, fitted)
     _check.one_of(caller, "by", by, ["both", "mean", "worst"])
-    names = [objectives] if isinstance(objectives, str) else objectives
-    objectives = ("anchored",) if names is None else tuple(dict.fromkeys(names))
-    if not objectives:
-        rule = f"one or more of {', '.join(objective_names())}"
-        msg = _check.must(rule, caller=caller, name="objectives", got="none")
-        raise ValueError(msg)
-    for objective in objectives:
-        _check.one_of(caller, "objectives", objective, objective_names())
+    compared = None if objectives is None else _objectives(caller, objectives)
     _check.number(caller, "min_gain", min_gain)
     need_outputs(caller, "known", known)
     need_outputs(
@@ -188,9 +181,9 @@ def choose(
     )
     share = _share(caller, alpha, len(known), len(surrogate))
     data = Data.of(caller, named, known, surrogate, batch_size, alpha=share, by=by)
-    if names is None:
+    if compared is None:
         return _robust_choice(named, data, known)
-    is_cost = objectives == ("by_cost",)
+    is_cost = compared == ("by_cost",)
     prices = _prices(caller, options) if is_cost else None
     if prices is not None:
         data = replace(data, known_side=prices.known_side(share))
@@ -206,7 +199,7 @@ def choose(
             data,
             turns,
             candidate,
-            objectives=objectives,
+            objectives=compared,
             options=options,
             prices=prices,
         )
@@ -216,17 +209,7 @@ def choose(
     weights = {best["detector"]: 1.0}
     winner = named.get(best["detector"])
     if winner is None:
-        made_of = data.combination(
-            best["detector"], np.arange(data.n_known), np.arange(data.n_unknown)
-        )
-        used = [data.names[d] for d in made_of.used]
-        weights = dict(zip(used, made_of.weights.tolist(), strict=True))
-        winner = combine(
-            [named[name] for name in used],
-            knots=made_of.knots,
-            weights=made_of.weights,
-            method="rank" if best["detector"] == RANK else "stacking",
-        ).to(known.logits if known.logits is not None else known.features)
+        winner, weights = _combination(best["detector"], named, data, known)
     others = [row for row in ranking if row is not best]
     return Choice(
         name=best["detector"],
@@ -241,6 +224,33 @@ def choose(
         ranking=Table((best, *others)),
         cells=Table(tuple(one.cell(share, is_cost=is_cost) for one in trials)),
     )
+
+
+def _objectives(caller: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the objectives, each once."""
+    found = tuple(dict.fromkeys([given] if isinstance(given, str) else given))
+    if not found:
+        rule = f"one or more of {', '.join(objective_names())}"
+        msg = _check.must(rule, caller=caller, name="objectives", got="none")
+        raise ValueError(msg)
+    for one in found:
+        _check.one_of(caller, "objectives", one, objective_names())
+    return found
+
+
+def _combination(
+    kind: str, named: Mapping[str, Fitted], data: Data, known: Outputs
+) -> tuple[Fitted, dict[str, float]]:
+    """Learn a combination from all samples; return its weights, too."""
+    made = data.combination(kind, np.arange(data.n_known), np.arange(data.n_unknown))
+    used = [data.names[d] for d in made.used]
+    fitted = combine(
+        [named[name] for name in used],
+        knots=made.knots,
+        weights=made.weights,
+        method="rank" if kind == RANK else "stacking",
+    ).to(known.logits if known.logits is not None else known.features)
+    return fitted, dict(zip(used, made.weights.tolist(), strict=True))
 
 
 def _share(caller: str, alpha: Alpha, n_known: int, n_unknown: int) -> float:

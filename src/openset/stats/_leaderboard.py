@@ -178,23 +178,7 @@ def leaderboard(
     _check.number(
         "leaderboard", "level", level, low=0, high=1, open_low=True, open_high=True
     )
-    for name, given in (("results", results), ("metric", wanted)):
-        if not len(given):
-            got = f"no {'rows' if name == 'results' else 'names'}"
-            raise ValueError(
-                _check.must("non-empty", caller="leaderboard", name=name, got=got)
-            )
-    have = sorted({row.metric for row in results})
-    for name in wanted:
-        _check.one_of("leaderboard", "metric", name, have)
-    if columns == "protocol" and len(wanted) > 1:
-        msg = _check.must(
-            "one metric for columns='protocol'",
-            caller="leaderboard",
-            name="metric",
-            got=", ".join(wanted),
-        )
-        raise ValueError(msg)
+    _check_metrics(results, wanted, columns)
     kept = [row for row in results if row.metric in set(wanted)]
     who = names_of(kept)
     values = values_of(kept, who, columns)
@@ -225,6 +209,27 @@ def leaderboard(
         blocks=over,
         labels=_labels(wanted) if are_metrics else {},
     )
+
+
+def _check_metrics(results: Results, wanted: Sequence[str], columns: Columns) -> None:
+    """Raise unless there are results of the metrics, and columns to put them in."""
+    for name, given in (("results", results), ("metric", wanted)):
+        if not len(given):
+            got = f"no {'rows' if name == 'results' else 'names'}"
+            raise ValueError(
+                _check.must("non-empty", caller="leaderboard", name=name, got=got)
+            )
+    have = sorted({row.metric for row in results})
+    for name in wanted:
+        _check.one_of("leaderboard", "metric", name, have)
+    if columns == "protocol" and len(wanted) > 1:
+        msg = _check.must(
+            "one metric for columns='protocol'",
+            caller="leaderboard",
+            name="metric",
+            got=", ".join(wanted),
+        )
+        raise ValueError(msg)
 
 
 def _labels(keys: Iterable[str]) -> dict[str, str]:

@@ -114,27 +114,41 @@ def _collapse(evidence: CalibrationFacts) -> list[Caution]:
 
 
 def _kinds(evidence: CalibrationFacts) -> list[Caution]:
-    kinds, scores = evidence.kinds, evidence.scores
+    kinds = evidence.kinds
     if kinds is None:
         message = (
             "no unknown samples were used, so the share of unknowns that is "
             "rejected is not known. Give some as surrogate"
         )
         return [Caution("CAL010", message)]
+    return [
+        *_disagreement(evidence),
+        *_variety(evidence.scores, len(kinds)),
+        *_separation(evidence, len(kinds)),
+        *_near(evidence.near),
+    ]
+
+
+def _disagreement(evidence: CalibrationFacts) -> list[Caution]:
+    """Say whether kinds of unknowns need different thresholds."""
+    if evidence.regret <= _DISAGREE:
+        return []
+    advice = (
+        "This threshold already minimises the largest loss; another detector may help"
+        if evidence.threshold.method == "worst_group"
+        else "Consider the objective worst_group, or comparing several detectors"
+    )
+    message = (
+        "kinds of unknowns need different thresholds: with this one, a kind "
+        f"loses {evidence.regret:.1%} of open-set accuracy compared with its "
+        f"best threshold. {advice}"
+    )
+    return [Caution("CAL003", message)]
+
+
+def _variety(scores: Scores, n_kinds: int) -> list[Caution]:
+    """Say whether unknowns are made up, or all of one kind."""
     found = []
-    if evidence.regret > _DISAGREE:
-        advice = (
-            "This threshold already minimises the largest loss; another detector may "
-            "help"
-            if evidence.threshold.method == "worst_group"
-            else "Consider the objective worst_group, or comparing several detectors"
-        )
-        message = (
-            "kinds of unknowns need different thresholds: with this one, a kind "
-            f"loses {evidence.regret:.1%} of open-set accuracy compared with its "
-            f"best threshold. {advice}"
-        )
-        found.append(Caution("CAL003", message))
     groups = scores.unknown_groups.names
     synthetic = [name for name in groups if name.startswith(SYNTHETIC_PREFIX)]
     if len(synthetic) == len(groups):
@@ -144,7 +158,7 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
             f"real unknowns may be accepted more often"
         )
         found.append(Caution("CAL005", message))
-    if len(kinds) == 1:
+    if n_kinds == 1:
         told = (
             "" if len(groups) == 1 else f" (the scores of {len(groups)} groups agree)"
         )
@@ -153,6 +167,12 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
             "often. Add unknowns of other kinds"
         )
         found.append(Caution("CAL006", message))
+    return found
+
+
+def _separation(evidence: CalibrationFacts, n_kinds: int) -> list[Caution]:
+    """Say whether unknowns are too easy to detect, or impossible."""
+    found = []
     if evidence.least_auroc > _EASY:
         message = (
             "every kind of unknowns is easy to detect (AUROC at least "
@@ -161,7 +181,7 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
         )
         found.append(Caution("CAL008", message))
     if evidence.least_auroc <= _BLIND:
-        which = "the unknown samples" if len(kinds) == 1 else "unknowns of a kind"
+        which = "the unknown samples" if n_kinds == 1 else "unknowns of a kind"
         message = (
             f"{which} score as high as known ones (AUROC "
             f"{evidence.least_auroc:.2f}): no threshold separates them. Is the "
@@ -170,23 +190,28 @@ def _kinds(evidence: CalibrationFacts) -> list[Caution]:
             "features of known ones)"
         )
         found.append(Caution("CAL012", message))
-    if evidence.near is None:
+    return found
+
+
+def _near(regret: float | None) -> list[Caution]:
+    """Say whether unknowns that resemble the known classes need another threshold."""
+    if regret is None:
         message = (
             "it was not checked whether the threshold suits unknowns that "
             "resemble the known classes. The check leaves known classes out in "
             "turn: it needs training outputs of three classes or more, and "
             "enough of them to fit the detector without some classes"
         )
-        found.append(Caution("CAL011", message))
-    elif evidence.near > _NEAR:
+        return [Caution("CAL011", message)]
+    if regret > _NEAR:
         message = (
             "unknowns that resemble your classes may need another threshold: "
             "known classes that were left out in turn, to stand in for such "
-            f"unknowns, lose {evidence.near:.1%} of open-set accuracy with this "
+            f"unknowns, lose {regret:.1%} of open-set accuracy with this "
             "one"
         )
-        found.append(Caution("CAL011", message))
-    return found
+        return [Caution("CAL011", message)]
+    return []
 
 
 def _samples(evidence: CalibrationFacts) -> list[Caution]:

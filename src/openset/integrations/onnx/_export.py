@@ -10,6 +10,7 @@ import numpy as np
 from openset import _check, _io, detectors
 from openset._types import UNKNOWN
 from openset._version import __version__
+from openset.detectors import Detector
 from openset.integrations.onnx import _network, _scores, _sets
 from openset.integrations.onnx._graph import Graph, Var, where
 from openset.integrations.onnx._sample import CALLER, Sample
@@ -29,6 +30,23 @@ _CLASS, _KNOWN, _SET, _THRESHOLD = "class", "knownness", "set", "threshold"
 def exportable() -> list[str]:
     """Return the names of the detectors that can be exported."""
     return [n for n in detectors.names() if _scores.has_graph(detectors.find(n))]
+
+
+def _check_exportable(detector: Detector) -> None:
+    if not _scores.has_graph(type(detector)):
+        msg = _check.must(
+            f"one of {', '.join(exportable())}",
+            caller=CALLER,
+            name="detector",
+            got=detector.name,
+            remedy=f"Give {type(detector).__name__} a method write_onnx(sample) that "
+            "writes its graph",
+        )
+        raise ValueError(msg)
+    if getattr(detector, "backend", None) == "faiss":
+        rule, got = "'matmul', which gives the same numbers", "'faiss'"
+        msg = _check.must(rule, caller=CALLER, name="backend", got=got)
+        raise ValueError(msg)
 
 
 def export(
@@ -93,20 +111,7 @@ def export(
     need_rejector(CALLER, rejector)
     detector = rejector.fitted.detector
     for part in _scores.parts_of(detector):
-        if not _scores.has_graph(type(part)):
-            msg = _check.must(
-                f"one of {', '.join(exportable())}",
-                caller=CALLER,
-                name="detector",
-                got=part.name,
-                remedy=f"Give {type(part).__name__} a method write_onnx(sample) that "
-                "writes its graph",
-            )
-            raise ValueError(msg)
-        if getattr(part, "backend", None) == "faiss":
-            rule, got = "'matmul', which gives the same numbers", "'faiss'"
-            msg = _check.must(rule, caller=CALLER, name="backend", got=got)
-            raise ValueError(msg)
+        _check_exportable(part)
     needs_features = "features" in detector.score_needs
     if model is None:
         given = {"example": example, "logits": logits, "features": features}

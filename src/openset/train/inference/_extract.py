@@ -1,7 +1,6 @@
 """Outputs of a network: logits and features of every sample of a loader."""
 
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,6 +15,17 @@ from openset import _check, _io
 from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.outputs import Outputs, put_folder
+from openset.train.inference._batches import (
+    CALLER,
+    SampleNames,
+    check_keywords,
+    check_loader,
+    labels_of,
+    n_batches,
+    n_samples,
+    parts_of,
+    rows_of,
+)
 from openset.train.inference._input_step import Odin, words_of
 from openset.train.inference._layers import LayerRecorder, SideBySide, check_layers
 from openset.train.inference._row_files import RowFiles, RowLists
@@ -26,13 +36,6 @@ from openset.train.networks.last_layer import Head
 with _io.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
-    from torch.nn.parallel import DataParallel, DistributedDataParallel
-    from torch.utils.data import DataLoader, TensorDataset
-    from torch.utils.data.distributed import DistributedSampler
-
-_CALLER = "extract"
-_LABELS = ("labels", "label", "targets", "target")
-_IDS = ("ids", "id", "paths", "path")
 
 
 def extract(
@@ -113,14 +116,14 @@ def extract(
     >>> outputs
     Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
     """
-    last_layer.check_module(_CALLER, model)
+    last_layer.check_module(CALLER, model)
     check_loader(loader)
-    names = tuple(classes)
-    given = None if head is None else last_layer.named(_CALLER, model, head)
+    about = {"classes": tuple(classes), "input_step": words_of(step)}
+    given = None if head is None else last_layer.named(CALLER, model, head)
     place = place_of(model) if device is None else device
-    recorder = SideBySide(_CALLER, layers) if layers else None
+    recorder = SideBySide(CALLER, layers) if layers else None
     if recorder is not None:
-        check_layers(_CALLER, model, recorder.layers)
+        check_layers(CALLER, model, recorder.layers)
     names_of = SampleNames(groups=groups, ids=ids, expected=rows_of(loader))
     once = partial(
         run,
@@ -137,23 +140,13 @@ def extract(
     if out is None:
         if resume:
             rule = "a folder to keep an interrupted run in (resume=True)"
-            msg = _check.must(rule, caller=_CALLER, name="out", got=None)
+            msg = _check.must(rule, caller=CALLER, name="out", got=None)
             raise ValueError(msg)
-        rows = RowLists()
-        found = once(rows)
-        arrays = rows.arrays()
-        about: dict[str, Any] = {
-            **names_of.arrays(len(arrays["logits"])),
-            "classes": names,
-            "input_step": words_of(step),
-        }
-        if recorder is not None:
-            return Outputs(**arrays, **about, layers=recorder.pairs())
-        return Outputs(**arrays, **about, **_layer(found))
+        return _in_memory(once, names_of, recorder, about)
     path = Path(out)
     if path.suffix:
         got = repr(str(out))
-        msg = _check.must("the name of a folder", caller=_CALLER, name="out", got=got)
+        msg = _check.must("the name of a folder", caller=CALLER, name="out", got=got)
         raise ValueError(msg)
     provenance: dict[str, Any] = {}
     if resume:
@@ -161,43 +154,70 @@ def extract(
         provenance["layers"] = list(layers)
     with _folder(path, resume=resume) as folder:
         files = RowFiles.reopen(folder) or RowFiles(folder, provenance)
-        if resume and files.provenance.get("weights") != provenance["weights"]:
-            msg = (
-                f"extract: model must be the one the interrupted run {folder} was made "
-                f"with, got other weights. Delete that folder to start again"
-            )
-            raise ValueError(msg)
-        for name in ("step", "layers"):
-            was = files.provenance.get(name, provenance.get(name))
-            if resume and was != provenance[name]:
-                msg = _check.must(
-                    f"as in the interrupted run, {was}",
-                    caller=_CALLER,
-                    name=name,
-                    got=provenance[name],
-                    remedy=f"Delete {folder} to start again",
-                )
-                raise ValueError(msg)
+        if resume:
+            _same_run(folder, files.provenance, provenance)
         found = once(files)
         files.close()
-        about = names_of.arrays(files.rows)
-        about |= _layer(found) if recorder is None else {}
-        for name, array in about.items():
-            save = partial(np.save, arr=array, allow_pickle=False)
-            _io.write(folder / f"{name}.npy", save)
+        arrays = names_of.arrays(files.rows)
+        arrays |= _layer(found) if recorder is None else {}
         meta = {
             "kind": "openset.Outputs",
             "schema": 1,
-            "classes": names,
+            "classes": about["classes"],
             "head": found.name,
             "layers": files.provenance.get("widths", ()),
-            "input_step": words_of(step),
+            "input_step": about["input_step"],
         }
-        text = json.dumps(meta).encode()
-        _io.write(folder / "meta.json", lambda stream: stream.write(text))
-        Outputs.load(folder)  # raises before the folder appears, if it cannot be read
+        _complete(folder, arrays, meta)
         files.forget()
     return Outputs.load(path)
+
+
+def _in_memory(
+    once: Callable[[RowLists], Head],
+    names: SampleNames,
+    recorder: SideBySide | None,
+    about: dict[str, Any],
+) -> Outputs:
+    rows = RowLists()
+    found = once(rows)
+    arrays = rows.arrays()
+    about = about | names.arrays(len(arrays["logits"]))
+    about |= _layer(found) if recorder is None else {"layers": recorder.pairs()}
+    return Outputs(**arrays, **about)
+
+
+def _same_run(folder: Path, was: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to continue a run of another network, or with other options."""
+    if was.get("weights") != now["weights"]:
+        msg = (
+            f"extract: model must be the one the interrupted run {folder} was made "
+            f"with, got other weights. Delete that folder to start again"
+        )
+        raise ValueError(msg)
+    for name in ("step", "layers"):
+        before = was.get(name, now[name])
+        if before != now[name]:
+            msg = _check.must(
+                f"as in the interrupted run, {before}",
+                caller=CALLER,
+                name=name,
+                got=now[name],
+                remedy=f"Delete {folder} to start again",
+            )
+            raise ValueError(msg)
+
+
+def _complete(
+    folder: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]
+) -> None:
+    """Write what the rows lack to be outputs; raise if they cannot be read."""
+    for name, array in arrays.items():
+        save = partial(np.save, arr=array, allow_pickle=False)
+        _io.write(folder / f"{name}.npy", save)
+    text = json.dumps(meta).encode()
+    _io.write(folder / "meta.json", lambda stream: stream.write(text))
+    Outputs.load(folder)
 
 
 def run(
@@ -205,7 +225,7 @@ def run(
     loader: Iterable[Any],
     rows: RowLists | RowFiles,
     *,
-    names: "SampleNames",
+    names: SampleNames,
     head: Head | None,
     place: Any,
     unknown: bool,
@@ -222,22 +242,22 @@ def run(
     layers
         Records other layers, as columns beside logits and features.
     """
-    batches = bar(loader, "extracting", total=_length(loader), show=progress)
+    batches = bar(loader, "extracting", total=n_batches(loader), show=progress)
     seen = done = 0
     forward: Callable[..., dict[str, NDArray[Any]]] | None = None
     with last_layer.evaluating(model), ExitStack() as stack:
         for number, batch in enumerate(batches):
-            arguments, keywords, labels, ids = _parts(batch, place)
+            arguments, keywords, labels, ids = parts_of(batch, place)
             names.add(ids)
             if keywords:
-                _check_keywords(model, keywords)
+                check_keywords(model, keywords)
             if head is None:
                 call = partial(model, *arguments, **keywords)
-                head = last_layer.by_running(_CALLER, model, call)
+                head = last_layer.by_running(CALLER, model, call)
             if number == 0 and not unknown:  # before the whole pass, where possible
-                _check_range(_labels_of(loader), head)
+                _check_range(labels_of(loader), head)
             if unknown:
-                labels = torch.full((_count(arguments, keywords),), UNKNOWN)
+                labels = torch.full((n_samples(arguments, keywords),), UNKNOWN)
             if isinstance(rows, RowFiles):
                 if number == 0:
                     _same_start(rows, arguments, keywords)
@@ -256,7 +276,7 @@ def run(
             rows.append(arrays)
             seen += 1
     if seen == 0 or head is None:
-        msg = _check.must("non-empty", caller=_CALLER, name="loader", got="no batch")
+        msg = _check.must("non-empty", caller=CALLER, name="loader", got="no batch")
         raise ValueError(msg)
     return head
 
@@ -280,7 +300,7 @@ def _forward(
             if layers:
                 layers.clear()
             model(*arguments, **keywords)
-            features, logits = last_layer.check_recorded(_CALLER, head, recorded)
+            features, logits = last_layer.check_recorded(CALLER, head, recorded)
             found = {"logits": logits, "features": features}
             found |= layers.found() if layers else {}
             return {name: _numpy(one) for name, one in found.items()}
@@ -288,181 +308,18 @@ def _forward(
         yield forward
 
 
-def check_loader(loader: Iterable[Any]) -> None:
-    """Raise for loaders that leave samples out, or repeat some of them."""
-    if not isinstance(loader, DataLoader):
-        return
-    if loader.drop_last:
-        msg = _check.must(
-            "one that keeps the last batch (drop_last=False)",
-            caller=_CALLER,
-            name="loader",
-            got="drop_last=True",
-            remedy="The samples of the last batch would be missing from every metric",
-        )
-        raise ValueError(msg)
-    sampler = loader.sampler
-    if isinstance(sampler, DistributedSampler):
-        n = len(sampler.dataset)  # type: ignore[arg-type]
-        if n != sampler.total_size:
-            msg = _check.must(
-                "free of padding",
-                caller=_CALLER,
-                name="loader",
-                got=f"a DistributedSampler that makes {sampler.total_size} of {n}",
-                remedy="Give every process a torch.utils.data.Subset of its own",
-            )
-            raise ValueError(msg)
-
-
-class SampleNames:
-    """Groups and ids of the samples, given beforehand or by the batches."""
-
-    def __init__(
-        self,
-        *,
-        groups: str | Sequence[str] | None,
-        ids: Sequence[str] | None,
-        expected: int | None,
-    ) -> None:
-        self._groups, self._ids = groups, ids
-        self._found: list[str] = []
-        if expected is not None:  # before the pass, where possible
-            self._check(expected)
-
-    def add(self, ids: Sequence[Any] | None) -> None:
-        """Take the ids of one batch."""
-        if ids is None:
-            return
-        other = next((one for one in ids if not isinstance(one, str)), None)
-        if other is not None:
-            msg = _check.must(
-                "(inputs, labels), (inputs, labels, ids), inputs, or a mapping",
-                caller=_CALLER,
-                name="a batch",
-                got=f"a {type(other).__name__} among the ids, which must be strings",
-            )
-            raise TypeError(msg)
-        self._found.extend(ids)
-
-    def arrays(self, n: int) -> dict[str, NDArray[Any]]:
-        """Return what is known of `n` samples."""
-        self._check(n)
-        groups, ids = self._groups, self._found if self._ids is None else self._ids
-        given = {
-            "groups": [groups] * n if isinstance(groups, str) else groups,
-            "ids": ids or None,
-        }
-        return {
-            name: _check.names(_CALLER, name, list(values))
-            for name, values in given.items()
-            if values is not None
-        }
-
-    def _check(self, n: int) -> None:
-        for name, values in (("groups", self._groups), ("ids", self._ids)):
-            if values is not None and not isinstance(values, str):
-                _check.same_length(
-                    _CALLER, {"the loader's samples": n, name: len(values)}
-                )
-
-
-def rows_of(loader: Iterable[Any]) -> int | None:
-    """Return the number of samples, if the loader knows it and has its usual order."""
-    if not isinstance(loader, DataLoader):
-        return None
-    try:
-        return len(loader.sampler)  # type: ignore[arg-type]
-    except TypeError:
-        return None
-
-
-def _labels_of(loader: Iterable[Any]) -> NDArray[np.int64] | None:
-    """Return all labels, if the data set has them at hand."""
-    data = getattr(loader, "dataset", None)
-    found = getattr(data, "targets", None)
-    if isinstance(data, TensorDataset) and len(data.tensors) > 1:
-        found = data.tensors[1]
-    values = np.asarray([] if found is None else found)
-    return values if values.ndim == 1 and values.dtype.kind == "i" else None
-
-
 def _check_range(labels: NDArray[np.int64] | None, head: Head) -> None:
     n_classes = head.layer.out_features
     if labels is not None and labels.size and labels.max() >= n_classes:
         msg = _check.must(
             f"-1 or 0..{n_classes - 1}, as the model has {n_classes} outputs",
-            caller=_CALLER,
+            caller=CALLER,
             name="labels",
             got=int(labels.max()),
             remedy="For samples of none of its classes use unknown=True. Otherwise "
             "number the labels in the order of its outputs",
         )
         raise ValueError(msg)
-
-
-def _count(arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> int:
-    """Return the number of samples of a batch."""
-    return len(arguments[0] if arguments else next(iter(keywords.values())))
-
-
-def _parts(
-    batch: Any, place: Any
-) -> tuple[tuple[Any, ...], dict[str, Any], Tensor | None, Sequence[Any] | None]:
-    """Split a batch into the model's arguments, on its device, labels and ids."""
-    if isinstance(batch, Mapping):
-        names = [name for name in _LABELS if name in batch]
-        labels = batch[names[0]] if names else None
-        ids = next((batch[name] for name in _IDS if name in batch), None)
-        others = {*_LABELS, *_IDS}
-        keywords = {k: _moved(v, place) for k, v in batch.items() if k not in others}
-        return (), keywords, labels, ids
-    if isinstance(batch, tuple | list):
-        if len(batch) not in (1, 2, 3):
-            msg = _check.must(
-                "(inputs, labels), (inputs, labels, ids), inputs, or a mapping",
-                caller=_CALLER,
-                name="a batch",
-                got=f"{len(batch)} parts",
-            )
-            raise ValueError(msg)
-        inputs, labels, ids = [*batch, None, None][:3]
-        return (_moved(inputs, place),), {}, labels, ids
-    return (_moved(batch, place),), {}, None, None
-
-
-def _check_keywords(model: nn.Module, keywords: Mapping[str, Any]) -> None:
-    """Refuse entries of a batch that the model does not take by these names."""
-    model = _unwrapped(model)
-    try:
-        signature = inspect.signature(model.forward)
-    except (TypeError, ValueError):  # the call itself will fail
-        return
-    try:
-        signature.bind(**keywords)
-    except TypeError as error:
-        takes = ", ".join(signature.parameters) or "nothing"
-        msg = _check.must(
-            f"arguments of {type(model).__name__}.forward ({takes}), to which entries "
-            f"go by keyword, or for the labels one of {', '.join(_LABELS)}",
-            caller=_CALLER,
-            name="the keys of a batch",
-            got=f"{', '.join(map(repr, keywords))} ({error})",
-            remedy="Rename them in the loader, or let it give (inputs, labels)",
-        )
-        raise TypeError(msg) from error
-
-
-def _unwrapped(model: nn.Module) -> nn.Module:
-    """Return the network inside wrappers that take any arguments."""
-    if isinstance(model, DataParallel | DistributedDataParallel):
-        return _unwrapped(model.module)
-    inner = getattr(model, "_orig_mod", None)  # compiled
-    return model if inner is None else _unwrapped(inner)
-
-
-def _moved(value: Any, place: Any) -> Any:
-    return value.to(place, non_blocking=True) if isinstance(value, Tensor) else value
 
 
 def _numpy(tensor: Tensor) -> NDArray[Any]:
@@ -473,8 +330,8 @@ def _numpy(tensor: Tensor) -> NDArray[Any]:
 
 def _label_array(labels: Any, n: int) -> NDArray[np.int64]:
     values = _numpy(labels) if isinstance(labels, Tensor) else np.asarray(labels)
-    values = _check.labels(_CALLER, "labels", values, lowest=-1)
-    _check.same_length(_CALLER, {"inputs": n, "labels": values.size})
+    values = _check.labels(CALLER, "labels", values, lowest=-1)
+    _check.same_length(CALLER, {"inputs": n, "labels": values.size})
     return values
 
 
@@ -486,13 +343,6 @@ def place_of(model: nn.Module) -> torch.device:
     for tensor in (*model.parameters(), *model.buffers()):
         return tensor.device
     return torch.device("cpu")
-
-
-def _length(loader: Iterable[Any]) -> int | None:
-    try:
-        return len(loader)  # type: ignore[arg-type]
-    except TypeError:  # a generator, or the loader of a stream
-        return None
 
 
 @contextmanager

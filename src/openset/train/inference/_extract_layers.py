@@ -7,13 +7,8 @@ from openset import _io
 from openset.detectors.layered import POWERS
 from openset.outputs import Outputs
 from openset.train.inference import _layers
-from openset.train.inference._extract import (
-    SampleNames,
-    check_loader,
-    place_of,
-    rows_of,
-    run,
-)
+from openset.train.inference._batches import SampleNames, check_loader, rows_of
+from openset.train.inference._extract import place_of, run
 from openset.train.inference._input_step import words_of
 from openset.train.inference._row_files import RowLists
 from openset.train.networks import last_layer

@@ -96,20 +96,13 @@ def _make(
     pretrained: bool | Path,
 ) -> Network:
     if isinstance(network, nn.Module):
-        network = copy.deepcopy(network)  # the caller's own stays as it is
-        if not isinstance(network, Network):
-            network = _split(network, example)
-        if two_norms:
-            _check_norms(network)
-        return _right_size(network, n_outputs)
+        return _of_module(network, n_outputs, example, two_norms=two_norms)
     if two_norms and network not in names():
-        msg = _check.must(
+        rule = (
             "'classifier32', which has two sets of batch norms, or 'osrci', which has "
-            "none",
-            caller=_CALLER,
-            name="network",
-            got=repr(network),
+            "none"
         )
+        msg = _check.must(rule, caller=_CALLER, name="network", got=repr(network))
         raise ValueError(msg)
     is_image = example.ndim == 4
     if network == "mlp":
@@ -117,16 +110,7 @@ def _make(
     if is_image and network == "classifier32":
         return Classifier32(n_outputs, two_norms=two_norms)
     if is_image and network == "osrci":
-        if example.shape[-2] != example.shape[-1]:
-            msg = _check.must(
-                "square for network 'osrci'",
-                caller=_CALLER,
-                name="images",
-                got="×".join(map(str, example.shape[-2:])),
-                remedy="Resize them: side=32",
-            )
-            raise ValueError(msg)
-        return OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
+        return _osrci(n_outputs, example)
     source, _, name = str(network).partition(":")
     if is_image and source in ("torchvision", "timm") and name:
         model = _foreign(source, name, n_outputs)
@@ -149,6 +133,30 @@ def _make(
         remedy=f"Pass an object of the class: {kind}(...)" if kind else "",
     )
     raise ValueError(msg)
+
+
+def _of_module(
+    given: nn.Module, n_outputs: int, example: Tensor, *, two_norms: bool
+) -> Network:
+    made = copy.deepcopy(given)  # the caller's own stays as it is
+    network = made if isinstance(made, Network) else _split(made, example)
+    if two_norms:
+        _check_norms(network)
+    return _right_size(network, n_outputs)
+
+
+def _osrci(n_outputs: int, images: Tensor) -> OSRCI:
+    _, channels, height, side = images.shape
+    if height != side:
+        msg = _check.must(
+            "square for network 'osrci'",
+            caller=_CALLER,
+            name="images",
+            got=f"{height}×{side}",
+            remedy="Resize them: side=32",
+        )
+        raise ValueError(msg)
+    return OSRCI(n_outputs, side=side, channels=channels)
 
 
 def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:

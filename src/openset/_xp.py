@@ -1,5 +1,6 @@
 """Array helpers that run unchanged on NumPy, torch and any array-API library."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -255,6 +256,14 @@ def gpu_memory(array: Array) -> int | None:
         return None
     torch = sys.modules["torch"]
     return int(torch.cuda.get_device_properties(array.device).total_memory)
+
+
+def machine_memory() -> int | None:
+    """Return the bytes of memory of this machine; None if the system does not say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not available on every system
+        return None
 
 
 def describe(array: Array) -> str:

@@ -9,7 +9,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from openset import _io, datasets
+from openset import _io, _xp, datasets
 from openset._version import __version__
 from openset.datasets import default_root
 
@@ -104,7 +104,7 @@ def examine() -> dict[str, Any]:
         "extras": {extra.name: extra.versions for extra in EXTRAS},
         "networks": {name: _imported(name) for name in NETWORKS},
         "cores": os.cpu_count(),
-        "memory_bytes": _memory(),
+        "memory_bytes": _xp.machine_memory(),
         "blas": _blas(),
         "cuda": _cuda(),
         "data": _data(),
@@ -125,13 +125,6 @@ def _imported(package: str) -> dict[str, str | None]:
     except _io.BROKEN_IMPORT as error:
         return {"version": version, "why": _io.first_line(error)}
     return {"version": version, "why": None}
-
-
-def _memory() -> int | None:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not available on every system
-        return None
 
 
 def _blas() -> list[dict[str, Any]]:

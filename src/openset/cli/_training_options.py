@@ -3,7 +3,7 @@
 import json
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,11 +65,12 @@ def read_settings(
     options: dict[str, Any] = {}
     changes: dict[str, Any] = {}
     for text in texts:
-        name, value = _pair("--set", text)
+        name, value = _pair("--set", text, "NAME=VALUE")
         if name not in (*taken, *changeable):
+            others = [one for one in changeable if one not in taken]
             msg = _check.must(
                 f"an option of the method ({', '.join(taken)}) or of the recipe "
-                f"({', '.join(changeable)})",
+                f"({', '.join(others)})",
                 caller=_CALLER,
                 name="--set",
                 got=repr(name),
@@ -89,16 +90,27 @@ def read_grid(texts: list[str], taken: list[str]) -> dict[str, list[Any]]:
     """Read the values to try of each name."""
     grid = {}
     for text in texts:
-        name, values = _pair("--tune", text)
+        name, values = _pair("--tune", text, "NAME=VALUE,VALUE,...")
         _check.one_of(_CALLER, "--tune", name, sorted(taken))
         grid[name] = [_value(value) for value in values.split(",")]
     return grid
 
 
-def _pair(flag: str, text: str) -> tuple[str, str]:
+def set_once(given: dict[str, Any], texts: list[str]) -> dict[str, Any]:
+    """Return the options that were given; raise if --set names one of them too."""
+    found = {name: value for name, value in given.items() if value is not None}
+    for text in texts:
+        name = text.partition("=")[0]
+        if name in found:
+            rule, got = f"left out with --set {text}", found[name]
+            msg = _check.must(rule, caller=_CALLER, name=f"--{name}", got=got)
+            raise ValueError(msg)
+    return found
+
+
+def _pair(flag: str, text: str, rule: str) -> tuple[str, str]:
     name, found, value = text.partition("=")
     if not (name and found and value):
-        rule = "NAME=VALUE"
         raise ValueError(_check.must(rule, caller=_CALLER, name=flag, got=repr(text)))
     return name, value
 
@@ -113,23 +125,30 @@ def _value(text: str) -> Any:
 
 
 @contextmanager
-def naming_options() -> Iterator[None]:
-    """Let errors of the library name the options of this command.
+def naming_options(set_: list[str], tune: list[str]) -> Iterator[None]:
+    """Let errors of the library name the options of this command, as they were typed.
 
     What the library warns of is said here in the words of the command.
     """
+    typed = {
+        text.partition("=")[0]: flag
+        for flag, texts in (("--set", set_), ("--tune", tune))
+        for text in texts
+    }
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TrainingWarning)
             yield
     except (ValueError, TypeError, FloatingPointError) as error:
         if len(error.args) == 1 and isinstance(error.args[0], str):
-            error.args = (as_typed(error.args[0]),)
+            error.args = (as_typed(error.args[0], typed),)
         raise
 
 
-def as_typed(message: str) -> str:
+def as_typed(message: str, typed: Mapping[str, str] | None = None) -> str:
     """Write parameters of the library as options of the command.
+
+    `typed` has the flag, --set or --tune, of the names that were given by one.
 
     Examples
     --------
@@ -137,6 +156,8 @@ def as_typed(message: str) -> str:
     'openset train: --accelerator must be there. Use --accelerator cpu'
     >>> as_typed("train.recipe: cycle must be left out. It needs schedule='cosine'")
     'openset train: --set cycle must be left out. It needs --set schedule=cosine'
+    >>> as_typed("train.recipe: lr must be > 0, got 0", {"lr": "--tune"})
+    'openset train: --tune lr must be > 0, got 0'
     """
     caller = re.match(
         r"(train(\.\w+)?|Pipeline|method \w+|protocols\.default): ", message
@@ -147,9 +168,10 @@ def as_typed(message: str) -> str:
     settable = _settable(caller[0])
 
     def option(name: str, value: str = "") -> str:
-        if name in _OPTIONS:
+        flag = (typed or {}).get(name, "")
+        if name in _OPTIONS and not flag:
             return f"{_OPTIONS[name]} {value}".strip()
-        return f"--set {name}={value}" if value else f"--set {name}"
+        return f"{flag or '--set'} {name}{'=' if value else ''}{value}"
 
     def assigned(found: re.Match[str]) -> str:
         name, value = found[1], found[2].strip("'").replace(", ", ",")

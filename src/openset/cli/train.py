@@ -17,6 +17,7 @@ from openset.cli._training_options import (
     naming_options,
     read_grid,
     read_settings,
+    set_once,
 )
 from openset.cli._training_protocols import read_protocols
 from openset.cli._training_report import (
@@ -259,12 +260,12 @@ def command(
         raise ValueError(msg)
     need_root(_CALLER, root)
     read = cache(lambda: load_data(data, root, option="--data"))
-    with naming_options():
+    with naming_options(settings or [], tune or []):
         kind = train.methods.find(method)
         taken, changeable = list(kind.options()), train.recipes.changeable()
         options, changes = read_settings(settings or [], taken, changeable)
         given = {"epochs": epochs, "batch": batch, "lr": lr, "auxiliary": auxiliary}
-        changes |= {name: value for name, value in given.items() if value is not None}
+        changes |= set_once(given, settings or [])
         named = read_protocols(
             protocol, data, split, read, known=known, all_splits=all_splits
         )

@@ -7,9 +7,10 @@ confirm. They are read from the folders that their archives unpack to.
 from dataclasses import replace
 from pathlib import Path
 
-from openset._types import ArtefactError
+from openset._types import UNKNOWN, ArtefactError
+from openset.datasets import image_lists
 from openset.datasets._dataset import Dataset
-from openset.datasets._dataset_folder import DatasetFolder, reading
+from openset.datasets._dataset_folder import DatasetFolder
 from openset.datasets._image_folders import (
     Listing,
     class_folders,
@@ -57,12 +58,13 @@ def _found(place: DatasetFolder, folders: tuple[str, ...]) -> Path:
 
 
 def _from_list(path: Path, folder: Path, name: str) -> Listing:
-    found: Listing = []
-    for line in lines(path):
-        with reading(path, "a list of images"):
-            image, _, group = line.partition(" ")
-            found.append((str(_inside(path, folder, image)), group.strip() or name))
-    return [(image, name if group == "-1" else group) for image, group in found]
+    return [
+        (
+            str(_inside(path, folder, line.path)),
+            name if line.label in {"", str(UNKNOWN)} else line.label,
+        )
+        for line in image_lists.read_lines(path)
+    ]
 
 
 def _inside(listed: Path, folder: Path, image: str) -> Path:

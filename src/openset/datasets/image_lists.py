@@ -3,15 +3,18 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UNKNOWN, ArtefactError
-from openset.datasets.lazy_inputs import ImageFiles
+from openset.datasets.lazy_inputs import ENDINGS, ImageFiles
 
 _LABEL = re.compile(r"-?[0-9]{1,9}")
+_NUMBERED = re.compile(rf"(.*\S)\s+({_LABEL.pattern})")
+_NAMED = re.compile(rf"(.*(?:{'|'.join(map(re.escape, ENDINGS))}))(?:\s+(.*))?", re.I)
 _LINE = "a path, a space and a label (a number of a class, or -1 for unknown)"
 
 
@@ -67,23 +70,41 @@ def read(path: str | Path) -> ImageList:
     left out.
     """
     file = Path(path)
-    if not file.is_file():
-        msg = f"image_lists: no such list: {file}"
-        raise FileNotFoundError(msg)
-    try:
-        lines = file.read_text("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        msg = f"image_lists: {file} is not a text file ({error})"
-        raise ArtefactError(msg) from error
-    pairs = [_parsed(line, n, file) for n, line in enumerate(lines, 1) if line.strip()]
-    if not pairs:
+    lines = read_lines(file)
+    if not lines:
         got = f"{file}, which has none"
         msg = _check.must(
             f"a file with lines of {_LINE}", caller="image_lists", name="list", got=got
         )
         raise ArtefactError(msg)
-    paths, labels = zip(*pairs, strict=True)
+    labels = [_number(line, file) for line in lines]
+    paths = tuple(line.path for line in lines)
     return ImageList(str(file), paths, np.array(labels, dtype=np.int64))
+
+
+class Line(NamedTuple):
+    """A line of a list: its number in the file, the path, the label or ""."""
+
+    number: int
+    path: str
+    label: str
+
+
+def read_lines(path: Path) -> list[Line]:
+    """Read the lines of a list of images; labels may be missing, or names.
+
+    The label is a number after the last space, else what follows the name of an image
+    file.
+    """
+    if not path.is_file():
+        msg = f"image_lists: no such list: {path}"
+        raise FileNotFoundError(msg)
+    try:
+        texts = path.read_text("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        msg = f"image_lists: {path} is not a text file ({error})"
+        raise ArtefactError(msg) from error
+    return [_parsed(t.strip(), n) for n, t in enumerate(texts, 1) if t.strip()]
 
 
 def of_unknown(name: str, paths: tuple[str, ...]) -> ImageList:
@@ -91,18 +112,24 @@ def of_unknown(name: str, paths: tuple[str, ...]) -> ImageList:
     return ImageList(name, paths, np.full(len(paths), UNKNOWN))
 
 
-def _parsed(line: str, number: int, file: Path) -> tuple[str, int]:
-    words = line.rsplit(maxsplit=1)
-    if len(words) < 2 or not _LABEL.fullmatch(words[1]):
+def _parsed(text: str, number: int) -> Line:
+    found = _NUMBERED.fullmatch(text) or _NAMED.fullmatch(text)
+    path, label = (text, None) if found is None else found.groups()
+    return Line(number, path, label or "")
+
+
+def _number(line: Line, file: Path) -> int:
+    if not _LABEL.fullmatch(line.label):
+        shown = f"{line.path} {line.label}".strip()[:80]
         msg = _check.must(
             f"lines of {_LINE}",
             caller="image_lists",
             name="list",
-            got=f"{line.strip()[:80]!r} in line {number} of {file}",
+            got=f"{shown!r} in line {line.number} of {file}",
         )
         raise ArtefactError(msg)
     # OpenOOD has other negative labels, too; here -1 is the only one.
-    return words[0].strip(), max(int(words[1]), UNKNOWN)
+    return max(int(line.label), UNKNOWN)
 
 
 def _remedy(path: str, root: Path) -> str:

@@ -13,6 +13,8 @@ from openset import _check, _io
 from openset._types import ArtefactError
 
 KINDS = ("image", "text", "table")
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff")
+"""Of image files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +184,6 @@ def resize(inputs: Any, side: int, channels: int) -> NDArray[np.uint8]:
 
 def image_paths(folder: Path) -> list[str]:
     """Return all image files below a folder, in code-point order of their paths."""
-    endings = {".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff"}
-    found = (p for p in folder.rglob("*") if p.suffix.lower() in endings)
+    found = (p for p in folder.rglob("*") if p.suffix.lower() in ENDINGS)
     # as_posix: the separator must not change the order between platforms.
     return [str(p) for p in sorted(found, key=lambda p: p.as_posix())]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class Fitted:
     """A fitted detector: its hyper-parameters and named arrays.
 
-    `classes` are the names of the classes it was fitted on, if the outputs had names;
-    they are not saved with it (a rejector saves those of its calibration).
+    `classes` are the names of the classes it was fitted on, if the outputs had names:
+    outputs that name others, or in another order, are refused.
     """
 
     detector: "Detector"
@@ -227,6 +227,7 @@ class Fitted:
             "classes": self.detector.origins(caller="Fitted.save"),
             "params": self.detector.params(),
             "widths": dict(self.widths),
+            "class_names": list(self.classes),
         }
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
         _io.write_npz(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
@@ -265,10 +266,11 @@ class Fitted:
                 plugins=plugins,
             )
             widths = dict(recipe["widths"])
+            classes = tuple(map(str, recipe.get("class_names", ())))
         except (KeyError, TypeError) as error:
             msg = f"Fitted.load: {path} is damaged ({error!r})"
             raise ArtefactError(msg) from error
-        return cls(detector=detector, state=state, widths=widths)
+        return cls(detector=detector, state=state, widths=widths, classes=classes)
 
 
 def need_fitted(caller: str, values: Any) -> list[Fitted]:

@@ -238,20 +238,34 @@ def _inverse_root(covariance: Array, cutoff: float) -> Array | None:
     return inverse.T if spread < 1 / cutoff else None
 
 
-def sums_by(rows: Array, groups: NDArray[np.int64], n_groups: int) -> Array:
-    """Add up the rows of each group in float64: shape (n_groups, d)."""
+def sums_by(
+    rows: Array,
+    groups: NDArray[np.int64],
+    n_groups: int,
+    *,
+    into: Array | None = None,
+) -> Array:
+    """Add up the rows of each group in float64: shape (n_groups, d).
+
+    With `into`, earlier sums, they are added to these, in their memory if possible.
+    """
     xp = _xp.array_namespace(rows)
     if _xp.is_numpy_array(rows):
         order = np.argsort(groups, kind="stable")
         present, starts = np.unique(groups[order], return_index=True)
-        sums = np.zeros((n_groups, rows.shape[1]), dtype=np.float64)
+        sums = into
+        if sums is None:
+            sums = np.zeros((n_groups, rows.shape[1]), dtype=np.float64)
         # A sum for each group: `np.add.reduceat` takes four times as long.
         for group, own in zip(present, np.split(order, starts[1:]), strict=True):
-            rows[own].sum(axis=0, dtype=np.float64, out=sums[group])
+            sums[group] += rows[own].sum(axis=0, dtype=np.float64)
         return sums
     index = _xp.moved(groups, rows)
     wide = xp.astype(rows, xp.float64, copy=False)
     if _xp.is_torch_array(rows):
-        return wide.new_zeros((n_groups, rows.shape[1])).index_add_(0, index, wide)
+        if into is None:
+            into = wide.new_zeros((n_groups, rows.shape[1]))
+        return into.index_add_(0, index, wide)
     numbers = xp.arange(n_groups, device=_xp.device(rows))
-    return xp.astype(numbers[:, None] == index[None, :], xp.float64) @ wide
+    sums = xp.astype(numbers[:, None] == index[None, :], xp.float64) @ wide
+    return sums if into is None else sums + into

@@ -5,13 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from openset import _xp
+from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
 from openset.detectors._detector import Detector
 from openset.detectors._moments import sums_by
 from openset.detectors.entropy import entropy, onnx_entropy
 from openset.outputs import Outputs
+
+# Larger blocks than for sums: a matrix product of few rows is slow.
+_BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,10 @@ class KLM(Detector):
     used, and classes that are never predicted are left out of the minimum. The paper
     takes a validation set; outputs of the training split are more confident than those
     of new samples. Means below 1e-307 count as 1e-307, so that s is finite.
+
+    The fitted detector has a matrix of predicted classes × classes: 10 GB for 50,000
+    classes and logits of float32. Fitting takes four times that memory; if the machine
+    or GPU has less, an error says how much is needed.
 
     References
     ----------
@@ -52,22 +59,30 @@ class KLM(Detector):
     paper = "Hendrycks et al. 2022"
 
     def _fit(self, train: Outputs) -> State:
-        sums: Any = 0.0
-        counts: Any = 0.0
+        predicted = np.concatenate(
+            [_xp.to_numpy(batch.top_class) for batch in fit_batches(train)]
+        )
+        present, groups, counts = np.unique(
+            predicted, return_inverse=True, return_counts=True
+        )
+        dtype = working_dtype(train)
+        _need_memory(train.logits, present.size)
+        sums: Any = None
+        start = 0
         for batch in fit_batches(train):
             xp = _xp.array_namespace(batch.logits)
-            n_classes = batch.logits.shape[1]
-            predicted = _xp.to_numpy(batch.top_class).astype(np.int64)
             p = _probabilities(xp.astype(batch.logits, xp.float64), batch.top_class)
-            sums = sums_by(p, predicted, n_classes) + sums
-            counts = np.bincount(predicted, minlength=n_classes) + counts
-        present = np.flatnonzero(counts)
-        rows = xp.take(sums, _xp.moved(present, sums), axis=0)
-        weights = _xp.moved(counts[present].astype(np.float64), sums)
-        means = rows / weights[:, None]
-        least = xp.full_like(means[:1, :], 1e-307)
-        typical = xp.log(xp.maximum(means, least))
-        return in_dtype({"typical": typical}, working_dtype(train))
+            own = groups[start : start + p.shape[0]]
+            sums = sums_by(p, own, present.size, into=sums)
+            start += p.shape[0]
+
+        def typical(sums: Array, counts: Array) -> Array:
+            means = sums / counts[:, None]
+            least = xp.full_like(means[:1, :], 1e-307)
+            return xp.astype(xp.log(xp.maximum(means, least)), dtype)
+
+        weights = _xp.moved(counts.astype(np.float64), sums)
+        return {"typical": _xp.by_rows(typical, sums, weights, size=_BLOCK_BYTES)}
 
     def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)
@@ -79,9 +94,7 @@ class KLM(Detector):
             p = _xp.exp_own(logits - energy[:, None])
             return xp.max(p @ state["typical"].T, axis=1)
 
-        # Larger blocks than for sums: a matrix product of few rows is slow.
-        size = 8 << 20
-        cross = _xp.by_rows(closest, batch.logits, batch.energy, size=size)
+        cross = _xp.by_rows(closest, batch.logits, batch.energy, size=_BLOCK_BYTES)
         known = entropy(batch) + cross
         # A divergence is not negative; its rounding error may be.
         return xp.minimum(known, xp.zeros_like(known))
@@ -100,3 +113,23 @@ def _probabilities(logits: Array, top_class: Array) -> Array:
     masses = _xp.exp_own(logits - _xp.pick(logits, top_class)[:, None])
     masses /= _xp.row_sums(masses)[:, None]
     return masses
+
+
+def _need_memory(logits: Array, n_present: int) -> None:
+    """Raise if the sums (float64) and two copies of their logarithms cannot fit."""
+    n_classes = logits.shape[1]
+    need = n_present * n_classes * (8 + 4 + 4)
+    have = _xp.gpu_memory(logits) or _xp.machine_memory()
+    if have is not None and need > have:
+        rule = (
+            f"few enough for a matrix of predicted classes x classes ({have / 1e9:.1f} "
+            "GB of memory)"
+        )
+        msg = _check.must(
+            rule,
+            caller="KLM.fit",
+            name="classes",
+            got=f"{n_present} x {n_classes}, which need {need / 1e9:.1f} GB",
+            remedy="Use a detector without such a matrix, such as GEN or Entropy",
+        )
+        raise ValueError(msg)

@@ -262,9 +262,8 @@ def _epochs(made: Recipe, changes: dict[str, Any]) -> int:
     budget = changes.pop("budget", None)
     if "epochs" in changes:
         if budget is not None:
-            msg = _check.must(
-                "left out with epochs", caller=_CALLER, name="budget", got=repr(budget)
-            )
+            rule = f"left out with epochs={changes['epochs']!r}"
+            msg = _check.must(rule, caller=_CALLER, name="budget", got=repr(budget))
             raise ValueError(msg)
         return _check.positive_int(_CALLER, "epochs", changes["epochs"])
     if budget is None and made.name != "openset":

@@ -140,7 +140,8 @@ def tunable(method: type[Method]) -> list[str]:
     >>> "recipe" in names, "weight_decay" in names, "weight" in names
     (True, True, True)
     """
-    return ["recipe", *method.options(), *recipes.changeable()]
+    names = ("recipe", *method.options(), *recipes.changeable())
+    return list(dict.fromkeys(names))  # some belong to both
 
 
 def _with(job: Job, choice: Mapping[str, Any]) -> Job:

@@ -1,6 +1,7 @@
 """`openset train`, as it is typed."""
 
 import json
+import re
 import shlex
 from dataclasses import replace
 
@@ -385,6 +386,13 @@ def test_errors_name_options_as_they_are_typed(message, typed):
     assert as_typed(message) == (typed or message)
 
 
+@pytest.mark.parametrize("flag", ["--set", "--tune"])
+def test_names_of_method_and_recipe_are_listed_once(draws, flag):
+    with pytest.raises(ValueError, match="got 'xyz'") as said:
+        run("-m", "ceplus", *QUICK, "--protocol", draws, flag, "xyz=1")
+    assert len(re.findall(r"\bsmoothing\b", str(said.value))) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -433,6 +441,23 @@ def test_errors_name_options_as_they_are_typed(message, typed):
         ),
         (["-m", "softmax", *QUICK, "--set", "xyz=3"], "--set must be .*got 'xyz'$"),
         (["-m", "openauc", *QUICK, "--tune", "depth=1,2"], "--tune must be one of"),
+        (["-m", "softmax", *QUICK, "--tune", "lr"], "must be NAME=VALUE,VALUE,"),
+        (
+            ["-m", "softmax", *QUICK, "--set", "budget=5"],
+            "--set budget must be left out with --epochs 2, got 5",
+        ),
+        (
+            ["-m", "softmax", *QUICK, "--set", "epochs=3"],
+            "--epochs must be left out with --set epochs=3, got 2",
+        ),
+        (
+            ["-m", "softmax", *QUICK, "--set", "batch=0"],
+            "--set batch must be an integer >= 1, got 0",
+        ),
+        (
+            ["-m", "softmax", *QUICK, "--tune", "weight_decay=-1,0"],
+            r"--tune weight_decay must be a number in \[0, inf\), got -1",
+        ),
         (["-m", "softmax", *QUICK, "--seeds", 0], "--seeds must be an integer >= 1"),
         (
             ["-m", "entropic", *QUICK],

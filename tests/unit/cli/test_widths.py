@@ -114,17 +114,13 @@ def test_tables_of_a_calibration_keep_names_and_numbers(width, monkeypatch, tmp_
     known = 4 * np.eye(3)[labels] + rng.normal(size=(120, 3))
     groups = np.array([LONG, "[near]"])[np.arange(60) % 2]
     unknown = Outputs(logits=rng.normal(size=(60, 3)), groups=groups).as_unknown()
+    known = Outputs(logits=known, labels=labels, groups=labels)
     words = ["calibrate", "-d", "msp", "-d", "energy", "--accept-risk"]
     for name, outputs in {
-        "known": Outputs(logits=known, labels=labels).take(slice(60)),
+        "known": known.take(slice(60)),
         "surrogate": unknown.take(slice(30)),
         "test": Outputs.concat(
-            [
-                Outputs(logits=known, labels=labels, groups=labels).take(
-                    slice(60, 120)
-                ),
-                unknown.take(slice(30, 60)),
-            ]
+            [known.take(slice(60, 120)), unknown.take(slice(30, 60))]
         ),
     }.items():
         words += [f"--{name}", str(outputs.save(tmp_path / f"{name}.npz"))]

@@ -56,12 +56,29 @@ def test_a_list_names_the_images_and_perhaps_their_classes(tmp_path):
     found = load("openimage-o", tmp_path)
     assert names(found) == ["openimage-o", "Cat bus"]
     assert [int(one[0, 0, 0]) for one in found.inputs] == [2, 0]
+    listed.write_bytes(b"\xff\xfe1.png")
+    with pytest.raises(ArtefactError, match="is not a text file"):
+        load("openimage-o", tmp_path)
     listed.write_text("9.png\n", encoding="utf-8")
     with pytest.raises(FileNotFoundError, match=r"names '9.png', which is not in"):
         load("openimage-o", tmp_path)
     listed.write_text("../secret.png\n", encoding="utf-8")
     with pytest.raises(ArtefactError, match="a path out of its folder"):
         load("openimage-o", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "label"),
+    [
+        ("a 1.PNG", ""), ("a 1.PNG -1", ""), ("a 1.PNG 7", "7"),
+        ("\ufeffa 1.PNG  Cat bus ", "Cat bus"), ("x/a 1.PNG\tn01", "n01"),
+    ],
+)  # fmt: skip
+def test_names_in_a_list_may_have_spaces(tmp_path, line, label):
+    top = tmp_path / "openimage-o"
+    image(top / "openimage_o" / "images" / "a 1.PNG")
+    (top / "openimage-o.txt").write_text(f"{line}\n\n", encoding="utf-8")
+    assert names(load("openimage-o", tmp_path)) == [label or "openimage-o"]
 
 
 def imagenetv2(root, numbers=(0, 2, 10)):

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from openset import Outputs
+from openset import Outputs, _xp
 from openset.detectors import (
     KLM,
     MSP,
@@ -15,6 +15,7 @@ from openset.detectors import (
     GradNorm,
     NegLabel,
     Temperature,
+    _batch,
     temperature,
 )
 from openset.testing import example_outputs as split
@@ -80,6 +81,27 @@ def test_klm_is_finite_where_a_typical_probability_underflows():
     known = KLM().fit(train).known(Outputs(logits=[[0.0, 0.0], [2000.0, 0.0]]))
     assert np.isfinite(known).all()
     assert known[1] == 0 > known[0]
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 100])
+def test_klm_in_batches_is_klm_at_once(logits, monkeypatch, size):
+    known = KLM().fit(Outputs(logits=logits)).known(Outputs(logits=logits))
+    monkeypatch.setattr(_batch, "batch_rows", lambda _: size)
+    again = KLM().fit(Outputs(logits=logits)).known(Outputs(logits=logits))
+    assert_allclose(again, known, atol=1e-12)
+
+
+def test_klm_says_how_much_memory_too_many_classes_need(logits, monkeypatch):
+    train = Outputs(logits=logits[:8])
+    n_present = len(set(logits[:8].argmax(axis=1)))
+    need = 7 * n_present * 16  # bytes: float64, and at least float32 twice
+    monkeypatch.setattr(_xp, "machine_memory", lambda: need)
+    assert KLM().fit(train).state["typical"].shape == (n_present, 7)
+    monkeypatch.setattr(_xp, "machine_memory", lambda: need - 1)
+    with pytest.raises(ValueError, match=f"KLM.fit: .*got {n_present} x 7, which need"):
+        KLM().fit(train)
+    monkeypatch.setattr(_xp, "machine_memory", lambda: None)  # the system does not say
+    KLM().fit(train)
 
 
 @pytest.mark.parametrize("scale", [0.015, 0.2, 1.0, 4.0, 60.0])

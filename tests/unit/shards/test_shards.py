@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from openset import CalibrationWarning, Rejector, _backends, detectors, shards
+from openset import (
+    CalibrationWarning,
+    Outputs,
+    Rejector,
+    _backends,
+    detectors,
+    shards,
+)
 from openset.scores import Scores
 from tests.unit.rejector.test_rejector import drawn
 from tests.unit.shards.fatal import Fatal
@@ -129,6 +136,24 @@ def test_scores_are_those_of_all_samples_at_once(folder, tmp_path):
         found = Scores.concat([Scores.load(path) for path in paths])
         assert_array_equal(found.known, expected.known)
         assert_array_equal(found.labels, expected.labels)
+
+
+def test_scores_refuse_classes_in_another_order(tmp_path):
+    def named(outputs, classes):
+        logits, labels = np.asarray(outputs.logits), np.asarray(outputs.labels)
+        return Outputs(logits=logits, labels=labels, classes=classes)
+
+    classes = [f"class {i}" for i in range(WHOLE.n_classes)]
+    fitted = detectors.MSP().fit(named(WHOLE, classes)).save(tmp_path / "msp.npz")
+    (tmp_path / "in").mkdir()
+    named(WHOLE, classes).save(tmp_path / "in" / "same.npz")
+    named(WHOLE, classes[::-1]).save(tmp_path / "in" / "turned.npz")
+    job = shards.Score((("msp", fitted),), format="npz")
+    done = shards.run(job, tmp_path / "in", tmp_path / "out", backend="sequential")
+    (failed,) = done.failed
+    assert failed["shard"] == "turned"
+    assert "classes" in failed["error"]
+    assert len(Scores.load(tmp_path / "out" / "msp" / "same.npz")) == len(WHOLE)
 
 
 def test_what_is_there_is_not_done_again(rejector, folder, tmp_path):

@@ -205,7 +205,7 @@ def test_changes_reach_the_pipeline():
             "auxiliary_weight must be a number in .*got -1",
         ),
         ({"budget": 0}, r"budget must be a number in \(0, inf\), got 0"),
-        ({"budget": 9, "epochs": 9}, "budget must be left out with epochs, got 9"),
+        ({"budget": 9, "epochs": 9}, "budget must be left out with epochs=9, got 9"),
     ],
 )
 def test_bad_changes_are_refused(changes, message):

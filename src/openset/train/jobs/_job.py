@@ -128,13 +128,14 @@ class Job:
             return
         is_foreign = str(self.network).startswith(FOREIGN)
         if not is_foreign or isinstance(self.network, nn.Module):
-            shown = self.network if isinstance(self.network, str | None) else "a model"
+            shown = "a model of your own, which comes with its weights"
+            if isinstance(self.network, str | None):
+                shown = f"network {self.network or 'left out'}"
             msg = _check.must(
                 "left out, except for timm:NAME and torchvision:NAME",
                 caller=_CALLER,
                 name="pretrained",
-                got=f"{self.pretrained!r} with network {shown}",
-                remedy="Your own model comes with its weights",
+                got=f"{self.pretrained} with {shown}",
             )
             raise ValueError(msg)
         if self.pretrained is not True and not Path(self.pretrained).is_file():

@@ -298,7 +298,7 @@ def test_a_run_from_weights_records_them_and_does_not_need_them_again(tmp_path):
     ("network", "pretrained", "message"),
     [
         ("classifier32", True, "left out, except for timm:NAME"),
-        (nn.Linear(2, 2), True, "Your own model comes with its weights"),
+        (nn.Linear(2, 2), True, "got True with a model of your own, which comes"),
         (None, "w.pth", "left out, except for timm:NAME"),
     ],
 )

@@ -83,6 +83,8 @@ def calibrated(
         rule="a fitted detector, or a Choice",
         remedy="Fit it first: PostMax().fit(train)",
     )
+    need_outputs("Rejector.calibrate", "known", known)
+    fitted = fitted.with_widths_of(known)
     scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
     objective = "osa" if objective is None else objective
     if objective in objectives(needs_unknowns=True) and not scores.n_unknown:
@@ -201,7 +203,6 @@ def _calibration_scores(
     surrogate: Sequence[Outputs | str],
     batch_size: int | None,
 ) -> Scores:
-    need_outputs("Rejector.calibrate", "known", known)
     if known.labels is None:
         msg = _check.must(
             "labelled",

@@ -64,6 +64,16 @@ def test_outputs_of_another_width_are_refused_without_training_outputs(tmp_path)
         assert rejector.predict(Outputs(logits=known.logits)).shape == (200,)
 
 
+def test_a_class_called_unknown_is_not_taken_for_a_rejected_sample():
+    known = drawn(200, seed=2, classes=("cat", "unknown", "None", "Unknown"))
+    surrogate = drawn(200, seed=3, unknown=True, classes=())
+    rejector = Rejector.calibrate(
+        detectors.MaxLogit().fit(), known=known, surrogate=surrogate
+    )
+    names = [rejector.name_of(label) for label in (-1, 0, 1, 2, 3, 4)]
+    assert names == ["unknown", "cat", "unknown (class 1)", "None", "Unknown", "4"]
+
+
 def test_widths_of_fit_go_before_those_of_the_calibration():
     narrow = Outputs(logits=drawn().logits[:, :3], labels=[-1] * 120)
     fitted = detectors.MaxLogit().fit(drawn())

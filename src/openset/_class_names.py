@@ -69,6 +69,7 @@ def numbered(
     found = _strings(caller, "predicted", predicted)
     unknown = UNKNOWN_NAME if unknown_label is None else str(unknown_label)
     occurring = sorted({*np.unique(true).tolist(), *np.unique(found).tolist()})
+    _need_different(caller, occurring)
     if unknown_label is None:
         need_no_doubt(caller, occurring, unknown)
     _need_known_classes(caller, found, unknown)
@@ -189,4 +190,32 @@ def _strings(caller: str, name: str, values: Any) -> NDArray[np.str_]:
         )
         raise TypeError(msg)
     _check.vector(caller, name, array)
-    return array.astype(np.str_)
+    found = array.astype(np.str_)
+    empty = np.flatnonzero(found == "")
+    if empty.size:
+        got = f"none in {empty.size} of {found.size} samples, first in row {empty[0]}"
+        msg = _check.must(
+            "given for every sample",
+            caller=caller,
+            name=name,
+            got=got,
+            remedy="Remove samples without a label",
+        )
+        raise ValueError(msg)
+    return found
+
+
+def _need_different(caller: str, names: Sequence[str]) -> None:
+    """Raise if two names differ in white space around them alone."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.strip(), name)
+        if other != name:
+            msg = _check.must(
+                "names that differ in more than spaces around them",
+                caller=caller,
+                name="labels and predicted",
+                got=f"{other!r} and {name!r}",
+                remedy="Strip the names",
+            )
+            raise ValueError(msg)

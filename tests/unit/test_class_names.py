@@ -82,6 +82,8 @@ def test_minus_one_may_be_said_to_label_unknown_samples():
         ({"predicted": [0] * 6}, TypeError, "predicted must be strings"),
         ({"labels": [*LABELS[:-1], 3]}, TypeError, "labels must be strings"),
         ({"class_names": ["ant", "bee"]}, ValueError, "must be all names that occur"),
+        ({"labels": [*LABELS[:-1], ""]}, ValueError, "got none in 1 of 6 samples"),
+        ({"labels": [*LABELS[:-1], "dog "]}, ValueError, "got 'dog' and 'dog '"),
         ({"labels": [0] * 6}, TypeError, "predicted must be integers"),
         (
             {"labels": [0, -1], "predicted": [0, 0], "unknown_label": "oos"},

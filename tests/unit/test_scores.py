@@ -193,6 +193,11 @@ def test_a_pickled_archive_is_refused(tmp_path):
         ("scores.csv", b"labels,predicted,known\n0,0,1\n\n0,0\n", "first in line 4"),
         ("scores.csv", b"labels,predicted,known,known\n0,0,1,2\n", "got known several"),
         ("scores.csv", b"labels,known\n0,1\n", "missing predicted"),
+        ("scores.csv", b"labels,predicted,known\n0,0,1\n0,0,\n", "got none in row 1"),
+        ("scores.csv", b"labels,predicted,known\n1.0,0,1\n", "got '1.0' in row 0"),
+        ("scores.csv", b"labels;predicted;known\n0;0;0,5\n", "columns, got semicolons"),
+        ("scores.csv", b"labels\tpredicted\tknown\n0\t0\t1\n", "columns, got tabs"),
+        ("scores.csv", b"0,0,1.5\n1,1,2\n", "got numbers in its first line"),
         ("scores.parquet", b"PAR1 nonsense", "damaged or not Parquet"),
     ],
 )
@@ -263,6 +268,22 @@ def test_concat_keeps_rows_and_refuses_a_mix_of_groups():
         Scores.concat([scores, Scores(**GOOD, groups=["a", "b", "c"])])
     with pytest.raises(ValueError, match="non-empty list"):
         Scores.concat([])
+
+
+@pytest.mark.parametrize("rows", ["a,a,2\n,a,1\n", "0,0,2\n,0,1\n", "a,a,2\na,,1\n"])
+def test_an_empty_cell_is_no_class(tmp_path, rows):
+    path = tmp_path / "scores.csv"
+    path.write_text(f"labels,predicted,known\n{rows}")
+    with pytest.raises(ValueError, match="every sample, got none in 1 of 2 "):
+        Scores.load(path)
+
+
+def test_names_may_look_like_missing_values(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text("labels,predicted,known\nNone,nan,2\nNA,None,1\nunknown,NA,0\n")
+    scores = Scores.load(path)
+    assert scores.class_names == ("NA", "None", "nan")
+    assert scores.labels.tolist() == [1, 0, -1]
 
 
 def test_a_spreadsheets_mark_and_blank_lines_are_no_data(tmp_path):

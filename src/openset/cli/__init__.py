@@ -1,6 +1,8 @@
 """The command line: thin commands over the library."""
 
+import io
 import logging
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -174,11 +176,30 @@ _SHOWN_IN_ONE_LINE = (
 )
 
 
+def _at_home(words: list[str]) -> list[str]:
+    """Replace the ~ of ``--out=~/x``, which shells leave as it is.
+
+    Examples
+    --------
+    >>> _at_home(["--out=~/x"]) == [f"--out={Path.home()}/x"], _at_home(["-d", "~x=~/"])
+    (True, ['-d', '~x=~/'])
+    """
+    found = [re.fullmatch(r"(--[\w-]+=)(~(?:/.*)?)", word, re.DOTALL) for word in words]
+    return [
+        f"{one[1]}{Path(one[2]).expanduser()}" if one else word
+        for one, word in zip(found, words, strict=True)
+    ]
+
+
 def main() -> None:
     """Run a command; print errors that users can fix as one line, without traceback."""
+    for stream in (sys.stdout, sys.stderr):  # of a terminal without, say, the letter ü
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
     try:
         # Modules in the current folder can be used: openset score -d my:Margin.
         with _plugins.searching(Path.cwd()), _warnings_in_one_line():
+            sys.argv[1:] = _at_home(sys.argv[1:])  # on Windows, app expands the others
             app()
     except _SHOWN_IN_ONE_LINE as error:
         ERRORS.print(

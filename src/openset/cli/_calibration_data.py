@@ -1,5 +1,6 @@
 """`openset calibrate`: read and check the outputs it is given."""
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -62,11 +63,12 @@ def read_known(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Output
     if labels is not None and (labels == UNKNOWN).any():
         sets.append(_grouped(validation.take(labels == UNKNOWN), known.stem))
         validation = validation.take(labels != UNKNOWN)
+    kinds = _kinds([Path(s) for s in surrogates if s not in selection.SYNTHETIC_KINDS])
     for name in surrogates:
         if name in selection.SYNTHETIC_KINDS:
             sets.append(selection.synthetic(validation, name))
         elif Path(name).exists():
-            sets.append(_grouped(Outputs.load(name), Path(name).stem))
+            sets.append(_grouped(Outputs.load(name), kinds[Path(name)]))
         else:
             msg = (
                 f"openset calibrate: --surrogate must be a file, a folder or one of "
@@ -75,6 +77,23 @@ def read_known(known: Path, surrogates: list[str]) -> tuple[Outputs, list[Output
             )
             raise FileNotFoundError(msg)
     return validation, sets
+
+
+def _kinds(paths: list[Path]) -> dict[Path, str]:
+    """Name the kind of each file; files of one name in different folders are two."""
+    places = Counter(path.resolve() for path in paths)
+    twice = [path for path in paths if places[path.resolve()] > 1]
+    if twice:
+        msg = (
+            "openset calibrate: --surrogate must be different files, got "
+            f"{twice[0]} several times. Its samples would count several times"
+        )
+        raise ValueError(msg)
+    stems = Counter(path.stem for path in paths)
+    return {
+        path: path.stem if stems[path.stem] == 1 else path.with_suffix("").as_posix()
+        for path in paths
+    }
 
 
 def _grouped(outputs: Outputs, name: str) -> Outputs:

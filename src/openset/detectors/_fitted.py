@@ -27,7 +27,8 @@ class Fitted:
     """A fitted detector: its hyper-parameters and named arrays.
 
     `classes` are the names of the classes it was fitted on, if the outputs had names:
-    outputs that name others, or in another order, are refused.
+    outputs that name others, or in another order, are refused. `widths` are the numbers
+    of classes and features; outputs of other widths are refused.
     """
 
     detector: "Detector"
@@ -155,7 +156,7 @@ class Fitted:
         for what, fitted in self.widths.items():
             if fitted is not None and got[what] is not None and fitted != got[what]:
                 msg = _check.must(
-                    f"{fitted}, as in fit",
+                    f"{fitted}, as in fit or calibration",
                     caller=f"{caller}.score",
                     name=what,
                     got=got[what],
@@ -213,6 +214,18 @@ class Fitted:
             raise TypeError(msg)
         state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
         return replace(self, state=state)
+
+    def with_widths_of(self, outputs: Outputs) -> "Fitted":
+        """Return it for outputs as wide as these, where fit saw none (MSP, MaxLogit).
+
+        Examples
+        --------
+        >>> from openset.detectors import MaxLogit
+        >>> MaxLogit().fit().with_widths_of(Outputs(logits=[[1.0, 0.0]])).widths
+        {'n_classes': 2, 'n_features': None}
+        """
+        seen = {name: n for name, n in self.widths.items() if n is not None}
+        return replace(self, widths={**widths_of(outputs), **seen})
 
     def save(self, path: str | Path) -> Path:
         """Write one ``.npz``: the arrays, and the recipe as JSON. No pickle."""

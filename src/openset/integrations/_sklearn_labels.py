@@ -30,7 +30,8 @@ def checked_labels(X: Any, y: Any) -> NDArray[Any]:
 def find_unknown(label: Any, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool_]]:
     """Return the unknown label in the type of the classes, and its samples.
 
-    If there are only two labels, both are classes: then there is none.
+    If the labels are only -1 and one other, and no unknown label was named, both are
+    classes: then there is none.
     """
     unknown = _in_kind(label, labels)
     if label is None:
@@ -46,7 +47,8 @@ def find_unknown(label: Any, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool
             "unknown_label if this is a class",
         )
         raise ValueError(msg)
-    if is_unknown.any() and np.unique(labels).size == 2:
+    is_default = label is None and unknown == UNKNOWN
+    if is_default and is_unknown.any() and np.unique(labels).size == 2:
         return None, np.zeros(labels.size, dtype=bool)
     return unknown, is_unknown
 

@@ -96,9 +96,9 @@ class OpenSetClassifier(
         Label of unknown samples, in `fit` and `predict`; it must not be a class. None:
         -1 if classes are numbers, "unknown" if they are strings; a class that may mean
         the same ("oos", "other") then raises an error that asks for this argument. If
-        the labels are only -1 and one other value, they are taken as two classes, as is
-        usual in scikit-learn; `predict` then raises and asks for another
-        `unknown_label`.
+        it is None and the labels are only -1 and one other number, they are taken as
+        two classes, as is usual in scikit-learn; `predict` then raises where it rejects
+        a sample, and asks for an `unknown_label`.
     surrogate
         ``"classes"``: if there are no unknowns in `fit`, use every class once as
         unknown, with a classifier fitted without it (needs at least three classes).
@@ -203,9 +203,9 @@ class OpenSetClassifier(
                     "none of the classes",
                     caller=f"{CALLER}.predict",
                     name="unknown_label",
-                    got=f"{-1 if self.unknown_label is None else self.unknown_label!r}"
-                    ", which is one",
-                    remedy="Choose another label for rejected samples",
+                    got="-1, which is one",
+                    remedy="Choose another label for rejected samples. If -1 marks "
+                    "unknown samples, say so: unknown_label=-1",
                 )
                 raise ValueError(msg)
             return found

@@ -4,7 +4,7 @@ import json
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,22 @@ def write(
             np.save(temporary / f"{name}.npy", array, allow_pickle=False)
         meta = {"kind": "openset.Outputs", "schema": 1, **about}
         (temporary / _META).write_text(json.dumps(meta), encoding="utf-8")
+
+
+def is_outputs(names: Iterable[str]) -> bool:
+    """Whether a folder with files of these names holds outputs.
+
+    Examples
+    --------
+    >>> is_outputs(["meta.json", "logits-0a1b2c3d.npy"]), is_outputs(["a.npz"])
+    (True, False)
+    """
+    kinds = ("logits", "features")
+    usual = {f"{kind}.npy" for kind in kinds}
+    return any(
+        name in usual or (name.startswith(kinds) and _FILE.fullmatch(name))
+        for name in names
+    )
 
 
 def read(path: Path) -> dict[str, Any]:

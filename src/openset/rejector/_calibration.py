@@ -68,6 +68,8 @@ def calibrated(
         rule="a fitted detector, or a Choice",
         remedy="Fit it first: PostMax().fit(train)",
     )
+    need_outputs("Rejector.calibrate", "known", known)
+    fitted = fitted.with_widths_of(known)
     scores = _calibration_scores(fitted, known, _sets(surrogate), batch_size)
     objective = "osa" if objective is None else objective
     _need_unknowns(objective, scores)
@@ -192,7 +194,6 @@ def _calibration_scores(
     surrogate: Sequence[Outputs | str],
     batch_size: int | None,
 ) -> Scores:
-    need_outputs("Rejector.calibrate", "known", known)
     if known.labels is None:
         msg = _check.must(
             "labelled",

@@ -341,10 +341,14 @@ class Rejector:
             return np.where(same, 0.0, scores.known - threshold)
 
     def name_of(self, label: int) -> str:
-        """Return the name of a class; "unknown" for -1."""
+        """Return the name of a class; "unknown" for -1.
+
+        A class that is itself called "unknown" gets its number: "unknown (class 3)".
+        """
         if label == UNKNOWN:
             return "unknown"
-        return self.classes[label] if label < len(self.classes) else str(label)
+        name = self.classes[label] if label < len(self.classes) else str(label)
+        return f"unknown (class {label})" if name == "unknown" else name
 
     @cached_property
     def reference(self) -> Reference:

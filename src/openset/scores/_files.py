@@ -1,7 +1,5 @@
 """Scores as files: ``.npz``, ``.csv`` and ``.parquet``."""
 
-import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _class_names, _io
 from openset._types import ArtefactError
+from openset.scores import _csv
 
 REQUIRED = ("labels", "predicted", "known")
 """Columns that every file of scores has."""
@@ -37,7 +36,7 @@ def write(
     if class_names is not None:
         columns |= _named(columns, class_names)
     if kind == ".csv":
-        _io.write(path, lambda stream: stream.write(_to_csv(columns)))
+        _io.write(path, lambda stream: stream.write(_csv.written(columns)))
     else:
         _write_parquet(path, columns, n_classes)
 
@@ -86,7 +85,7 @@ def read(
     if kind == ".npz":
         found = _io.read_npz("Scores.load", path)
     elif kind == ".csv":
-        found = _from_csv(path)
+        found = _csv.read(path)
     else:
         found, n_classes = _from_parquet(path)
     found = _renamed(path, found, columns)
@@ -107,7 +106,7 @@ def read(
         "shell --columns known=score,labels=y",
     )
     if kind == ".csv":
-        found |= _parsed(path, found)
+        found |= _csv.parsed(path, found)
     if "n_classes" in found:
         n_classes = _class_count(path, found.pop("n_classes"))
     return found, n_classes
@@ -128,49 +127,6 @@ def _class_count(path: Path, values: NDArray[Any]) -> int:
     return count
 
 
-def _to_csv(columns: dict[str, NDArray[Any]]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    # tolist() gives Python floats, whose repr reads back to the same bits.
-    writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
-    return text.getvalue().encode()
-
-
-def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
-    # Spreadsheets put a byte-order mark first; "-sig" reads files with and without it.
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.reader(stream)
-        try:
-            lines = [(reader.line_num, row) for row in reader if row]  # not blank ones
-        except (UnicodeDecodeError, csv.Error) as error:
-            msg = (
-                f"Scores.load: {path} is not a table of comma-separated text ({error})"
-            )
-            raise ArtefactError(msg) from error
-    header, *rows = [row for _, row in lines] or [[]]
-    odd = [number for number, row in lines if len(row) != len(header)]
-    if odd or not header:
-        got = f"{len(odd)} others, first in line {odd[0]}" if odd else "an empty file"
-        msg = (
-            f"Scores.load: {path} must be a table with a header and equally long rows, "
-            f"got {got}"
-        )
-        raise ArtefactError(msg)
-    twice = sorted({name for name in header if header.count(name) > 1})
-    if twice:
-        msg = (
-            f"Scores.load: {path} must have each column once, got {', '.join(twice)} "
-            "several times"
-        )
-        raise ArtefactError(msg)
-    columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
-    return {
-        name: np.asarray(cells, dtype=np.str_)
-        for name, cells in zip(header, columns_of, strict=True)
-    }
-
-
 def _from_parquet(path: Path) -> tuple[dict[str, NDArray[Any]], int | None]:
     parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
     # A damaged file can hold anything, such as integers of 100 bits.
@@ -185,30 +141,6 @@ def _from_parquet(path: Path) -> tuple[dict[str, NDArray[Any]], int | None]:
     except (OSError, ValueError, LookupError, NotImplementedError) as error:
         msg = f"Scores.load: {path} is damaged or not Parquet ({error})"
         raise ArtefactError(msg) from error
-
-
-def _parsed(path: Path, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Read the cells of a text table as numbers; classes may be names."""
-    kinds: dict[str, type] = {"known": np.float64}
-    if _all_numbers(columns["labels"]):
-        kinds |= {"labels": np.int64, "predicted": np.int64}
-    parsed: dict[str, NDArray[Any]] = {}
-    for name, kind in kinds.items():
-        try:
-            parsed[name] = columns[name].astype(kind)
-        except (ValueError, OverflowError) as error:
-            what = "numbers" if name == "known" else "integers"
-            msg = f"Scores.load: {path}: column {name} must be {what} ({error})"
-            raise ArtefactError(msg) from error
-    return parsed
-
-
-def _all_numbers(cells: NDArray[Any]) -> bool:
-    try:
-        cells.astype(np.float64)
-    except ValueError:
-        return False
-    return True
 
 
 def _renamed(

@@ -98,6 +98,7 @@ def run(
     if isinstance(shards, str | Path):
         shards = find(shards, caller=caller)
     place = store(out, caller=caller)
+    _need_another_folder(place, shards, caller)
     busy = (
         f"{caller}: {place} must not be in use, got another run that writes to it. "
         "Wait until it ends, or choose another --out"
@@ -158,6 +159,14 @@ class _Work:
         return f"{self.failures}/{shard.name}.json"
 
 
+def _need_another_folder(out: Store, shards: Sequence[Shard], caller: str) -> None:
+    """Refuse to write results next to the shards, where they look like shards."""
+    here = {shard.path.parent for shard in shards if shard.remote is None}
+    if isinstance(out, Folder) and out.path in here:
+        rule = "another folder than that of the shards"
+        raise ValueError(_check.must(rule, caller=caller, name="--out", got=str(out)))
+
+
 def _is_done(job: Job, shard: Shard, is_there: Callable[[str], bool]) -> bool:
     return all(is_there(path.as_posix()) for path in job.files(shard, Path()))
 
@@ -165,10 +174,10 @@ def _is_done(job: Job, shard: Shard, is_there: Callable[[str], bool]) -> bool:
 def _adopt(out: Store, job: Job, shards: Sequence[Shard]) -> None:
     """Write what the results come from; refuse a folder of another job or other data.
 
-    Shards may be added later.
+    Shards may be added later, and those without results be replaced.
     """
-    sizes = {shard.name: shard.n_bytes for shard in shards}
-    now = {"job": json.loads(json.dumps(job.identity)), "shards": sizes}
+    contents = {shard.name: shard.content for shard in shards}
+    now = {"job": json.loads(json.dumps(job.identity)), "shards": contents}
     text = out.read(_JOB)
     if text is not None:
         try:
@@ -178,11 +187,15 @@ def _adopt(out: Store, job: Job, shards: Sequence[Shard]) -> None:
             what = f"{out}/{_JOB} is damaged ({error!r})"
             msg = f"{job.caller}: {what}. Choose another --out"
             raise ArtefactError(msg) from error
+        is_there = out.holding()
         changed = [
-            name for name in sizes if before.get(name, sizes[name]) != sizes[name]
+            shard.name
+            for shard in shards
+            if before.get(shard.name, contents[shard.name]) != contents[shard.name]
+            and _is_done(job, shard, is_there)
         ]
         if was != now["job"] or changed:
-            what = f"{changed[0]} of another size" if changed else "another job"
+            what = f"results of another {changed[0]}" if changed else "another job"
             rule = "new, or have results of the same job and shards"
             raise ValueError(
                 _check.must(
@@ -193,7 +206,7 @@ def _adopt(out: Store, job: Job, shards: Sequence[Shard]) -> None:
                     remedy="Choose another folder",
                 )
             )
-        now["shards"] = before | sizes
+        now["shards"] = before | contents
     out.write(_JOB, json.dumps(now, indent=1).encode())
     out.tidy()
 

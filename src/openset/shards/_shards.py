@@ -1,7 +1,8 @@
 """Shards: list those of a folder, and read one in batches."""
 
+import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ from numpy.typing import NDArray
 
 from openset import _check, _io
 from openset._urls import is_url
-from openset.outputs import Outputs
+from openset.outputs import Outputs, is_outputs
 from openset.shards._stores import Entry, downloaded, entries
 
 _ENDINGS = (".npz", ".parquet")
 _COLUMNS = ("logits", "features", "labels", "groups", "ids")
+# What is hashed of a large file: blocks, and its end, where .npz files keep checksums
+# of their arrays and Parquet files the ranges of their columns.
+_BLOCKS, _BLOCK, _END = 8, 4096, 16384
 
 
 @dataclass(frozen=True, order=True)
@@ -30,12 +34,34 @@ class Shard:
     remote: Entry | None = field(default=None, compare=False)
 
     @property
-    def n_bytes(self) -> int:
-        """Size of its files."""
+    def content(self) -> str:
+        """What tells other content: the size, and a hash of parts of its files.
+
+        In an object store, the size and the tag that the store gave, if it gives one.
+        """
         if self.remote is not None:
-            return self.remote.n_bytes
+            return f"{self.remote.n_bytes} bytes {self.remote.tag}".strip()
+        found, n_bytes = hashlib.sha256(), 0
         files = self.path.rglob("*") if self.path.is_dir() else [self.path]
-        return sum(file.stat().st_size for file in files if file.is_file())
+        for file in sorted(file for file in files if file.is_file()):
+            found.update(file.relative_to(self.path).as_posix().encode() + b"\0")
+            n_bytes += file.stat().st_size
+            with suppress(OSError):  # who reads the shard says why it cannot be read
+                _hash_parts(found, file)
+        return f"{n_bytes} bytes {found.hexdigest()[:32]}"
+
+
+def _hash_parts(found: "hashlib._Hash", path: Path) -> None:
+    with path.open("rb") as file:
+        before_end = max(file.seek(0, 2) - _END, 0)
+        if before_end > _BLOCKS * _BLOCK:
+            for i in range(_BLOCKS):
+                file.seek(i * before_end // _BLOCKS)
+                found.update(file.read(_BLOCK))
+            file.seek(before_end)
+        else:
+            file.seek(0)
+        found.update(file.read())
 
 
 @contextmanager
@@ -80,14 +106,10 @@ def listed(
     ]
 
 
-def _is_outputs(path: Path) -> bool:
-    return (path / "logits.npy").exists() or (path / "features.npy").exists()
-
-
 def _is_shard(path: Path, inner: set[str] | None) -> bool:
     if inner is None:
         return path.suffix in _ENDINGS
-    return bool(inner & {"logits.npy", "features.npy"})
+    return is_outputs(inner)
 
 
 def is_folder_of_shards(path: str | Path) -> bool:
@@ -98,7 +120,7 @@ def is_folder_of_shards(path: str | Path) -> bool:
     if is_url(path):
         return True
     path = Path(path)
-    return path.is_dir() and not _is_outputs(path)
+    return path.is_dir() and not is_outputs(one.name for one in path.iterdir())
 
 
 def find(folder: str | Path, *, caller: str = "shards.find") -> list[Shard]:

@@ -148,13 +148,17 @@ def store(place: str | Path, *, caller: str) -> Store:
 
 @dataclass(frozen=True)
 class Entry:
-    """A file or folder in an object store: its name, its files, and their size."""
+    """A file or folder in an object store: its name, its files, and their size.
+
+    The tag is what the store says of the content, such as the ETag of S3.
+    """
 
     url: str
     name: str
     files: tuple[str, ...]
     is_folder: bool
     n_bytes: int
+    tag: str = ""
 
 
 def entries(url: str, *, caller: str) -> list[Entry]:
@@ -168,7 +172,9 @@ def entries(url: str, *, caller: str) -> list[Entry]:
         files = [file for file in inner if file["type"] == "file"]
         paths = tuple(file["name"] for file in files)
         size = sum(file["size"] or 0 for file in files)
-        listed.append(Entry(url, name, paths, is_folder, size))
+        tags = [str(file.get("ETag") or file.get("etag") or "") for file in files]
+        tag = " ".join(tags) if all(tags) else ""
+        listed.append(Entry(url, name, paths, is_folder, size, tag))
     return listed
 
 

@@ -50,6 +50,41 @@ def run(data, *words):
     return CliRunner().invoke(app, words, catch_exceptions=False)
 
 
+def test_surrogates_of_one_name_in_two_folders_are_two_kinds(data, tmp_path):
+    base = [
+        "calibrate",
+        "--known",
+        "val.npz",
+        "-d",
+        "msp",
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    for folder, seed in (("a", 3), ("b", 4)):
+        (tmp_path / folder).mkdir()
+        drawn(100, seed=seed, unknown=True).save(tmp_path / folder / "far.npz")
+        base += ["--surrogate", str(tmp_path / folder / "far.npz")]
+    run(data, *base)
+    report = Rejector.load(tmp_path / "r").report
+    names = {(tmp_path / folder / "far").as_posix() for folder in "ab"}
+    assert {row["group"] for row in report.groups} == names
+
+
+def test_a_surrogate_is_not_counted_twice(data, tmp_path):
+    base = [
+        "calibrate",
+        "--known",
+        "val.npz",
+        "-d",
+        "msp",
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    same = data / ".." / data.name / "near.npz"
+    with pytest.raises(ValueError, match=r"must be different files, got .*near.npz"):
+        run(data, *base, "--surrogate", "near.npz", "--surrogate", str(same))
+
+
 def test_calibrate_then_predict(data, tmp_path):
     out = tmp_path / "rejector"
     done = run(

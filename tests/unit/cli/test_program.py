@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from openset import Outputs, Rejector, Scores, _io, detectors, metrics, stats
 from openset.cli import app
+from openset.outputs import replaced
 
 
 @pytest.fixture
@@ -160,6 +162,23 @@ def test_ctrl_c_ends_with_one_line_and_leaves_the_old_file(
     assert result.stderr.count("\n") == 1
     assert out.read_text(encoding="utf-8") == "old"
     assert sorted(folder.iterdir()) == before
+
+
+def test_letters_that_the_terminal_does_not_have_are_no_error(folder):
+    outputs = Outputs.load(folder / "new.npz")
+    named = replaced(outputs, classes=("ant", "bær", "cat ☃"))
+    fitted = detectors.MaxLogit().fit()
+    Rejector.calibrate(fitted, known=named).save(folder / "named")
+    done = subprocess.run(  # our own interpreter and program
+        [sys.executable, "-m", "openset", "predict", "named", "new.npz"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert r"b\xe6r" in done.stdout
 
 
 LOADER = """

@@ -101,10 +101,10 @@ def test_a_combination_knows_the_widths_of_its_parts():
     parts = [detectors.MSP().fit(train), detectors.KNN(k=3).fit(train)]
     both = combine(parts, reference=[one.known(train) for one in parts])
     narrow = Outputs(logits=train.logits, features=train.features[:, :5])
-    with pytest.raises(ValueError, match="must be 8, as in fit, got 5"):
+    with pytest.raises(ValueError, match="must be 8, as in fit or calibration, got 5"):
         both.known(narrow)
     few = Outputs(logits=train.logits[:, :3], features=train.features)
-    with pytest.raises(ValueError, match="n_classes must be 4, as in fit, got 3"):
+    with pytest.raises(ValueError, match="must be 4, as in fit or calibration, got 3"):
         both.known(few)
 
 

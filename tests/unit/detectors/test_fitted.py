@@ -53,10 +53,10 @@ def test_a_method_without_a_probability_says_so(outputs):
 def test_outputs_of_another_width_are_refused(outputs):
     fitted = KNN(k=3).fit(outputs)
     narrow = Outputs(features=outputs.features[:, :5])
-    with pytest.raises(ValueError, match="n_features must be 32, as in fit, got 5"):
+    with pytest.raises(ValueError, match="must be 32, as in fit or calibration, got 5"):
         fitted.known(narrow)
     narrow = Outputs(logits=outputs.logits, features=narrow.features, labels=[0] * 50)
-    with pytest.raises(ValueError, match="n_features must be 32, as in fit, got 5"):
+    with pytest.raises(ValueError, match="must be 32, as in fit or calibration, got 5"):
         fitted.score(narrow)
     bare = Outputs(logits=outputs.logits, labels=outputs.labels)
     for call in (fitted.score, fitted.known):

@@ -306,6 +306,18 @@ def test_a_class_named_minus_one_cannot_also_be_the_unknown():
     assert_array_equal(model.predict(elsewhere()), -2)
 
 
+@pytest.mark.parametrize(
+    ("unknown", "label"), [("unknown", None), ("oos", "oos"), (-1, -1)]
+)
+def test_unknown_samples_and_one_class_are_not_two_classes(unknown, label):
+    X, y = blobs()
+    X, y = X[y < 2], y[y < 2]
+    labels = np.where(y == 0, "cat" if label != -1 else 0, unknown)
+    model = OpenSetClassifier(LogisticRegression(), unknown_label=label)
+    with pytest.raises(ValueError, match="at least 2 classes"):  # scikit-learn's words
+        model.fit(X, labels)
+
+
 def test_it_works_in_a_pipeline_and_around_one():
     X, y = blobs()
     inside = make_pipeline(

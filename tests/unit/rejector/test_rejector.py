@@ -47,6 +47,40 @@ def rejector(fitted):
     )
 
 
+def test_outputs_of_another_width_are_refused_without_training_outputs(tmp_path):
+    fitted = detectors.MaxLogit().fit()  # it has seen no outputs
+    known, surrogate = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
+    narrow = Outputs(logits=surrogate.logits[:, :3], labels=surrogate.labels)
+    with pytest.raises(ValueError, match="must be 4, as in fit or calibration"):
+        Rejector.calibrate(fitted, known=known, surrogate=narrow)
+    made = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+    for rejector in (made, Rejector.load(made.save(tmp_path / "rejector"))):
+        with pytest.raises(ValueError, match=r"n_classes must be 4, .*, got 3"):
+            rejector.predict(Outputs(logits=known.logits[:, :3]))
+        with pytest.raises(ValueError, match=r"n_features must be 8, .*, got 5"):
+            rejector.predict(
+                Outputs(logits=known.logits, features=known.features[:, :5])
+            )
+        assert rejector.predict(Outputs(logits=known.logits)).shape == (200,)
+
+
+def test_a_class_called_unknown_is_not_taken_for_a_rejected_sample():
+    known = drawn(200, seed=2, classes=("cat", "unknown", "None", "Unknown"))
+    surrogate = drawn(200, seed=3, unknown=True, classes=())
+    rejector = Rejector.calibrate(
+        detectors.MaxLogit().fit(), known=known, surrogate=surrogate
+    )
+    names = [rejector.name_of(label) for label in (-1, 0, 1, 2, 3, 4)]
+    assert names == ["unknown", "cat", "unknown (class 1)", "None", "Unknown", "4"]
+
+
+def test_widths_of_fit_go_before_those_of_the_calibration():
+    narrow = Outputs(logits=drawn().logits[:, :3], labels=[-1] * 120)
+    fitted = detectors.MaxLogit().fit(drawn())
+    with pytest.raises(ValueError, match=r"n_classes must be 4, .*, got 3"):
+        Rejector.calibrate(fitted, known=narrow)
+
+
 def test_decisions_are_the_class_or_minus_one(rejector, fitted):
     new = drawn(50, seed=4, labelled=False)
     known = fitted.known(new)

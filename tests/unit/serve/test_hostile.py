@@ -110,7 +110,7 @@ UPLOADS = {
     "wrong width": (
         npz(logits=np.zeros((2, 4)), features=np.zeros((2, 5))),
         422,
-        "n_classes must be 3, as in fit",
+        "n_classes must be 3, as in fit or calibration",
     ),
     "a vector": (npy(np.zeros(3)), 422, "non-empty array of 2 dimensions"),
     "a number": (npy(np.float64(1)), 422, "non-empty array of 2 dimensions"),

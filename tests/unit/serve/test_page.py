@@ -287,7 +287,7 @@ def test_the_example_button_gives_something_to_play_with(browser, live):
     [
         ("", "There is no input"),
         ("1, 2, x", "“x” is not a number"),
-        ("1, 2", "n_classes must be 3, as in fit, got 2"),
+        ("1, 2", "n_classes must be 3, as in fit or calibration, got 2"),
         ('{"logits": [[1, 2], [3]]}', "rows of different lengths"),
         ('{"logits": [[1, 2', "JSON"),
     ],

@@ -178,8 +178,54 @@ def test_another_job_or_other_shards_are_not_mixed_in(rejector, folder, tmp_path
     with pytest.raises(ValueError, match=r"--out must be new, .* with another job"):
         shards.run(other, found, out, backend="sequential")
     WHOLE.save(folder / "a.npz")
-    with pytest.raises(ValueError, match=r"with a of another size\. Choose another"):
+    with pytest.raises(ValueError, match=r"results of another a\. Choose another"):
         shards.run(job, found, out, backend="sequential")
+
+
+def test_results_are_not_written_next_to_the_shards(rejector, folder):
+    before = sorted(folder.iterdir())
+    job = shards.Predict(rejector, format="npz")
+    with pytest.raises(ValueError, match="--out must be another folder than that of"):
+        shards.run(job, folder, folder / "." / "", backend="sequential")
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["a.npz", "b", "c.parquet"])
+def test_a_shard_of_the_same_size_with_other_samples_is_noticed(
+    rejector, folder, tmp_path, name
+):
+    job, out = shards.Predict(rejector, format="npz"), tmp_path / "out"
+    shards.run(job, folder, out, backend="sequential")
+    path = folder / name
+    for file in path.rglob("*.npy") if path.is_dir() else [path]:
+        file.touch()  # the time alone says nothing: files are copied
+    assert shards.run(job, folder, out, backend="sequential").n_run == 0
+    size = path.stat().st_size
+    i = ["a.npz", "b", "c.parquet"].index(name)
+    other = drawn(CUTS[i + 1] - CUTS[i], seed=9)
+    to_parquet(other, path) if i == 2 else other.save(path)
+    assert name != "a.npz" or path.stat().st_size == size
+    with pytest.raises(ValueError, match=f"results of another {path.stem}"):
+        shards.run(job, folder, out, backend="sequential")
+
+
+def test_a_folder_of_arrays_that_was_replaced_is_still_a_shard(folder):
+    parts()[1].save(folder / "b")  # its arrays have new names now
+    assert [shard.name for shard in shards.find(folder)] == ["a", "b", "c"]
+    assert not shards.is_folder_of_shards(folder / "b")
+    assert shards.is_folder_of_shards(folder)
+
+
+def test_one_number_in_a_large_shard_is_noticed(tmp_path):
+    logits = np.zeros((20_000, 4))
+    np.savez(tmp_path / "a.npz", logits=logits)
+    (shard,) = shards.find(tmp_path)
+    before = shard.content
+    logits[7_777, 1] = 1  # the end of the file has a checksum of the array
+    np.savez(tmp_path / "a.npz", logits=logits)
+    size = before.partition(" ")[0]
+    assert shard.content != before
+    assert shard.content.startswith(f"{size} bytes ")
 
 
 def test_a_bad_shard_is_named_and_stops_nobody(rejector, folder, tmp_path):
@@ -196,7 +242,6 @@ def test_a_bad_shard_is_named_and_stops_nobody(rejector, folder, tmp_path):
     assert json.loads(record.read_text()) == failure
     second = parts()[1]
     second.save(folder / "b")
-    (out / "job.json").unlink()  # another size is meant
     assert shards.run(job, found, out, backend="sequential").failed == ()
     assert not (out / "failed").exists()
 

@@ -5,6 +5,8 @@ this machine, where it is installed (it holds python-dateutil back, so it is no
 dependency of ours).
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -12,7 +14,7 @@ from typer.testing import CliRunner
 from openset import MissingExtraError, Outputs, shards
 from openset.cli import app
 from openset.cli._extract_shards import input_shards
-from openset.shards._stores import Folder, ObjectStore, store
+from openset.shards._stores import Entry, Folder, ObjectStore, store
 from tests.stores import files, upload, web_server
 from tests.unit.shards.test_shards import folder, rejector  # noqa: F401  # fixtures
 
@@ -97,9 +99,19 @@ def test_a_shard_that_fails_is_recorded_and_leaves_nothing(rejector, folder, mem
     assert done.folder == f"{memory}/out"
     left = {name for name in files(f"{memory}/out") if not name.startswith("failed/")}
     assert left == {"a.npz", "b.npz", "job.json"}
-    upload(folder, f"{memory}/shards")
-    with pytest.raises(ValueError, match="c of another size"):
+    upload(folder, f"{memory}/shards")  # mended
+    done = shards.run(job, f"{memory}/shards", f"{memory}/out", backend="sequential")
+    assert (done.n_run, done.failed) == (1, ())
+    fsspec.url_to_fs(memory)[0].pipe_file(f"{memory}/shards/c.parquet", b"damaged")
+    with pytest.raises(ValueError, match="results of another c"):
         shards.run(job, f"{memory}/shards", f"{memory}/out", backend="sequential")
+
+
+def test_the_tag_of_an_object_store_tells_other_content():
+    entry = Entry(
+        "s3://b", "a.npz", ("b/a.npz",), is_folder=False, n_bytes=12, tag='"c0ffee"'
+    )
+    assert shards.Shard("a", Path("a.npz"), entry).content == '12 bytes "c0ffee"'
 
 
 def test_a_local_folder_by_its_url_is_a_folder(tmp_path):

@@ -63,8 +63,9 @@ def warn_of_another_head(caller: str, outputs: Outputs) -> None:
     if not rows.any():
         return
     given, found = _spread(logits[rows]), _spread(computed[rows])
-    scale = max((given * found).sum(), 0) / max((found**2).sum(), _TINY)
-    share = np.linalg.norm(given - scale * found) / max(np.linalg.norm(given), _TINY)
+    scale = max(float((given * found).sum()), 0) / max(float((found**2).sum()), _TINY)
+    error = float(np.linalg.norm(given - scale * found))
+    share = error / max(float(np.linalg.norm(given)), _TINY)
     if share > _ROUNDING:
         differing = int((computed.argmax(axis=1) != logits.argmax(axis=1)).sum())
         msg = (
@@ -81,4 +82,4 @@ def warn_of_another_head(caller: str, outputs: Outputs) -> None:
 def _spread(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the differences from each sample's mean, the largest of them 1."""
     centred: NDArray[np.float64] = logits - logits.mean(axis=1, keepdims=True)
-    return centred / max(np.abs(centred).max(), _TINY)
+    return centred / max(float(np.abs(centred).max()), _TINY)

@@ -18,6 +18,7 @@ from openset._types import UNKNOWN
 from openset.outputs import Outputs, put_folder
 from openset.train.inference._input_step import Odin, words_of
 from openset.train.inference._layers import LayerRecorder, SideBySide, check_layers
+from openset.train.inference._loader import SampleNames, check_loader
 from openset.train.inference._row_files import RowFiles, RowLists
 from openset.train.jobs import _fingerprint
 from openset.train.networks import last_layer
@@ -27,8 +28,7 @@ with _io.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
     from torch.nn.parallel import DataParallel, DistributedDataParallel
-    from torch.utils.data import DataLoader, TensorDataset
-    from torch.utils.data.distributed import DistributedSampler
+    from torch.utils.data import TensorDataset
 
 _CALLER = "extract"
 _LABELS = ("labels", "label", "targets", "target")
@@ -68,7 +68,8 @@ def extract(
         such as paths.
     head
         The last linear layer, or its name. Default: the layer whose output is the
-        model's output, found with the first batch.
+        model's output, found with the first batch. Of a model that changes the output
+        of the named layer (other than by a softmax), a warning tells.
     out
         Folder to write to, batch by batch, so that memory does not grow with the data;
         the result is memory-mapped. The folder appears when it is complete.
@@ -78,6 +79,7 @@ def extract(
         Names of the classes.
     groups
         Where each sample comes from, in the order of the loader; one name for all.
+        Lists of groups or ids need a loader that does not shuffle.
     ids
         Names of the samples, in the order of the loader.
     unknown
@@ -114,14 +116,14 @@ def extract(
     Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
     """
     last_layer.check_module(_CALLER, model)
-    check_loader(loader)
+    check_loader(_CALLER, loader)
     names = tuple(classes)
     given = None if head is None else last_layer.named(_CALLER, model, head)
     place = place_of(model) if device is None else device
     recorder = SideBySide(_CALLER, layers) if layers else None
     if recorder is not None:
         check_layers(_CALLER, model, recorder.layers)
-    names_of = SampleNames(groups=groups, ids=ids, expected=rows_of(loader))
+    names_of = SampleNames(loader, groups=groups, ids=ids)
     once = partial(
         run,
         model,
@@ -205,7 +207,7 @@ def run(
     loader: Iterable[Any],
     rows: RowLists | RowFiles,
     *,
-    names: "SampleNames",
+    names: SampleNames,
     head: Head | None,
     place: Any,
     unknown: bool,
@@ -224,6 +226,7 @@ def run(
     """
     batches = bar(loader, "extracting", total=_length(loader), show=progress)
     seen = done = 0
+    is_named = head is not None
     forward: Callable[..., dict[str, NDArray[Any]]] | None = None
     with last_layer.evaluating(model), ExitStack() as stack:
         for number, batch in enumerate(batches):
@@ -246,7 +249,8 @@ def run(
                     seen += 1
                     continue
             if forward is None:  # one hook for all: another would recompile a network
-                forward = stack.enter_context(_forward(model, head, step, layers))
+                watched = _forward(model, head, step, layers, is_named=is_named)
+                forward = stack.enter_context(watched)
             arrays = forward(arguments, keywords)
             if labels is not None:
                 arrays["labels"] = _label_array(labels, len(arrays["logits"]))
@@ -263,13 +267,19 @@ def run(
 
 @contextmanager
 def _forward(
-    model: nn.Module, head: Head, step: Any, layers: LayerRecorder | None
+    model: nn.Module,
+    head: Head,
+    step: Any,
+    layers: LayerRecorder | None,
+    *,
+    is_named: bool,
 ) -> Iterator[Callable[..., dict[str, NDArray[Any]]]]:
     """Give a function from the model's arguments to logits, features and layers."""
     with ExitStack() as stack:
         recorded = stack.enter_context(last_layer.recording(head))
         if layers:
             stack.enter_context(layers.recording(model))
+        is_compared = not is_named
 
         def forward(
             arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -279,102 +289,17 @@ def _forward(
             recorded.clear()
             if layers:
                 layers.clear()
-            model(*arguments, **keywords)
+            output = model(*arguments, **keywords)
             features, logits = last_layer.check_recorded(_CALLER, head, recorded)
+            nonlocal is_compared
+            if not is_compared:
+                last_layer.warn_of_changed_logits(_CALLER, head, output, logits)
+                is_compared = True
             found = {"logits": logits, "features": features}
             found |= layers.found() if layers else {}
             return {name: _numpy(one) for name, one in found.items()}
 
         yield forward
-
-
-def check_loader(loader: Iterable[Any]) -> None:
-    """Raise for loaders that leave samples out, or repeat some of them."""
-    if not isinstance(loader, DataLoader):
-        return
-    if loader.drop_last:
-        msg = _check.must(
-            "one that keeps the last batch (drop_last=False)",
-            caller=_CALLER,
-            name="loader",
-            got="drop_last=True",
-            remedy="The samples of the last batch would be missing from every metric",
-        )
-        raise ValueError(msg)
-    sampler = loader.sampler
-    if isinstance(sampler, DistributedSampler):
-        n = len(sampler.dataset)  # type: ignore[arg-type]
-        if n != sampler.total_size:
-            msg = _check.must(
-                "free of padding",
-                caller=_CALLER,
-                name="loader",
-                got=f"a DistributedSampler that makes {sampler.total_size} of {n}",
-                remedy="Give every process a torch.utils.data.Subset of its own",
-            )
-            raise ValueError(msg)
-
-
-class SampleNames:
-    """Groups and ids of the samples, given beforehand or by the batches."""
-
-    def __init__(
-        self,
-        *,
-        groups: str | Sequence[str] | None,
-        ids: Sequence[str] | None,
-        expected: int | None,
-    ) -> None:
-        self._groups, self._ids = groups, ids
-        self._found: list[str] = []
-        if expected is not None:  # before the pass, where possible
-            self._check(expected)
-
-    def add(self, ids: Sequence[Any] | None) -> None:
-        """Take the ids of one batch."""
-        if ids is None:
-            return
-        other = next((one for one in ids if not isinstance(one, str)), None)
-        if other is not None:
-            msg = _check.must(
-                "(inputs, labels), (inputs, labels, ids), inputs, or a mapping",
-                caller=_CALLER,
-                name="a batch",
-                got=f"a {type(other).__name__} among the ids, which must be strings",
-            )
-            raise TypeError(msg)
-        self._found.extend(ids)
-
-    def arrays(self, n: int) -> dict[str, NDArray[Any]]:
-        """Return what is known of `n` samples."""
-        self._check(n)
-        groups, ids = self._groups, self._found if self._ids is None else self._ids
-        given = {
-            "groups": [groups] * n if isinstance(groups, str) else groups,
-            "ids": ids or None,
-        }
-        return {
-            name: _check.names(_CALLER, name, list(values))
-            for name, values in given.items()
-            if values is not None
-        }
-
-    def _check(self, n: int) -> None:
-        for name, values in (("groups", self._groups), ("ids", self._ids)):
-            if values is not None and not isinstance(values, str):
-                _check.same_length(
-                    _CALLER, {"the loader's samples": n, name: len(values)}
-                )
-
-
-def rows_of(loader: Iterable[Any]) -> int | None:
-    """Return the number of samples, if the loader knows it and has its usual order."""
-    if not isinstance(loader, DataLoader):
-        return None
-    try:
-        return len(loader.sampler)  # type: ignore[arg-type]
-    except TypeError:
-        return None
 
 
 def _labels_of(loader: Iterable[Any]) -> NDArray[np.int64] | None:

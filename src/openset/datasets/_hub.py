@@ -48,7 +48,8 @@ class HubImages:
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
         try:
             found = self.split[int(index)][self.column]
-            pixels = None if found is None else np.asarray(found.convert("RGB"))
+            rgb = None if found is None else lazy_inputs.converted(found)
+            pixels = None if rgb is None else np.asarray(rgb)
         except (OSError, SyntaxError, ValueError) as error:
             msg = f"datasets: image {index} of {self.name} is damaged ({error})"
             raise ArtefactError(msg) from error

@@ -128,7 +128,23 @@ def join(caller: str, items: Sequence[Any]) -> Any:
 def decode(source: Any, name: object, *, mode: str) -> NDArray[np.uint8]:
     """Decode one image file; the error for a damaged one names it."""
     with _opened(source, name) as image:
-        return np.asarray(image.convert(mode))
+        return np.asarray(converted(image, mode))
+
+
+def converted(image: Any, mode: str = "RGB") -> Any:
+    """Return an image of PIL with 8 bits per channel.
+
+    16 bits are scaled to 8: Pillow's ``convert`` clips them, which makes nearly every
+    such image white. Pixels of 32 bits have no known range and are refused.
+    """
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
+        scaled = np.asarray(image).astype(np.uint16) // 257
+        picture = _io.optional("datasets", "PIL.Image", name="vision")
+        image = picture.fromarray(scaled.astype(np.uint8))
+    if image.mode in ("I", "F"):
+        msg = f"pixels must have 8 or 16 bits, got 32 (mode {image.mode!r} of Pillow)"
+        raise ValueError(msg)
+    return image.convert(mode)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from openset import _check, _io
+from openset.datasets import lazy_inputs
 
 with _io.importing("openset.integrations.networks", "torch"):
     import torch
@@ -69,7 +70,7 @@ def image(one: Any) -> Any:
     images = _io.optional("Classifier.apply", "PIL.Image", name="vision")
     if isinstance(one, np.ndarray):
         one = images.fromarray(one.squeeze())
-    return one.convert("RGB")
+    return lazy_inputs.converted(one)
 
 
 def listed(values: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _io
+from openset.datasets import lazy_inputs
 from openset.serve._errors import refuse, too_large
 
 _FORMATS = ("PNG", "JPEG")
@@ -40,7 +41,7 @@ def decoded(files: Sequence[tuple[str, bytes]]) -> list[NDArray[np.uint8]]:
                 remedy="Send smaller images, or fewer",
             )
         try:
-            found.append(np.asarray(opened.convert("RGB")))
+            found.append(np.asarray(lazy_inputs.converted(opened)))
         except Exception as error:  # as above
             _refuse(name, error)
     return found

@@ -268,8 +268,35 @@ def test_a_last_layer_that_does_not_fit_the_logits_is_warned_of(detector):
     arrays = {"features": features, "labels": np.arange(90) % 3}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for same in (logits, 3 * logits):  # scaled, the largest classes are the same
+        halves = logits.astype(np.float16)
+        # One scale, one shift for each sample, and rounding are fine.
+        for same in (logits, 3 * logits, logits - features[:, :1], halves):
             detector.fit(Outputs(logits=same, **arrays, weight=weight, bias=bias))
-    other = Outputs(logits=logits, **arrays, weight=-weight, bias=-bias)
-    with pytest.warns(UserWarning, match=r"fit: features, weight and bias do not fit"):
-        detector.fit(other)
+    for wrong in (
+        {"weight": -weight, "bias": -bias},
+        {"weight": weight[[1, 0, 2]], "bias": bias[[1, 0, 2]]},
+        {"weight": weight, "bias": 0 * bias},
+        {
+            "weight": weight / np.linalg.norm(weight, axis=1, keepdims=True),
+            "bias": bias,
+        },
+    ):
+        with pytest.warns(UserWarning, match=r"fit: features, weight and bias do not"):
+            detector.fit(Outputs(logits=logits, **arrays, **wrong))
+
+
+def test_a_cosine_classifier_is_warned_of_until_its_features_have_length_1():
+    rng = np.random.default_rng(0)
+    features, weight = np.abs(rng.normal(size=(90, 12))), rng.normal(size=(3, 12))
+    units, rows = (
+        array / np.linalg.norm(array, axis=1, keepdims=True)
+        for array in (features, weight)
+    )
+    given = {"logits": 16 * units @ rows.T, "labels": np.arange(90) % 3}
+    with pytest.warns(UserWarning, match=r"cosine classifier, features and weights of"):
+        ReAct().fit(
+            Outputs(**given, features=features, weight=weight, bias=np.zeros(3))
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ReAct().fit(Outputs(**given, features=units, weight=rows, bias=np.zeros(3)))

@@ -17,17 +17,15 @@ from openset._types import UNKNOWN
 from openset.outputs import Outputs, put_folder
 from openset.train.inference._batches import (
     CALLER,
-    SampleNames,
     check_keywords,
-    check_loader,
     labels_of,
     n_batches,
     n_samples,
     parts_of,
-    rows_of,
 )
 from openset.train.inference._input_step import Odin, words_of
 from openset.train.inference._layers import LayerRecorder, SideBySide, check_layers
+from openset.train.inference._loader import SampleNames, check_loader
 from openset.train.inference._row_files import RowFiles, RowLists
 from openset.train.jobs import _fingerprint
 from openset.train.networks import last_layer
@@ -71,7 +69,9 @@ def extract(
         such as paths.
     head
         The last linear layer, or its name. Default: the layer whose output is the
-        model's output, found with the first batch.
+        model's output, found with the first batch. A warning is given
+        for a model that changes the output of the named layer (other than by a
+        softmax).
     out
         Folder to write to, batch by batch, so that memory does not grow with the data;
         the result is memory-mapped. The folder appears when it is complete.
@@ -81,6 +81,7 @@ def extract(
         Names of the classes.
     groups
         Where each sample comes from, in the order of the loader; one name for all.
+        Lists of groups or ids need a loader that does not shuffle.
     ids
         Names of the samples, in the order of the loader.
     unknown
@@ -117,14 +118,14 @@ def extract(
     Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
     """
     last_layer.check_module(CALLER, model)
-    check_loader(loader)
+    check_loader(CALLER, loader)
     about = {"classes": tuple(classes), "input_step": words_of(step)}
     given = None if head is None else last_layer.named(CALLER, model, head)
     place = place_of(model) if device is None else device
     recorder = SideBySide(CALLER, layers) if layers else None
     if recorder is not None:
         check_layers(CALLER, model, recorder.layers)
-    names_of = SampleNames(groups=groups, ids=ids, expected=rows_of(loader))
+    names_of = SampleNames(loader, groups=groups, ids=ids)
     once = partial(
         run,
         model,
@@ -244,6 +245,7 @@ def run(
     """
     batches = bar(loader, "extracting", total=n_batches(loader), show=progress)
     seen = done = 0
+    is_named = head is not None
     forward: Callable[..., dict[str, NDArray[Any]]] | None = None
     with last_layer.evaluating(model), ExitStack() as stack:
         for number, batch in enumerate(batches):
@@ -266,7 +268,8 @@ def run(
                     seen += 1
                     continue
             if forward is None:  # one hook for all: another would recompile a network
-                forward = stack.enter_context(_forward(model, head, step, layers))
+                watched = _forward(model, head, step, layers, is_named=is_named)
+                forward = stack.enter_context(watched)
             arrays = forward(arguments, keywords)
             if labels is not None:
                 arrays["labels"] = _label_array(labels, len(arrays["logits"]))
@@ -283,13 +286,19 @@ def run(
 
 @contextmanager
 def _forward(
-    model: nn.Module, head: Head, step: Any, layers: LayerRecorder | None
+    model: nn.Module,
+    head: Head,
+    step: Any,
+    layers: LayerRecorder | None,
+    *,
+    is_named: bool,
 ) -> Iterator[Callable[..., dict[str, NDArray[Any]]]]:
     """Give a function from the model's arguments to logits, features and layers."""
     with ExitStack() as stack:
         recorded = stack.enter_context(last_layer.recording(head))
         if layers:
             stack.enter_context(layers.recording(model))
+        is_compared = not is_named
 
         def forward(
             arguments: tuple[Any, ...], keywords: dict[str, Any]
@@ -299,8 +308,12 @@ def _forward(
             recorded.clear()
             if layers:
                 layers.clear()
-            model(*arguments, **keywords)
+            output = model(*arguments, **keywords)
             features, logits = last_layer.check_recorded(CALLER, head, recorded)
+            nonlocal is_compared
+            if not is_compared:
+                last_layer.warn_of_changed_logits(CALLER, head, output, logits)
+                is_compared = True
             found = {"logits": logits, "features": features}
             found |= layers.found() if layers else {}
             return {name: _numpy(one) for name, one in found.items()}

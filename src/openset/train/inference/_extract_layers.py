@@ -7,9 +7,9 @@ from openset import _io
 from openset.detectors.layered import POWERS
 from openset.outputs import Outputs
 from openset.train.inference import _layers
-from openset.train.inference._batches import SampleNames, check_loader, rows_of
 from openset.train.inference._extract import place_of, run
 from openset.train.inference._input_step import words_of
+from openset.train.inference._loader import SampleNames, check_loader
 from openset.train.inference._row_files import RowLists
 from openset.train.networks import last_layer
 
@@ -61,10 +61,10 @@ def extract_layers(
     Outputs(n=5, logits=(5, 2) float32, features=(5, 4) float32, numpy)
     """
     last_layer.check_module(_CALLER, model)
-    check_loader(loader)
+    check_loader(_CALLER, loader)
     names = _layers.check_names(_CALLER, layers)
     _layers.check_layers(_CALLER, model, names)
-    samples = SampleNames(groups=groups, ids=ids, expected=rows_of(loader))
+    samples = SampleNames(loader, groups=groups, ids=ids)
     rows = RowLists()
     recorder = _layers.LayerRecorder(_CALLER, names, summary)
     run(

@@ -1,5 +1,6 @@
 """The last linear layer of a network: finding it, and recording what goes through."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,12 @@ with _io.importing("openset.train", "torch"):
 
 _SHOWN = 6  # layers in a message: a large network has hundreds
 _REMEDY = "Name the layer: head='fc' (see model.named_modules())"
+
+
+_NO_LAYER = (
+    "It must end in one. For another kind of last layer, collect the arrays yourself: "
+    "Outputs(logits=..., features=...)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +143,43 @@ def by_running(
             name="the head",
             got=f"{', '.join(fits) or 'none'}{among if made else ': no nn.Linear ran'}",
             # A layer that is not there cannot be named.
-            remedy=remedy if made or remedy != _REMEDY else "It must end in one",
+            remedy=remedy if made or remedy != _REMEDY else _NO_LAYER,
         )
         raise ValueError(msg)
     return named(caller, model, fits[0])
+
+
+def warn_of_changed_logits(
+    caller: str, head: Head, output: Any, logits: Tensor
+) -> None:
+    """Warn if a model returned other logits than those of its head."""
+    several = output if isinstance(output, tuple | list) else [output]
+    if isinstance(output, Mapping):
+        several = list(output.values())
+    elif hasattr(output, "logits"):
+        several = [output.logits]
+    if any(_are_logits(one, logits) for one in several):
+        return
+    msg = (
+        f"{caller}: the model changes the output of {head.name!r} before it returns "
+        f"it, and the logits kept are those of {head.name!r}: scores such as MSP or "
+        "energy are not those of the model. If it scales them, let the weights of the "
+        "layer include the scale; otherwise collect the arrays yourself: "
+        "Outputs(logits=..., features=...)"
+    )
+    warnings.warn(msg, stacklevel=5)
+
+
+def _are_logits(output: Any, logits: Tensor) -> bool:
+    """Whether a model returns these logits, or their softmax or log-softmax."""
+    if not isinstance(output, Tensor) or output.shape != logits.shape:
+        return False
+    output, logits = output.detach().float(), logits.float()
+    probabilities = logits.softmax(dim=-1), logits.log_softmax(dim=-1)
+    return any(
+        torch.allclose(output, one, rtol=1e-3, atol=1e-3)
+        for one in (logits, *probabilities)
+    )
 
 
 def is_same(a: Tensor, b: Tensor) -> bool:

@@ -1,6 +1,7 @@
 """Taking the outputs of a network."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,12 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 from torch._dynamo.testing import CompileCounter
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    RandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 from torch.utils.data.distributed import DistributedSampler
 
 from openset import Outputs
@@ -207,6 +213,30 @@ def test_loaders_that_lose_or_repeat_samples_are_refused():
         extract(network(), loader(sampler=sampler))
 
 
+@pytest.mark.parametrize(
+    "sampler",
+    [
+        WeightedRandomSampler(torch.ones(N), N),
+        RandomSampler(dataset(), replacement=True),
+    ],
+)
+def test_loaders_that_draw_with_replacement_are_refused(sampler):
+    with pytest.raises(ValueError, match=r"every sample once, got a .*RandomSampler"):
+        extract(network(), loader(sampler=sampler))
+
+
+@pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": range(N)}])
+@pytest.mark.parametrize("name", ["groups", "ids"])
+def test_names_need_a_loader_that_keeps_its_order(name, options):
+    names = {name: [f"{name}-{row}" for row in range(N)]}
+    if "sampler" in options:
+        assert getattr(extract(network(), loader(**options), **names), name)[1]
+        return
+    with pytest.raises(ValueError, match=rf"\(shuffle=False\), as {name} are in that"):
+        extract(network(), loader(**options), **names)
+    extract(network(), loader(**options), groups="one name for all")
+
+
 def test_what_cannot_be_extracted_is_named(tmp_path):
     x = torch.ones(2, 6)
     with pytest.raises(ValueError, match="loader must be non-empty"):
@@ -288,6 +318,38 @@ def test_a_layer_used_twice_is_refused():
 
     with pytest.raises(ValueError, match="head 'fc' must be called once per pass"):
         extract(Twice(), [torch.ones(2, 6)])
+
+
+class _Ending(nn.Module):
+    """A network whose linear layer is not its end."""
+
+    def __init__(self, end):
+        super().__init__()
+        self.fc, self.end = nn.Linear(6, 6), end
+
+    def forward(self, x):
+        return self.end(x, self.fc(x))
+
+
+def test_logits_that_the_model_changes_later_are_warned_of():
+    batches = [torch.randn(5, 6), torch.randn(5, 6)]
+    for end in (
+        lambda x, z: 16 * z,
+        lambda x, z: z.relu(),
+        lambda x, z: (x, 2 * z),
+        lambda x, z: {"scores": z + x},
+    ):
+        with pytest.warns(UserWarning, match=r"changes the output of 'fc'") as warned:
+            extract(_Ending(end), batches, head="fc")
+        assert len(warned) == 1  # not for every batch
+    for end in (
+        lambda x, z: z.softmax(dim=1),
+        lambda x, z: z.log_softmax(dim=1),
+        lambda x, z: (x, z),
+        lambda x, z: {"scores": z},
+        lambda x, z: SimpleNamespace(logits=z),
+    ):
+        extract(_Ending(end), batches, head="fc")  # a warning is an error here
 
 
 class Named(torch.utils.data.Dataset):

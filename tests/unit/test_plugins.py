@@ -103,7 +103,7 @@ def test_a_file_gets_what_the_caller_trusts(registry):
         trusted(registry, "dog", None)
     path = f"{__name__}:Dog"
     assert trusted(registry, "dog", path, path) is Dog
-    with pytest.raises(ArtefactError):  # the caller named another one
+    with pytest.raises(ArtefactError, match="not registered here: 'dog', saved as el"):
         trusted(registry, "dog", "elsewhere:Dog", path)
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_names_a_module_does_not_import_it(registry, tmp_path, monke
     (tmp_path / "evil_module.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("dog", "evil_module:Dog"):
-        with pytest.raises(ArtefactError):
+        with pytest.raises(ArtefactError, match="saved as evil_module:Dog"):
             trusted(registry, name, "evil_module:Dog")
     assert "evil_module" not in sys.modules
 

@@ -42,7 +42,7 @@ def test_bad_values_get_a_clear_error(change, error, words):
 def test_scores_are_frozen_and_their_arrays_read_only():
     known = np.array([0.9, 0.5, 0.1])
     scores = Scores(**(GOOD | {"known": known}))
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="cannot assign to field 'known'"):
         scores.known = known
     with pytest.raises(ValueError, match="read-only"):
         scores.known[0] = 1
@@ -139,7 +139,7 @@ def test_scores_made_of_scores_copy_no_column_twice():
 
 
 def test_scores_are_keyword_only():
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="takes 1 positional argument"):
         Scores([0], [0], [1.0])
 
 
@@ -226,7 +226,7 @@ def test_a_truncated_archive_is_refused(tmp_path):
     path = tmp_path / "cut.npz"
     for size in (len(whole) // 4, len(whole) // 2, len(whole) - 10):
         path.write_bytes(whole[:size])
-        with pytest.raises(ArtefactError):
+        with pytest.raises(ArtefactError, match=r"cut\.npz is damaged or not a"):
             Scores.load(path)
 
 

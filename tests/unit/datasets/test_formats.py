@@ -674,7 +674,10 @@ def test_omniglot_is_found_where_torchvision_puts_it(tmp_path):
     for part in ("background", "evaluation"):
         folder = tmp_path / f"omniglot-py/images_{part}/Greek {part}/character01"
         write_image(folder / "1_01.png", pixels(5, 5, 3))
-    assert len(load("omniglot", tmp_path)) == 2
+    found = load("omniglot", tmp_path)
+    names = ("Greek background/character01", "Greek evaluation/character01")
+    assert found.classes == names
+    assert found.part("test").labels.tolist() == [1]
 
 
 def test_stanford_cars_are_found_where_torchvision_wants_them(torchvision, tmp_path):

@@ -208,11 +208,11 @@ def test_the_closed_set_forms_need_no_unknowns():
     scores = Scores(labels=[0, 0], predicted=[0, 1], known=[2, 1])
     assert metrics.aurc(scores, over="known") == 0.25
     for function in (metrics.aurc, metrics.augrc, metrics.risk_coverage_curve):
-        with pytest.raises(UndefinedMetricError):
+        with pytest.raises(UndefinedMetricError, match="undefined without unknown s"):
             function(scores)
         with pytest.raises(ValueError, match=r"over must be one of"):
             function(scores, over="unknown")
-        with pytest.raises(UndefinedMetricError):
+        with pytest.raises(UndefinedMetricError, match="undefined without known sam"):
             function(
                 Scores(labels=[-1, -1], predicted=[0, 1], known=[2, 1]), over="known"
             )

@@ -218,7 +218,7 @@ def test_wrong_types_are_refused(sketch):
         sketch.update(labels=[0], predicted=[0], known=np.array(["a"]))
     with pytest.raises(TypeError, match="other must be a Sketch"):
         sketch.merge(SCORES)
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match=r"unsupported operand .*'Sketch' and 'Scores'"):
         sketch + SCORES
     with pytest.raises(ValueError, match="of the same samples"):
         Sketch.from_state(**(Sketch().state() | {"fine": sketch.state()["fine"]}))
@@ -229,12 +229,12 @@ def test_wrong_types_are_refused(sketch):
 def test_metric_without_unknowns_is_undefined():
     one = Sketch()
     one.update(labels=[0], predicted=[0], known=[1.0])
-    with pytest.raises(UndefinedMetricError):
-        one.bracket("auroc")
-    with pytest.raises(UndefinedMetricError):
-        one.bracket("aurc")
+    for name in ("auroc", "aurc"):
+        said = rf"'{name}'\): undefined without unknown samples, got 1 known and 0"
+        with pytest.raises(UndefinedMetricError, match=said):
+            one.bracket(name)
     assert one.bracket("augrc_known") == Bracket(0.0, 0.0)
-    with pytest.raises(UndefinedMetricError):
+    with pytest.raises(UndefinedMetricError, match="without known samples, got 0 kn"):
         Sketch().bracket("augrc_known")
 
 

@@ -12,7 +12,7 @@ PETS = {"known": ["cat", "dog"], "unknown": ["fox"]}
 
 
 def test_a_protocol_cannot_be_changed():
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="cannot assign to field 'known'"):
         Protocol(**PETS).known = ("cow",)
 
 

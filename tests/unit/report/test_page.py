@@ -19,6 +19,7 @@ from openset import (
 )
 from openset.cli import app
 from openset.report import _explorer, _leaderboard, _report_data
+from openset.results import Results
 from openset.scores import Scores
 from tests.unit.report.studies import cell, scores, write_study
 
@@ -170,7 +171,8 @@ def test_a_stopped_run_gets_its_table_of_results(tmp_path):
     folder = write_study(tmp_path / "study")
     assert not (folder / "results.csv").exists()
     report.write(folder, tmp_path / "page.html")
-    assert (folder / "results.csv").exists()
+    table = Results.load(folder / "results.csv")
+    assert list(table) == list(runs.results(folder))
 
 
 def test_a_hundred_thousand_samples_stay_below_eight_megabytes(tmp_path):

@@ -5,6 +5,7 @@ import http.client
 import resource
 import socket
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -62,8 +63,8 @@ def test_silent_connections_give_way_to_requests(folder, words):
                 assert live.get("/healthz").status_code == 200
             first = silent[0]
             first.settimeout(PATIENCE)
-            with pytest.raises((ConnectionError, AssertionError)):
-                assert first.recv(100), "closed"
+            with suppress(ConnectionError):  # or an end without one: it is closed
+                assert first.recv(100) == b""
         finally:
             for one in silent:
                 one.close()

@@ -10,6 +10,7 @@ from torch import nn
 
 from openset.train import Trained, methods
 from openset.train.augment import Normalize
+from openset.train.learner import _learner
 from openset.train.learner._beside import Beside
 from openset.train.learner._learner import Learner
 from openset.train.learner._rotation import RotationHead, quarter_turns
@@ -194,9 +195,20 @@ def test_the_saved_network_does_not_carry_the_head(tmp_path):
     assert trained.learner.auxiliary is not None  # of the run itself
 
 
-def test_accumulated_parts_have_their_own_turned_images():
+def test_accumulated_parts_have_their_own_turned_images(monkeypatch):
+    sizes = []
+
+    def counted(images):
+        sizes.append(len(images))
+        return quarter_turns(images)
+
+    monkeypatch.setattr(_learner, "quarter_turns", counted)
     trained = fit_tiny(image_data(), **USUAL | {"batch": 16, "accumulate": 2})
     assert np.isfinite(trained.log[-1]["loss"])
+    n = len(trained.outputs["train"])
+    whole, rest = divmod(n, 16)
+    epoch = [8, 8] * whole + [rest - rest // 2, rest // 2] * (rest > 0)
+    assert sizes == epoch * len(trained.log)
 
 
 def test_rows_of_numbers_cannot_be_turned():

@@ -11,7 +11,8 @@ import pytest
 import openset
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = WHOLE["project"]
 
 
 def test_the_conda_recipe_needs_what_the_wheel_needs():
@@ -108,6 +109,13 @@ def test_the_tests_of_the_core_have_the_same_extras_everywhere():
 def test_the_tests_of_the_core_exist():
     named = (ROOT / ".ci/core-tests.txt").read_text("utf-8").split()
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_source_distribution_takes_only_what_is_named():
+    # "README.md" alone would also take benchmarks/README.md.
+    for name in WHOLE["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]:
+        assert name.startswith("/")
+        assert (ROOT / name[1:]).exists()
 
 
 def test_shipped_data_have_their_licences():

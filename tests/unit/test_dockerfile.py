@@ -47,6 +47,10 @@ def test_it_copies_what_a_build_reads(instructions):
         assert copied & {path, *path.parents}, name
 
 
+def test_it_sends_nothing_to_the_makers_of_its_parts(instructions):
+    assert "ORT_DISABLE_TELEMETRY=1" in dict(instructions)["ENV"].split()
+
+
 def test_it_serves_as_nobody_in_particular_and_says_whether_it_is_well(instructions):
     found = dict(instructions)
     assert int(found["USER"]) > 0

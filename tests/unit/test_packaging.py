@@ -11,20 +11,42 @@ import pytest
 import openset
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = WHOLE["project"]
 
 
-def test_the_conda_recipe_needs_what_the_wheel_needs():
-    recipe = (ROOT / "conda.recipe/meta.yaml").read_text("utf-8")
-    run = recipe.partition("\n  run:\n")[2].partition("\n\n")[0]
-    found = {line.strip(" -").replace(" ", "") for line in run.splitlines()}
-    assert found == {*PROJECT["dependencies"], f"python{PROJECT['requires-python']}"}
-    assert f"license: {PROJECT['license']}\n" in recipe
+@pytest.fixture(scope="module")
+def recipe():
+    """Render the conda recipe as conda-build does: Jinja, then YAML."""
+    jinja2 = pytest.importorskip("jinja2", reason="the extra report")
+    yaml = pytest.importorskip("yaml", reason="the extra bench")
+    text = (ROOT / "conda.recipe/meta.yaml").read_text("utf-8")
+    strict = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=True)
+    return yaml.safe_load(strict.from_string(text).render(PYTHON="python"))
 
 
-def test_one_version_is_written_everywhere():
-    recipe = (ROOT / "conda.recipe/meta.yaml").read_text("utf-8")
-    assert f'version: "{openset.__version__}"' in recipe
+def test_the_conda_recipe_needs_what_the_wheel_needs(recipe):
+    needs = {name: {one.replace(" ", "") for one in recipe["requirements"][name]}
+             for name in ("host", "run")}  # fmt: skip
+    python = f"python{PROJECT['requires-python']}"
+    assert needs["run"] == {*PROJECT["dependencies"], python}
+    lowest = python.partition(",")[0]
+    assert needs["host"] == {*WHOLE["build-system"]["requires"], lowest, "pip"}
+
+
+def test_the_conda_recipe_says_what_the_wheel_says(recipe):
+    commands = [f"{name} = {target}" for name, target in PROJECT["scripts"].items()]
+    assert recipe["build"]["entry_points"] == commands
+    about = recipe["about"]
+    assert about["summary"] == PROJECT["description"]
+    assert about["license"] == PROJECT["license"]
+    assert about["license_file"] == PROJECT["license-files"]
+    for name in recipe["test"]["imports"]:
+        assert importlib.util.find_spec(name)
+
+
+def test_one_version_is_written_everywhere(recipe):
+    assert recipe["package"]["version"] == openset.__version__
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     assert f"\nversion: {openset.__version__}\n" in citation
 
@@ -108,6 +130,13 @@ def test_the_tests_of_the_core_have_the_same_extras_everywhere():
 def test_the_tests_of_the_core_exist():
     named = (ROOT / ".ci/core-tests.txt").read_text("utf-8").split()
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_source_distribution_takes_only_what_is_named():
+    # "README.md" alone would also take benchmarks/README.md.
+    for name in WHOLE["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]:
+        assert name.startswith("/")
+        assert (ROOT / name[1:]).exists()
 
 
 def test_shipped_data_have_their_licences():

@@ -45,6 +45,13 @@ def table2_tiny(settings: Settings) -> Content:
     return _both_recipes("openauc-table2-tiny", settings, {"C+T": ""})
 
 
+def table2_small(settings: Settings) -> Content:
+    """Run all methods by one recipe, with tiny networks on MNIST."""
+    done = run_study("openauc-table2-small", settings)
+    rows = _rows(done.results, done.results)
+    return Content(tables=(_table2("MNIST", "MNIST", rows),), notes=(done.note,))
+
+
 def _both_recipes(name: str, settings: Settings, columns: Mapping[str, str]) -> Content:
     """Run the studies NAME-arpl and NAME-ceplus.
 
@@ -52,18 +59,18 @@ def _both_recipes(name: str, settings: Settings, columns: Mapping[str, str]) -> 
     """
     first = run_study(f"{name}-arpl", settings, folder="arpl")
     second = run_study(f"{name}-ceplus", settings, folder="ceplus")
-    rows: list[tuple[str, str, Results]] = [
-        (name, title, first.results) for name, title in _ARPL.items()
-    ]
-    rows += [
-        (name, title, second.results)
-        for name, titles in _CEPLUS.items()
-        for title in titles
-    ]
+    rows = _rows(first.results, second.results)
     return Content(
         tables=tuple(_table2(*column, rows) for column in columns.items()),
         notes=(first.note, second.note),
     )
+
+
+def _rows(first: Results, second: Results) -> list[tuple[str, str, Results]]:
+    """List row of the paper, title of the method, and where its results are."""
+    rows = [(name, title, first) for name, title in _ARPL.items()]
+    rows += [(name, t, second) for name, titles in _CEPLUS.items() for t in titles]
+    return rows
 
 
 def _table2(data: str, column: str, rows: list[tuple[str, str, Results]]) -> Table:

@@ -1,5 +1,6 @@
 """Items of the OpenAUC paper."""
 
+import gzip
 import re
 
 import numpy as np
@@ -61,6 +62,69 @@ def test_table_2_has_every_method_on_distinct_problems(recipe):
         assert titles == set(_openauc_study._ARPL.values())
     else:
         assert titles == {t for some in _openauc_study._CEPLUS.values() for t in some}
+
+
+def test_table_2_in_small_has_the_methods_and_forms_of_the_full_one():
+    small = bench.parse(study_text("openauc-table2-small"), "s.yaml")
+    full = [
+        method
+        for recipe in ("arpl", "ceplus")
+        for method in bench.parse(
+            study_text(f"openauc-table2-{recipe}"), "s.yaml"
+        ).methods
+    ]
+    assert [m.title for m in small.methods] == [m.title for m in full]
+    of_size = {"place", "width"}  # layers of another network; a smaller generator
+    for ours, theirs in zip(small.methods, full, strict=True):
+        assert ours.name == theirs.name
+        forms = [
+            {k: v for k, v in method.params.items() if k not in of_size}
+            for method in (ours, theirs)
+        ]
+        assert forms[0] == forms[1]
+    (entry,) = small.protocols
+    assert (entry.split_of, entry.splits) == ("mnist", "all")
+
+
+def digit_files(top):
+    """Write a stand-in for MNIST: ten classes, each with a bright row of its own."""
+    top.mkdir()
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 12), ("t10k", 4)):
+        labels = np.repeat(np.arange(10, dtype=np.uint8), n)
+        images = rng.integers(0, 99, (len(labels), 28, 28), np.uint8)
+        images[np.arange(len(labels)), 4 + 2 * labels] = 255
+        for kind, array in (("images-idx3", images), ("labels-idx1", labels)):
+            head = bytes([0, 0, 8, array.ndim])
+            sizes = np.array(array.shape, ">u4").tobytes()
+            packed = gzip.compress(head + sizes + array.tobytes())
+            (top / f"{part}-{kind}-ubyte.gz").write_bytes(packed)
+
+
+def test_table_2_in_small_runs_on_a_stand_in_for_mnist(tmp_path, monkeypatch):
+    digit_files(tmp_path / "mnist")
+    monkeypatch.setattr("openset.datasets._download.check", lambda path, digest: None)
+
+    def tiny(name):
+        text = study_text(name).replace(b"max_train: ", b"splits: [0], max_train: ")
+        text = re.sub(rb"epochs: \d+, milestones: \[.*?\]", b"epochs: 1", text)
+        return re.sub(rb"width: \d+", b"width: 8", text)
+
+    monkeypatch.setattr("openset.reproduce._study.study_text", tiny)
+    settings = Settings(out=tmp_path / "out", root=tmp_path, backend="sequential")
+    made = reproduce.run("openauc-table2-small", settings)
+    (table,) = made.tables
+    assert [row[0] for row in table.rows] == [
+        "softmax", "gcpl", "rpl", "arpl", "arpl_cs", "ceplus", "acc_auc paper",
+        "acc_auc released", "openauc paper", "openauc released",
+    ]  # fmt: skip
+    assert all(entry is not None for row in table.rows for entry in row)
+    assert table.rows[0][1].value == 99.2
+    assert table.rows[-1][1].value == 99.4
+    softmax, ceplus = table.rows[0], table.rows[5]
+    assert softmax[3:] == ceplus[3:]  # one recipe: the same network, two scores
+    assert softmax[2] == softmax[4]
+    assert ceplus[2] == ceplus[3]
 
 
 def test_rows_of_table_2_pool_the_splits_of_their_data():

@@ -1,6 +1,7 @@
 """The files beside the code that say what openset is and needs."""
 
 import importlib.util
+import os
 import re
 import shutil
 import tomllib
@@ -118,6 +119,23 @@ def test_continuous_integration_runs_on_every_python_that_is_promised():
     workflow = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
     promised = re.findall(r":: (3\.\d+)'", str(PROJECT["classifiers"]))
     assert f"python: {promised}".replace("'", '"') in workflow
+
+
+def test_continuous_integration_runs_what_is_there():
+    yaml = pytest.importorskip("yaml", reason="the extra bench")
+    text = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    steps = [step for job in yaml.safe_load(text)["jobs"].values()
+             for step in job["steps"]]  # fmt: skip
+    said = "\n".join(step.get("run", "") for step in steps)
+    files = re.findall(r"[\w./-]*\.ci/[\w.-]+|constraints\.txt", said)
+    assert {name for name in files if not (ROOT / name).is_file()} == set()
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    rules = set(re.findall(r"^([\w-]+):", makefile, flags=re.MULTILINE))
+    said += (ROOT / ".ci/run").read_text("utf-8")
+    asked = set(re.findall(r"^make ([\w-]+)", said, flags=re.MULTILINE))
+    assert "test" in asked
+    assert asked <= rules
 
 
 def test_the_tests_of_the_core_have_the_same_extras_everywhere():

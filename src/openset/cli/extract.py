@@ -12,6 +12,7 @@ from openset._types import UNKNOWN
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._extract_lists import read_list
+from openset.cli._extract_network import Network
 from openset.cli._extract_report import (
     print_features,
     print_input_step,
@@ -26,7 +27,8 @@ from openset.cli._extract_samples import (
     read_samples,
     sample_names,
 )
-from openset.cli._extract_shards import Extract, Network, Wanted, input_shards
+from openset.cli._extract_shards import Extract, input_shards
+from openset.cli._extract_step import Wanted
 from openset.cli._options import (
     Head,
     Mean,

@@ -114,7 +114,7 @@ def command(
     if shards.is_folder_of_shards(given):
         need_folder("openset score", place)
         listed = shards.find(given, caller="openset score")
-        with _beside(place) as folder:
+        with _folder_of_fitted(place) as folder:
             files = _fit_to_files(recipes, train_outputs, train or path, folder)
             job = shards.Score(
                 files, format=format_ or "parquet", plugins=_plugins(recipes)
@@ -154,7 +154,7 @@ def _fit(
 
 
 @contextmanager
-def _beside(place: str) -> Iterator[Path]:
+def _folder_of_fitted(place: str) -> Iterator[Path]:
     """Give a folder for fitted detectors: in --out, or a local one if that is a URL."""
     if not shards.is_url(place):
         yield Path(place) / "fitted"

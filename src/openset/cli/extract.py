@@ -45,6 +45,7 @@ from openset.cli._shards import (
     Address,
     Backend,
     Jobs,
+    backend_options,
     need_folder,
     refuse,
     run_shards,
@@ -312,9 +313,8 @@ def command(
         folder = need_folder(_CALLER, None if place == _OUT else place)
         job = Extract(settings, unknown=unknown, wanted=wanted)
         gpus = 1 if device is not None and device.startswith("cuda") else 0
-        run_shards(
-            job, listed, folder, backend=backend, address=address, jobs=jobs, gpus=gpus
-        )
+        options = backend_options(_CALLER, backend=backend, address=address, jobs=jobs)
+        run_shards(job, listed, folder, gpus=gpus, **options)
         return
     refuse(_CALLER, jobs=jobs, backend=backend, address=address)
     loaded = settings.load(fit_head=fit_head is not None)

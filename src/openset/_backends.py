@@ -145,9 +145,16 @@ class _RayPool:
         )
 
 
-def check(backend: str, jobs: int, *, caller: str = "bench") -> None:
+def check(
+    backend: str, jobs: int, address: str | None = None, *, caller: str = "bench"
+) -> None:
     """Check the options before anything is planned or started."""
     _check.one_of(caller, "backend", backend, BACKENDS)
+    if address is not None and backend not in {"ray", "dask"}:
+        rule = "left out, except for the backends ray and dask"
+        raise ValueError(
+            _check.must(rule, caller=caller, name="address", got=repr(address))
+        )
     if jobs != -1:
         remedy = "-1 means all cores"
         _check.integer(caller, "jobs", jobs, low=1, remedy=remedy)
@@ -158,11 +165,6 @@ def connected(
     backend: str, address: str | None, *, caller: str = "bench"
 ) -> Iterator[Any]:
     """Keep a connection to the cluster, if the backend has one."""
-    if address is not None and backend not in {"ray", "dask"}:
-        rule = "left out, except for the backends ray and dask"
-        raise ValueError(
-            _check.must(rule, caller=caller, name="address", got=repr(address))
-        )
     if backend == "ray":
         with _ray(address, caller) as ray:
             yield ray

@@ -493,3 +493,21 @@ def locked(path: Path, *, busy: str = "", wait: float = 0) -> Iterator[bool]:
         yield is_held
     finally:
         lock.release()
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[Path]:
+    """Yield a temporary folder; also remove those that killed processes left behind.
+
+    The lock in a folder is that of the process that uses it.
+    """
+    for lock in Path(tempfile.gettempdir()).glob(f"{prefix}*/.lock"):
+        # Still in use, or gone meanwhile.
+        with suppress(OSError), locked(lock, busy="in use") as is_held:
+            if is_held:
+                shutil.rmtree(lock.parent)
+    with (
+        tempfile.TemporaryDirectory(prefix=prefix) as name,
+        locked(Path(name) / ".lock"),
+    ):
+        yield Path(name)

@@ -1,6 +1,7 @@
 """Files appear whole or not at all, and one process at a time holds a lock."""
 
 import errno
+import os
 import subprocess
 import sys
 import threading
@@ -165,3 +166,33 @@ def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(OSError, match="file"), _io.locked(tmp_path / "file" / "lock"):
         pass
+
+
+KILLED = """
+import os, signal, sys
+from openset import _io
+with _io.temporary_folder("openset-test-") as folder:
+    (folder / "large").touch()
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_temporary_folders_of_killed_processes_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(_io.tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "openset-test-new").mkdir()  # another process is about to lock it
+    killed = subprocess.run(  # noqa: S603  # our own code
+        [sys.executable, "-c", KILLED],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    left = Path(killed.stdout.strip())
+    assert (left / "large").exists()
+    with _io.temporary_folder("openset-test-") as used:
+        assert not left.exists()
+        with _io.temporary_folder("openset-test-") as other:
+            assert used.is_dir(), "it is in use"
+            assert other.is_dir()
+    assert [path.name for path in tmp_path.iterdir()] == ["openset-test-new"]

@@ -123,7 +123,7 @@ def run(
     (2, 0, 2)
     """
     start = time.perf_counter()
-    _backends.check(backend, jobs)
+    _backends.check(backend, jobs, address)
     if log_to is not None:
         trackers.check("bench", log_to)
     made, text, ending = _planned(study)

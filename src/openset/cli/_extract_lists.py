@@ -6,7 +6,7 @@ import numpy as np
 
 from openset import _check
 from openset._types import UNKNOWN
-from openset.cli._extract_shards import Loaded
+from openset.cli._extract_network import Loaded
 from openset.cli._options import naming
 from openset.datasets import image_lists
 from openset.datasets.image_lists import ImageList

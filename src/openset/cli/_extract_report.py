@@ -9,7 +9,7 @@ from rich.markup import escape
 from openset import _check
 from openset._types import UNKNOWN
 from openset.cli._console import OUT
-from openset.cli._extract_shards import Network
+from openset.cli._extract_network import Network
 from openset.outputs import Outputs
 
 _CALLER = "openset extract"

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from openset import _check, datasets
 from openset._types import UNKNOWN
 from openset.cli._extract_lists import check_labels, groups
-from openset.cli._extract_shards import Loaded, read_array
+from openset.cli._extract_network import Loaded
+from openset.cli._extract_shards import read_array
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.image_lists import ImageList
 from openset.datasets.lazy_inputs import ImageFiles, image_paths

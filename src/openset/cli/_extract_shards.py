@@ -1,264 +1,27 @@
-"""`openset extract` over shards: the network and the job, as workers get them."""
+"""`openset extract` over shards: find them, and the job, as workers get it."""
 
 import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 
-from openset import _check, _io, shards
+from openset import _check, shards
 from openset._types import UNKNOWN, ArtefactError
-from openset.cli._detector_options import recipe
+from openset.cli._extract_network import Apply, Network
+from openset.cli._extract_step import Wanted
 from openset.cli._options import naming
-from openset.datasets.lazy_inputs import ImageFiles
-from openset.detectors import Detector
-from openset.outputs import Outputs
-from openset.rejector import Rejector
+from openset.datasets.lazy_inputs import ENDINGS, ImageFiles
 from openset.shards import Shard
 
 _CALLER = "openset extract"
-_IMAGES = {".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".ppm"}
-
-Apply = Callable[..., Outputs]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network:
-    """The options that name a network."""
-
-    name: str
-    weights: str | None
-    classes: tuple[str, ...] | None
-    prompts: tuple[str, ...] | None
-    head: Path | None
-    pooling: str | None
-    side: int | None
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    batch_size: int | None
-    device: str | None
-    plugins: tuple[str, ...]
-    layers: tuple[str, ...] = ()
-
-    @property
-    def is_run(self) -> bool:
-        """Whether it is a folder of openset train, not a name or an ONNX file."""
-        is_named = ":" in self.name or self.name.endswith(".onnx")
-        return (Path(self.name) / "trained.json").exists() or not is_named
-
-    def check(self, *, fit_head: Path | None = None) -> None:
-        """Raise for options that a folder of openset train does not need."""
-        others = {
-            "--weights": self.weights,
-            "--classes": self.classes,
-            "--prompts": self.prompts,
-            "--head": self.head,
-            "--fit-head": fit_head,
-            "--pooling": self.pooling,
-            "--side": self.side,
-        }
-        unused = [option for option, given in others.items() if given is not None]
-        if self.is_run and unused:
-            msg = (
-                f"{_CALLER}: {', '.join(unused)} cannot be used with a folder "
-                "of openset train: the trained network is used as it is"
-            )
-            raise typer.BadParameter(msg)
-
-    def load(self, *, fit_head: bool = False) -> "Loaded":
-        """Load the network; without its last layer, if one is to be fitted."""
-        if self.is_run:
-            if not Path(self.name).exists():
-                msg = _check.must(
-                    "timm:NAME, torchvision:NAME, hf:NAME, package.module:name, an "
-                    "ONNX file, or a folder written by openset train",
-                    caller=_CALLER,
-                    name="NETWORK",
-                    got=f"{self.name}, which does not exist",
-                )
-                raise FileNotFoundError(msg)
-            # Imported here: the extra may be missing.
-            from openset.train import Trained  # noqa: PLC0415
-
-            trained = Trained.load(Path(self.name), plugins=self.plugins)
-            apply = partial(trained.apply, layers=self.layers)
-            return Loaded(trained.classes, apply, lambda: trained.model().backbone)
-        from openset.integrations import networks  # noqa: PLC0415
-
-        found = networks.load(
-            self.name,
-            weights=self.weights,
-            classes=self.classes or (),
-            prompts=self.prompts or (),
-            head=self.head,
-            pooling=self.pooling,
-            side=self.side,
-            mean=self.mean,
-            std=self.std,
-        )
-        if fit_head and self.name.endswith(".onnx"):
-            rule, got = "left out for an ONNX file", self.name
-            msg = _check.must(rule, caller=_CALLER, name="--fit-head", got=got)
-            raise ValueError(msg)
-        if fit_head:
-            found = found.without_head()
-        note = f"{found.name}: {found.note}" if found.note else ""
-        apply = partial(
-            found.apply,
-            batch_size=self.batch_size,
-            device=self.device,
-            layers=self.layers,
-        )
-        return Loaded(
-            found.classes, apply, lambda: found.model, embeds=found.embeds, note=note
-        )
-
-    def digest(self) -> dict[str, Any]:
-        """Return what the outputs depend on."""
-        options = asdict(self)
-        del options["batch_size"], options["device"], options["head"]
-        files = [Path(self.name) / "trained.json", Path(self.name), self.head]
-        hashes = [_io.sha256(path) for path in files if path and path.is_file()]
-        return {**options, "files": hashes}
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A network: its classes, how to apply it, itself, and a note for the user."""
-
-    classes: tuple[str, ...]
-    apply: Apply
-    model: Callable[[], Any]
-    embeds: bool = False
-    note: str = ""
-
-    def layers(self) -> list[tuple[str, str]]:
-        """Return name and kind of every layer; none of an ONNX file."""
-        modules = getattr(self.model(), "named_modules", None)
-        found = [] if modules is None else modules()
-        return [(name, type(one).__name__) for name, one in found if name]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """The options that say which outputs: the layers, and the step of the inputs.
-
-    Attributes
-    ----------
-    odin
-        Options of ODIN's step.
-    detector, train
-        A detector with a step over layers, and the outputs it is fitted on.
-    rejector
-        A folder or URL: the outputs that this rejector takes.
-    """
-
-    odin: str | None = None
-    detector: str | None = None
-    train: Path | None = None
-    rejector: str | None = None
-
-    def check(self, *, layers: str | None, fit_head: Path | None) -> None:
-        """Refuse options that contradict each other."""
-        given = {"--odin": self.odin, "--layers": layers, "--fit-head": fit_head}
-        for owner, value in (
-            ("--detector", self.detector),
-            ("--rejector", self.rejector),
-        ):
-            others = [name for name, one in given.items() if one is not None]
-            if value is not None and others:
-                rule = f"left out with {owner}, which says how to extract"
-                got = given[others[0]]
-                msg = _check.must(rule, caller=_CALLER, name=others[0], got=got)
-                raise ValueError(msg)
-            given[owner] = value
-        if self.odin is not None and fit_head is not None:
-            rule = (
-                "left out with --fit-head: a last layer is fitted on inputs as they are"
-            )
-            msg = _check.must(rule, caller=_CALLER, name="--odin", got=self.odin)
-            raise ValueError(msg)
-        if (self.detector is None) != (self.train is None):
-            has, lacks = "--detector", "--train"
-            if self.detector is None:
-                has, lacks = lacks, has
-            rule, got = f"given with {has}", "none"
-            raise ValueError(_check.must(rule, caller=_CALLER, name=lacks, got=got))
-        if self.odin is not None:
-            odin_step(self.odin)
-        if self.detector is not None:
-            self._recipe(self.detector)
-
-    @property
-    def option(self) -> str:
-        """The option that a step comes from."""
-        if self.odin is not None:
-            return "--odin"
-        return "--detector" if self.detector is not None else "--rejector"
-
-    def load(self, plugins: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Return the step and the layers, as `apply` takes them."""
-        if self.odin is not None:
-            return {"step": odin_step(self.odin)}
-        if self.rejector is None and self.train is None:
-            return {}
-        from openset.train import how_to_extract  # noqa: PLC0415  # the extra
-
-        if self.rejector is not None:
-            found = Rejector.load(self.rejector, plugins=plugins)
-            return how_to_extract(found.fitted, found.input_step)
-        train = Outputs.load(self.train or Path())
-        with naming(_CALLER, {"outputs": f"--train {self.train}"}):
-            return how_to_extract(self._recipe(self.detector or "").fit(train))
-
-    def digest(self) -> dict[str, Any]:
-        """Return what the outputs depend on; nothing for options that were left out."""
-        place = Path(self.rejector or "") / "manifest.json"
-        files = [one for one in (self.train, place) if one and one.is_file()]
-        found: dict[str, Any] = {
-            "detector": self.detector,
-            "rejector": self.rejector,
-            "step files": [_io.sha256(one) for one in files],
-        }
-        return {key: value for key, value in found.items() if value}
-
-    def _recipe(self, text: str) -> Detector:
-        made = recipe(text)
-        if not made.input_step:
-            msg = _check.must(
-                "a detector that perturbs inputs, such as layered:epsilon=0.0014",
-                caller=_CALLER,
-                name="--detector",
-                got=text,
-                remedy="Other detectors take outputs as they are: leave it out",
-            )
-            raise ValueError(msg)
-        return made
-
-
-def odin_step(text: str) -> Any:
-    """Read the options of ODIN's step."""
-    from openset.train import Odin  # noqa: PLC0415  # the extra may be missing
-
-    options: dict[str, Any] = {}
-    for one in text.split(","):
-        name, _, value = one.partition("=")
-        _check.one_of(_CALLER, "--odin", name.strip(), ["temperature", "epsilon"])
-        try:
-            options[name.strip()] = float(value)
-        except ValueError:
-            rule, got = "NAME=VALUE with a number", repr(one)
-            msg = _check.must(rule, caller=_CALLER, name="--odin", got=got)
-            raise ValueError(msg) from None
-    return Odin(**options)
 
 
 def input_shards(data: str | Path) -> list[Shard]:
@@ -287,7 +50,7 @@ class Extract:
 
     network: Network
     unknown: bool = False
-    wanted: Wanted = Wanted()
+    wanted: Wanted = field(default_factory=Wanted)
     caller: str = _CALLER
 
     @property
@@ -353,7 +116,7 @@ def _unpacked(path: Path, folder: Path, n_known: int) -> Inputs:
                     continue
                 if name.suffix == ".cls":
                     numbers[key] = int(stream.read())
-                elif name.suffix.lower() in _IMAGES:
+                elif name.suffix.lower() in ENDINGS:
                     target = folder / f"{len(images):08}{name.suffix.lower()}"
                     with target.open("wb") as copy:
                         shutil.copyfileobj(stream, copy)

@@ -135,6 +135,9 @@ def in_options(message: str, command: str, options: Mapping[str, str]) -> str:
     >>> in_options("Scores.load: no such file: x.npz", "openset evaluate", {})
     'openset evaluate: no such file: x.npz'
     """
+    file = _FILE.match(message)
+    if file is not None and _CALLER.match(message, file.end()):
+        return file[0] + in_options(message[file.end() :], command, options)
     caller = _caller(message, command)
     subject, must, rule = message.removeprefix(caller).partition(" must ")
     words = subject.split(" ") if must else [subject]

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.markup import escape
 
-from openset import _check, shards
+from openset import _backends, _check, shards
 from openset.cli._console import ERRORS, OUT
 
 _SHOWN = 5  # number of failed shards to print; all are in the folder
@@ -68,26 +68,24 @@ def refuse(caller: str, **given: object) -> None:
         raise typer.BadParameter(msg)
 
 
+def backend_options(
+    caller: str, *, backend: str | None, address: str | None, jobs: int | None
+) -> dict[str, Any]:
+    """Return the options of this name as `shards.run` takes them, checked."""
+    found: dict[str, Any] = {
+        "backend": backend or "loky",
+        "address": address,
+        "jobs": -1 if jobs is None else jobs,
+    }
+    _backends.check(**found, caller=caller)
+    return found
+
+
 def run_shards(
-    job: shards.Job,
-    found: Sequence[shards.Shard],
-    out: str,
-    *,
-    backend: str | None,
-    address: str | None,
-    jobs: int | None,
-    gpus: float = 0,
+    job: shards.Job, found: Sequence[shards.Shard], out: str, **options: Any
 ) -> None:
     """Run a job over shards; say what was done, and what failed."""
-    done = shards.run(
-        job,
-        found,
-        out,
-        backend=backend or "loky",
-        address=address,
-        jobs=-1 if jobs is None else jobs,
-        gpus=gpus,
-    )
+    done = shards.run(job, found, out, **options)
     OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
     for one in done.failed[:_SHOWN]:
         text = f"{one['shard']}: {one['error']}"

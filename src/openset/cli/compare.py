@@ -45,6 +45,8 @@ openset compare runs/study --metric oosa --against postmax \\
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
+    "columns": "--columns",
+    "unknown_label": "--unknown-label",
     "level": "--level",
     "bootstrap": "--bootstrap",
     "metric": "--metric",

@@ -12,6 +12,7 @@ from openset._types import UNKNOWN
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._extract_lists import read_list
+from openset.cli._extract_network import Network
 from openset.cli._extract_report import (
     print_features,
     print_input_step,
@@ -26,7 +27,8 @@ from openset.cli._extract_samples import (
     read_samples,
     sample_names,
 )
-from openset.cli._extract_shards import Extract, Network, Wanted, input_shards
+from openset.cli._extract_shards import Extract, input_shards
+from openset.cli._extract_step import Wanted
 from openset.cli._options import (
     Head,
     Mean,
@@ -43,6 +45,7 @@ from openset.cli._shards import (
     Address,
     Backend,
     Jobs,
+    backend_options,
     need_folder,
     refuse,
     run_shards,
@@ -310,9 +313,8 @@ def command(
         folder = need_folder(_CALLER, None if place == _OUT else place)
         job = Extract(settings, unknown=unknown, wanted=wanted)
         gpus = 1 if device is not None and device.startswith("cuda") else 0
-        run_shards(
-            job, listed, folder, backend=backend, address=address, jobs=jobs, gpus=gpus
-        )
+        options = backend_options(_CALLER, backend=backend, address=address, jobs=jobs)
+        run_shards(job, listed, folder, gpus=gpus, **options)
         return
     refuse(_CALLER, jobs=jobs, backend=backend, address=address)
     loaded = settings.load(fit_head=fit_head is not None)

@@ -25,6 +25,7 @@ from openset.cli._shards import (
     Backend,
     Format,
     Jobs,
+    backend_options,
     need_folder,
     refuse,
     run_shards,
@@ -106,8 +107,9 @@ def command(
             plugins=tuple(plugin or ()),
             key=read_key(verify),
         )
+        options = backend_options(_CALLER, backend=backend, address=address, jobs=jobs)
         print_cautions(job.load(), ERRORS)
-        run_shards(job, found, folder, backend=backend, address=address, jobs=jobs)
+        run_shards(job, found, folder, **options)
         return
     refuse(_CALLER, format_=format_, jobs=jobs, backend=backend, address=address)
     out = None if place is None else Path(place)

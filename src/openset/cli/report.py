@@ -29,6 +29,8 @@ openset report 'runs/{method}_seed{seed}.csv' --columns labels=y,known=score"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
+    "columns": "--columns",
+    "unknown_label": "--unknown-label",
     "path": "--out",
     "threshold": "--threshold",
 }

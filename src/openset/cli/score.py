@@ -19,6 +19,7 @@ from openset.cli._shards import (
     Backend,
     Format,
     Jobs,
+    backend_options,
     need_folder,
     refuse,
     run_shards,
@@ -114,12 +115,23 @@ def command(
     if shards.is_folder_of_shards(given):
         need_folder("openset score", place)
         listed = shards.find(given, caller="openset score")
-        with _beside(place) as folder:
-            files = _fit_to_files(recipes, train_outputs, train or path, folder)
+        with _folder_of_fitted(place) as folder:
+            files = {
+                text: (folder / f"scores-{_file_name(text)}.npz").resolve()
+                for text in recipes
+            }
             job = shards.Score(
-                files, format=format_ or "parquet", plugins=_plugins(recipes)
+                tuple((file.stem, file) for file in files.values()),
+                format=format_ or "parquet",
+                plugins=_plugins(recipes),
             )
-            run_shards(job, listed, place, backend=backend, address=address, jobs=jobs)
+            options = backend_options(
+                "openset score", backend=backend, address=address, jobs=jobs
+            )
+            # Saved for the workers.
+            for text, one in _fit(recipes, train_outputs, train or path).items():
+                one.save(files[text])
+            run_shards(job, listed, place, **options)
         return
     refuse(
         "openset score", format_=format_, jobs=jobs, backend=backend, address=address
@@ -154,24 +166,13 @@ def _fit(
 
 
 @contextmanager
-def _beside(place: str) -> Iterator[Path]:
+def _folder_of_fitted(place: str) -> Iterator[Path]:
     """Give a folder for fitted detectors: in --out, or a local one if that is a URL."""
     if not shards.is_url(place):
         yield Path(place) / "fitted"
         return
     with tempfile.TemporaryDirectory(prefix="openset-fitted-") as folder:
         yield Path(folder)
-
-
-def _fit_to_files(
-    recipes: Mapping[str, Detector], train: Outputs | None, path: Path, out: Path
-) -> tuple[tuple[str, Path], ...]:
-    """Fit and save detectors where workers find them; return names and files."""
-    files = []
-    for text, fitted in _fit(recipes, train, path).items():
-        name = f"scores-{_file_name(text)}"
-        files.append((name, fitted.save((out / f"{name}.npz").resolve())))
-    return tuple(files)
 
 
 def _plugins(recipes: Mapping[str, Detector]) -> tuple[str, ...]:

@@ -1,14 +1,15 @@
 """`openset serve`."""
 
 import hashlib
-import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openset import _check, serve
+from openset import _check, _io, serve
 from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
@@ -182,23 +183,20 @@ def command(
         "max_in_flight": _bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
     }
     named = ("model", "weights", "head", "host", "port", "workers", "side", "log")
+    make = partial(
+        _application, _stamp(model), plugins=tuple(plugin or ()), key=key, **options
+    )
     with (
         naming("openset serve", {name: f"--{name}" for name in named}),
-        tempfile.TemporaryDirectory(prefix="openset-rejector-") as temporary,
+        ExitStack() as until_the_end,
     ):
-        # A worker that replaces another one serves the same rejector, whatever was
-        # saved in its place since.
-        copy_rejector(folder, copy := Path(temporary) / "rejector")
-        make = partial(
-            _application,
-            copy,
-            _stamp(model),
-            plugins=tuple(plugin or ()),
-            key=key,
-            **options,
-        )
+        application = partial(_from_copy, make, folder)
+        if workers > 1:
+            # A worker that replaces another one serves the same rejector, whatever was
+            # saved in its place since.
+            application = partial(make, until_the_end.enter_context(_copied(folder)))
         serve.run(
-            make,
+            application,
             host=host,
             port=port,
             stop_seconds=stop_seconds,
@@ -208,14 +206,27 @@ def command(
         )
 
 
+@contextmanager
+def _copied(folder: str) -> Iterator[Path]:
+    with _io.temporary_folder("openset-rejector-") as temporary:
+        copy_rejector(folder, copy := temporary / "rejector")
+        yield copy
+
+
+def _from_copy(make: Callable[[Path], "FastAPI"], folder: str) -> "FastAPI":
+    """Make the application of the only process, which reads the rejector once."""
+    with _copied(folder) as copy:
+        return make(copy)
+
+
 def _bytes(name: str, megabytes: float) -> int:
     limit = _check.number("openset serve", name, megabytes, low=0, high=_MOST)
     return round(limit * 2**20)
 
 
 def _application(
-    folder: Path,
     stamp: str,
+    folder: Path,
     *,
     plugins: tuple[str, ...],
     key: bytes | None,

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +23,7 @@ from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 from uvicorn.supervisors import Multiprocess
 
-from openset import _check
+from openset import _check, _io
 from openset.serve import _signals
 from openset.serve._connections import (
     BACKLOG,
@@ -74,8 +73,8 @@ def run(
         shared()  # what cannot work is refused here, before a process is started
         make = partial(_worker, shared, address, workers)
         config = _config(make, stop_seconds, Connections(most, idle_seconds), workers)
-        with tempfile.TemporaryDirectory(prefix="openset-serve-") as folder:
-            os.environ[FOLDER] = folder
+        with _io.temporary_folder("openset-serve-") as folder:
+            os.environ[FOLDER] = str(folder)
             try:
                 _supervise(config, one)
             finally:

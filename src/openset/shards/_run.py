@@ -94,7 +94,7 @@ def run(
     """
     start = time.perf_counter()
     caller = job.caller
-    _backends.check(backend, jobs, caller=caller)
+    _backends.check(backend, jobs, address, caller=caller)
     if isinstance(shards, str | Path):
         shards = find(shards, caller=caller)
     place = store(out, caller=caller)

@@ -104,3 +104,25 @@ def test_every_detector_is_listed():
     text = run("detectors")
     for name in detectors.names():
         assert name in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--format", "txt"], "--format must be one of"),
+        (["--backend", "slurm"], "--backend must be one of"),
+        (["--jobs", "0"], "--jobs must be an integer >= 1"),
+        (["--address", "here:1"], "--address must be left out"),
+    ],
+)
+def test_options_for_shards_are_checked_before_the_work(
+    splits, tmp_path, options, said
+):
+    """Nothing is fitted, and no folder is left."""
+    (tmp_path / "shards").mkdir()
+    Outputs.load(splits[1]).save(tmp_path / "shards" / "a.npz")
+    words = ["score", "-d", "msp", str(tmp_path / "shards")]
+    words += ["--out", str(tmp_path / "out"), *options]
+    result = CliRunner().invoke(app, words)
+    assert said in str(result.exception)
+    assert not (tmp_path / "out").exists()

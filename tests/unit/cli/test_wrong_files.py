@@ -242,6 +242,8 @@ def test_errors_name_the_option(folder, monkeypatch, words, expected):
         ("KNN.fit: k must be 1, got 0", "KNN.fit: k must be 1, got 0"),
         ("x.npz: level must be 1, got 0", "x.npz: level must be 1, got 0"),
         ("train: KNN.fit: level must be 1", "train: KNN.fit: level must be 1"),
+        ("x.npz: KNN.fit: k must be 1", "x.npz: KNN.fit: k must be 1"),
+        ("x.npz: Scores: level must be 1", "x.npz: openset x: --level must be 1"),
         ("f: x must be y. Give F(level=1)", "openset x: x must be y. Give F(level=1)"),
         ("no caller here", "no caller here"),
     ],

@@ -130,6 +130,31 @@ def test_a_replacement_serves_what_the_others_serve(folder, logits_folder, tmp_p
         assert live.stop() == 0
 
 
+@pytest.mark.parametrize("options", [[], ["--workers", 2]])
+def test_a_killed_server_leaves_no_copies_for_long(
+    folder, tmp_path, monkeypatch, options
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+    def copies():
+        return {path.parents[1] for path in tmp_path.rglob("manifest.json")}
+
+    with serving(folder, *options) as live:
+        left = copies()
+        assert len(left) == (1 if options else 0), "one process reads it once"
+        workers = ids(live)
+        live.process.kill()
+        live.process.wait()
+        for worker in workers:
+            os.kill(worker, signal.SIGKILL)
+    assert copies() == left
+    with serving(folder, *options) as live:
+        assert not copies() & left
+        assert live.get("/rejector").json()["detector"] == "postmax"
+        assert live.stop() == 0
+    assert copies() == set()
+
+
 def test_a_replacement_that_cannot_start_ends_the_server(logits_folder, tmp_path):
     """A port that accepts and never answers would be worse."""
     model = network(tmp_path / "model.onnx")

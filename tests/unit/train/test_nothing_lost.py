@@ -16,7 +16,8 @@ from numpy.testing import assert_array_equal
 from torch.utils.data import DataLoader, TensorDataset
 
 from openset import Outputs, _io, shards
-from openset.cli._extract_shards import Extract, Network, input_shards
+from openset.cli._extract_network import Network
+from openset.cli._extract_shards import Extract, input_shards
 from openset.train import extract
 from tests.killing import KILLED, at, forking
 from tests.unit.train.loop.test_resume import assert_same_run

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from openset.train import networks
 from openset.train.augment import Normalize
 from openset.train.jobs._spec import Spec
-from openset.train.learner._beside import Beside
+from openset.train.learner._extra_samples import WithExtraSamples
 from openset.train.learner._rotation import RotationHead, check_images, quarter_turns
 from openset.train.methods import Method, Response, make
 from openset.train.networks import Network
@@ -58,11 +58,11 @@ class Learner(nn.Module):
             )
         else:
             images, turns = quarter_turns(inputs)
-            beside = Beside(self.network, self.prepared(images))
+            both = WithExtraSamples(self.network, self.prepared(images))
             # A method uses the network as it always does; the turned images go along.
-            network = cast("Network", beside)
+            network = cast("Network", both)
             loss, logits = self.method.loss(network, samples, labels, phase, **more)
-            features = beside.features(labels.shape[0])
+            features = both.features(labels.shape[0])
             loss = loss + self.auxiliary.loss(features, turns)
         known = logits[:, : self.method.n_classes]
         return loss, (known.argmax(dim=1) == labels).sum()

@@ -11,7 +11,7 @@ from torch import nn
 from openset.train import Trained, methods
 from openset.train.augment import Normalize
 from openset.train.learner import _learner
-from openset.train.learner._beside import Beside
+from openset.train.learner._extra_samples import WithExtraSamples
 from openset.train.learner._learner import Learner
 from openset.train.learner._rotation import RotationHead, quarter_turns
 from openset.train.methods import Method, make
@@ -71,12 +71,12 @@ def test_a_method_does_not_notice_the_samples_beside_its_own(name, options):
     torch.manual_seed(1)
     loss, logits = method.loss(network, rows, labels, "classify", **own)
     torch.manual_seed(1)
-    beside = Beside(network, more)
-    other, others = method.loss(beside, rows, labels, "classify", **own)
+    both = WithExtraSamples(network, more)
+    other, others = method.loss(both, rows, labels, "classify", **own)
     torch.testing.assert_close(other, loss)
     torch.testing.assert_close(others, logits)
     expected = network.backbone(torch.cat([rows, more]))
-    torch.testing.assert_close(beside.features(8), expected)
+    torch.testing.assert_close(both.features(8), expected)
 
 
 def test_batch_norm_sees_both_together():
@@ -87,15 +87,15 @@ def test_batch_norm_sees_both_together():
             module.p = 0.0
     other = copy.deepcopy(network)
     x, more = torch.randn(6, 3, 16, 16), torch.randn(3, 3, 16, 16)
-    beside = Beside(network, more)
-    logits = beside(x)
+    both = WithExtraSamples(network, more)
+    logits = both(x)
     torch.testing.assert_close(logits, other(torch.cat([x, more]))[:6])
     for one, two in zip(network.buffers(), other.buffers(), strict=True):
         torch.testing.assert_close(one, two)
     # It went along once; a second pass is the method's own business.
-    torch.testing.assert_close(beside(x), other(x))
-    assert beside.n_features == network.n_features
-    assert beside.places == network.places
+    torch.testing.assert_close(both(x), other(x))
+    assert both.n_features == network.n_features
+    assert both.places == network.places
 
 
 def test_the_loss_is_that_of_the_method_plus_the_cross_entropy_of_the_turns():
@@ -139,7 +139,7 @@ def test_other_updates_go_without():
     learner(images(4), torch.zeros(4, dtype=torch.int64), "generate")
     assert method.given == [network]
     learner(images(4), torch.zeros(4, dtype=torch.int64), "classify")
-    assert isinstance(method.given[0], Beside)
+    assert isinstance(method.given[0], WithExtraSamples)
 
 
 def test_a_method_that_passes_the_network_by_is_named():

@@ -1,4 +1,4 @@
-"""`Beside`: additional samples that run through a network together with a batch."""
+"""Additional samples that run through a network together with a batch."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from openset.train.networks import Network
 
 
-class Beside:
+class WithExtraSamples:
     """A network for one call of a method's loss, which also runs additional samples.
 
     It is used like the network itself. The first pass through the backbone also runs
@@ -27,8 +27,8 @@ class Beside:
     --------
     >>> from openset.train.networks import MLP
     >>> rows = torch.eye(4)
-    >>> beside = Beside(MLP(3, example=rows), rows[:1])
-    >>> beside(rows).shape, beside.features(4).shape
+    >>> both = WithExtraSamples(MLP(3, example=rows), rows[:1])
+    >>> both(rows).shape, both.features(4).shape
     (torch.Size([4, 3]), torch.Size([5, 64]))
     """
 

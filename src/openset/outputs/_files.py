@@ -62,6 +62,13 @@ def read(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(msg)
     if path.is_dir():
         return _read_folder(path)
+    if path.suffix in {".csv", ".parquet"}:
+        msg = (
+            f"Outputs.load: {path} must be a .npz file or a folder of .npy files, got "
+            f"{path.suffix}. Read its columns, and save them: Outputs(logits=..., "
+            "labels=...).save('outputs.npz')"
+        )
+        raise ArtefactError(msg)
     arrays = _io.read_npz("Outputs.load", path)
     _need_logits_or_features(path, arrays)
     optional = (*ARRAYS, *ABOUT)

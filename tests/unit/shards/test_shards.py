@@ -221,13 +221,23 @@ def test_a_bad_shard_is_named_and_stops_nobody(rejector, folder, tmp_path):
     assert not (out / "failed").exists()
 
 
-def test_lists_of_different_lengths_are_refused(tmp_path):
-    pq.write_table(
-        pa.table({"logits": [[1.0, 2.0], [1.0], [3.0]]}), tmp_path / "a.parquet"
-    )
-    (shard,) = shards.find(tmp_path, caller="x")
-    with pytest.raises(ValueError, match="logits must be lists of one length"):
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([[1.0, 2.0], [1.0]], "different lengths"),
+        ([[1.0, 2.0], [1.0], [1.0, 2.0, 3.0], [1.0, 2.0]], "different lengths"),
+        ([[1.0, 2.0], None], "different lengths, or none"),
+        ([[], []], "different lengths, or none"),
+        ([1.0, 2.0], "a column of double"),
+    ],
+)
+def test_lists_of_different_lengths_are_refused(tmp_path, rows, words):
+    column = pa.array(rows, pa.list_(pa.float64()) if rows[0] == [] else None)
+    pq.write_table(pa.table({"logits": column}), tmp_path / "a.parquet")
+    (shard,) = shards.find(tmp_path)
+    with pytest.raises(ValueError, match="logits must be lists of one length") as said:
         list(shards.read(shard, rows=10))
+    assert words in str(said.value)
 
 
 def test_two_shards_of_one_name_are_refused(tmp_path):

@@ -151,7 +151,8 @@ def command(
         print_prevalence(names, shares)
     if page is not None:
         _write_page(page, rejector, folder, reference, names, verdicts)
-        ERRORS.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
+        if not OUT.quiet:
+            ERRORS.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
     if any(verdict.is_alarm for verdict in verdicts):
         raise typer.Exit(1)
 

@@ -406,11 +406,13 @@ def read_npz(
         RuntimeError,  # a password is needed
         ValueError,
     ) as error:
+        why = f"is damaged or not a .npz archive ({error}). Write it again"
         if "pickle" in str(error).lower():
-            why = "holds pickled objects, which are never loaded"
-        else:
-            why = f"is damaged or not a .npz archive ({error})"
-        msg = f"{caller}: {path} {why}. Write it again"
+            why = (
+                f"must hold numbers and text, got an array of objects: {error}. Write "
+                "it again, text with dtype str instead of object"
+            )
+        msg = f"{caller}: {path} {why}"
         raise ArtefactError(msg) from error
 
 

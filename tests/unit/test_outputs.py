@@ -26,6 +26,9 @@ GOOD = {"logits": LOGITS, "features": FEATURES, "labels": [0, 1, 2, -1]}
         ({"logits": np.empty((0, 3))}, ValueError, "non-empty array of 2 dimensions"),
         ({"logits": np.array([["a"]])}, TypeError, "logits must be real"),
         ({"logits": LOGITS[:3]}, ValueError, "same length, got 3, 4, 4"),
+        ({"classes": ["a", None, "c"]}, ValueError, "names, got none for class 1"),
+        ({"classes": ["a", "b", ""]}, ValueError, "names, got none for class 2"),
+        ({"classes": ["a", np.nan, "c"]}, ValueError, "names, got none for class 1"),
         ({"labels": [0, 1, 2, 3]}, ValueError, "below 3, the number of classes, got 3"),
         ({"labels": [0, 1, 2, -3]}, ValueError, "labels must be >= -1, got -3"),
         ({"labels": [0.0, 1, 2, -1]}, TypeError, "labels must be integers"),
@@ -410,3 +413,13 @@ def test_one_logit_for_two_classes_takes_two_columns():
 def test_rows_on_a_device_are_not_waited_for():
     assert leading_rows(torch.zeros(9, 3)).shape == (9, 3)
     assert leading_rows(torch.zeros(9, 3, device="meta")) is None
+
+
+def test_columns_of_a_table_are_in_the_order_of_the_classes():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(LOGITS, columns=["cat", "dog", "emu"])
+    assert Outputs(logits=table, classes=["cat", "dog", "emu"]).classes[0] == "cat"
+    assert Outputs(logits=table, classes=["a", "b", "c"]).classes[0] == "a"
+    assert Outputs(logits=table).classes == ()
+    with pytest.raises(ValueError, match="got 'dog' for the column 'cat'"):
+        Outputs(logits=table, classes=["dog", "cat", "emu"])

@@ -95,3 +95,13 @@ def test_files_outside_the_folder_are_not_read(tmp_path):
     (folder / "meta.json").write_text(json.dumps(meta))
     with pytest.raises(ArtefactError, match=r"logits-00000000\.npy is damaged"):
         Outputs.load(folder)
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_a_table_is_not_called_damaged(tmp_path, ending):
+    path = tmp_path / f"outputs{ending}"
+    path.write_bytes(b"logits")
+    with pytest.raises(
+        ArtefactError, match=rf"must be a .npz file or .*, got {ending}"
+    ):
+        Outputs.load(path)

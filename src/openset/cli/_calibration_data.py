@@ -141,6 +141,25 @@ def compare_rows(train: Path, training: Outputs, known: Path, held: Outputs) -> 
         )
 
 
+def compare_labels(train: Path, training: Outputs) -> None:
+    """Warn if the labels of training samples are not the classes of the network."""
+    labels, logits = training.labels, training.logits
+    rows = None if labels is None else np.flatnonzero(labels != UNKNOWN)
+    if labels is None or logits is None or rows is None or not rows.size:
+        return
+    known = labels[rows]
+    right = float(np.mean(np.argmax(np.asarray(logits), axis=1)[rows] == known))
+    commonest = float(np.bincount(known).max() / known.size)
+    if right < commonest < 1:
+        ERRORS.print(
+            f"[yellow]The predicted class is right for only {right:.1%} of the samples "
+            f"of {escape(str(train))}[/yellow] ({commonest:.1%} belong to one class). "
+            "Do the labels number the classes as the network does, and are they in the "
+            "order of its outputs?",
+            highlight=False,
+        )
+
+
 def _rows(outputs: Outputs) -> NDArray[np.uint64]:
     """Return a key per sample, made from two of its numbers."""
     values = outputs.logits if outputs.logits is not None else outputs.features

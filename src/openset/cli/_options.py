@@ -95,6 +95,21 @@ def need_root(command: str, root: Path | None) -> None:
         raise FileNotFoundError(msg)
 
 
+def keep_inputs(command: str, out: Path | None, *inputs: str | Path | None) -> None:
+    """Raise if the result would replace a file that it is made from."""
+    if out is None or not out.exists():
+        return
+    for one in inputs:
+        if one is not None and Path(one).exists() and out.samefile(one):
+            msg = _check.must(
+                "another file than those it is made from",
+                caller=command,
+                name="--out",
+                got=str(out),
+            )
+            raise ValueError(msg)
+
+
 @contextmanager
 def naming(command: str, options: Mapping[str, str] | None = None) -> Iterator[None]:
     """Let errors name the command and its options, not functions and arguments.

@@ -11,6 +11,7 @@ from openset import _io, selection, thresholds
 from openset._progress import bar
 from openset._types import CalibrationError, CalibrationWarning
 from openset.cli._calibration_data import (
+    compare_labels,
     compare_rows,
     from_run,
     need_surrogate,
@@ -253,6 +254,7 @@ def command(
     validation, unknowns = read_known(known, surrogate or [])
     if train is not None and training is not None:
         compare_rows(train, training, known, validation)
+        compare_labels(train, training)
     recipes = _recipes(detector or [_AUTO], training, unknowns)
     with _io.naming(train or known):
         fitted = _fitted(recipes, training, named=detector or ())

@@ -10,7 +10,7 @@ import typer
 
 from openset import _check, _io
 from openset.cli._console import OUT, Csv, Json, Latex, need_one_form
-from openset.cli._options import Bootstrap, Level, naming
+from openset.cli._options import Bootstrap, Level, keep_inputs, naming
 from openset.cli._score_files import (
     Columns,
     HigherIsUnknown,
@@ -118,6 +118,7 @@ def command(
     if out is not None and not (as_json or csv or latex):
         msg = "openset evaluate: --out needs one of --json, --csv and --latex"
         raise typer.BadParameter(msg)
+    keep_inputs("openset evaluate", out, *paths)
     options = reading(
         caller="openset evaluate",
         columns=columns,

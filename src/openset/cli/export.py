@@ -10,7 +10,14 @@ from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
-from openset.cli._options import Head, RejectorPlace, Side, Weights, naming
+from openset.cli._options import (
+    Head,
+    RejectorPlace,
+    Side,
+    Weights,
+    keep_inputs,
+    naming,
+)
 from openset.rejector import Rejector
 
 EPILOG = """[bold]Examples[/bold]
@@ -89,6 +96,7 @@ def command(
             got=str(out),
         )
         raise ValueError(msg)
+    keep_inputs("openset export", out, model, Path(folder) / "manifest.json")
     # Imported here: the extra may be missing.
     from openset.integrations.onnx import export  # noqa: PLC0415
 

@@ -18,7 +18,7 @@ from openset.cli._console import ERRORS, OUT, Csv, Json, print_json
 from openset.cli._detector_options import Plugins
 from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
-from openset.cli._options import RejectorPlace, naming
+from openset.cli._options import RejectorPlace, keep_inputs, naming
 from openset.cli._shards import (
     SHARD_OPTIONS,
     Address,
@@ -117,6 +117,7 @@ def command(
         _check.one_of(
             "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
         )
+    keep_inputs(_CALLER, out, new)
     opened, outputs = (
         Rejector.load(rejector, plugins=plugin or (), key=read_key(verify)),
         Outputs.load(new),

@@ -12,7 +12,7 @@ from openset import _check, _io, detectors, shards
 from openset._plugins import is_built_in, reference
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Train, need_training, recipe
-from openset.cli._options import naming
+from openset.cli._options import keep_inputs, naming
 from openset.cli._shards import (
     SHARD_OPTIONS,
     Address,
@@ -108,6 +108,7 @@ def command(
     if out.suffix:
         endings = [".npz", ".csv", ".parquet"]
         _check.one_of("openset score", f"the ending of {out.name}", out.suffix, endings)
+        keep_inputs("openset score", out, path, train)
     if batch_size is not None:
         _check.positive_int("openset score", "--batch-size", batch_size)
     need_training(recipes, train, caller="openset score")

@@ -22,6 +22,7 @@ from openset.cli._prevalence import prevalence_of, print_prevalence
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.scores import Scores
+from openset.shards import is_folder_of_shards
 from openset.watch import Part, Verdict, Watch
 
 EPILOG = """[bold]Examples[/bold]
@@ -124,6 +125,8 @@ def command(
     )
     if window is None:
         names = [path.name or str(path) for path in new]
+        if len(set(names)) < len(names):  # monday/a.npz and tuesday/a.npz
+            names = [str(path) for path in new]
         verdicts = [_checked(watch, _whole(rejector, path)) for path in new]
     else:
         parts = (part for path in new for part in _parts(rejector, path))
@@ -149,7 +152,8 @@ def command(
         print_prevalence(names, shares)
     if page is not None:
         _write_page(page, rejector, folder, reference, names, verdicts)
-        ERRORS.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
+        if not OUT.quiet:
+            ERRORS.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
     if any(verdict.is_alarm for verdict in verdicts):
         raise typer.Exit(1)
 
@@ -244,7 +248,17 @@ def _parts(rejector: Rejector, path: Path) -> Iterator[Part]:
 
 def _shards(path: Path) -> list[Path]:
     """Return the shards of a folder of traffic, oldest first; else the path itself."""
-    return (sorted(path.glob("traffic-*.npz")) if path.is_dir() else []) or [path]
+    found = sorted(path.glob("traffic-*.npz")) if path.is_dir() else []
+    if not found and is_folder_of_shards(path):
+        msg = _check.must(
+            "a folder of outputs (.npy files), or of shards named traffic-*.npz",
+            caller="openset watch",
+            name=str(path),
+            got="neither",
+            remedy="Give the files in it instead, or rename them",
+        )
+        raise ValueError(msg)
+    return found or [path]
 
 
 def _holds_scores(path: Path) -> bool:

@@ -249,6 +249,7 @@ def _rank(scores: Array, knots: Array) -> Array:
     place = xp.where(right > left, tied, between)
     place = xp.where(left > last, xp.full_like(place, last), place)
     place = xp.where(right == 0, xp.zeros_like(place), place)
+    place = xp.where(xp.isnan(s), s, place)  # searchsorted takes NaN for the largest
     return place / max(last, 1)
 
 

@@ -54,7 +54,8 @@ class Model:
         model_input
             A mapping with `logits`, `features` or both, shapes (n, C) and (n, d); a
             table with such columns, one list per row; or, for a detector that uses
-            only one of them, an array or a table of numbers.
+            only one of them, an array or a table of numbers. Columns of logits that
+            have the names of the classes may be in any order.
         params
             Not used; MLflow passes it.
 
@@ -110,7 +111,17 @@ class Model:
                 remedy=f"{self.rejector.fitted.detector.name} uses more than one array",
             )
             raise ValueError(msg)
+        if is_table and needs[0] == "logits":
+            given = self._in_order(given)
         return Outputs(**{needs[0]: np.asarray(given)})
+
+    def _in_order(self, table: "pd.DataFrame") -> "pd.DataFrame":
+        """Return the columns in the order of the classes, if they have their names."""
+        classes = self.rejector.classes
+        names = [str(name) for name in table.columns]
+        if sorted(names) != sorted(classes) or len(set(names)) < len(names):
+            return table
+        return table.iloc[:, [names.index(name) for name in classes]]
 
 
 def _load_pyfunc(path: str) -> Model:

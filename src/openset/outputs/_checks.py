@@ -1,5 +1,6 @@
 """Checks of the arrays of `Outputs`: each alone, and all together."""
 
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +68,36 @@ def named_layers(pairs: Any) -> tuple[tuple[str, int], ...]:
         got = repr(pairs)
         msg = _check.must(rule, caller="Outputs", name="layers", got=got)
         raise ValueError(msg) from error
+
+
+def class_names(classes: Any, logits: Any) -> tuple[str, ...]:
+    """Return the names of the classes; raise if one is missing.
+
+    A table of logits may name its columns: these must be in the same order.
+    """
+    given = tuple(classes)
+    names = tuple(str(one) for one in given)
+    missing = [
+        i
+        for i, one in enumerate(given)
+        if one is None or one == "" or (isinstance(one, float) and isnan(one))
+    ]
+    if missing:
+        got = f"none for class {missing[0]}"
+        msg = _check.must("names", caller="Outputs", name="classes", got=got)
+        raise ValueError(msg)
+    columns = tuple(map(str, getattr(logits, "columns", ())))
+    if columns != names and sorted(columns) == sorted(names):
+        place = next(i for i, name in enumerate(names) if name != columns[i])
+        msg = _check.must(
+            "in the order of the columns of logits",
+            caller="Outputs",
+            name="classes",
+            got=f"{names[place]!r} for the column {columns[place]!r}",
+            remedy="Give logits[list(classes)]",
+        )
+        raise ValueError(msg)
+    return names
 
 
 def check_together(outputs: "Outputs") -> None:

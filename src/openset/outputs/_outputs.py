@@ -15,6 +15,7 @@ from openset.outputs import _files
 from openset.outputs._checks import (
     are_probabilities,
     check_together,
+    class_names,
     named_layers,
     real_array,
 )
@@ -103,7 +104,7 @@ class Outputs:
             "labels": None,
             "groups": None,
             "ids": None,
-            "classes": tuple(str(name) for name in classes),
+            "classes": class_names(classes, logits),
             "weight": real_array("weight", weight, ndim=2),
             "bias": real_array("bias", bias, ndim=1),
             "layers": named_layers(layers),

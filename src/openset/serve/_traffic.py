@@ -88,11 +88,21 @@ class Traffic:
         """Write a file and delete the oldest; a full disk costs these rows alone."""
         try:
             with _io.locked(self._folder / ".lock"):
-                files = sorted(self._folder.glob(f"{_PREFIX}*{_SUFFIX}"))
-                last = int(files[-1].stem.removeprefix(_PREFIX)) if files else 0
-                path = self._folder / f"{_PREFIX}{last + 1:06d}{_SUFFIX}"
+                files = self._files()
+                number = max(files, default=0) + 1
+                path = self._folder / f"{_PREFIX}{number:06d}{_SUFFIX}"
                 outputs.save(path)  # to a temporary name, then renamed
-                for old in files[: max(0, len(files) + 1 - self._most)]:
-                    old.unlink(missing_ok=True)
+                for old in sorted(files)[: max(0, len(files) + 1 - self._most)]:
+                    files[old].unlink(missing_ok=True)
         except OSError as error:
             _LOG.warning("The traffic log lost %d samples: %s", len(outputs), error)
+
+    def _files(self) -> dict[int, Path]:
+        """Return the files of the log by their numbers; others are not touched."""
+        found = self._folder.glob(f"{_PREFIX}*{_SUFFIX}")
+        numbers = {path: path.stem.removeprefix(_PREFIX) for path in found}
+        return {
+            int(number): path
+            for path, number in numbers.items()
+            if number.isascii() and number.isdecimal()
+        }

@@ -163,13 +163,15 @@ def _array(name: str, column: Any) -> NDArray[Any]:
     """Return a column: numbers, text, or lists of one length as rows of a matrix."""
     if name not in {"logits", "features"}:
         return column.to_numpy(zero_copy_only=False)
+    rule, got = "lists of one length", "lists of different lengths, or none"
+    compute: Any = _io.optional("Outputs.load", "pyarrow.compute", name="tables")
+    try:
+        lengths = compute.list_value_length(column).unique().to_pylist()
+    except NotImplementedError as error:
+        got = f"a column of {column.type}"
+        msg = _check.must(rule, caller="Outputs", name=name, got=got)
+        raise ValueError(msg) from error
+    if len(lengths) != 1 or not lengths[0]:  # None: a list is missing
+        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
     flat = column.flatten().to_numpy(zero_copy_only=False)
-    if column.null_count or not len(column) or flat.size % len(column):
-        rule, got = "lists of one length", "lists of different lengths, or none"
-        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
-    rows: NDArray[Any] = flat.reshape(len(column), -1)
-    lengths = {len(one) for one in (column[0], column[len(column) - 1])}
-    if lengths != {rows.shape[1]}:
-        rule, got = "lists of one length", "lists of different lengths"
-        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
-    return np.ascontiguousarray(rows)
+    return np.ascontiguousarray(flat.reshape(len(column), lengths[0]))

@@ -19,6 +19,7 @@ from openset import (
     thresholds,
 )
 from openset.cli import app, main
+from openset.outputs import replaced
 from tests.unit.rejector.test_rejector import drawn
 
 
@@ -300,6 +301,16 @@ def test_the_installed_command_ends_with_status_two_and_no_traceback(data):
     assert done.returncode == 2
     assert done.stderr.startswith("error: openset predict: no such folder")
     assert "Traceback" not in done.stderr
+
+
+def test_training_labels_of_other_classes_are_warned_of(data, tmp_path):
+    train = Outputs.load(data / "train.npz")
+    replaced(train, labels=(train.labels + 1) % 4).save(tmp_path / "other.npz")
+    words = ["calibrate", "--known", "val.npz", "--surrogate", "far.npz", "-d", "knn"]
+    words += ["--out", str(tmp_path / "r"), "--train"]
+    said = " ".join(run(data, *words, str(tmp_path / "other.npz")).stderr.split())
+    assert "The predicted class is right for only" in said
+    assert "right for only" not in run(data, *words, "train.npz").stderr
 
 
 def test_help_shows_examples(data):

@@ -164,6 +164,27 @@ def test_ctrl_c_ends_with_one_line_and_leaves_the_old_file(
     assert sorted(folder.iterdir()) == before
 
 
+@pytest.mark.parametrize(
+    ("words", "out"),
+    [
+        (("predict", "rejector", "new.npz"), "new.npz"),
+        (("evaluate", "msp.npz", "--json"), "msp.npz"),
+        (("score", "-d", "msp", "new.npz"), "new.npz"),
+        (("score", "-d", "knn", "new.npz", "--train", "val.npz"), "val.npz"),
+        (("export", "rejector", "--onnx"), "rejector/manifest.json"),
+    ],
+)
+def test_results_do_not_replace_what_they_are_made_from(
+    words, out, folder, monkeypatch
+):
+    monkeypatch.chdir(folder)
+    before = Path(out).read_bytes()
+    place = Path("rejector") / ".." / out  # the same file by another name
+    with pytest.raises(ValueError, match="--out must be another file than those it is"):
+        CliRunner().invoke(app, [*words, "--out", str(place)], catch_exceptions=False)
+    assert Path(out).read_bytes() == before
+
+
 def test_letters_that_the_terminal_does_not_have_are_no_error(folder):
     outputs = Outputs.load(folder / "new.npz")
     named = replaced(outputs, classes=("ant", "bær", "cat ☃"))

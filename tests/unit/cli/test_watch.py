@@ -56,6 +56,28 @@ def test_the_exit_code_says_whether_something_changed(files):
     assert "faint.npz" in both
 
 
+def test_files_of_one_name_are_told_apart(files):
+    same = [files / day / "a.npz" for day in ("monday", "tuesday")]
+    for path in same:
+        path.parent.mkdir()
+        split(2, 300, unknown=0).save(path)
+    lines = run(files, *same, "--json", code=0).splitlines()
+    assert [json.loads(line)["window"] for line in lines] == [*map(str, same)]
+
+
+def test_a_folder_of_other_shards_is_refused_with_the_remedy(files):
+    (files / "shards").mkdir()
+    split(2, 300, unknown=0).save(files / "shards" / "part-0.npz")
+    with pytest.raises(
+        ValueError, match=r"traffic-\*.npz, got neither. Give the files"
+    ):
+        CliRunner().invoke(
+            app,
+            ["watch", str(files / "rejector"), str(files / "shards")],
+            catch_exceptions=False,
+        )
+
+
 def test_scores_and_outputs_give_the_same_verdict(files):
     outputs = run(
         files,

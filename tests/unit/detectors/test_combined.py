@@ -40,6 +40,21 @@ def test_ranks_never_fall_where_scores_rise_even_with_ties():
         assert ranks[-1] == 1
 
 
+def test_what_a_part_cannot_score_is_not_the_most_known_of_all():
+    assert np.isnan(rank(np.array([np.nan]), np.array([0.0, 1.0]))).all()
+    train = drawn(300, seed=1)
+    both = Combined(parts=["msp", "rmds"]).fit(train)
+    far = Outputs(logits=train.logits[:1], features=np.full((1, 8), 1e200))
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match="free of NaN"):
+        both.detector.recipes[1].fit(train).known(far)
+    there = Outputs(
+        logits=torch.tensor(far.logits), features=torch.tensor(far.features)
+    )
+    for outputs, fitted in ((far, both), (there, both.to(there.logits))):
+        with np.errstate(all="ignore"), pytest.raises(ValueError, match="free of NaN"):
+            fitted.known(outputs)
+
+
 def test_tied_knots_share_the_middle_of_their_ranks():
     knots = np.array([0.0, 1.0, 1.0, 1.0, 3.0])
     ranks = rank(np.array([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0, 4.0]), knots)

@@ -62,6 +62,16 @@ def test_mlflow_loads_what_was_saved_and_decides_alike(rng, tmp_path):
         model.predict({"x": new.logits})
 
 
+def test_columns_with_the_names_of_classes_may_be_in_any_order(rng):
+    model, new = Model(calibrated(rng, detectors.MSP())), samples(rng)
+    expected = model.predict(new.logits)
+    named = pd.DataFrame(new.logits, columns=["cat", "dog", "emu"])
+    for table in (named, named[["emu", "cat", "dog"]], pd.DataFrame(new.logits)):
+        pd.testing.assert_frame_equal(model.predict(table), expected)
+    other = pd.DataFrame(new.logits, columns=["emu", "cat", "x"])  # other names
+    pd.testing.assert_frame_equal(model.predict(other), expected)
+
+
 def test_a_detector_of_logits_takes_plain_arrays_from_a_logged_model(rng):
     rejector, new = calibrated(rng, detectors.MSP()), samples(rng)
     with mlflow.start_run():

@@ -66,6 +66,27 @@ def test_the_oldest_files_are_deleted(tmp_path, monkeypatch):
     assert [file.stem[-2:] for file in files(tmp_path)] == ["07", "08", "09"]
 
 
+def test_files_of_other_names_are_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(_traffic, "ROWS", 10)
+    for name in ("monday", "old", "000999", "1000000"):
+        batch(1).save(tmp_path / f"traffic-{name}.npz")
+    log = Traffic(tmp_path, rate=1.0, most=2)
+    log.add(batch(10), None)
+    log.add(batch(3), None)
+    log.close()
+    assert {file.stem.removeprefix("traffic-") for file in files(tmp_path)} == {
+        "monday", "old", "1000001", "1000002",
+    }  # fmt: skip
+
+
+def test_requests_of_different_types_share_a_file(tmp_path):
+    log = Traffic(tmp_path, rate=1.0, most=2)
+    log.add(batch(2), None)
+    log.add(Outputs(logits=batch(3).logits.astype(np.float16)), None)
+    log.close()
+    assert [len(one) for one in read(tmp_path)] == [5]
+
+
 def test_requests_with_and_without_features_have_files_of_their_own(tmp_path):
     log = Traffic(tmp_path, rate=1.0, most=9)
     for features in (True, False, True):

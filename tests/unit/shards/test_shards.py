@@ -255,13 +255,23 @@ def test_a_cluster_that_is_not_there_leaves_no_folder(rejector, folder, tmp_path
     assert not out.exists()
 
 
-def test_lists_of_different_lengths_are_refused(tmp_path):
-    pq.write_table(
-        pa.table({"logits": [[1.0, 2.0], [1.0], [3.0]]}), tmp_path / "a.parquet"
-    )
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([[1.0, 2.0], [1.0]], "different lengths"),
+        ([[1.0, 2.0], [1.0], [1.0, 2.0, 3.0], [1.0, 2.0]], "different lengths"),
+        ([[1.0, 2.0], None], "different lengths, or none"),
+        ([[], []], "different lengths, or none"),
+        ([1.0, 2.0], "a column of double"),
+    ],
+)
+def test_lists_of_different_lengths_are_refused(tmp_path, rows, words):
+    column = pa.array(rows, pa.list_(pa.float64()) if rows[0] == [] else None)
+    pq.write_table(pa.table({"logits": column}), tmp_path / "a.parquet")
     (shard,) = shards.find(tmp_path, caller="x")
-    with pytest.raises(ValueError, match="logits must be lists of one length"):
+    with pytest.raises(ValueError, match="logits must be lists of one length") as said:
         list(shards.read(shard, rows=10))
+    assert words in str(said.value)
 
 
 def test_two_shards_of_one_name_are_refused(tmp_path):

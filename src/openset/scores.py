@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -500,9 +500,22 @@ def _parsed(path: Path, columns: dict[str, NDArray[Any]]) -> dict[str, NDArray[A
             parsed[name] = columns[name].astype(kind)
         except (ValueError, OverflowError) as error:
             what = "numbers" if name == "known" else "integers"
-            msg = f"Scores.load: {path}: column {name} must be {what} ({error})"
+            row, cell = next(_unreadable(columns[name].tolist(), kind))
+            msg = (
+                f"Scores.load: {path}: column {name} must be {what}, got {cell!r} in "
+                f"row {row}"
+            )
             raise ArtefactError(msg) from error
     return parsed
+
+
+def _unreadable(cells: list[str], kind: type) -> Iterator[tuple[int, str]]:
+    """Yield the cells that are no such numbers, with their rows from 1."""
+    for row, cell in enumerate(cells, start=1):
+        try:
+            kind(cell)
+        except (ValueError, OverflowError):
+            yield row, cell
 
 
 def _all_numbers(cells: NDArray[Any]) -> bool:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from openset import _check, _io, metrics, runs, score_files, stats
 from openset._types import ArtefactError, UndefinedMetricError
-from openset.cli._console import OUT, Csv, Json, Latex, print_json
+from openset.cli._console import ERRORS, OUT, Csv, Json, Latex, print_json
 from openset.cli._lists import percent, plain_table
 from openset.cli._options import Bootstrap, Level, naming
 from openset.cli._run_tests import CORRECTED, show_run_tests
@@ -323,7 +323,32 @@ def _load(
     for path, scores in zip(paths, found, strict=True):
         if not np.array_equal(scores.labels, found[0].labels):
             raise ValueError(_not_the_same(paths[0], found[0], path, scores))
+        if _is_reordered(found[0], scores):
+            ERRORS.print(
+                f"{path} has the same numbers of labels and predicted classes as "
+                f"{paths[0]}, but in other rows: are its samples in another order? The "
+                "tests compare row by row.",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
     return dict(zip(names, found, strict=True))
+
+
+def _is_reordered(scores: Scores, others: Scores) -> bool:
+    """Whether two files seem to be of one network, with its samples shuffled.
+
+    Another network makes other errors; the same one, in another order, equally many of
+    each kind.
+    """
+    if np.array_equal(scores.predicted, others.predicted):
+        return False
+    return all(
+        np.array_equal(np.bincount(a), np.bincount(b))
+        for label in np.unique(scores.labels)
+        for rows in [scores.labels == label]
+        for a, b in [(scores.predicted[rows], others.predicted[rows])]
+    )
 
 
 def _not_the_same(path: Path, scores: Scores, other: Path, others: Scores) -> str:

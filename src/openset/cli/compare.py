@@ -150,6 +150,7 @@ def command(
         ]
 
     if len(paths) == 1 and (paths[0].is_dir() or _is_results(paths[0])):
+        tested = [_key(one) for one in tested]
         tests = run_tests(_results(paths[0]))
         _show_runs(tests, form, correction=correction, level=level)
         return
@@ -211,6 +212,13 @@ def _refuse(of_runs: Mapping[str, object]) -> None:
                 "pattern with repeats only"
             )
             raise typer.BadParameter(msg)
+
+
+def _key(metric: str) -> str:
+    """Return the key of a metric in results; one of your own is imported."""
+    if ":" not in metric:
+        return metric
+    return metrics.get(metric, caller="openset compare", argument="--metric").key
 
 
 def _testable(names: Sequence[str]) -> list[Metric]:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from openset import Scores, evaluate, stats
 from openset.cli import app
 from openset.cli._console import OUT
+from openset.metrics import Metric, _registry
 from openset.results import Result, Results
 
 NAMES = [
@@ -203,6 +204,27 @@ def study(tmp_path):
         for i, e in enumerate(rng.normal(0, 0.01, 5))
     ]
     return Results(rows).save(tmp_path / "results.csv")
+
+
+def lead(scores):
+    return float(scores.known.max())
+
+
+LEAD = Metric(lead, label="Lead", better="lower")
+
+
+def test_a_study_is_compared_by_a_metric_of_your_own(tmp_path, monkeypatch):
+    values = dict(_registry._TABLE._values)
+    monkeypatch.setattr(_registry._TABLE, "_values", values)
+    path = tmp_path / "results.csv"
+    Results(
+        Result(repeat=i, detector=d, metric="lead", value=v + i / 10)
+        for d, v in (("msp", 0.1), ("knn", 0.5))
+        for i in range(3)
+    ).save(path)
+    unknown = str(run(path, "--metric", "lead").exception)
+    assert "in the shell name it as --metric package.module:Name" in unknown
+    assert "lead" in printed(path, "--metric", f"{__name__}:LEAD")
 
 
 def test_a_study_is_compared_by_paired_t_tests(study, monkeypatch):

@@ -1,9 +1,11 @@
 """`Detector`: what fitting refuses, how a class is registered, what it must return."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from openset import Outputs
+from openset import CalibrationWarning, Outputs
 from openset.detectors import (
     KNN,
     MSP,
@@ -206,3 +208,10 @@ def test_parameters_that_saving_would_lose_are_refused(outputs, tmp_path):
 def test_the_contract_is_checked_on_a_class():
     with pytest.raises(TypeError, match="kind must be a class of detectors, or its na"):
         check_detector(MSP())
+
+
+def test_the_contract_warns_of_nothing_about_its_own_samples():
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        check_detector(MSP)
+    assert [one for one in warned if issubclass(one.category, CalibrationWarning)] == []

@@ -31,6 +31,10 @@ with _io.importing("openset.train", "torch"):
     from torch.utils.data import TensorDataset
 
 _CALLER = "extract"
+_ONE_LOGIT = (
+    ". If one output z stands for two classes, give "
+    "Outputs(logits=numpy.stack([-z, z], axis=1) / 2, ...)"
+)
 _LABELS = ("labels", "label", "targets", "target")
 _IDS = ("ids", "id", "paths", "path")
 
@@ -321,7 +325,8 @@ def _check_range(labels: NDArray[np.int64] | None, head: Head) -> None:
             name="labels",
             got=int(labels.max()),
             remedy="For samples of none of its classes use unknown=True. Otherwise "
-            "number the labels in the order of its outputs",
+            "number the labels in the order of its outputs"
+            + (_ONE_LOGIT if n_classes == 1 else ""),
         )
         raise ValueError(msg)
 

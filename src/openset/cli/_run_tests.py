@@ -44,8 +44,8 @@ def show_run_tests(
             "small, and results on other data may differ more."
             if of_networks
             else "Runs that are test splits of one network differ in their test "
-            "samples only: tests over them say nothing about other networks or classes. "
-            "Runs that share training samples make p-values too small."
+            "samples only: tests over them say nothing about other networks or "
+            "classes. Runs that share training samples make p-values too small."
         )
         OUT.print(about, style="dim")
 

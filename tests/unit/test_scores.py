@@ -193,8 +193,7 @@ def test_a_pickled_archive_is_refused(tmp_path):
         ("scores.csv", b"labels,predicted,known\n0,0,1\n\n0,0\n", "first in line 4"),
         ("scores.csv", b"labels,predicted,known,known\n0,0,1,2\n", "got known several"),
         ("scores.csv", b"labels,known\n0,1\n", "missing predicted"),
-        ("scores.csv", b"labels,predicted,known\n0,0,1\n0,0,\n", "got none in row 1"),
-        ("scores.csv", b"labels,predicted,known\n1.0,0,1\n", "got '1.0' in row 0"),
+        ("scores.csv", b"labels,predicted,known\n1.0,0,1\n", "got '1.0' in row 1"),
         ("scores.csv", b"labels;predicted;known\n0;0;0,5\n", "columns, got semicolons"),
         ("scores.csv", b"labels\tpredicted\tknown\n0\t0\t1\n", "columns, got tabs"),
         ("scores.csv", b"0,0,1.5\n1,1,2\n", "got numbers in its first line"),
@@ -353,3 +352,17 @@ def test_masked_scores_are_refused():
     known = np.ma.masked_equal([1.0, 2.0, 9.0], 9.0)
     with pytest.raises(ValueError, match="known must be free of masked values, got 1 "):
         Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=known)
+
+
+@pytest.mark.parametrize(
+    ("cells", "named"),
+    [
+        ("0,0,1.5\n1,0,\n", r"column known must be numbers, got '' in row 2"),
+        ("0,0.0,1\n1,0,2\n", r"column predicted must be integers, got '0\.0' in row 1"),
+    ],
+)
+def test_a_cell_that_cannot_be_read_is_named(cells, named, tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text(f"labels,predicted,known\n{cells}")
+    with pytest.raises(ArtefactError, match=named):
+        Scores.load(path)

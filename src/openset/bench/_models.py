@@ -72,18 +72,34 @@ def _estimator(model: MLPModel | LogisticModel | SklearnModel, seed: int) -> Any
 
 def _numbers(samples: Samples) -> NDArray[np.float64]:
     """Return one row of numbers per sample; pixels are scaled to [0, 1]."""
+    if samples.kind == "text":
+        raise ValueError(_unfit("texts"))
     inputs = samples.inputs
-    if samples.kind == "text" or not isinstance(inputs, np.ndarray):
-        msg = _check.must(
-            "tables or images of one size",
-            caller="bench",
-            name="data",
-            got="texts" if samples.kind == "text" else "images of many sizes",
-            remedy="Use embeddings of them, or saved outputs of a network",
-        )
-        raise ValueError(msg)
+    if not isinstance(inputs, np.ndarray):
+        inputs = _stacked(inputs)
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
     return flat / 255 if inputs.dtype == np.uint8 else flat
+
+
+def _stacked(images: Any) -> NDArray[np.uint8]:
+    """Read images into memory; raise unless they have one size."""
+    pixels = [np.asarray(images[i]) for i in range(len(images))]
+    sizes = sorted({one.shape[:2] for one in pixels})
+    if len(sizes) > 1:
+        first, second = (f"{height} x {width}" for height, width in sizes[:2])
+        raise ValueError(_unfit(f"images of {first} and of {second}"))
+    return np.stack(pixels)
+
+
+def _unfit(got: str) -> str:
+    return _check.must(
+        "tables or images of one size",
+        caller="bench",
+        name="data",
+        got=got,
+        remedy="Use embeddings of them, saved outputs of a network, or for images "
+        "{kind: network, params: {side: 32}}",
+    )
 
 
 def _outputs(fitted: Any, samples: Samples) -> Outputs:

@@ -209,10 +209,13 @@ def _sets(
     names = sources(entry, protocol)
     # A protocol may come from a file, which must not decide what code is imported.
     given = {getattr(entry, key, "") for key in DATA_KEYS}
-    return {
+    sets = {
         part: _load(name, base, root, imports=name in given)
         for part, name in names.items()
     }
+    if not sets["known"].parts:  # a folder of classes: as `openset train` does
+        sets["known"] = sets["known"].with_parts(test=0.3, rng=0)
+    return sets
 
 
 def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset:

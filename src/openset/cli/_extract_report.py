@@ -1,9 +1,11 @@
 """`openset extract`: print the layers of a network, and what was written."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.markup import escape
 
 from openset import _check
@@ -13,6 +15,7 @@ from openset.cli._extract_network import Network
 from openset.outputs import Outputs
 
 _CALLER = "openset extract"
+_SHOWN = 3  # names in a message
 
 
 def print_layers(settings: Network) -> None:
@@ -53,8 +56,10 @@ def print_labels(
             f"{right[is_known].mean():.4f}",
             highlight=False,
         )
+        if not (is_known.all() or labels_are_given):
+            _print_others(outputs, known, is_known)
     elif not labels_are_given:
-        shown = ", ".join(known[:3]) + (", …" if len(known) > 3 else "")
+        shown = _listed(known)
         why = (
             f"No label is a class of the network ({shown})"
             if known
@@ -68,6 +73,24 @@ def print_labels(
             highlight=False,
             soft_wrap=True,
         )
+
+
+def _print_others(
+    outputs: Outputs, known: tuple[str, ...], is_known: NDArray[np.bool_]
+) -> None:
+    """Name what was labelled -1, and classes without samples: one may be misspelt."""
+    line = f"{(~is_known).sum()} samples labelled -1 (unknown)"
+    if outputs.groups is not None:
+        line += f", of {_listed(np.unique(outputs.groups[~is_known]).tolist())}"
+    used = set(np.asarray(outputs.labels)[is_known].tolist())
+    unused = [name for i, name in enumerate(known) if i not in used]
+    if unused:
+        line += f". Classes without samples: {_listed(unused)}"
+    OUT.print(escape(line), highlight=False, soft_wrap=True)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
 
 
 def print_features(outputs: Outputs, *, gram: bool) -> None:

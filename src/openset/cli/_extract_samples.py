@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,9 +103,11 @@ def _labelled(
     data: Dataset, known: tuple[str, ...]
 ) -> tuple[NDArray[np.int64], NDArray[np.str_]]:
     """Return labels that index `known`, and the class name of each sample."""
-    number = {name: i for i, name in enumerate(known)}
+    # macOS stores ü in file names as two characters: compare composed names.
+    number = {normalize("NFC", name): i for i, name in enumerate(known)}
+    found = [number.get(normalize("NFC", name), UNKNOWN) for name in data.classes]
     # The last entry is for samples without a class, labelled -1.
-    labels = np.array([number.get(name, UNKNOWN) for name in data.classes] + [UNKNOWN])
+    labels = np.array([*found, UNKNOWN])
     names = np.array([*data.classes, data.unlisted])
     return labels[data.labels], names[data.labels]
 

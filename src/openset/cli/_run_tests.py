@@ -44,9 +44,9 @@ def show_run_tests(
             "If the seeds share training or test samples, the p-values are too "
             "small, and results on other data may differ more."
             if of_networks
-            else "The runs (test splits) of one network differ in their test samples "
-            "only: these tests say nothing about other networks or other "
-            "classes."
+            else "Runs that are test splits of one network differ in their test "
+            "samples only: tests over them say nothing about other networks or "
+            "classes. Runs that share training samples make p-values too small."
         )
         OUT.print(about, style="dim")
 

@@ -181,23 +181,33 @@ def as_csv(evaluations: Mapping[str, Evaluation]) -> str:
 
 
 def as_latex(evaluations: Mapping[str, Evaluation], *, rivals: bool = False) -> str:
-    """Write a booktabs table, metrics by row, sets by column.
+    """Write a booktabs table, metrics by row and sets by column.
 
-    Of `rivals`, the best is bold; groups of unknown samples are no rivals.
+    More sets than metrics are rows, as in most papers. Of `rivals`, the best is bold;
+    groups of unknown samples are no rivals.
     """
     first = next(iter(evaluations.values()))
-    names = " & ".join(latex_text(name) for name in evaluations)
-    lines = [
-        rf"\begin{{tabular}}{{l{'r' * len(evaluations)}}}",
-        r"\toprule",
-        rf"Metric & {names} \\",
+    names = [latex_text(name) for name in evaluations]
+    blocks = [
+        [
+            (
+                latex_text(f"{line.label} {_ARROWS[line.better]}".rstrip()),
+                *_latex_cells(evaluations, line, rivals=rivals),
+            )
+            for line in shown
+        ]
+        for shown in sections(first).values()
     ]
-    for shown in sections(first).values():
-        lines.append(r"\midrule")
-        for line in shown:
-            cells = " & ".join(_latex_cells(evaluations, line, rivals=rivals))
-            head = latex_text(f"{line.label} {_ARROWS[line.better]}".rstrip())
-            lines.append(rf"{head} & {cells} \\")
+    metrics = [row for block in blocks for row in block]
+    if len(names) > len(metrics):
+        header, *rows = zip(("", *names), *metrics, strict=True)
+        blocks = [rows]
+    else:
+        header = ("Metric", *names)
+    lines = [rf"\begin{{tabular}}{{l{'r' * (len(header) - 1)}}}", r"\toprule"]
+    lines.append(rf"{' & '.join(header)} \\")
+    for block in blocks:
+        lines += [r"\midrule", *(rf"{' & '.join(row)} \\" for row in block)]
     return visible("\n".join([*lines, r"\bottomrule", r"\end{tabular}", NEEDS, ""]))
 
 

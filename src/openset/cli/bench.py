@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -12,6 +12,7 @@ from openset.cli import _named_benchmarks
 from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
 from openset.cli._options import LogTo, Workers, naming
+from openset.results import Results
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -262,8 +263,32 @@ def _tables(study: Path, out: Path, save: Iterable[Path], *, by_protocol: bool) 
                     OUT.print(stats.leaderboard(found, metric))
         elif set(metrics) != {headline}:
             OUT.print(stats.leaderboard(found, metrics, columns="metric"))
+        for name in _seedless(found):
+            OUT.print(
+                f"{name}: all seeds give the same results, and each counts as a run "
+                "above: standard deviations and p-values are too small. Run it with "
+                "one seed, or draw more classes (repeats).",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
         for path in save:
             board.save(path)
+
+
+def _seedless(results: Results) -> list[str]:
+    """Return the models whose results do not depend on the seed."""
+    values: dict[str, dict[tuple[Any, ...], dict[int, float]]] = {}
+    for row in results:
+        model = " · ".join(filter(None, (row.model, row.method)))
+        key = (row.protocol, row.repeat, row.detector, row.metric)
+        values.setdefault(model, {}).setdefault(key, {})[row.seed] = row.value
+    return [
+        model
+        for model, by_key in values.items()
+        if max(map(len, by_key.values())) > 1
+        and all(len(set(by_seed.values())) == 1 for by_seed in by_key.values())
+    ]
 
 
 def _shard(text: str) -> tuple[int, int]:

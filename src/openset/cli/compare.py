@@ -16,7 +16,15 @@ from rich.text import Text
 
 from openset import _check, _io, metrics, runs, score_files, stats
 from openset._types import ArtefactError, UndefinedMetricError
-from openset.cli._console import OUT, Csv, Json, Latex, need_one_form, print_json
+from openset.cli._console import (
+    ERRORS,
+    OUT,
+    Csv,
+    Json,
+    Latex,
+    need_one_form,
+    print_json,
+)
 from openset.cli._lists import percent, plain_table
 from openset.cli._options import Bootstrap, Level, naming
 from openset.cli._run_tests import CORRECTED, show_run_tests
@@ -140,6 +148,7 @@ def command(
         _run_tests, against=against, correction=correction, of_runs=of_runs
     )
     if len(paths) == 1 and (paths[0].is_dir() or _is_results(paths[0])):
+        tested = [_key(one) for one in tested]
         tests = run_tests(_results(paths[0]), tested)
         _show_runs(tests, form, correction=correction, level=level)
         return
@@ -210,6 +219,13 @@ def _refuse(of_runs: Mapping[str, object]) -> None:
                 "pattern with repeats only"
             )
             raise typer.BadParameter(msg)
+
+
+def _key(metric: str) -> str:
+    """Return the key of a metric in results; one of your own is imported."""
+    if ":" not in metric:
+        return metric
+    return metrics.get(metric, caller="openset compare", argument="--metric").key
 
 
 def _testable(names: Sequence[str]) -> list[Metric]:
@@ -322,7 +338,32 @@ def _load(
     for path, scores in zip(paths, found, strict=True):
         if not np.array_equal(scores.labels, found[0].labels):
             raise ValueError(_not_the_same(paths[0], found[0], path, scores))
+        if _is_reordered(found[0], scores):
+            ERRORS.print(
+                f"{path} has the same numbers of labels and predicted classes as "
+                f"{paths[0]}, but in other rows: are its samples in another order? The "
+                "tests compare row by row.",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
     return dict(zip(names, found, strict=True))
+
+
+def _is_reordered(scores: Scores, others: Scores) -> bool:
+    """Whether two files seem to be of one network, with its samples shuffled.
+
+    Another network makes other errors; the same one, in another order, equally many of
+    each kind.
+    """
+    if np.array_equal(scores.predicted, others.predicted):
+        return False
+    return all(
+        np.array_equal(np.bincount(a), np.bincount(b))
+        for label in np.unique(scores.labels)
+        for rows in [scores.labels == label]
+        for a, b in [(scores.predicted[rows], others.predicted[rows])]
+    )
 
 
 def _not_the_same(path: Path, scores: Scores, other: Path, others: Scores) -> str:

@@ -331,8 +331,12 @@ def command(
             replace(job, data=loaded, negatives=common["negatives"])
             for job in runs.values()
         ]
+        n_read = sum((Path(job.out) / "trained.json").exists() for job in jobs)
         done = _fit(train, jobs, machine)
     if is_main_process():
+        if n_read:
+            which = "This run was" if len(jobs) == 1 else f"{n_read} of the runs were"
+            OUT.print(f"{which} finished before: nothing was trained again.")
         say_done(kind, runs, done, list(named.values()))
 
 

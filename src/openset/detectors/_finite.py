@@ -6,6 +6,7 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
@@ -49,3 +50,18 @@ def need_finite(caller: str, outputs: Outputs) -> None:
                 "overflows above 65504",
             )
             raise ValueError(msg)
+
+
+def need_numbers(detector: object, values: NDArray[np.float64]) -> None:
+    """Raise and name the detector, if there is NaN among what it computed."""
+    if np.isnan(values.min()):  # min propagates NaN: one pass, no mask
+        bad = np.unique(np.nonzero(np.isnan(values))[0])
+        msg = _check.must(
+            "free of NaN",
+            caller=type(detector).__name__,
+            name="result",
+            got=f"NaN for {bad.size} samples, first in row {bad[0]}",
+            remedy="Look for infinite logits or features, and for inf - inf or 0/0 in "
+            "a detector of your own",
+        )
+        raise ValueError(msg)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from openset import _check, _io, _xp
 from openset._types import Array, ArtefactError
 from openset.detectors._batch import Batch, State, batches, first, working_dtype
+from openset.detectors._finite import need_numbers
 from openset.detectors._needs import need_inputs, widths_of
 from openset.detectors._registry import remade
 from openset.outputs import Outputs, need_outputs, need_same_classes
@@ -129,16 +130,7 @@ class Fitted:
         cut = batches(outputs, batch_size, progress=False)
         parts = [_xp.to_numpy(one(batch)) for _, batch in cut]
         values = np.concatenate(parts).astype(np.float64, copy=False)
-        if np.isnan(values.min()):  # min propagates NaN: one pass, no mask
-            bad = np.unique(np.nonzero(np.isnan(values))[0])
-            msg = _check.must(
-                "free of NaN",
-                caller=type(self.detector).__name__,
-                name="result",
-                got=f"NaN for {bad.size} samples, first in row {bad[0]}",
-                remedy="Look for infinite logits or features",
-            )
-            raise ValueError(msg)
+        need_numbers(self.detector, values)
         return values
 
     @cached_property

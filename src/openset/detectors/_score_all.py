@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._batch import Batch, State, batches
+from openset.detectors._finite import need_numbers
 from openset.detectors._fitted import Fitted, need_fitted
 from openset.outputs import Outputs, need_outputs
 from openset.scores import Scores
@@ -71,11 +72,15 @@ def score_all(
             if outputs.logits is None:
                 predicted[name].append(_own_classes(one, states[name], batch))
     shared = _column(top_classes, np.int64) if top_classes else None
+    columns = {}
+    for name, one in fitted.items():
+        columns[name] = _column(known.pop(name), np.float64)
+        need_numbers(one.detector, columns[name])
     return {
         name: Scores(
             labels=outputs.labels,
             predicted=_column(predicted[name], np.int64) if shared is None else shared,
-            known=_column(known.pop(name), np.float64),
+            known=columns[name],
             groups=outputs.groups,
             n_classes=outputs.n_classes,
         )

@@ -33,6 +33,8 @@ from openset.scores import Scores, need_both_sides
 # The metrics of one set of scores, with or without a threshold.
 _REPORTED = ("closed", "ranking", "threshold", "oracle", "data")
 _WITH_INTERVALS = ("closed", "ranking", "threshold")
+# Averages over Scores.classes, whether or not they have samples.
+_OVER_ALL_CLASSES = frozenset({"f_score", "youden", "normalized_accuracy"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +267,12 @@ def evaluate(
         level=level,
         n_known=table.n_known,
         n_unknown=table.n_unknown,
-        notes=(*_notes(rows, table), *undefined),
+        notes=(
+            *_direction_note(kept.get("auroc")),
+            *_notes(rows, table),
+            *_absent_classes_note(rows, scores),
+            *undefined,
+        ),
         ranking_counts_=table,
         oracles_={row.key: row for row in rows if _is_swept(row)},
     )
@@ -391,6 +398,29 @@ def by_group(
         )
         for name in found
     }
+
+
+def _direction_note(auroc: Interval | None) -> list[str]:
+    if auroc is None or auroc.high >= 0.5:
+        return []
+    return [
+        "AUROC is below 0.5: unknown samples score higher. Is the sign right? Higher "
+        "must mean more known"
+    ]
+
+
+def _absent_classes_note(rows: Sequence[Metric], scores: Scores) -> list[str]:
+    averaged = sorted({row.name for row in rows} & _OVER_ALL_CLASSES)
+    if scores.n_classes is None or not averaged:
+        return []
+    n_present = np.unique(scores.labels[~scores.is_unknown]).size
+    if n_present == scores.n_classes:
+        return []
+    return [
+        f"{scores.n_classes - n_present} of the {scores.n_classes} classes have no "
+        f"samples, and count in the averages of {', '.join(averaged)}. To average over "
+        "the classes that occur: Scores(n_classes=None)"
+    ]
 
 
 def _notes(rows: Sequence[Metric], table: RankingCounts) -> list[str]:

@@ -78,15 +78,15 @@ def parsed(path: Path, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray
             found[name] = columns[name].astype(kind)
         except (ValueError, OverflowError) as error:
             what = "numbers" if name == "known" else "integers"
-            wrong = next(i for i, x in enumerate(columns[name]) if not _is(kind, x))
-            cell = str(columns[name][wrong])
-            got = f"got {cell!r} in row {wrong}" if cell else f"got none in row {wrong}"
+            cells = enumerate(columns[name].tolist(), start=1)
+            row, cell = next((i, x) for i, x in cells if not _is(kind, x))
+            got = f"got {cell!r} in row {row}"
             msg = f"Scores.load: {path}: column {name} must be {what}, {got}"
             raise ArtefactError(msg) from error
     return found
 
 
-def _is(kind: type, cell: Any) -> bool:
+def _is(kind: type, cell: str) -> bool:
     try:
         np.asarray([cell]).astype(kind)
     except (ValueError, OverflowError):

@@ -264,7 +264,8 @@ def _direction(metric: str, given: Mapping[str, Direction]) -> Direction:
             name=f"the direction of {metric!r}",
             got=why,
             remedy=f"Give it: leaderboard(..., direction={{{metric!r}: 'lower'}}); "
-            "or register the metric: openset.metrics.register",
+            "or register the metric: openset.metrics.register; in the shell name it "
+            "as --metric package.module:Name",
         )
         raise ValueError(msg)
     return better  # type: ignore[return-value]

@@ -3,6 +3,7 @@
 import json
 import pickle
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _plugins
+from openset._types import CalibrationWarning
 from openset.detectors import Detector, Fitted, find
 from openset.metrics import auroc
 from openset.outputs import Outputs
@@ -329,14 +331,17 @@ def _other_processes(case: _Case) -> None:
     case.close(got, case.scores.known, 0.0, "sent to another process")
 
 
+def _calibrated(fitted: Fitted, outputs: Outputs) -> Rejector:
+    labels = np.asarray(outputs.labels)
+    known, surrogate = outputs.take(labels >= 0), outputs.take(labels < 0)
+    with warnings.catch_warnings():  # made-up samples: their cautions help nobody
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+
+
 def _rejecting(case: _Case) -> None:
     origin = _plugins.need_importable(case.kind, caller="check_detector")
-    labels = np.asarray(case.test.labels)
-    rejector = Rejector.calibrate(
-        case.fitted,
-        known=case.test.take(labels >= 0),
-        surrogate=case.test.take(labels < 0),
-    )
+    rejector = _calibrated(case.fitted, case.test)
     with tempfile.TemporaryDirectory() as folder:
         saved = rejector.save(Path(folder) / "rejector")
         loaded = Rejector.load(saved, plugins=[origin])
@@ -354,13 +359,8 @@ def _graph(case: _Case) -> None:
         and case.kind.name not in onnx.exportable()
     ):
         return  # a graph is optional
-    labels = np.asarray(case.test.labels)
     small = in_library(case.test, np, np.float32)
-    rejector = Rejector.calibrate(
-        case.fit(in_library(case.train, np, np.float32)),
-        known=small.take(labels >= 0),
-        surrogate=small.take(labels < 0),
-    )
+    rejector = _calibrated(case.fit(in_library(case.train, np, np.float32)), small)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rejector.onnx"
         onnx.export(rejector, path)

@@ -336,3 +336,36 @@ detectors: [msp]
     done = bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
     assert done.n_run == 0
     assert "lam" in done.failed[0]["error"]
+
+
+def image_folder(folder, *, sides=(6, 6)):
+    """Write a folder per class, with images of these sides, and no parts."""
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    for number, name in enumerate(["cat", "dog", "fox"]):
+        (folder / name).mkdir(parents=True)
+        for i in range(10):
+            pixels = rng.integers(0, 60, (6, sides[i % 2], 3)) + 60 * number
+            made = image.fromarray(pixels.astype(np.uint8))
+            made.save(folder / name / f"{i}.png")
+    text = f"""
+protocols: [{{kind: holdout, data: {folder}, known: 2, unknown: 1}}]
+models: [{{kind: logistic}}]
+detectors: [msp]
+"""
+    return parse(text.encode(), "study.yaml")
+
+
+def test_a_folder_of_images_of_one_size_is_divided_as_in_training(tmp_path):
+    study = image_folder(tmp_path / "photos")
+    done = bench.run(study, tmp_path / "run", backend="sequential")
+    assert (done.n_cells, done.failed) == (1, ())
+    (cell,) = runs.read_cells(tmp_path / "run")
+    scores = Scores.load(tmp_path / "run" / "scores" / f"{cell.id}.npz")
+    assert (scores.n_known, scores.n_unknown) == (6, 3)  # 30 % of each class
+
+
+def test_images_of_several_sizes_are_named(tmp_path):
+    study = image_folder(tmp_path / "photos", sides=(6, 8))
+    done = bench.run(study, tmp_path / "run", backend="sequential")
+    assert "got images of 6 x 6 and of 6 x 8" in str(done.failed)

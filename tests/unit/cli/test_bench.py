@@ -54,6 +54,14 @@ def test_a_run_prints_the_table_and_saves_it(study, tmp_path):
     assert "6 finished. Nothing is left to run." in again.stdout
 
 
+def test_seeds_that_change_nothing_are_told(study, tmp_path):
+    text = SMALL.replace(b"epochs: 5}", b"epochs: 5}, {kind: logistic}") + b"seeds: 2\n"
+    study.write_bytes(text)
+    done = call(study, "--out", tmp_path / "run", "--backend", "sequential")
+    assert "logistic: all seeds give the same results" in done.stdout
+    assert "mlp: all seeds" not in done.stdout
+
+
 def test_a_failing_cell_makes_the_exit_code_one(study, tmp_path):
     text = SMALL.replace(
         b"{kind: mlp, hidden: 8, epochs: 5}",

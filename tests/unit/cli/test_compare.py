@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from openset import Scores, evaluate, stats
 from openset.cli import app
 from openset.cli._console import OUT
+from openset.metrics import Metric, _registry
 from openset.results import Result, Results
 
 NAMES = [
@@ -130,6 +131,37 @@ def test_other_samples_are_refused_before_anything_is_printed(files, tmp_path, f
         assert result.output == ""
 
 
+def test_samples_in_another_order_are_asked_about(files, tmp_path):
+    one = Scores.load(files[0])
+    rng = np.random.default_rng(1)
+    order = np.concatenate(
+        [rng.permutation(np.arange(i, i + 100)) for i in (0, 100, 200)]
+    )
+    shuffled = one.take(order).save(tmp_path / "shuffled.npz")  # the labels are equal
+    caution = f"{shuffled} has the same numbers of labels and predicted classes as"
+    assert caution in printed(files[0], shuffled)
+    predicted = np.where(rng.random(300) < 0.5, one.predicted, 0)
+    other = Scores(labels=one.labels, predicted=predicted, known=one.known)
+    for path in (files[1], other.save(tmp_path / "another-network.npz")):
+        assert "in another order?" not in printed(files[0], path)
+
+
+def test_many_methods_and_few_metrics_are_rows_of_methods_in_latex(files):
+    few = ("--latex", "--metric", "openauc", "--metric", "auroc")
+    lines = printed(*files[:5], *few).splitlines()
+    assert lines[:3] == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r" & OpenAUC $\uparrow$ & AUROC $\uparrow$ \\",
+    ]
+    assert lines[3] == r"\midrule"
+    assert [line.split(" & ")[0] for line in lines[4:9]] == NAMES[:5]
+    turned = printed(*files[:2], *few)
+    assert "Metric & msp & maxlogit" in turned
+    cell = turned.split("OpenAUC")[1].split(" & ")[1]
+    assert cell in printed(*files[:3], *few)  # the same number and interval
+
+
 def test_one_format_at_a_time(files):
     assert run(*files[:2], "--csv", "--latex").exit_code == 2
 
@@ -172,6 +204,27 @@ def study(tmp_path):
         for i, e in enumerate(rng.normal(0, 0.01, 5))
     ]
     return Results(rows).save(tmp_path / "results.csv")
+
+
+def lead(scores):
+    return float(scores.known.max())
+
+
+LEAD = Metric(lead, label="Lead", better="lower")
+
+
+def test_a_study_is_compared_by_a_metric_of_your_own(tmp_path, monkeypatch):
+    values = dict(_registry._TABLE._values)
+    monkeypatch.setattr(_registry._TABLE, "_values", values)
+    path = tmp_path / "results.csv"
+    Results(
+        Result(repeat=i, detector=d, metric="lead", value=v + i / 10)
+        for d, v in (("msp", 0.1), ("knn", 0.5))
+        for i in range(3)
+    ).save(path)
+    unknown = str(run(path, "--metric", "lead").exception)
+    assert "in the shell name it as --metric package.module:Name" in unknown
+    assert "lead" in printed(path, "--metric", f"{__name__}:LEAD")
 
 
 def test_a_study_is_compared_by_paired_t_tests(study, monkeypatch):

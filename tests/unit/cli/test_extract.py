@@ -2,6 +2,7 @@
 
 import io
 import tarfile
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from openset import (
     serve,
 )
 from openset._types import ArtefactError
-from openset.cli import app
+from openset.cli import _extract_samples, app
 from openset.train import Trained
 from tests.unit.train.tiny import fit_tiny, image_data
 
@@ -61,6 +62,9 @@ def test_labels_follow_the_names_of_the_classes(trained, tmp_path):
     assert f"accuracy {right[inside].mean():.4f}" in text
     assert f"{len(digits.labels)} samples → " in text
     assert f"{inside.sum()} samples of known classes" in text
+    # What is not a class of the network is named: it may be misspelt.
+    others = ", ".join([*digits.classes[:3], "…"])
+    assert f"{(~inside).sum()} samples labelled -1 (unknown), of {others}\n" in text
 
 
 def test_a_part_is_all_it_takes(trained, tmp_path):
@@ -128,11 +132,21 @@ def test_images_in_folders_have_these_for_groups(tmp_path):
     for i, name in enumerate(("class 1", "else", "else")):
         (tmp_path / "new" / name).mkdir(parents=True, exist_ok=True)
         pictures.fromarray(data.inputs[i]).save(tmp_path / "new" / name / f"{i}.png")
-    run("extract", tmp_path / "run", tmp_path / "new", "--out", tmp_path / "new.npz")
-    outputs = Outputs.load(tmp_path / "new.npz")
+    out = tmp_path / "new.npz"
+    text = run("extract", tmp_path / "run", tmp_path / "new", "--out", out)
+    assert "2 samples labelled -1 (unknown), of else. Classes without samples: " in text
+    outputs = Outputs.load(out)
     assert outputs.groups.tolist() == ["class 1", "else", "else"]
     assert outputs.ids.tolist() == ["class 1/0.png", "else/1.png", "else/2.png"]
     assert outputs.labels.tolist() == [1, -1, -1]
+
+
+def test_names_of_folders_are_compared_as_they_are_read():
+    on_a_mac = normalize("NFD", "Käfer")
+    data = datasets.from_arrays(np.zeros((2, 3)), [0, 1], classes=[on_a_mac, "Frosh"])
+    labels, groups = _extract_samples._labelled(data, ("Frosch", "Käfer"))
+    assert labels.tolist() == [1, -1]
+    assert groups.tolist() == [on_a_mac, "Frosh"]
 
 
 def test_images_beside_folders_are_not_left_out_unsaid(trained, tmp_path):

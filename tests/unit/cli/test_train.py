@@ -220,6 +220,9 @@ def test_one_split_of_a_file_is_trained_unless_all_are_asked_for(draws, tmp_path
     text = run(*common, "--split", 1, "--out", tmp_path / "b")
     assert "split 1, seed 0" in text
     assert "split 0" not in text
+    assert "finished before" not in text
+    text = run(*common, "--split", 1, "--out", tmp_path / "b")
+    assert "This run was finished before: nothing was trained again." in text
     first, second = (Trained.load(tmp_path / name) for name in "ab")
     assert first.outputs["test"].classes != second.outputs["test"].classes
 

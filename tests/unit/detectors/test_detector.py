@@ -1,9 +1,11 @@
 """`Detector`: what fitting refuses, how a class is registered, what it must return."""
 
+import warnings
+
 import numpy as np
 import pytest
 
-from openset import Outputs
+from openset import CalibrationWarning, Outputs
 from openset.detectors import (
     KNN,
     MSP,
@@ -222,3 +224,10 @@ def test_an_unfitted_detector_says_how_to_score(detector, remedy):
 def test_other_missing_attributes_of_a_detector_are_refused_as_usual():
     with pytest.raises(AttributeError, match=r"^'MSP' object has no attribute 'scor'$"):
         MSP().scor  # noqa: B018
+
+
+def test_the_contract_warns_of_nothing_about_its_own_samples():
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        check_detector(MSP)
+    assert [one for one in warned if issubclass(one.category, CalibrationWarning)] == []

@@ -1,5 +1,6 @@
 """`score_all`: several detectors in one pass, and the classes they predict."""
 
+import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
@@ -70,3 +71,9 @@ def test_a_progress_bar_changes_nothing(outputs):
 def test_what_is_not_fitted_is_named(value, outputs):
     with pytest.raises(TypeError, match="score_all: fitted must be several fitted"):
         score_all(value, outputs)
+
+
+def test_of_several_detectors_the_one_with_nan_is_named():
+    outputs = Outputs(logits=[[0.0, 1.0], [-np.inf, -np.inf]], labels=[1, 0])
+    with pytest.raises(ValueError, match=r"^Energy: result must be free of NaN"):
+        score_all([MaxLogit().fit(), Energy().fit()], outputs)

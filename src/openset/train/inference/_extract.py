@@ -35,6 +35,11 @@ with _io.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 
+_ONE_LOGIT = (
+    ". If one output z stands for two classes, give "
+    "Outputs(logits=numpy.stack([-z, z], axis=1) / 2, ...)"
+)
+
 
 def extract(
     model: nn.Module,
@@ -330,7 +335,8 @@ def _check_range(labels: NDArray[np.int64] | None, head: Head) -> None:
             name="labels",
             got=int(labels.max()),
             remedy="For samples of none of its classes use unknown=True. Otherwise "
-            "number the labels in the order of its outputs",
+            "number the labels in the order of its outputs"
+            + (_ONE_LOGIT if n_classes == 1 else ""),
         )
         raise ValueError(msg)
 

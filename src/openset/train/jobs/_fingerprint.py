@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from openset.datasets import Cut, Samples, lazy_inputs
 
 _N_READ = 256  # samples of each part whose inputs are hashed
+_N_DECODED = 16  # of lazy inputs that are not plain files
 
 
 def of_network(network: str | nn.Module) -> str:
@@ -81,4 +82,14 @@ def _of_samples(samples: Samples) -> bytes:
     if isinstance(inputs, np.ndarray):
         found.update(repr((inputs.dtype.str, inputs.shape)).encode())
         found.update(np.ascontiguousarray(inputs).tobytes())
+    elif isinstance(inputs, lazy_inputs.ImageFiles):
+        for path in inputs.paths:
+            found.update(Path(path).read_bytes())
+    else:  # decoding takes longer: fewer of them
+        for row in range(0, len(inputs), -(-len(inputs) // _N_DECODED) or 1):
+            found.update(_bytes_of_input(inputs[row]))
     return found.digest()
+
+
+def _bytes_of_input(one: Any) -> bytes:
+    return one.encode() if isinstance(one, str) else np.asarray(one).tobytes()

@@ -438,3 +438,11 @@ def test_names_of_another_length_are_refused_before_the_pass(name):
         ValueError, match=f"{name} must have the same length, got {N}, {N - 1}"
     ):
         extract(model, loader(), **{name: ["a"] * (N - 1)})
+
+
+def test_one_output_for_two_classes_is_told_how_to_become_two():
+    batches = [(torch.randn(4, 6), torch.tensor([0, 1, 1, 0]))]
+    with pytest.raises(
+        ValueError, match=r"got 1\. .*numpy\.stack\(\[-z, z\], axis=1\)"
+    ):
+        extract(nn.Linear(6, 1), batches)

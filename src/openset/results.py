@@ -147,7 +147,7 @@ class Results:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(_COLUMNS)
         writer.writerows(map(attrgetter(*_COLUMNS), self._rows))
-        _io.write(path, lambda stream: stream.write(text.getvalue().encode()))
+        _io.put(path, text.getvalue())
         return path
 
     @classmethod

@@ -136,8 +136,7 @@ def command(
             arrays |= _names(scores, outputs.ids)
             _io.write_npz(out, arrays)
         else:
-            text = _csv(opened, decisions, outputs.ids)
-            _io.write(out, lambda stream: stream.write(text.encode()))
+            _io.put(out, _csv(opened, decisions, outputs.ids))
         OUT.print(f"wrote {out}", highlight=False)
     elif as_csv:
         typer.echo(_csv(opened, decisions, outputs.ids), nl=False)

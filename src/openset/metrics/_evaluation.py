@@ -150,7 +150,7 @@ class Evaluation(Mapping[str, float]):
         }
         text = json.dumps(_finite(document), indent=2, allow_nan=False)
         if path is not None:
-            _io.write(Path(path), lambda stream: stream.write(text.encode()))
+            _io.put(Path(path), text)
         return text
 
 

@@ -65,7 +65,7 @@ def write_watch(
         )
         raise ValueError(msg)
     text = _render(list(names), list(verdicts), title, dict(facts or {}))
-    _io.write(path, lambda stream: stream.write(text.encode()))
+    _io.put(path, text)
     return path
 
 

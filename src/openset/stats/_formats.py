@@ -170,7 +170,7 @@ def save(board: "Leaderboard", path: Path) -> Path:
         text = "\n\n".join([board.to_markdown(), " ".join(board.notes)]) + "\n"
     else:
         text = board.to_csv() if path.suffix == ".csv" else board.to_latex()
-    _io.write(path, lambda stream: stream.write(text.encode()))
+    _io.put(path, text)
     return path
 
 

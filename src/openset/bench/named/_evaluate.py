@@ -115,8 +115,7 @@ class Table:
     def save_markdown(self, path: str | Path) -> Path:
         """Write the table with its notes to a ``.md`` file."""
         path = Path(path)
-        text = self.to_markdown().encode()
-        _io.write(path, lambda stream: stream.write(text))
+        _io.put(path, self.to_markdown())
         return path
 
     def to_markdown(self) -> str:

@@ -96,7 +96,7 @@ def rich_table(board: "Leaderboard") -> Table:
     for row in board.rows:
         cells = []
         for entry in _entries(board, row):
-            text = escape(_text(board, entry))
+            text = escape(_number(entry) + _worse(board, entry))
             style = styles.get(0 if entry is None else entry.place)
             cells.append(f"[{style}]{text}[/{style}]" if style else text)
         table.add_row(escape(row), *cells, *_rank(board, row))
@@ -188,10 +188,6 @@ def _entries(board: "Leaderboard", row: str) -> list["Entry | None"]:
 
 def _rank(board: "Leaderboard", row: str) -> list[str]:
     return [] if board.ranks is None else [f"{board.ranks.mean[row]:.2f}"]
-
-
-def _text(board: "Leaderboard", entry: "Entry | None") -> str:
-    return _number(entry) + _worse(board, entry)
 
 
 def _worse(board: "Leaderboard", entry: "Entry | None") -> str:

@@ -88,14 +88,10 @@ def run_shards(
         jobs=-1 if jobs is None else jobs,
         gpus=gpus,
     )
-    OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
+    OUT.say(escape(str(done)))
     for one in done.failed[:_SHOWN]:
         text = f"{one['shard']}: {one['error']}"
-        ERRORS.print(
-            f"[bold red]failed:[/bold red] {escape(text)}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        ERRORS.say(f"[bold red]failed:[/bold red] {escape(text)}")
     if len(done.failed) > _SHOWN:
         n = len(done.failed) - _SHOWN
         ERRORS.print(f"… and {n} more, in the folder failed/", highlight=False)

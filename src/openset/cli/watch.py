@@ -148,7 +148,7 @@ def command(
         print_prevalence(names, shares)
     if page is not None:
         _write_page(page, rejector, folder, reference, names, verdicts)
-        ERRORS.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
+        ERRORS.say(f"wrote {escape(str(page))}")
     if any(verdict.is_alarm for verdict in verdicts):
         raise typer.Exit(1)
 

@@ -50,6 +50,7 @@ class KLM(Detector):
     fit_cost = "n C"
     score_cost = "C^2"
     paper = "Hendrycks et al. 2022"
+    casts_state = True
 
     def _fit(self, train: Outputs) -> State:
         sums: Any = 0.0
@@ -68,9 +69,6 @@ class KLM(Detector):
         least = xp.full_like(means[:1, :], 1e-307)
         typical = xp.log(xp.maximum(means, least))
         return in_dtype({"typical": typical}, working_dtype(train))
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)

@@ -75,6 +75,11 @@ def number(
     return float(value)
 
 
+def open_unit(caller: str, name: str, value: Any) -> float:
+    """Return `value` as a float; raise unless it is in (0, 1), both ends excluded."""
+    return number(caller, name, value, low=0, high=1, open_low=True, open_high=True)
+
+
 def rate(caller: str, name: str, value: Any, *, open_low: bool = False) -> Fraction:
     """Return a rate in [0, 1] as an exact fraction."""
     number(caller, name, value, low=0.0, high=1.0, open_low=open_low)

@@ -217,9 +217,7 @@ def evaluate(
     (0.75, 0.875, 0.625, 0.5)
     """
     need_both_sides("evaluate", scores)
-    _check.number(
-        "evaluate", "level", level, low=0, high=1, open_low=True, open_high=True
-    )
+    _check.open_unit("evaluate", "level", level)
     if bootstrap:
         remedy = "It is the number of resampled data sets; 0 means no resampling"
         _check.integer("evaluate", "bootstrap", bootstrap, low=2, remedy=remedy)

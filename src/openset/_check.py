@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,6 +105,11 @@ def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
         msg = must(rule, caller=caller, name=name, got=repr(value), remedy=remedy)
         raise ValueError(msg)
     return value
+
+
+def ending(caller: str, path: Path, options: Sequence[str]) -> str:
+    """Return the ending of a file's name; raise unless it is one of these."""
+    return one_of(caller, f"the ending of {path.name}", path.suffix, options)
 
 
 def near(value: Any, options: Sequence[str]) -> str:

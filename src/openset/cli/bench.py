@@ -182,8 +182,7 @@ def command(
     from openset import bench  # noqa: PLC0415
 
     for path in save or ():  # before the study runs, which may take hours
-        ending = f"the ending of {path.name}"
-        _check.one_of("bench", ending, path.suffix, stats.Leaderboard.ENDINGS)
+        _check.ending("bench", path, stats.Leaderboard.ENDINGS)
     if dry_run:
         _plan(bench.read(study), out, backend, jobs)
         return

@@ -112,9 +112,7 @@ def command(
     refuse(_CALLER, format_=format_, jobs=jobs, backend=backend, address=address)
     out = None if place is None else Path(place)
     if out is not None:
-        _check.one_of(
-            "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
-        )
+        _check.ending("openset predict", out, [".csv", ".npz"])
     opened, outputs = (
         Rejector.load(rejector, plugins=plugin or (), key=read_key(verify)),
         Outputs.load(new),

@@ -114,9 +114,7 @@ def command(
     discrepancy). The probability of a false alarm holds for all of them together.
     """
     if page is not None:
-        _check.one_of(
-            "openset watch", f"the ending of {page.name}", page.suffix, [".html"]
-        )
+        _check.ending("openset watch", page, [".html"])
     rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
     watch = _watch(
         rejector, reference, whole=whole, features=features, false_alarms=false_alarms

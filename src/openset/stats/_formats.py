@@ -159,7 +159,7 @@ def to_frame(records: Sequence[dict[str, Any]]) -> Any:
 def save(board: "Leaderboard", path: Path) -> Path:
     """Write the format given by the ending."""
     caller = "Leaderboard.save"
-    _check.one_of(caller, f"the ending of {path.name}", path.suffix, ENDINGS)
+    _check.ending(caller, path, ENDINGS)
     if path.suffix == ".parquet":
         pa = _io.optional(caller, "pyarrow", name="tables")
         parquet = _io.optional(caller, "pyarrow.parquet", name="tables")

@@ -27,7 +27,7 @@ def pack(benchmark: Benchmark, outputs: str | Path, path: str | Path) -> Path:
     The same files always give the same bytes.
     """
     folder, path = Path(outputs), Path(path)
-    _check.one_of("named.pack", f"the ending of {path.name}", path.suffix, [".tar"])
+    _check.ending("named.pack", path, [".tar"])
     there = [name for name in _names(benchmark) if (folder / name).is_file()]
     if "known.npz" not in there or len(there) == 1:
         msg = _check.must(

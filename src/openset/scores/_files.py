@@ -37,7 +37,7 @@ def write(
     if class_names is not None:
         columns |= _named(columns, class_names)
     if kind == ".csv":
-        _io.put(path, _to_csv(columns))
+        _io.write(path, lambda stream: stream.write(_to_csv(columns)))
     else:
         _write_parquet(path, columns, n_classes)
 

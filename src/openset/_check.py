@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,11 @@ def number(
     return float(value)
 
 
+def open_unit(caller: str, name: str, value: Any) -> float:
+    """Return `value` as a float; raise unless it is in (0, 1), both ends excluded."""
+    return number(caller, name, value, low=0, high=1, open_low=True, open_high=True)
+
+
 def rate(caller: str, name: str, value: Any, *, open_low: bool = False) -> Fraction:
     """Return a rate in [0, 1] as an exact fraction."""
     number(caller, name, value, low=0.0, high=1.0, open_low=open_low)
@@ -99,6 +105,11 @@ def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
         msg = must(rule, caller=caller, name=name, got=repr(value), remedy=remedy)
         raise ValueError(msg)
     return value
+
+
+def ending(caller: str, path: Path, options: Sequence[str]) -> str:
+    """Return the ending of a file's name; raise unless it is one of these."""
+    return one_of(caller, f"the ending of {path.name}", path.suffix, options)
 
 
 def near(value: Any, options: Sequence[str]) -> str:

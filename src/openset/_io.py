@@ -222,6 +222,12 @@ def write(path: Path, writer: Callable[[BinaryIO], object]) -> None:
         writer(stream)
 
 
+def put(path: Path, content: str | bytes) -> None:
+    """Write a file with this content; it appears at `path` only when complete."""
+    data = content.encode() if isinstance(content, str) else content
+    write(path, lambda stream: stream.write(data))
+
+
 @contextmanager
 def appending(path: Path, *, anew: bool = False) -> Iterator[BinaryIO]:
     """Open a file to append to: logs, partial downloads. Its end may be incomplete.

@@ -140,14 +140,12 @@ class Results:
     def save(self, path: str | Path) -> Path:
         """Write a ``.csv`` file; floats keep their exact value."""
         path = Path(path)
-        _check.one_of(
-            "Results.save", f"the ending of {path.name}", path.suffix, [".csv"]
-        )
+        _check.ending("Results.save", path, [".csv"])
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(_COLUMNS)
         writer.writerows(map(attrgetter(*_COLUMNS), self._rows))
-        _io.write(path, lambda stream: stream.write(text.getvalue().encode()))
+        _io.put(path, text.getvalue())
         return path
 
     @classmethod

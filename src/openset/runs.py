@@ -140,8 +140,7 @@ class Cell:
             if found is not None:
                 found.save(folder / name / f"{self.id}.npz")
         path = folder / "cells" / f"{self.id}.json"
-        text = self.to_json()
-        _io.write(path, lambda stream: stream.write(text.encode()))
+        _io.put(path, self.to_json())
         (folder / "failed" / path.name).unlink(missing_ok=True)
         return path
 

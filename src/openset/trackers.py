@@ -57,7 +57,7 @@ class MLflow:
         for first in range(0, len(given), _PARAMETERS_PER_CALL):
             some = given[first : first + _PARAMETERS_PER_CALL]
             self._client.log_batch(self._run, params=some)
-        _io.write(known, lambda stream: stream.write(self._run.encode()))
+        _io.put(known, self._run)
 
     def _experiment(self) -> str:
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", _PROJECT)
@@ -94,7 +94,7 @@ class WandB:
         known = folder / "wandb-run-id"
         if not known.exists():
             made = secrets.token_hex(8)
-            _io.write(known, lambda stream: stream.write(made.encode()))
+            _io.put(known, made)
         is_offline = os.environ.get("WANDB_MODE", "online") != "online"
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", _PROJECT),

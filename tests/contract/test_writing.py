@@ -8,7 +8,7 @@ import openset
 SRC = Path(openset.__file__).parent
 WRITERS = {"write_text", "write_bytes", "savefig", "write_table", "to_csv", "touch"}
 SAVERS = {"save", "savez", "savez_compressed"}  # of NumPy
-SAFE = {"replacing", "replacing_folder", "write", "appending"}
+SAFE = {"replacing", "replacing_folder", "write", "put", "appending"}
 
 # Functions that write without _io's help, and why that is safe.
 EXCEPTIONS = {

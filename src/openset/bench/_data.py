@@ -35,8 +35,7 @@ def check(run: Path, made: Plan, base: Path) -> None:
             mine = [source for source in sources if name in _names(source)]
             _refuse_mixing(run, name, made, mine)
     if found != old:
-        text = json.dumps(found, indent=1, sort_keys=True)
-        _io.write(run / _FILE, lambda stream: stream.write(text.encode()))
+        _io.put(run / _FILE, json.dumps(found, indent=1, sort_keys=True))
 
 
 def _refuse_mixing(

@@ -88,7 +88,7 @@ def adopt(run: Path, made: Plan, text: bytes, ending: str) -> None:
             )
             raise ValueError(msg)
     path = run / f"study{ending}"
-    _io.write(path, lambda stream: stream.write(text))
+    _io.put(path, text)
     for other in old:
         if other != path:
             other.unlink()
@@ -214,5 +214,4 @@ def conclude(run: Path, made: Plan, owner: str) -> None:
             for cell in read_cells(run)
             if (chosen := cell.threshold) is not None
         }
-    text = json.dumps(document, indent=1)
-    _io.write(run / "study.json", lambda stream: stream.write(text.encode()))
+    _io.put(run / "study.json", json.dumps(document, indent=1))

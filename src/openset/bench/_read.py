@@ -38,8 +38,7 @@ def read(path: str | Path) -> Study:
         an integer >= 1, got 0``.
     """
     path = Path(path)
-    endings = [".yaml", ".yml", ".toml"]
-    _check.one_of("bench.read", f"the ending of {path.name}", path.suffix, endings)
+    _check.ending("bench.read", path, [".yaml", ".yml", ".toml"])
     try:
         content = path.read_bytes()
     except FileNotFoundError as error:

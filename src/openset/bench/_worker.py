@@ -159,9 +159,7 @@ def _prepared(place: Locations, name: str, threads: int) -> Iterator[None]:
 def fail(run: Path, task: Task, error: str, trace: str = "") -> None:
     """Record why a cell failed."""
     record = {"id": task.id, "key": task.key, "error": error, "traceback": trace}
-    text = json.dumps(record, indent=1)
-    path = run / "failed" / f"{task.id}.json"
-    _io.write(path, lambda stream: stream.write(text.encode()))
+    _io.put(run / "failed" / f"{task.id}.json", json.dumps(record, indent=1))
 
 
 def _marks(place: Locations) -> Path:

@@ -38,6 +38,7 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
     has_cells = (folder / "cells").is_dir()
     runs = {cell.id: cell for cell in read_cells(folder)} if has_cells else {}
     read = _Read.of(score_paths(folder / "scores"), runs, limit)
+    parts = folder / "parts.json"
     calibration = read.calibration(score_paths(folder / "calibration"))
     thresholds = read_thresholds(folder, said.pop("thresholds", None))
     for run in runs.values():
@@ -48,7 +49,7 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
         "calibration": calibration,
         "thresholds": read.thresholds(thresholds),
         "protocols": _read_protocols(folder),
-        "parts": _read_parts(folder / "parts.json"),
+        "parts": read_json(parts) if parts.exists() else None,
     }
     if (folder / "results.csv").exists():
         content["results"] = Results.load(folder / "results.csv")
@@ -132,10 +133,6 @@ def _read_protocols(folder: Path) -> list[Protocol]:
     files = sorted(folder.glob("protocol*.json"), key=lambda file: file.name)
     found = [load(file) for file in files]
     return [p for one in found for p in ([one] if isinstance(one, Protocol) else one)]
-
-
-def _read_parts(path: Path) -> Any:
-    return read_json(path) if path.exists() else None
 
 
 def _read_said(path: Path) -> dict[str, Any]:

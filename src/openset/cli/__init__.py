@@ -160,7 +160,7 @@ def _warnings_in_one_line() -> Iterator[None]:
                 plain(message, category, *place)
                 return
             line = f"[bold yellow]warning:[/bold yellow] {escape(str(message))}"
-            ERRORS.print(line, highlight=False, soft_wrap=True)
+            ERRORS.say(line)
 
         warnings.showwarning = show  # type: ignore[assignment]
         yield
@@ -202,9 +202,5 @@ def main() -> None:
             sys.argv[1:] = _at_home(sys.argv[1:])  # on Windows, app expands the others
             app()
     except _SHOWN_IN_ONE_LINE as error:
-        ERRORS.print(
-            f"[bold red]error:[/bold red] {escape(_message(error))}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        ERRORS.say(f"[bold red]error:[/bold red] {escape(_message(error))}")
         sys.exit(2)

@@ -1,8 +1,8 @@
 """What calibration warned of, repeated wherever its rejector is used."""
 
-from rich.console import Console
 from rich.markup import escape
 
+from openset.cli._console import PlainConsole
 from openset.rejector import Rejector
 
 _STEP = (
@@ -13,19 +13,15 @@ _STEP = (
 _COLOURS = {"error": "red", "warning": "yellow"}
 
 
-def print_cautions(rejector: Rejector, console: Console) -> None:
+def print_cautions(rejector: Rejector, console: PlainConsole) -> None:
     """Print each caution on a line of its own."""
     for one in rejector.cautions:
         colour = _COLOURS[one.severity]
-        console.print(
-            f"[{colour}]{one.code}[/{colour}] {escape(one.message)}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.say(f"[{colour}]{one.code}[/{colour}] {escape(one.message)}")
 
 
-def print_step(rejector: Rejector, console: Console) -> None:
+def print_step(rejector: Rejector, console: PlainConsole) -> None:
     """Say that a rejector without its network relies on inputs that were perturbed."""
     if rejector.input_step:
         text = escape(_STEP.format(rejector.input_step))
-        console.print(f"[yellow]{text}[/yellow]", highlight=False, soft_wrap=True)
+        console.say(f"[yellow]{text}[/yellow]")

@@ -27,6 +27,10 @@ class PlainConsole(Console):
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible(text), style, control)
 
+    def say(self, text: str) -> None:
+        """Print text that the terminal wraps, with no colours for its numbers."""
+        self.print(text, highlight=False, soft_wrap=True)
+
 
 OUT = PlainConsole()
 ERRORS = PlainConsole(stderr=True)

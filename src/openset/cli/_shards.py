@@ -86,14 +86,10 @@ def run_shards(
 ) -> None:
     """Run a job over shards; say what was done, and what failed."""
     done = shards.run(job, found, out, **options)
-    OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
+    OUT.say(escape(str(done)))
     for one in done.failed[:_SHOWN]:
         text = f"{one['shard']}: {one['error']}"
-        ERRORS.print(
-            f"[bold red]failed:[/bold red] {escape(text)}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        ERRORS.say(f"[bold red]failed:[/bold red] {escape(text)}")
     if len(done.failed) > _SHOWN:
         n = len(done.failed) - _SHOWN
         ERRORS.print(f"… and {n} more, in the folder failed/", highlight=False)

@@ -183,8 +183,7 @@ def command(
     from openset import bench  # noqa: PLC0415
 
     for path in save or ():  # before the study runs, which may take hours
-        ending = f"the ending of {path.name}"
-        _check.one_of("bench", ending, path.suffix, stats.Leaderboard.ENDINGS)
+        _check.ending("bench", path, stats.Leaderboard.ENDINGS)
     if dry_run:
         _plan(bench.read(study), out, backend, jobs)
         return
@@ -207,7 +206,7 @@ def command(
         raise KeyboardInterrupt(advice) from None
     if not shard:
         _tables(study, out, save or (), by_protocol=by_protocol)
-    OUT.print(escape(str(done)), highlight=False, soft_wrap=True)
+    OUT.say(escape(str(done)))
     if shard:
         OUT.print(
             "When all shards are done, run the command without --shard.",
@@ -331,11 +330,9 @@ def _plan(study: object, out: Path, backend: str, jobs: int) -> None:
             f"About {_duration(found.on(workers))} on "
             f"{_plural(workers, 'worker')} ({found.source}{more})."
         )
-    OUT.print(
+    OUT.say(
         f"{_plural(len(made), 'cell')} on {_plural(len(made.networks()), 'network')}, "
-        f"{len(made.ids & done)} finished. {left}",
-        highlight=False,
-        soft_wrap=True,
+        f"{len(made.ids & done)} finished. {left}"
     )
 
 
@@ -359,11 +356,7 @@ def _describe(key: Mapping[str, object]) -> str:
 def _failures(failed: tuple[dict[str, object], ...]) -> None:
     for one in failed[:_SHOWN]:
         text = f"{_describe(one['key'])}: {one['error']}"  # type: ignore[arg-type]
-        ERRORS.print(
-            f"[bold red]failed:[/bold red] {escape(text)}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        ERRORS.say(f"[bold red]failed:[/bold red] {escape(text)}")
     if len(failed) > _SHOWN:
         n = len(failed) - _SHOWN
         ERRORS.print(f"… and {n} more, in the folder failed/", highlight=False)

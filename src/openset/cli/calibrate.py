@@ -320,7 +320,7 @@ def _fitted(
         except ValueError as error:
             if text in named:
                 raise
-            OUT.print(f"{text} is left out: {error}", highlight=False, soft_wrap=True)
+            OUT.say(f"{text} is left out: {error}")
             refused = refused or error
     if refused is not None and not fitted:
         raise refused

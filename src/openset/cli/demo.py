@@ -162,7 +162,7 @@ def write_study(
             classes=tuple(parts.train.classes),
         ).save(folder, scores=test, calibration=calibration)
     text = json.dumps({"headline": "openauc", "tuned_on": ["defaults"]}) + "\n"
-    _io.write(folder / "study.json", lambda stream: stream.write(text.encode()))
+    _io.put(folder / "study.json", text)
 
 
 def _say(step: int, text: str) -> None:

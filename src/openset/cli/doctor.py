@@ -27,10 +27,8 @@ def command(
     if as_json:
         print_json(found)
         return
-    OUT.print(
-        f"openset {found['openset']}, Python {found['python']}, {found['platform']}",
-        highlight=False,
-        soft_wrap=True,
+    OUT.say(
+        f"openset {found['openset']}, Python {found['python']}, {found['platform']}"
     )
     OUT.print(_packages(found["packages"]))
     OUT.print(_extras(found["extras"]))

@@ -253,5 +253,5 @@ def _deliver(text: str, out: Path | None) -> None:
     if out is None:
         typer.echo(text, nl=False)
         return
-    _io.write(out, lambda stream: stream.write(text.encode()))
+    _io.put(out, text)
     OUT.print(f"wrote {out}", markup=False, soft_wrap=True)

@@ -106,11 +106,9 @@ def command(
         print_step(rejector, ERRORS)
     network, example, prepared = _network(model, weights=weights, head=head, side=side)
     export(rejector, out, network, example=example, logits=logits, features=features)
-    OUT.print(f"{rejector!r} → {out}", highlight=False, soft_wrap=True)
+    OUT.say(f"{rejector!r} → {out}")
     if prepared:
-        OUT.print(
-            f"the graph takes images: {prepared}", highlight=False, soft_wrap=True
-        )
+        OUT.say(f"the graph takes images: {prepared}")
 
 
 def _network(name: str | None, **options: Any) -> tuple[Any, Any, str]:

@@ -114,9 +114,7 @@ def command(
     refuse(_CALLER, format_=format_, jobs=jobs, backend=backend, address=address)
     out = None if place is None else Path(place)
     if out is not None:
-        _check.one_of(
-            "openset predict", f"the ending of {out.name}", out.suffix, [".csv", ".npz"]
-        )
+        _check.ending("openset predict", out, [".csv", ".npz"])
     keep_inputs(_CALLER, out, new)
     opened, outputs = (
         Rejector.load(rejector, plugins=plugin or (), key=read_key(verify)),
@@ -139,8 +137,7 @@ def command(
             arrays |= _names(scores, outputs.ids)
             _io.write_npz(out, arrays)
         else:
-            text = _csv(opened, decisions, outputs.ids)
-            _io.write(out, lambda stream: stream.write(text.encode()))
+            _io.put(out, _csv(opened, decisions, outputs.ids))
         OUT.print(f"wrote {out}", highlight=False)
     elif as_csv:
         typer.echo(_csv(opened, decisions, outputs.ids), nl=False)

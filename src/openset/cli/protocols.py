@@ -319,7 +319,7 @@ def _print(drawn: Protocol | Draws) -> None:
         longest, each = _ALL, (drawn,)
         OUT.print(_table_of_one(drawn))
         # Complete and on one line, so that it can be copied.
-        OUT.print(f"hash {drawn.hash}", highlight=False, soft_wrap=True)
+        OUT.say(f"hash {drawn.hash}")
     parts = ("known", "negative", "surrogate", "unknown", "unused")
     if any(len(getattr(p, part)) > longest for p in each for part in parts):
         OUT.print("Complete lists and hashes: [bold]--json[/bold], or the file written")

@@ -106,8 +106,7 @@ def command(
         )
         raise ValueError(msg)
     if out.suffix:
-        endings = [".npz", ".csv", ".parquet"]
-        _check.one_of("openset score", f"the ending of {out.name}", out.suffix, endings)
+        _check.ending("openset score", out, [".npz", ".csv", ".parquet"])
         keep_inputs("openset score", out, path, train)
     if batch_size is not None:
         _check.positive_int("openset score", "--batch-size", batch_size)

@@ -116,9 +116,7 @@ def command(
     discrepancy). The probability of a false alarm holds for all of them together.
     """
     if page is not None:
-        _check.one_of(
-            "openset watch", f"the ending of {page.name}", page.suffix, [".html"]
-        )
+        _check.ending("openset watch", page, [".html"])
     rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
     watch = _watch(
         rejector, reference, whole=whole, features=features, false_alarms=false_alarms
@@ -153,7 +151,7 @@ def command(
     if page is not None:
         _write_page(page, rejector, folder, reference, names, verdicts)
         if not OUT.quiet:
-            ERRORS.print(f"wrote {escape(str(page))}", highlight=False, soft_wrap=True)
+            ERRORS.say(f"wrote {escape(str(page))}")
     if any(verdict.is_alarm for verdict in verdicts):
         raise typer.Exit(1)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from openset import _check, _plugins, _xp
 from openset._types import UNKNOWN, Array
-from openset.detectors._batch import Batch, State
+from openset.detectors._batch import Batch, State, in_dtype
 from openset.detectors._finite import are_finite, need_finite
 from openset.detectors._fitted import Fitted
 from openset.detectors._needs import (
@@ -51,6 +51,9 @@ class Detector(ABC):
         Author and year.
     constraints
         Allowed values of the parameters (:mod:`openset.detectors.constraints`).
+    casts_state
+        Whether what it learnt is cast to the dtype of the outputs to score: for a
+        `_score` that multiplies matrices.
     rejects_by_argmax
         Whether one of its class probabilities is for "unknown", and it was published
         with the rule to reject a sample if that one is the largest.
@@ -63,6 +66,7 @@ class Detector(ABC):
     score_cost: ClassVar[str] = "-"
     paper: ClassVar[str] = "-"
     constraints: ClassVar[Mapping[str, Constraint]] = {}
+    casts_state: ClassVar[bool] = False
     rejects_by_argmax: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, register: bool = True, listed: bool = True) -> None:
@@ -121,12 +125,8 @@ class Detector(ABC):
         return {}
 
     def _ready(self, state: State, dtype: Any) -> State:
-        """Prepare the state for scoring outputs of this dtype, once for all batches.
-
-        A detector whose `_score` multiplies matrices returns ``in_dtype(state,
-        dtype)``.
-        """
-        return state
+        """Prepare the state for scoring outputs of this dtype, once for all batches."""
+        return in_dtype(state, dtype) if self.casts_state else state
 
     def _refuse(self, outputs: Outputs) -> None:
         """Raise for outputs that would be scored, but mean nothing to this method."""

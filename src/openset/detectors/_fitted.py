@@ -222,9 +222,7 @@ class Fitted:
     def save(self, path: str | Path) -> Path:
         """Write one ``.npz``: the arrays, and the recipe as JSON. No pickle."""
         path = Path(path)
-        _check.one_of(
-            "Fitted.save", f"the ending of {path.name}", path.suffix, [".npz"]
-        )
+        _check.ending("Fitted.save", path, [".npz"])
         recipe = {
             "kind": "openset.Fitted",
             "schema": 1,

@@ -1,12 +1,11 @@
 """Activation shaping: prune, then rescale or binarise."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors._batch import Batch, State
 from openset.detectors._detector import Detector
 from openset.detectors.constraints import Boolean, Number, OneOf
 from openset.outputs import Outputs
@@ -65,6 +64,7 @@ class ASH(Detector):
     score_needs = ("features",)
     score_cost = "C d"
     paper = "Djurisic et al. 2023"
+    casts_state = True
     constraints = {
         "variant": OneOf(_VARIANTS),
         "percentile": Number(low=0, high=100, open_high=True),
@@ -77,9 +77,6 @@ class ASH(Detector):
 
     def _fit(self, train: Outputs) -> State:
         return shaping.head("ASH", train)
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

@@ -55,6 +55,7 @@ class DICE(Detector):
     fit_cost = "n d + C d"
     score_cost = "C d"
     paper = "Sun & Li 2022"
+    casts_state = True
     constraints = {"percentile": Number(low=0, high=100, open_high=True)}
 
     percentile: float = 90.0
@@ -70,9 +71,6 @@ class DICE(Detector):
             weight = xp.where(contribution > cut, weight, xp.zeros_like(weight))
         state = {"weight": weight, "bias": head["bias"]}
         return in_dtype(state, working_dtype(train))
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         return _xp.logsumexp(shaping.head_logits(state, batch.features))

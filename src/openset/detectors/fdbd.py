@@ -1,7 +1,6 @@
 """Distance to the decision boundaries of the last layer."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -59,6 +58,7 @@ class FDBD(Detector):
     fit_cost = "n d + C^2 d"
     score_cost = "C + d"
     paper = "Liu & Qin 2024"
+    casts_state = True
     constraints = {"origin": OneOf(_ORIGINS)}
 
     origin: str = "mean"
@@ -87,9 +87,6 @@ class FDBD(Detector):
         if self.origin == "zero":
             mean = xp.zeros_like(mean)
         return in_dtype({"inverse": inverse, "mean": mean}, working_dtype(train))
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)

@@ -62,6 +62,7 @@ class GMM(Detector):
     fit_cost = "n d^2 + C d^3"
     score_cost = "C d^2"
     paper = "classical"
+    casts_state = True
     # Less than 1e-9 may be lost in the rounding errors of a singular covariance.
     constraints = {"reg": Number(low=1e-9)}
 
@@ -119,9 +120,6 @@ class GMM(Detector):
             "offset": _xp.moved(np.array(offsets), origin),
             "classes": _xp.moved(classes, origin),
         }
-        return in_dtype(state, dtype)
-
-    def _ready(self, state: State, dtype: Any) -> State:
         return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
+from openset.detectors._batch import Batch, State, fit_batches, working_dtype
 from openset.detectors._detector import Detector
 from openset.detectors._moments import sums_by
 from openset.detectors.entropy import entropy, onnx_entropy
@@ -57,6 +57,7 @@ class KLM(Detector):
     fit_cost = "n C"
     score_cost = "C^2"
     paper = "Hendrycks et al. 2022"
+    casts_state = True
 
     def _fit(self, train: Outputs) -> State:
         predicted = np.concatenate(
@@ -83,9 +84,6 @@ class KLM(Detector):
 
         weights = _xp.moved(counts.astype(np.float64), sums)
         return {"typical": _xp.by_rows(typical, sums, weights, size=_BLOCK_BYTES)}
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)

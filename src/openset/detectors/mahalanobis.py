@@ -1,7 +1,6 @@
 """Mahalanobis distance to the nearest class."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _xp
 from openset._types import Array
@@ -55,6 +54,7 @@ class Mahalanobis(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "d^2 + C d"
     paper = "Lee et al. 2018; Mueller & Hein 2025"
+    casts_state = True
     constraints = {
         "normalize": Boolean(),
         "cutoff": Number(low=0, high=1, open_high=True),
@@ -81,9 +81,6 @@ class Mahalanobis(Detector):
 
     def _rows(self, batch: Batch) -> Array:
         return batch.unit_features if self.normalize else batch.features
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         return -nearest(state, batch, self._rows(batch))[1]

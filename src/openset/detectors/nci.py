@@ -1,7 +1,6 @@
 """Neural-collapse inspired score."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _xp
 from openset._types import Array
@@ -51,6 +50,7 @@ class NCI(Detector):
     fit_cost = "n d"
     score_cost = "C + d"
     paper = "Liu & Qin 2025"
+    casts_state = True
     constraints = {"alpha": Number(low=0)}
 
     alpha: float = 1e-3
@@ -59,9 +59,6 @@ class NCI(Detector):
         dtype = working_dtype(train)
         weight = shaping.weight("NCI", train, dtype)
         return in_dtype({"weight": weight, "mean": mean_feature(train)}, dtype)
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

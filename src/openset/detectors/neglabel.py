@@ -1,7 +1,6 @@
 """Negative labels: probability of the known classes against words for other things."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _check, _xp
 from openset._types import Array
@@ -53,6 +52,7 @@ class NegLabel(Detector, listed=False):
     score_needs = ("logits", "features")
     score_cost = "M d"
     paper = "Jiang et al. 2024"
+    casts_state = True
     constraints = {"temperature": POSITIVE, "scale": POSITIVE}
 
     temperature: float = 0.01
@@ -69,9 +69,6 @@ class NegLabel(Detector, listed=False):
             )
             raise ValueError(msg)
         return in_dtype({"words": Batch(train).unit_features}, working_dtype(train))
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         known = batch.tempered(self.scale * self.temperature).energy

@@ -57,6 +57,7 @@ class PNML(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "d^2 + C d"
     paper = "Bibas et al. 2021"
+    casts_state = True
     constraints = {"cutoff": Number(low=0, high=1, open_high=True)}
 
     cutoff: float = 1e-7
@@ -77,9 +78,6 @@ class PNML(Detector):
         spread = xp.sqrt(moments[n_left_out:])
         state = {"whiten": directions[:, n_left_out:] / spread[None, :], **head}
         return in_dtype(state, working_dtype(train))
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

@@ -1,14 +1,13 @@
 """Rectified activations."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from openset import _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
+from openset.detectors._batch import Batch, State, draw, fit_batches
 from openset.detectors._detector import Detector
 from openset.detectors._percentile import percentile
 from openset.detectors.constraints import Integer, Number
@@ -56,6 +55,7 @@ class ReAct(Detector):
     fit_cost = "n d"
     score_cost = "C d"
     paper = "Sun et al. 2021"
+    casts_state = True
     constraints = {
         "percentile": Number(low=0, high=100),
         "max_values": Integer(low=1),
@@ -73,9 +73,6 @@ class ReAct(Detector):
         clip = percentile(parts, self.percentile)
         head = shaping.head("ReAct", train)
         return {"clip": _xp.moved(np.asarray(clip), head["bias"]), **head}
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

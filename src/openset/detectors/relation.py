@@ -6,7 +6,7 @@ from typing import Any
 from openset import _xp
 from openset._types import Array
 from openset.detectors import _neighbours
-from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors._batch import Batch, State
 from openset.detectors._detector import Detector
 from openset.detectors._distances import blocks
 from openset.detectors.constraints import (
@@ -64,6 +64,7 @@ class Relation(Detector):
     fit_cost = "n (C + d)"
     score_cost = "n (C + d)"
     paper = "Kim et al. 2023"
+    casts_state = True
     constraints = {
         "power": POSITIVE,
         "cut": Number(low=0, high=1, open_high=True),
@@ -88,9 +89,6 @@ class Relation(Detector):
             "bank": xp.concat(features, axis=0),
             "masses": xp.concat(masses, axis=0),
         }
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

@@ -49,6 +49,7 @@ class Residual(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "d (d - dim)"
     paper = "Wang et al. 2022"
+    casts_state = True
     constraints = {"dim": Optional(Integer(low=1))}
 
     dim: int | None = None
@@ -58,9 +59,6 @@ class Residual(Detector):
         mean_residual("Residual", train, space)  # raises if there is none
         state = {"origin": space.origin, "residual": space.residual}
         return in_dtype(state, working_dtype(train))
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         away = (batch.features - state["origin"]) @ state["residual"]

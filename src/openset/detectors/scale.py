@@ -1,12 +1,11 @@
 """Scaled activations."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors._batch import Batch, State
 from openset.detectors._detector import Detector
 from openset.detectors.constraints import Boolean, Number
 from openset.outputs import Outputs
@@ -58,6 +57,7 @@ class SCALE(Detector):
     score_needs = ("logits", "features")
     score_cost = "C + d"
     paper = "Xu et al. 2024"
+    casts_state = True
     constraints = {
         "percentile": Number(low=0, high=100, open_high=True),
         "relu": Boolean(),
@@ -68,9 +68,6 @@ class SCALE(Detector):
 
     def _fit(self, train: Outputs) -> State:
         return {"bias": shaping.head("SCALE", train)["bias"]}
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

@@ -48,6 +48,7 @@ class SHE(Detector):
     fit_cost = "n d"
     score_cost = "C + d"
     paper = "Zhang et al. 2023"
+    casts_state = True
 
     def _fit(self, train: Outputs) -> State:
         labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
@@ -79,9 +80,6 @@ class SHE(Detector):
             "floor": _xp.moved(np.where(counts > 0, 0.0, -np.inf), sums),
         }
         return in_dtype(state, working_dtype(train))
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

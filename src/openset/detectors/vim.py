@@ -1,7 +1,6 @@
 """Virtual logit matching."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _check, _xp
 from openset._types import Array
@@ -55,6 +54,7 @@ class ViM(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "C + d (d - dim)"
     paper = "Wang et al. 2022"
+    casts_state = True
     constraints = {"dim": Optional(Integer(low=1))}
 
     dim: int | None = None
@@ -82,9 +82,6 @@ class ViM(Detector):
             )
             raise ValueError(msg)
         return total / len(train)
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         away = (batch.features - state["origin"]) @ state["residual"]

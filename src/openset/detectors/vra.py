@@ -73,6 +73,7 @@ class VRA(Detector):
     fit_cost = "n d"
     score_cost = "C d"
     paper = "Xu et al. 2023"
+    casts_state = True
     constraints = {
         "low": Number(low=0, high=100),
         "high": Number(low=0, high=100),
@@ -111,9 +112,6 @@ class VRA(Detector):
         head = shaping.head("VRA", train)
         low, high = (_xp.moved(cut, head["bias"]) for cut in cuts)
         return {**in_dtype({"low": low, "high": high}, working_dtype(train)), **head}
-
-    def _ready(self, state: State, dtype: Any) -> State:
-        return in_dtype(state, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

@@ -134,9 +134,7 @@ class LinearHead:
     def save(self, path: str | Path) -> Path:
         """Write a ``.npz`` with weight, bias and the names of the classes."""
         path = Path(path)
-        _check.one_of(
-            f"{_CALLER}.save", f"the ending of {path.name}", path.suffix, [".npz"]
-        )
+        _check.ending(f"{_CALLER}.save", path, [".npz"])
         names = np.array(list(self.classes), dtype=np.str_)
         arrays = {"weight": self.weight, "bias": self.bias, "classes": names}
         _io.write_npz(path, arrays)

@@ -152,7 +152,7 @@ class Evaluation(Mapping[str, float]):
         }
         text = json.dumps(_finite(document), indent=2, allow_nan=False)
         if path is not None:
-            _io.write(Path(path), lambda stream: stream.write(text.encode()))
+            _io.put(Path(path), text)
         return text
 
 
@@ -219,9 +219,7 @@ def evaluate(
     (0.75, 0.875, 0.625, 0.5)
     """
     need_both_sides("evaluate", scores)
-    _check.number(
-        "evaluate", "level", level, low=0, high=1, open_low=True, open_high=True
-    )
+    _check.open_unit("evaluate", "level", level)
     if bootstrap:
         remedy = "It is the number of resampled data sets; 0 means no resampling"
         _check.integer("evaluate", "bootstrap", bootstrap, low=2, remedy=remedy)

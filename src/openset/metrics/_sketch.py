@@ -185,9 +185,7 @@ class Sketch:
     def save(self, path: str | Path) -> Path:
         """Write the occupied counts to a ``.npz`` file; it is replaced as a whole."""
         path = Path(path)
-        _check.one_of(
-            "Sketch.save", f"the ending of {path.name}", path.suffix, [".npz"]
-        )
+        _check.ending("Sketch.save", path, [".npz"])
         arrays: dict[str, NDArray[Any]] = {"layout": np.array(bins.LAYOUT)}
         for name, table in self._tables.items():
             there = np.flatnonzero(table)

@@ -137,9 +137,7 @@ def bootstrap(
 
 def percentile(values: Floats, level: float) -> Interval:
     """Interval between the outer quantiles of the replicates."""
-    _check.number(
-        "bootstrap", "level", level, low=0, high=1, open_low=True, open_high=True
-    )
+    _check.open_unit("bootstrap", "level", level)
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level, f"bootstrap, {values.size}")
 

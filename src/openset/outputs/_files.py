@@ -172,8 +172,7 @@ def put_folder(folder: Path, path: Path) -> None:
         meta["files"] = {one.stem: f"{one.stem}-{mark}.npy" for one in arrays}
         for one in arrays:
             one.rename(path / meta["files"][one.stem])
-        text = json.dumps(meta)
-        _io.write(path / _META, lambda stream: stream.write(text.encode()))
+        _io.put(path / _META, json.dumps(meta))
         if is_alone:
             _tidy(path, {*meta["files"].values()})
     shutil.rmtree(folder)

@@ -276,9 +276,7 @@ def operational(
     n_unknown = _check.positive_int(caller, "n_unknown", n_unknown)
     total = n_known + n_surrogate + n_unknown
     _enough(caller, "n_known + n_surrogate + n_unknown", total, universe)
-    share = _check.number(
-        caller, "validation", validation, low=0, high=1, open_low=True, open_high=True
-    )
+    share = _check.open_unit(caller, "validation", validation)
     stream = Stream(caller, rng)
 
     def one() -> Protocol:

@@ -331,5 +331,5 @@ def save_json(path: str | Path, text: str) -> Path:
         raise ValueError(
             _check.must("a .json file", caller="Protocol.save", name="path", got=got)
         )
-    _io.write(path, lambda stream: stream.write(text.encode("utf-8")))
+    _io.put(path, text)
     return path

@@ -284,16 +284,15 @@ def _check_state(fitted: Fitted, path: Path | str) -> None:
         AttributeError,
         MemoryError,  # widths that no detector has
     ) as error:
+        widths = " and ".join(
+            f"{name} {width}" for name, width in fitted.widths.items()
+        )
         msg = (
             f"{_CALLER}: {path} must hold the arrays of {fitted.detector!r} for "
-            f"{_text_of(fitted.widths)}, got others ({type(error).__name__}: {error}). "
+            f"{widths}, got others ({type(error).__name__}: {error}). "
             "Calibrate again"
         )
         raise ArtefactError(msg) from error
-
-
-def _text_of(widths: Mapping[str, int | None]) -> str:
-    return " and ".join(f"{name} {width}" for name, width in widths.items())
 
 
 def _check_reference(reference: Mapping[str, NDArray[Any]], path: Path | str) -> None:

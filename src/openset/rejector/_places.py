@@ -77,8 +77,8 @@ def put(place: Path | str, state: str, content: bytes, text: bytes) -> None:
         try:
             # Whoever has opened this very rejector may still have to read its arrays.
             if not _holds(folder / state, content):
-                _io.write(folder / state, lambda stream: stream.write(content))
-            _io.write(folder / MANIFEST, lambda stream: stream.write(text))
+                _io.put(folder / state, content)
+            _io.put(folder / MANIFEST, text)
         finally:
             if is_alone:
                 _tidy(folder)

@@ -465,9 +465,7 @@ class Rejector:
         The folder is also one that :meth:`load` and the command line open.
         """
         folder = self.save(Path(folder), key=key)
-        text = self.model_card(repo)
-        path = folder / _hub.CARD
-        _io.write(path, lambda stream: stream.write(text.encode()))
+        _io.put(folder / _hub.CARD, self.model_card(repo))
         return folder
 
     def push_to_hub(

@@ -185,9 +185,7 @@ class SetRule:
 
 def checked_coverage(caller: str, coverage: float) -> Fraction:
     """Return a coverage as an exact fraction; raise unless it is in (0, 1)."""
-    _check.number(
-        caller, "coverage", coverage, low=0, high=1, open_low=True, open_high=True
-    )
+    _check.open_unit(caller, "coverage", coverage)
     return _check.fraction(coverage)
 
 

@@ -17,18 +17,19 @@ def method_names(keys: Sequence[Mapping[str, Any]]) -> list[str]:
         name for name in OF_A_METHOD if len({key.get(name, "") for key in keys}) > 1
     ] or ["detector"]
     others = sorted({name for key in keys for name in key} - {*_OF_A_RUN, *OF_A_METHOD})
-    extra = [
-        name
-        for name in others
-        if len({json.dumps(key.get(name), sort_keys=True) for key in keys}) > 1
-        and any(not isinstance(key.get(name), str | None) for key in keys)
-    ]
+    extra = [name for name in others if _is_setting([key.get(name) for key in keys])]
     names = []
     for key in keys:
         parts = [str(key[name]) for name in varied if key.get(name)]
         parts += [setting(name, key[name]) for name in extra if name in key]
         names.append(" · ".join(parts) or "–")
     return names
+
+
+def _is_setting(values: Sequence[Any]) -> bool:
+    """Whether the values differ, and are not all text."""
+    is_varied = len({json.dumps(one, sort_keys=True) for one in values}) > 1
+    return is_varied and any(not isinstance(one, str | None) for one in values)
 
 
 def setting(name: str, value: Any) -> str:

@@ -76,7 +76,7 @@ def write(
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
-    _io.write(path, lambda stream: stream.write(text.encode()))
+    _io.put(path, text)
     return path
 
 

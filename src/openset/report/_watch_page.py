@@ -65,7 +65,7 @@ def write_watch(
         )
         raise ValueError(msg)
     text = _render(list(names), list(verdicts), title, dict(facts or {}))
-    _io.write(path, lambda stream: stream.write(text.encode()))
+    _io.put(path, text)
     return path
 
 
@@ -90,7 +90,9 @@ def _render(
         n_windows=len(verdicts),
         n_samples=sum(v.n for v in verdicts),
         share=f"{100 * verdicts[0].false_alarms:g} %",
-        methods=list(dict.fromkeys(_method(t) for v in verdicts for t in v.tests)),
+        methods=list(
+            dict.fromkeys(f"{t.name} ({t.method})" for v in verdicts for t in v.tests)
+        ),
         windows=list(zip(names, verdicts, strict=True))[:_SHOWN],
         is_numbered=len(verdicts) > 1 and not _fit(names),
         n_hidden=max(len(verdicts) - _SHOWN, 0),
@@ -101,10 +103,6 @@ def _render(
         style=trusted(STYLE + (_HERE / "page.css").read_text("utf-8")),
         version=__version__,
     )
-
-
-def _method(test: WindowTest) -> str:
-    return f"{test.name} ({test.method})"
 
 
 def _charts(names: list[str], verdicts: list[Verdict]) -> list[tuple[str, str, Chart]]:

@@ -15,7 +15,7 @@ REQUIRED = ("labels", "predicted", "known")
 """Columns that every file of scores has."""
 
 _OPTIONAL = ("groups", "n_classes", "class_names")
-_SUFFIXES = (".npz", ".csv", ".parquet")
+_ENDINGS = (".npz", ".csv", ".parquet")
 
 
 def write(
@@ -25,7 +25,7 @@ def write(
     class_names: tuple[str, ...] | None,
 ) -> None:
     """Write columns; see :meth:`openset.Scores.save`."""
-    kind = _suffix("Scores.save", path)
+    kind = _check.ending("Scores.save", path, _ENDINGS)
     if kind == ".npz":
         if n_classes is not None:
             columns["n_classes"] = np.array(n_classes)
@@ -80,7 +80,7 @@ def read(
     if path.is_dir():
         msg = f"Scores.load: {path} must be a file of scores, got a folder"
         raise ArtefactError(msg)
-    kind = _suffix("Scores.load", path)
+    kind = _check.ending("Scores.load", path, _ENDINGS)
     n_classes: int | None = None
     if kind == ".npz":
         found = _io.read_npz("Scores.load", path)
@@ -110,10 +110,6 @@ def read(
     if "n_classes" in found:
         n_classes = _class_count(path, found.pop("n_classes"))
     return found, n_classes
-
-
-def _suffix(caller: str, path: Path) -> str:
-    return _check.one_of(caller, f"the ending of {path.name}", path.suffix, _SUFFIXES)
 
 
 def _class_count(path: Path, values: NDArray[Any]) -> int:

@@ -51,12 +51,13 @@ def suitable(train: Outputs | None) -> Suitable:
             f"{train}. Name a detector instead"
         )
         raise ValueError(msg)
-    wanting = {name: lacks[0] for name, lacks in missing.items() if lacks}
+    lacking: dict[str, list[str]] = {}
+    for name, lacks in missing.items():
+        if lacks:
+            lacking.setdefault(lacks[0], []).append(name)
     reasons = [
-        f"{_listed([n for n, w in wanting.items() if w == what])} "
-        f"need{'s' * (list(wanting.values()).count(what) == 1)} "
-        f"{_WORDS.get(what, what)}"
-        for what in dict.fromkeys(wanting.values())
+        f"{_listed(them)} need{'s' * (len(them) == 1)} {_WORDS.get(what, what)}"
+        for what, them in lacking.items()
     ]
     start = f"{_listed(names)}{' alone' * (len(names) == 1)}"
     if not reasons:

@@ -38,7 +38,7 @@ class Folder:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file."""
-        _io.write(self.path / name, lambda stream: stream.write(content))
+        _io.put(self.path / name, content)
 
     def has(self, name: str) -> bool:
         """Return whether there is a file."""

@@ -80,9 +80,7 @@ def compare(
     """
     _check_paired(a, b)
     row = numeric_metric(metric, caller="compare", params=params)
-    _check.number(
-        "compare", "level", level, low=0, high=1, open_low=True, open_high=True
-    )
+    _check.open_unit("compare", "level", level)
     if row.key in _BY_PLACEMENTS and set(params) <= {"max_fpr"}:
         return _by_placements(a, b, row, level)
     if row.kind == "threshold":

@@ -106,18 +106,22 @@ def compare_runs(
         )
         raise ValueError(msg)
     table = values_of(kept, who, "metric" if pool else "protocol")
-    if pool:
-        table = {ALL: table[metric]}
-    elif not any(row.protocol for row in kept):
-        table = {"": table[metric]}
+    if pool or not any(row.protocol for row in kept):
+        table = {ALL if pool else "": table[metric]}
     found = [
         _pair(protocol, metric, methods, pair, test_share)
         for protocol, methods in table.items()
         for pair in _pairs([name for name in names if name in methods], against)
     ]
-    tested = [one for one in found if one.p_value is not None]
-    p_values = adjust([one.p_value for one in tested], correction)  # type: ignore[arg-type]
-    corrected = iter(p_values)
+    return _corrected(found, correction)
+
+
+def _corrected(
+    found: Sequence[RunComparison], correction: Correction
+) -> list[RunComparison]:
+    """Correct the p-values for the number of tests; not all pairs can be tested."""
+    p_values = [one.p_value for one in found if one.p_value is not None]
+    corrected = iter(adjust(p_values, correction))
     return [
         one if one.p_value is None else replace(one, p_corrected=next(corrected))
         for one in found

@@ -96,7 +96,7 @@ def rich_table(board: "Leaderboard") -> Table:
     for row in board.rows:
         cells = []
         for entry in _entries(board, row):
-            text = escape(_text(board, entry))
+            text = escape(_number(entry) + _worse(board, entry))
             style = styles.get(0 if entry is None else entry.place)
             cells.append(f"[{style}]{text}[/{style}]" if style else text)
         table.add_row(escape(row), *cells, *_rank(board, row))
@@ -159,7 +159,7 @@ def to_frame(records: Sequence[dict[str, Any]]) -> Any:
 def save(board: "Leaderboard", path: Path) -> Path:
     """Write the format given by the ending."""
     caller = "Leaderboard.save"
-    _check.one_of(caller, f"the ending of {path.name}", path.suffix, ENDINGS)
+    _check.ending(caller, path, ENDINGS)
     if path.suffix == ".parquet":
         pa = _io.optional(caller, "pyarrow", name="tables")
         parquet = _io.optional(caller, "pyarrow.parquet", name="tables")
@@ -170,7 +170,7 @@ def save(board: "Leaderboard", path: Path) -> Path:
         text = "\n\n".join([board.to_markdown(), " ".join(board.notes)]) + "\n"
     else:
         text = board.to_csv() if path.suffix == ".csv" else board.to_latex()
-    _io.write(path, lambda stream: stream.write(text.encode()))
+    _io.put(path, text)
     return path
 
 
@@ -188,10 +188,6 @@ def _entries(board: "Leaderboard", row: str) -> list["Entry | None"]:
 
 def _rank(board: "Leaderboard", row: str) -> list[str]:
     return [] if board.ranks is None else [f"{board.ranks.mean[row]:.2f}"]
-
-
-def _text(board: "Leaderboard", entry: "Entry | None") -> str:
-    return _number(entry) + _worse(board, entry)
 
 
 def _worse(board: "Leaderboard", entry: "Entry | None") -> str:

@@ -175,9 +175,7 @@ def leaderboard(
     _check.one_of("leaderboard", "columns", columns, ["protocol", "metric"])
     _check.one_of("leaderboard", "blocks", blocks, ["auto", "protocol", "run"])
     _check.one_of("leaderboard", "correction", correction, CORRECTIONS)
-    _check.number(
-        "leaderboard", "level", level, low=0, high=1, open_low=True, open_high=True
-    )
+    _check.open_unit("leaderboard", "level", level)
     _check_metrics(results, wanted, columns)
     kept = [row for row in results if row.metric in set(wanted)]
     who = names_of(kept)

@@ -82,7 +82,7 @@ def ranks(
     (6.0, 1.914, (('a', 'b'), ('b', 'c')))
     """
     _check.one_of("ranks", "better", better, ["higher", "lower"])
-    _check.number("ranks", "level", level, low=0, high=1, open_low=True, open_high=True)
+    _check.open_unit("ranks", "level", level)
     names, values = _matrix(table)
     n, k = values.shape
     placed = scipy.stats.rankdata(-values if better == "higher" else values, axis=1)

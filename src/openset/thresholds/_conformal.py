@@ -66,15 +66,7 @@ def conformal(
     if confidence is None:
         rank = floor(_check.rate(caller, "error_rate", error_rate) * (n + 1))
     else:
-        _check.number(
-            caller,
-            "confidence",
-            confidence,
-            low=0,
-            high=1,
-            open_low=True,
-            open_high=True,
-        )
+        _check.open_unit(caller, "confidence", confidence)
         ranks = np.arange(1, n + 1)
         # The probability falls with the rank: count those that still hold.
         holds = scipy.stats.beta.cdf(error_rate, ranks, n + 1 - ranks) >= confidence

@@ -199,7 +199,7 @@ def prevalence(
         rule = f"at most n = {n}"
         msg = _check.must(rule, caller=caller, name="n_rejected", got=n_rejected)
         raise ValueError(msg)
-    _check.number(caller, "level", level, low=0, high=1, open_low=True, open_high=True)
+    _check.open_unit(caller, "level", level)
     f, u = 1 - rates.tpr, rates.urr
     if u <= f:
         msg = (

@@ -63,7 +63,7 @@ def mmd(
     >>> mmd(x, y).p_value > 0.1, mmd(x, y + 0.5).p_value < 0.01
     (True, True)
     """
-    _check.number("mmd", "limit", limit, low=0, high=1, open_low=True, open_high=True)
+    _check.open_unit("mmd", "limit", limit)
     n_permutations = permutations_for("mmd", limit)
     rng = np.random.default_rng(seed)
     first = _rows("reference", reference, MOST_REFERENCE, rng)

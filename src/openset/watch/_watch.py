@@ -254,15 +254,7 @@ class Watch:
         features: NDArray[Any] | None,
         false_alarms: float,
     ) -> None:
-        self.false_alarms = _check.number(
-            "Watch",
-            "false_alarms",
-            false_alarms,
-            low=0,
-            high=1,
-            open_low=True,
-            open_high=True,
-        )
+        self.false_alarms = _check.open_unit("Watch", "false_alarms", false_alarms)
         self._threshold = threshold
         self._known = known  # sorted
         self._rejected = rejected

@@ -115,8 +115,7 @@ class Table:
     def save_markdown(self, path: str | Path) -> Path:
         """Write the table with its notes to a ``.md`` file."""
         path = Path(path)
-        text = self.to_markdown().encode()
-        _io.write(path, lambda stream: stream.write(text))
+        _io.put(path, self.to_markdown())
         return path
 
     def to_markdown(self) -> str:
@@ -193,36 +192,33 @@ def _rows(
         known["fs"] = {
             name: Scores.concat([part[name] for part in parts]) for name in fitted
         }
-    for name, scores in known[""].items():
-        yield Result(
-            protocol=benchmark.name,
+
+    def row(
+        protocol: str, detector: str, metric: metrics.Metric, scores: Scores
+    ) -> Result:
+        return Result(
+            protocol=protocol,
             model=model,
-            detector=name,
-            metric="accuracy",
-            value=metrics.get("accuracy").value(scores),
+            detector=detector,
+            metric=metric.key,
+            value=metric.value(scores),
             n=len(scores),
         )
+
+    for name, scores in known[""].items():
+        yield row(benchmark.name, name, metrics.get("accuracy"), scores)
+    of_file: dict[str, list[tuple[str, str]]] = {}
+    for problem, (group, data, is_full) in benchmark.problems().items():
+        part = "fs" if is_full else ""
+        of_file.setdefault(f"{group}/{data}", []).append((problem, part))
     # A file is read once, and is not kept: data sets may be large.
-    problems = benchmark.problems()
-    for group, data in dict.fromkeys((g, d) for g, d, _ in problems.values()):
-        if f"{group}/{data}" not in paths:
-            continue
-        unknown = _unknown(paths[f"{group}/{data}"], fitted)
-        for problem, (its_group, its_data, is_full) in problems.items():
-            part = "fs" if is_full else ""
-            if (its_group, its_data) != (group, data) or part not in known:
-                continue
-            for name in fitted:
-                scores = Scores.concat([known[part][name], unknown[name]])
+    for file in (one for one in of_file if one in paths):
+        unknown = _unknown(paths[file], fitted)
+        for problem, part in of_file[file]:
+            for name, of_known in known.get(part, {}).items():
+                scores = Scores.concat([of_known, unknown[name]])
                 for metric in benchmark.metrics:
-                    yield Result(
-                        protocol=f"{benchmark.name}/{problem}",
-                        model=model,
-                        detector=name,
-                        metric=metric.key,
-                        value=metric.value(scores),
-                        n=len(scores),
-                    )
+                    yield row(f"{benchmark.name}/{problem}", name, metric, scores)
 
 
 def _paths(

@@ -7,9 +7,8 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from openset import _check, _io
 from openset._types import ArtefactError
@@ -28,7 +27,7 @@ def pack(benchmark: Benchmark, outputs: str | Path, path: str | Path) -> Path:
     The same files always give the same bytes.
     """
     folder, path = Path(outputs), Path(path)
-    _check.one_of("named.pack", f"the ending of {path.name}", path.suffix, [".tar"])
+    _check.ending("named.pack", path, [".tar"])
     there = [name for name in _names(benchmark) if (folder / name).is_file()]
     if "known.npz" not in there or len(there) == 1:
         msg = _check.must(
@@ -107,12 +106,8 @@ def _unpack(
                 "says"
             )
             raise ArtefactError(msg)
-        _io.write(folder / model / name, partial(_copy, content))
+        _io.put(folder / model / name, content)
     return model
-
-
-def _copy(content: bytes, stream: BinaryIO) -> None:
-    stream.write(content)
 
 
 def _manifest(tar: tarfile.TarFile, path: Path) -> dict[str, Any]:

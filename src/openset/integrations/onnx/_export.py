@@ -155,7 +155,7 @@ def export(
         )
     _describe(built, rejector)
     onnx.checker.check_model(built, full_check=True)
-    _io.write(path, lambda stream: stream.write(built.SerializeToString()))
+    _io.put(path, built.SerializeToString())
     return path
 
 

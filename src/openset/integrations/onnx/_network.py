@@ -133,7 +133,8 @@ def tensors(
         _refuse_probabilities(logits, makers)
     elif logits not in makers:
         _refuse_name("logits", logits, outputs)
-    if features is not None and features not in {*makers, *_inputs(model)}:
+    inputs = {entry.name for entry in model.graph.input}
+    if features is not None and features not in {*makers, *inputs}:
         _refuse_name("features", features, list(makers))
     if not needs_features:
         return logits, None
@@ -192,10 +193,6 @@ def _before_same(
     while node is not None and node.op_type in _SAME:
         node = makers.get(node.input[0])
     return node
-
-
-def _inputs(model: ModelProto) -> list[str]:
-    return [entry.name for entry in model.graph.input]
 
 
 def _refuse_name(what: str, got: str | None, names: Sequence[str]) -> None:

@@ -221,8 +221,7 @@ def _complete(
     for name, array in arrays.items():
         save = partial(np.save, arr=array, allow_pickle=False)
         _io.write(folder / f"{name}.npy", save)
-    text = json.dumps(meta).encode()
-    _io.write(folder / "meta.json", lambda stream: stream.write(text))
+    _io.put(folder / "meta.json", json.dumps(meta))
     Outputs.load(folder)
 
 

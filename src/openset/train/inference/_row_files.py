@@ -109,8 +109,7 @@ class RowFiles:
             "batches": self.batches,
             "arrays": self._shapes,
         }
-        text = json.dumps(state)
-        _io.write(self._folder / _STATE, lambda stream: stream.write(text.encode()))
+        _io.put(self._folder / _STATE, json.dumps(state))
 
     def close(self) -> None:
         """State the number of rows in every header; the files are complete."""

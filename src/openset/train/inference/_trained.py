@@ -165,8 +165,7 @@ class Trained:
             "shape": self.shape,
             "log": self.log,
         }
-        text = json.dumps(record, indent=1) + "\n"
-        _io.write(folder / "trained.json", lambda stream: stream.write(text.encode()))
+        _io.put(folder / "trained.json", json.dumps(record, indent=1) + "\n")
         return folder
 
     @classmethod

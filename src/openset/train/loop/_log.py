@@ -55,7 +55,7 @@ class Log:
             self.lines = [line for line in lines if line.get("epoch", epochs) < epochs]
         if self.path is not None:
             text = "".join(json.dumps(line) + "\n" for line in self.lines)
-            _io.write(self.path, lambda stream: stream.write(text.encode()))
+            _io.put(self.path, text)
 
     def _read(self, number: int, lines: list[str]) -> dict[str, Any]:
         try:

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 from openset import Outputs
 from openset.detectors import NNO, Fitted
+from tests.extras import torch
 
 
 def blobs(n, seed, n_classes=4, d=3):

@@ -187,6 +187,8 @@ def place(tmp_path_factory):
 
 
 def test_the_toys_are_used_everywhere(place):
+    pytest.importorskip("jinja2", reason="the extra report")
+    pytest.importorskip("yaml", reason="the extra bench")
     (place / "use.py").write_text(USE_THE_TOYS)
     python(place, "use.py")
 

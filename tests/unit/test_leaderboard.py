@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from rich.console import Console
 from scipy.stats import ttest_rel
@@ -14,6 +13,7 @@ from scipy.stats import ttest_rel
 from openset import metrics
 from openset.results import Result, Results
 from openset.stats import adjust, direction, leaderboard
+from tests.extras import pandas as pd
 
 DETECTORS = {"msp": 0.80, "knn": 0.90, "vim": 0.89}
 

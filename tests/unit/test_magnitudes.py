@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from openset import ArtefactError, Outputs, bench, report
-from openset.bench import parse
+from openset import ArtefactError, Outputs, report
 from openset.magnitudes import FeatureMagnitudes, measure
 from openset.report._chart import HeatMap
 from openset.report._svg import draw_svg
@@ -139,13 +138,15 @@ def test_a_heat_map_draws_equal_neighbours_as_one(rng):
 
 
 def test_a_study_keeps_them_and_the_report_shows_them(tmp_path):
+    from openset import bench  # noqa: PLC0415  # an extra
+
     pytest.importorskip("jinja2")
     text = b"""
 protocols: [{kind: holdout, name: digits, data: digits, known: 6, unknown: 4}]
 models: [{kind: mlp, hidden: 8, epochs: 5}]
 detectors: [msp, postmax]
 """
-    bench.run(parse(text, "study.yaml"), tmp_path / "run", backend="sequential")
+    bench.run(bench.parse(text, "study.yaml"), tmp_path / "run", backend="sequential")
     (path,) = (tmp_path / "run/magnitudes").glob("*.npz")
     found, key = FeatureMagnitudes.load(path)
     assert key["protocol"] == "digits"

@@ -3,14 +3,13 @@
 import json
 import pickle
 
-import array_api_strict
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_array_equal
 
 from openset import ArtefactError, Outputs
 from openset.outputs import leading_rows
+from tests.extras import array_api_strict, torch
 
 RNG = np.random.default_rng(0)
 LOGITS = RNG.normal(size=(4, 3)).astype(np.float32)
@@ -36,15 +35,21 @@ GOOD = {"logits": LOGITS, "features": FEATURES, "labels": [0, 1, 2, -1]}
         ({"weight": np.ones((3, 5))}, ValueError, "as wide as features"),
         ({"weight": np.ones((2, 2))}, ValueError, "class counts must agree"),
         ({"bias": np.ones(4)}, ValueError, "class counts must agree"),
-        ({"features": torch.ones(4, 2)}, ValueError, "share one array library"),
-        ({"logits": torch.ones(4, 3) > 0}, TypeError, "must be real, got dtype bool"),
-        ({"logits": torch.ones(4, 3) * 1j}, TypeError, "must be real, got dtype comp"),
     ],
 )
 def test_bad_values_get_a_clear_error(change, error, words):
     with pytest.raises(error, match=r"^Outputs: ") as caught:
         Outputs(**(GOOD | change))
     assert words in str(caught.value)
+
+
+def test_bad_tensors_get_a_clear_error():
+    for change, error, words in (
+        ({"features": torch.ones(4, 2)}, ValueError, "share one array library"),
+        ({"logits": torch.ones(4, 3) > 0}, TypeError, "must be real, got dtype bool"),
+        ({"logits": torch.ones(4, 3) * 1j}, TypeError, "must be real, got dtype comp"),
+    ):
+        test_bad_values_get_a_clear_error(change, error, words)
 
 
 def test_nan_is_found_and_its_row_named():
@@ -253,7 +258,6 @@ def test_a_mask_of_other_samples_and_a_single_index_are_refused():
         ({"classes": ["c", "b", "a"]}, "parts must be of one network, got different c"),
         ({"weight": np.ones((3, 2))}, "parts must be of one network, got different w"),
         ({"logits": np.ones((4, 2)), "labels": [0] * 4}, "equally wide in all parts"),
-        ({"logits": torch.ones(4, 3)}, "share one array library and device, got numpy"),
     ],
 )
 def test_parts_of_different_networks_are_not_joined(change, words):
@@ -265,6 +269,12 @@ def test_parts_of_different_networks_are_not_joined(change, words):
     with pytest.raises(ValueError, match=r"^Outputs\.concat: ") as caught:
         Outputs.concat([Outputs(**first), Outputs(**(first | change))])
     assert words in str(caught.value)
+
+
+def test_parts_of_different_libraries_are_not_joined():
+    change = {"logits": torch.ones(4, 3)}
+    words = "share one array library and device, got numpy"
+    test_parts_of_different_networks_are_not_joined(change, words)
 
 
 def test_joined_parts_have_the_names_and_the_head_that_some_of_them_have():

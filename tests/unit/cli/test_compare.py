@@ -355,6 +355,7 @@ def test_a_pattern_without_repeats_names_files(seeds):
 
 
 def test_a_missing_seed_and_a_pattern_of_nothing_are_named(seeds, tmp_path):
+    pytest.importorskip("jinja2", reason="the extra report")
     (tmp_path / "knn_seed2.csv").unlink()
     for words in (["compare"], ["report"]):
         result = CliRunner().invoke(app, [*words, seeds, *FOREIGN])
@@ -364,6 +365,7 @@ def test_a_missing_seed_and_a_pattern_of_nothing_are_named(seeds, tmp_path):
 
 
 def test_a_report_takes_seeds_as_repeats(seeds, tmp_path):
+    pytest.importorskip("jinja2", reason="the extra report")
     out = tmp_path / "page.html"
     words = ["report", seeds, *FOREIGN, "--out", str(out)]
     result = CliRunner().invoke(app, words)

@@ -16,6 +16,7 @@ def run(out):
 
 
 def test_a_folder_is_no_markup_and_the_command_can_be_pasted(tmp_path, monkeypatch):
+    pytest.importorskip("jinja2", reason="the extra report")
     monkeypatch.chdir(tmp_path)
     shown = run("[red] d").output
     assert len(shown.splitlines()) < 50  # a first look fits a screen

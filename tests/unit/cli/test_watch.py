@@ -227,6 +227,7 @@ def test_a_folder_of_traffic_is_one_window_or_a_stream(with_features):
 
 
 def test_the_page_says_what_the_table_says(with_features):
+    pytest.importorskip("jinja2", reason="the extra report")
     files = with_features
     page = files / "page.html"
     options = ["--window", 80, "--html", page]

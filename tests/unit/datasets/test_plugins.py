@@ -255,6 +255,7 @@ if __name__ == "__main__":
 
 
 def test_workers_of_a_study_find_them(guest, tmp_path):
+    pytest.importorskip("yaml", reason="the extra bench")
     (guest / "study.py").write_text(STUDY)
     done = run(guest, "study.py", tmp_path / "out")
     assert done.stdout.split(maxsplit=1) == ["4", "[]\n"]
@@ -297,6 +298,7 @@ def birds(root):
 
 
 def test_a_protocol_file_does_not_decide_which_code_runs(guest, tmp_path):
+    pytest.importorskip("yaml", reason="the extra bench")
     (guest / "trap.py").write_text(TRAP)
     protocol = openset.protocols.Protocol(
         known=[0, 1], unknown=[0], source="digits", unknown_source="trap:birds"

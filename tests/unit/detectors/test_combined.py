@@ -1,14 +1,13 @@
 """Several detectors as one."""
 
-import array_api_strict
 import numpy as np
 import pytest
-import torch
 from scipy.stats import rankdata
 
 from openset import Outputs, detectors
 from openset.detectors import Combined, Fitted, combine
 from openset.detectors.combined import knots_of, rank
+from tests.extras import array_api_strict, torch
 
 WEIGHT = np.random.default_rng(0).normal(size=(4, 8))
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp, softmax
 from scipy.stats import multivariate_normal
@@ -13,6 +12,7 @@ from openset.detectors.gmm import _inverse_factor
 from openset.detectors.weiper import _counts, _outer
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
+from tests.extras import torch
 
 
 @pytest.fixture

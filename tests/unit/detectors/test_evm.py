@@ -1,14 +1,13 @@
 """EVM: margins, Weibull laws and set cover against slow ones."""
 
-import array_api_strict
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 from openset import Outputs
 from openset.detectors import EVM, Fitted, _distances
 from openset.detectors.evm import _greedy_cover, _nearest_others
+from tests.extras import array_api_strict, torch
 
 
 def blobs(n, seed, n_classes=3, d=2):

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.covariance import EmpiricalCovariance, ledoit_wolf_shrinkage
 
@@ -12,6 +11,7 @@ from openset import Outputs, _xp
 from openset.detectors import RMDS, Mahalanobis, _batch, _moments
 from openset.testing import example_outputs as split
 from openset.testing import in_library
+from tests.extras import torch
 
 
 @pytest.fixture

@@ -3,16 +3,15 @@
 import math
 import zlib
 
-import array_api_strict
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from openset.detectors._gpd import _Profile
 from openset.detectors.evt import GPD, fit_gpd
+from tests.extras import array_api_strict, torch
 
 SAMPLERS = {
     "gamma": lambda rng, n: rng.gamma(2.0, size=n),

@@ -4,10 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from openset import Outputs, _xp
 from openset.detectors import FDBD, NCI, ReAct, Residual, ViM
@@ -15,6 +13,7 @@ from openset.detectors._residual import principal_dim
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
 from openset.testing import in_library
+from tests.extras import torch
 
 
 @pytest.fixture
@@ -231,29 +230,33 @@ def test_fdbd_has_no_distance_from_a_class_to_itself(train):
     assert_array_equal(inverse, inverse.T)
 
 
-class Calls(TorchDispatchMode):
-    """Counts the calls of torch, and those that fetch a number from the device."""
+@pytest.fixture
+def calls(monkeypatch):
+    """Count calls of torch, and those that fetch a number, as if from a GPU."""
+    pytest.importorskip("torch", reason="the extra torch")
+    from torch.utils._python_dispatch import TorchDispatchMode  # noqa: PLC0415
 
-    def __init__(self):
-        super().__init__()
-        self.n, self.n_fetched = 0, 0
+    class Calls(TorchDispatchMode):
+        n = n_fetched = 0
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.n += 1
-        self.n_fetched += "_local_scalar_dense" in str(function)
-        return function(*args, **(kwargs or {}))
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            self.n += 1
+            self.n_fetched += "_local_scalar_dense" in str(function)
+            return function(*args, **(kwargs or {}))
+
+    monkeypatch.setattr(_xp, "is_on_cpu", lambda _: False)
+    return Calls()
 
 
 @pytest.mark.parametrize(
     ("detector", "most", "fetched"), [(NCI(), 10, 1), (FDBD(), 30, 2), (ReAct(), 18, 1)]
 )
 def test_a_fit_on_a_device_waits_for_it_once_or_twice(
-    detector, most, fetched, train, monkeypatch
+    detector, most, fetched, train, calls
 ):
     """On a GPU each call takes some microseconds, and waiting for it more."""
-    monkeypatch.setattr(_xp, "is_on_cpu", lambda _: False)
     tensors = in_library(train, torch)
-    with Calls() as calls:
+    with calls:
         detector.fit(tensors)
     assert calls.n <= most
     assert calls.n_fetched == fetched

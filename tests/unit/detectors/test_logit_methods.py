@@ -5,7 +5,6 @@ from decimal import Decimal, getcontext
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
@@ -20,6 +19,7 @@ from openset.detectors import (
     combine,
     names,
 )
+from tests.extras import torch
 
 
 def outputs_of(logits):

@@ -5,7 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from sklearn.neighbors import NearestNeighbors
@@ -14,6 +13,7 @@ from openset import MissingExtraError, Outputs, _xp
 from openset.detectors import KNN, NNGuide, _neighbours
 from openset.testing import example_outputs as split
 from openset.testing import in_library
+from tests.extras import torch
 
 
 def unit(features):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 from openset import Outputs
 from openset.detectors import NNO, Fitted
+from tests.extras import torch
 from tests.unit.detectors.test_osnn import blobs
 
 TRAIN, NEW = blobs(150, 0), blobs(60, 1)

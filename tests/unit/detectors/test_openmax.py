@@ -5,11 +5,11 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 from openset import Outputs
 from openset.detectors import MSP, Fitted, OpenMax
+from tests.extras import torch
 
 
 def network(n=240, seed=0, n_classes=4):

@@ -1,12 +1,11 @@
 """OSNN: the distance ratio against a brute-force search."""
 
-import array_api_strict
 import numpy as np
 import pytest
-import torch
 
 from openset import Outputs
 from openset.detectors import OSNN, Fitted, _distances, osnn
+from tests.extras import array_api_strict, torch
 
 
 def blobs(n, seed, n_classes=4, d=3):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp, softmax
 
@@ -10,6 +9,7 @@ from openset import Outputs
 from openset.detectors import CORE, SHE, Relation
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
+from tests.extras import torch
 
 
 @pytest.fixture

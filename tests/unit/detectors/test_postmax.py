@@ -2,15 +2,14 @@
 
 import math
 
-import array_api_strict
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 
 from openset import Outputs
 from openset.detectors import Fitted, PostMax, make, postmax
 from openset.detectors.evt import fit_gpd
+from tests.extras import array_api_strict, torch
 
 
 def network(n=300, seed=0, n_classes=3):

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
@@ -19,6 +18,7 @@ from openset.detectors import (
     temperature,
 )
 from openset.testing import example_outputs as split
+from tests.extras import torch
 
 
 @pytest.fixture

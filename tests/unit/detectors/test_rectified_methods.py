@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
 from openset import Outputs
 from openset.detectors import DICE, LTS, VRA
 from openset.testing import example_outputs as split
+from tests.extras import torch
 
 
 @pytest.fixture

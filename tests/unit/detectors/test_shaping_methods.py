@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 
@@ -10,6 +9,7 @@ from openset import Outputs
 from openset.detectors import ASH, SCALE, ReAct
 from openset.detectors.shaping import n_kept
 from openset.testing import example_outputs as split
+from tests.extras import torch
 
 
 def head(outputs):

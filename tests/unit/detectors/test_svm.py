@@ -2,10 +2,8 @@
 
 import math
 
-import array_api_strict
 import numpy as np
 import pytest
-import torch
 from scipy import stats
 from sklearn.svm import SVC, OneClassSVM
 
@@ -18,6 +16,7 @@ from openset.detectors._svm import (
     negative_tail,
     positive_tail,
 )
+from tests.extras import array_api_strict, torch
 
 
 def blobs(n, seed, n_classes=3, d=2):

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from openset.detectors._weibull import log_exponent
 from openset.detectors.evt import Weibull, fit_weibull, fit_weibull_rows
+from tests.extras import torch
 
 
 def score(z, shape):

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import pytest
 
@@ -21,17 +22,22 @@ BLOCKED = {
 BLOCK = """
 import sys
 class Block:
+    absent = {0!r}
     def find_spec(self, name, path=None, target=None):
-        if name == {0!r}:
+        if name == self.absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Block())
 from importlib import import_module
 from openset import MissingExtraError
-for name in {1!r}:
-    try:
-        import_module(f"openset.{{name}}")
-    except MissingExtraError as error:
-        print(error)
+"""
+BLOCK_EACH = """
+for Block.absent, modules in {0!r}.items():
+    assert Block.absent not in sys.modules
+    for name in modules:
+        try:
+            import_module(f"openset.{{name}}")
+        except MissingExtraError as error:
+            print(Block.absent, name, error)
 """
 
 
@@ -47,15 +53,24 @@ def test_openset_imports_no_framework():
     assert python(code).stdout.strip() == "[]"
 
 
+@pytest.fixture(scope="module")
+def said_without():
+    """Return what is said without each framework: one process misses all in turn."""
+    done = python(BLOCK.format("") + BLOCK_EACH.format(BLOCKED))
+    assert done.returncode == 0, done.stderr
+    words = [line.split(" ", 2) for line in done.stdout.splitlines()]
+    return {(framework, module): said for framework, module, said in words}
+
+
 @pytest.mark.parametrize("framework", BLOCKED)
-def test_a_missing_framework_is_named_with_its_extra(framework):
-    modules = BLOCKED[framework]
-    said = python(BLOCK.format(framework, modules)).stdout.splitlines()
-    assert len(said) == len(modules)
-    for line, module in zip(said, modules, strict=True):
+def test_a_missing_framework_is_named_with_its_extra(said_without, framework):
+    if framework in {"torchmetrics", "transformers"}:
+        pytest.importorskip("torch", reason="the extra torch, missed before it")
+    for module in BLOCKED[framework]:
+        said = said_without[framework, module]
         extra = module.rpartition(".")[2].replace("train", "torch")
-        assert f"needs {framework}; install it with" in line
-        assert line.endswith((f"'openset[{extra}]'", "'openset[torch]'"))
+        assert f"needs {framework}; install it with" in said
+        assert said.endswith((f"'openset[{extra}]'", "'openset[torch]'"))
 
 
 OURS = """
@@ -69,7 +84,7 @@ for name in ("openset.train", "openset.testing._method_checks"):
 
 
 def test_a_module_of_ours_that_does_not_import_names_the_missing_package():
-    said = python(BLOCK.format("torch", ()) + OURS).stdout.splitlines()
+    said = python(BLOCK.format("torch") + OURS).stdout.splitlines()
     one = "bench: needs torch; install it with: pip install 'openset[torch]'"
     assert said == [one, one]
 
@@ -83,19 +98,56 @@ def test_modules_are_there_on_first_use():
             module.nothing  # noqa: B018  # the access is the test
 
 
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch")
 UNFIT = "raise RuntimeError('operator torchvision::nms does not exist\\nand more')"
-
-
-def test_a_torchvision_that_does_not_fit_torch_is_named_with_the_remedy(
-    tmp_path, monkeypatch
+FIT = (
+    *("train", "bench", "serve", "report", "cli", "datasets"),
+    *("integrations.torch", "integrations.onnx", "integrations.sklearn"),
+)
+IMPORTS = """
+import {0}
+import sys
+sys.stderr.write("imported\\n")
+import openset.integrations.networks
+for work in (
+    lambda: __import__("openset.integrations.torchmetrics"),
+    lambda: openset.integrations.networks.load({1!r}),
 ):
-    """It is imported by torchmetrics, wherever it is installed."""
-    (tmp_path / "torchvision.py").write_text(UNFIT)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    done = python("import openset.integrations.torchmetrics")
-    said = done.stderr.strip().splitlines()[-1]
+    try:
+        work()
+    except openset.MissingExtraError as error:
+        sys.stderr.write(f"{{error}}\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def beside_unfit(tmp_path_factory):
+    """Return what is said beside a torchvision that does not fit torch, by a process.
+
+    First others are imported, then what needs torchvision: torchmetrics wherever it is
+    installed; `import transformers` works, its models do not.
+    """
+    folder = tmp_path_factory.mktemp("unfit")
+    config = {"architectures": ["ViTForImageClassification"], "model_type": "vit"}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "torchvision.py").write_text(UNFIT)
+    names = ", ".join(f"openset.{name}" for name in FIT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+        done = python(IMPORTS.format(names, f"hf:{folder}"))
+    return done.stderr
+
+
+@needs_torch
+def test_everything_else_imports_beside_a_torchvision_that_does_not_fit(beside_unfit):
+    assert beside_unfit.startswith("imported\n")
+
+
+@needs_torch
+def test_a_torchvision_that_does_not_fit_torch_is_named_with_the_remedy(beside_unfit):
+    said = beside_unfit.splitlines()[1]
     assert said.startswith(
-        "openset._types.MissingExtraError: openset.integrations.torchmetrics: "
+        "openset.integrations.torchmetrics: "
         "torchmetrics is installed but does not import "
         "(RuntimeError: operator torchvision::nms does not exist). Install the "
         "torchvision that fits this torch: pip uninstall torchvision, then pip install"
@@ -103,28 +155,8 @@ def test_a_torchvision_that_does_not_fit_torch_is_named_with_the_remedy(
     assert said.endswith(". Or uninstall torchvision")
 
 
-def test_parts_that_transformers_imports_late_are_named_with_the_remedy(
-    tmp_path, monkeypatch
-):
-    """`import transformers` works beside such a torchvision, its models do not."""
-    config = {"architectures": ["ViTForImageClassification"], "model_type": "vit"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    (tmp_path / "torchvision.py").write_text(UNFIT)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    done = python(
-        f"from openset.integrations import networks; networks.load('hf:{tmp_path}')"
-    )
-    said = done.stderr.strip().splitlines()[-1]
+@needs_torch
+def test_parts_that_transformers_imports_late_are_named_with_the_remedy(beside_unfit):
+    said = beside_unfit.splitlines()[-1]
     assert "networks.load: transformers is installed but does not import" in said
     assert "Install the torchvision that fits this torch" in said
-
-
-def test_everything_else_imports_beside_such_a_torchvision(tmp_path, monkeypatch):
-    (tmp_path / "torchvision.py").write_text(UNFIT)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    modules = (
-        *("train", "bench", "serve", "report", "cli", "datasets"),
-        *("integrations.torch", "integrations.onnx", "integrations.sklearn"),
-    )
-    done = python("import " + ", ".join(f"openset.{name}" for name in modules))
-    assert (done.returncode, done.stderr) == (0, "")

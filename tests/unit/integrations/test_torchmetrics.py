@@ -1,7 +1,6 @@
 """Open-set metrics as torchmetrics."""
 
 import doctest
-import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
@@ -10,6 +9,7 @@ import torch
 from numpy.testing import assert_array_equal
 
 from openset import Scores, UndefinedMetricError, metrics
+from tests.killing import forking
 from tests.unit.integrations.two_processes import worker
 from tests.vision import declare_operators
 
@@ -135,8 +135,7 @@ def test_the_examples_run():
 
 def test_two_processes_give_exactly_what_one_does(tmp_path):
     splits = [(70, 31), (N, 0)]  # uneven, and one without any sample
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, mp_context=context) as pool:
+    with ProcessPoolExecutor(2, mp_context=forking()) as pool:
         meeting = str(tmp_path / "meeting")
         results = pool.map(worker, (0, 1), [meeting] * 2, [splits] * 2)
     wanted = expected(as_scores(*samples()))

@@ -226,6 +226,8 @@ def test_a_row_that_cannot_be_loaded_is_left_out_with_a_warning(tmp_path, site):
 
 
 def test_a_study_on_two_workers_reports_guests(tmp_path, site):
+    pytest.importorskip("jinja2", reason="the extra report")
+    pytest.importorskip("yaml", reason="the extra bench")
     beside = GUEST.replace("gap", "space").replace("GAP", "SPACE")
     (tmp_path / "beside.py").write_text(beside)  # not installed
     named = STUDY.replace("auroc", "beside:SPACE").replace("NAME", "gap")
@@ -243,6 +245,7 @@ def test_a_study_on_two_workers_reports_guests(tmp_path, site):
 
 
 def test_a_metric_of_a_script_reaches_the_workers(tmp_path):
+    pytest.importorskip("yaml", reason="the extra bench")
     (tmp_path / "study.yaml").write_text(STUDY.replace("NAME", "gap"))
     script = f"""{GUEST}
 import openset.metrics
@@ -270,6 +273,8 @@ for name in ("openauc", "gap", "gap"):
 
 
 def test_a_study_that_names_one_more_metric_adds_it_to_finished_cells(tmp_path, site):
+    pytest.importorskip("jinja2", reason="the extra report")
+    pytest.importorskip("yaml", reason="the extra bench")
     (tmp_path / "study.yaml").write_text(STUDY)
     assert printed(tmp_path, "-c", RUN_AGAIN, path=[site]).split() == ["2", "2", "0"]
     assert (tmp_path / "run" / "results.csv").read_text().count(",gap,") == 2

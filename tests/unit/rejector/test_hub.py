@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
-import yaml
 from numpy.testing import assert_array_equal
 
 from openset import ArtefactError, Outputs, Rejector, detectors
+from tests.extras import yaml
 
 REPO = "someone/rejector"
 TOKEN = "none"  # noqa: S105  # of nobody

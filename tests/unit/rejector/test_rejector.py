@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-import torch
 
 from openset import (
     CalibrationError,
@@ -17,6 +16,7 @@ from openset import (
     thresholds,
 )
 from openset.rejector._rejector import need_rejector
+from tests.extras import torch
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(4, 8))

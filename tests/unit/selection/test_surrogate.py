@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import torch
 
 from openset import Outputs, Rejector, detectors, metrics, selection, thresholds
 from openset.outputs import replaced
+from tests.extras import torch
 
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(6, 12))

@@ -6,10 +6,6 @@ import pytest
 from openset import Outputs, Rejector, detectors
 from openset.rejector import SetRule
 from openset.thresholds import Threshold
-from tests.unit.serve.live import serving
-
-pytest.importorskip("fastapi", reason="the extra serve")
-pytest.importorskip("uvicorn", reason="the extra serve")
 
 CLASSES = ("cat", "dog", "eel")
 
@@ -84,6 +80,8 @@ def logits_folder(by_logits, tmp_path_factory):
 @pytest.fixture(scope="session")
 def live(folder):
     """One server for many tests: that it lives on is part of what they test."""
+    from tests.unit.serve.live import serving  # noqa: PLC0415  # needs httpx
+
     with serving(folder, "--max-megabytes", 1) as server:
         yield server
         assert server.get("/healthz").json()["status"] == "ok"

@@ -55,7 +55,9 @@ def warn_of_another_head(caller: str, outputs: Outputs) -> None:
     """
     if not _xp.is_numpy_array(outputs.features):
         return
-    features, logits = leading_rows(outputs.features), leading_rows(outputs.logits)
+    features, logits = (
+        leading_rows(array, mapped=True) for array in (outputs.features, outputs.logits)
+    )
     if features is None or logits is None:
         return
     computed = features @ np.asarray(outputs.weight).T + np.asarray(outputs.bias)

@@ -181,12 +181,17 @@ def _check_layers(outputs: "Outputs") -> None:
         raise ValueError(msg)
 
 
-def leading_rows(array: Array | None) -> NDArray[np.float64] | None:
+def leading_rows(
+    array: Array | None, *, mapped: bool = False
+) -> NDArray[np.float64] | None:
     """Return the first rows of an array in memory; None if they are too few.
 
-    None, too, for arrays on a GPU, which would have to be waited for.
+    None, too, for arrays on a GPU, which would have to be waited for, and unless
+    `mapped` for files, which are not read before they are used.
     """
-    if array is None or array.shape[0] < _LEAST_ROWS or isinstance(array, np.memmap):
+    if array is None or array.shape[0] < _LEAST_ROWS:
+        return None
+    if isinstance(array, np.memmap) and not mapped:
         return None
     if _xp.is_torch_array(array) and array.device.type != "cpu":
         return None

@@ -303,3 +303,18 @@ def test_a_cosine_classifier_is_warned_of_until_its_features_have_length_1():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ReAct().fit(Outputs(**given, features=units, weight=rows, bias=np.zeros(3)))
+
+
+def test_mapped_files_are_compared_with_the_last_layer_too(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {
+        "logits": rng.normal(size=(90, 3)),
+        "features": rng.normal(size=(90, 12)),
+        "labels": np.arange(90) % 3,
+        "weight": rng.normal(size=(3, 12)),
+        "bias": np.zeros(3),
+    }
+    mapped = Outputs.load(Outputs(**arrays).save(tmp_path / "train"))
+    assert isinstance(mapped.features, np.memmap)
+    with pytest.warns(UserWarning, match=r"weight and bias do not fit the logits"):
+        ReAct().fit(mapped)

@@ -209,7 +209,7 @@ def _is_finished(one: PreparedJob) -> bool:
     if differing:
         msg = (
             f"{_CALLER}: out must be an empty folder or that of the same run, got "
-            f"{one.out} with another {', '.join(differing)}. Choose another folder"
+            f"{one.out}, which differs in {', '.join(differing)}. Choose another folder"
         )
         raise ValueError(msg)
     return True

@@ -235,7 +235,7 @@ def test_a_finished_run_is_read_and_not_trained_again(tmp_path, monkeypatch):
 )
 def test_another_run_does_not_get_into_the_folder(tmp_path, change, named):
     fit_tiny(out=tmp_path, epochs=1)
-    with pytest.raises(ValueError, match=rf"out must be .*with another {named}.*\. "):
+    with pytest.raises(ValueError, match=rf"out must be .*differs in {named}.*\. "):
         fit_tiny(**({"out": tmp_path, "epochs": 1} | change))
 
 
@@ -244,7 +244,7 @@ def test_models_of_one_class_are_told_apart_by_layers_and_weights(tmp_path):
     one, other = rows_network(3), rows_network(3)
     fit_tiny(out=tmp_path, network=one, epochs=1)
     fit_tiny(out=tmp_path, network=one, epochs=1)  # read
-    with pytest.raises(ValueError, match="with another network"):
+    with pytest.raises(ValueError, match="differs in network"):
         fit_tiny(out=tmp_path, network=other, epochs=1)
 
 

@@ -104,7 +104,7 @@ def test_a_data_set_of_its_own_becomes_a_part_of_the_protocol(tmp_path):
     assert "other" not in set(trained.outputs["test"].groups)
     again = fit_tiny(data, method="entropic", epochs=1, out=tmp_path / "run")
     assert again.learner is None  # read, not trained
-    with pytest.raises(ValueError, match="with another protocol"):
+    with pytest.raises(ValueError, match="differs in protocol"):
         fit_tiny(
             data,
             method="entropic",

@@ -286,7 +286,7 @@ def test_a_run_from_weights_records_them_and_does_not_need_them_again(tmp_path):
     pipeline = trained.spec["recipe"]["pipeline"]
     config = timm.get_pretrained_cfg("resnet18")
     assert [pipeline["mean"], pipeline["std"]] == [[*config.mean], [*config.std]]
-    with pytest.raises(ValueError, match="with another pretrained"):
+    with pytest.raises(ValueError, match="differs in pretrained"):
         fit_tiny(data, **settings | {"pretrained": False})
     path.unlink()
     again = Trained.load(tmp_path / "run").model()

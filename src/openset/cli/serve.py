@@ -160,9 +160,9 @@ def command(
     interface. At SIGTERM, SIGHUP or Ctrl-C the server answers the requests it has
     accepted, then stops.
     """
-    key = read_key(verify)
     # Errors and cautions are reported once, not by each worker.
-    with naming("openset serve"):
+    with naming("openset serve", {"plugins": "--plugin", "key": "--verify"}):
+        key = read_key(verify)
         rejector = Rejector.load(folder, plugins=plugin or (), key=key)
     print_cautions(rejector, ERRORS)
     if model is None:
@@ -182,12 +182,13 @@ def command(
         "max_json_bytes": _bytes("--max-json-megabytes", max_json_megabytes),
         "max_in_flight": _bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
     }
-    named = ("model", "weights", "head", "host", "port", "workers", "side", "log")
+    named = [name for name in options if not name.startswith("max_")]
+    named += ["host", "port", "workers"]
     make = partial(
         _application, _stamp(model), plugins=tuple(plugin or ()), key=key, **options
     )
     with (
-        naming("openset serve", {name: f"--{name}" for name in named}),
+        naming("openset serve", {n: f"--{n.replace('_', '-')}" for n in named}),
         ExitStack() as until_the_end,
     ):
         application = partial(_from_copy, make, folder)

@@ -189,13 +189,14 @@ def command(
     )
     with (
         naming("openset serve", {n: f"--{n.replace('_', '-')}" for n in named}),
-        ExitStack() as until_the_end,
+        ExitStack() as kept,
     ):
-        application = partial(_from_copy, make, folder)
-        if workers > 1:
-            # A worker that replaces another one serves the same rejector, whatever was
-            # saved in its place since.
-            application = partial(make, until_the_end.enter_context(_copied(folder)))
+        # A worker that replaces another one serves the same rejector, whatever was
+        # saved in its place since.
+        copy = kept.enter_context(_copied(folder))
+        application = partial(make, copy)
+        if workers == 1:
+            application = partial(_read_once, make, copy, kept)
         serve.run(
             application,
             host=host,
@@ -214,10 +215,16 @@ def _copied(folder: str) -> Iterator[Path]:
         yield copy
 
 
-def _from_copy(make: Callable[[Path], "FastAPI"], folder: str) -> "FastAPI":
-    """Make the application of the only process, which reads the rejector once."""
-    with _copied(folder) as copy:
-        return make(copy)
+def _read_once(
+    make: Callable[[Path], "FastAPI"], copy: Path, kept: ExitStack
+) -> "FastAPI":
+    """Make the application of the only process, and remove the copy it was read from.
+
+    A server that is killed can remove nothing.
+    """
+    made = make(copy)
+    kept.close()
+    return made
 
 
 def _bytes(name: str, megabytes: float) -> int:

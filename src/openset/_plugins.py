@@ -191,8 +191,8 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._accept(self._package, loaded)
 
 
-def imported(text: str, *, caller: str) -> Any:
-    """Import ``package.module:Name``.
+def imported(text: str, *, caller: str, name: str = "name") -> Any:
+    """Import ``package.module:Name``; `caller` and `name` are for errors.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def imported(text: str, *, caller: str) -> Any:
     module, _, path = text.partition(":")
     rule = "'package.module:Name'"
     if not module or not path:
-        raise ValueError(_check.must(rule, caller=caller, name="name", got=repr(text)))
+        raise ValueError(_check.must(rule, caller=caller, name=name, got=repr(text)))
     try:
         found = import_module(module)
     except ImportError as error:

@@ -33,6 +33,8 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
     folder = Path(path)
     if not folder.is_dir():
         msg = f"checks.run_folder: no such folder: {folder}"
+        if folder.exists():
+            msg = f"checks.run_folder: {folder} must be a folder, got a file"
         raise FileNotFoundError(msg)
     said = _read_said(folder / "study.json")
     has_cells = (folder / "cells").is_dir()

@@ -28,10 +28,12 @@ def from_run(
         if given is None and not (folder / f"{name}.npz").exists():
             msg = (
                 f"openset calibrate: --run must be a folder of openset train with "
-                f"{name} outputs, got {run}, which has no outputs/{name}.npz. "
+                f"{name} outputs, got {run}, which has no outputs/{name}.npz"
             )
-            if name == "validation" and folder.exists():
-                msg += "Give --known, or train with --validation 0.1"
+            if not run.exists():
+                msg = f"openset calibrate: no such folder: {run}"
+            elif name == "validation" and folder.exists():
+                msg += ". Give --known, or train with --validation 0.1"
             raise FileNotFoundError(msg)
     if not surrogate:
         surrogate = ["left-out"]

@@ -125,4 +125,5 @@ def odin_step(text: str) -> Any:
             rule, got = "NAME=VALUE with a number", repr(one)
             msg = _check.must(rule, caller=_CALLER, name="--odin", got=got)
             raise ValueError(msg) from None
-    return Odin(**options)
+    with naming(_CALLER, {name: f"{name} of --odin" for name in options}):
+        return Odin(**options)

@@ -27,4 +27,9 @@ Verify: TypeAlias = Annotated[
 
 def read_key(path: Path | None) -> bytes | None:
     """Return the bytes of a key file; None without one."""
-    return None if path is None else path.read_bytes()
+    if path is None:
+        return None
+    if not path.is_file():
+        msg = f"openset: key must be a file, got {path}, which is no file"
+        raise FileNotFoundError(msg)
+    return path.read_bytes()

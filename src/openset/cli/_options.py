@@ -11,7 +11,7 @@ import typer
 from openset import _check, trackers
 
 _ERRORS = (ValueError, TypeError, FileNotFoundError, ConnectionError, ImportError)
-_CALLER = re.compile(r"[A-Za-z_]\w*(\.\w+)?: ")
+_CALLER = re.compile(r"(openset\.)?[A-Za-z_]\w*(\.\w+)?: ")
 LogTo = Annotated[
     str | None,
     typer.Option(
@@ -198,7 +198,8 @@ def numbers(command: str, option: str, text: str) -> tuple[float, ...]:
         values = tuple(float(one) for one in text.split(","))
     except ValueError:
         values = ()
-    if len(values) != 3:
-        rule = "three numbers with commas between them"
+    is_std = option == "--std"
+    if len(values) != 3 or (is_std and min(values) <= 0):
+        rule = f"three {'positive ' * is_std}numbers with commas between them"
         raise ValueError(_check.must(rule, caller=command, name=option, got=text))
     return values

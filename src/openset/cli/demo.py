@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.markup import escape
 
 import openset
-from openset import _io, thresholds
+from openset import _check, _io, thresholds
 from openset._types import UNKNOWN, CalibrationWarning, MissingExtraError
 from openset.cli._cautions import print_cautions
 from openset.cli._console import OUT
@@ -66,6 +66,10 @@ def command(
     The data come with scikit-learn: nothing is downloaded.
     """
     # Before the work starts: the path may be a file, or hold other data.
+    if out.is_file():
+        rule, got = "a folder", f"{out}, which is a file"
+        msg = _check.must(rule, caller="openset demo", name="--out", got=got)
+        raise NotADirectoryError(msg)
     out.mkdir(parents=True, exist_ok=True)
     order = np.random.default_rng(seed).permutation(10)
     known, others = np.sort(order[:N_KNOWN]), order[N_KNOWN:]

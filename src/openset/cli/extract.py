@@ -97,6 +97,7 @@ _OPTIONS = {
     "name": "DATA",
     "head": "--head",
     "layers": "--layers",
+    "device": "--device",
     "pooling": "--pooling",
     "weights": "--weights",
     "root": "--root",
@@ -278,6 +279,9 @@ def command(
     the shard is finished. Run the same command again to continue.
     """
     need_root(_CALLER, root)
+    for option, number in (("--side", side), ("--batch-size", batch_size)):
+        if number is not None:
+            _check.positive_int(_CALLER, option, number)
     settings = Network(
         # Workers may have another current folder.
         name=str(Path(network).resolve()) if Path(network).exists() else network,
@@ -317,6 +321,10 @@ def command(
         run_shards(job, listed, folder, gpus=gpus, **options)
         return
     refuse(_CALLER, jobs=jobs, backend=backend, address=address)
+    out = Path(place)
+    if out.suffix not in {"", ".npz"}:
+        rule = "a .npz file, or a folder"
+        raise ValueError(_check.must(rule, caller=_CALLER, name="--out", got=place))
     loaded = settings.load(fit_head=fit_head is not None)
     if loaded.note:
         ERRORS.print(f"[yellow]{escape(loaded.note)}[/yellow]")
@@ -338,7 +346,6 @@ def command(
         )
     if fit_head:
         outputs = _fit_head(outputs, samples.classes, fit_head)
-    out = Path(place)
     outputs.save(out)
     OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
     is_given = unknown or chosen is not None

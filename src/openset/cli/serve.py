@@ -160,9 +160,9 @@ def command(
     interface. At SIGTERM, SIGHUP or Ctrl-C the server answers the requests it has
     accepted, then stops.
     """
-    key = read_key(verify)
     # Errors and cautions are reported once, not by each worker.
-    with naming("openset serve"):
+    with naming("openset serve", {"plugins": "--plugin", "key": "--verify"}):
+        key = read_key(verify)
         rejector = Rejector.load(folder, plugins=plugin or (), key=key)
     print_cautions(rejector, ERRORS)
     if model is None:
@@ -182,19 +182,21 @@ def command(
         "max_json_bytes": _bytes("--max-json-megabytes", max_json_megabytes),
         "max_in_flight": _bytes("--max-megabytes-in-flight", max_megabytes_in_flight),
     }
-    named = ("model", "weights", "head", "host", "port", "workers", "side", "log")
+    named = [name for name in options if not name.startswith("max_")]
+    named += ["host", "port", "workers"]
     make = partial(
         _application, _stamp(model), plugins=tuple(plugin or ()), key=key, **options
     )
     with (
-        naming("openset serve", {name: f"--{name}" for name in named}),
-        ExitStack() as until_the_end,
+        naming("openset serve", {n: f"--{n.replace('_', '-')}" for n in named}),
+        ExitStack() as kept,
     ):
-        application = partial(_from_copy, make, folder)
-        if workers > 1:
-            # A worker that replaces another one serves the same rejector, whatever was
-            # saved in its place since.
-            application = partial(make, until_the_end.enter_context(_copied(folder)))
+        # A worker that replaces another one serves the same rejector, whatever was
+        # saved in its place since.
+        copy = kept.enter_context(_copied(folder))
+        application = partial(make, copy)
+        if workers == 1:
+            application = partial(_read_once, make, copy, kept)
         serve.run(
             application,
             host=host,
@@ -213,10 +215,16 @@ def _copied(folder: str) -> Iterator[Path]:
         yield copy
 
 
-def _from_copy(make: Callable[[Path], "FastAPI"], folder: str) -> "FastAPI":
-    """Make the application of the only process, which reads the rejector once."""
-    with _copied(folder) as copy:
-        return make(copy)
+def _read_once(
+    make: Callable[[Path], "FastAPI"], copy: Path, kept: ExitStack
+) -> "FastAPI":
+    """Make the application of the only process, and remove the copy it was read from.
+
+    A server that is killed can remove nothing.
+    """
+    made = make(copy)
+    kept.close()
+    return made
 
 
 def _bytes(name: str, megabytes: float) -> int:

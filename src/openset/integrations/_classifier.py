@@ -124,6 +124,14 @@ class Classifier:
             Show a progress bar, if standard error is a terminal.
         """
         place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            torch.device(place)
+        except RuntimeError as error:
+            rule = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
+            msg = _check.must(
+                rule, caller="Classifier.apply", name="device", got=repr(device)
+            )
+            raise ValueError(msg) from error
         if batch_size is None:
             batch_size = 8 if str(place) == "cpu" else 64
         _check.positive_int("Classifier.apply", "batch_size", batch_size)

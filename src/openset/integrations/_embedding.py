@@ -151,7 +151,7 @@ class LinearHead:
         if path.suffix == ".npz":
             found = _io.read_npz(caller, path)
         else:
-            state = read_weights(path, caller=caller)
+            state = read_weights(path, caller=caller, name="head")
             found = {n: one.detach().float().numpy() for n, one in state.items()}
             by_axes = {2: "weight", 1: "bias"}
             found = {by_axes.get(one.ndim, n): one for n, one in found.items()}

@@ -80,6 +80,10 @@ def load(
     Outputs(n=5, logits=(5, 2) float32, features=(5, 12) float32, head, numpy)
     """
     pixels = Pixels(side, tuple(mean), tuple(std))
+    if weights is not None and not str(source).startswith(("timm:", "torchvision:")):
+        rule = "left out, except for timm:NAME and torchvision:NAME"
+        msg = _check.must(rule, caller=CALLER, name="weights", got=repr(weights))
+        raise ValueError(msg)
     if isinstance(source, nn.Module):
         name = type(source).__name__
         about: dict[str, Any] = {"std": pixels.std, "preprocessing": str(pixels)}

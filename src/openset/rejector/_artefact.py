@@ -158,7 +158,7 @@ def _opened(
     path = at(place, MANIFEST)
     manifest = _manifest(path, text, key)
     for one in plugins:  # what is wrong with them is no damage of the file
-        _plugins.imported(one, caller=_CALLER)
+        _plugins.imported(one, caller=_CALLER, name="plugins")
     try:
         name = state_name(manifest["files"])
         state = at(place, name)

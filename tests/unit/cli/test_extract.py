@@ -7,6 +7,7 @@ from unicodedata import normalize
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from torch import nn
 from typer.testing import CliRunner
 
 from openset import (
@@ -321,3 +322,30 @@ def test_layers_are_listed_and_wrong_ones_named(trained, tmp_path):
     for name in ("layered", "gram"):
         with pytest.raises(ValueError, match="openset extract --layers NAME,NAME"):
             run("score", "-d", name, "--train", plain, plain, *out)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--out", "outputs.txt"], "--out must be a .npz file, or a folder, got"),
+        (["--side", "0"], "--side must be an integer >= 1, got 0"),
+        (["--batch-size", "0"], "--batch-size must be an integer >= 1, got 0"),
+        (["--std", "0,0,0"], "--std must be three positive numbers"),
+        (["--odin", "epsilon=-1"], "epsilon of --odin must be a number in"),
+        (["--device", "abacus"], "--device must be a device of torch, such as 'cpu'"),
+        (["--weights", "w.pth"], "--weights must be left out, except for timm:NAME"),
+        (["--head", "head.txt"], "--head must be a .safetensors or .pth file"),
+    ],
+)
+def test_wrong_options_are_named(tmp_path, monkeypatch, options, said):
+    monkeypatch.chdir(tmp_path)
+    np.save("images.npy", np.zeros((3, 4, 4, 3), np.uint8))
+    (tmp_path / "head.txt").write_text("no weights")
+    network = "tests.unit.cli.test_extract:linear"
+    result = CliRunner().invoke(app, ["extract", network, "images.npy", *options])
+    assert f"openset extract: {said}" in str(result.exception)
+    assert not list(tmp_path.glob("outputs*"))
+
+
+def linear():
+    return nn.Sequential(nn.Flatten(), nn.Linear(48, 2))

@@ -182,7 +182,7 @@ class Trained:
             an installed package, or named here: a file does not decide what runs.
         """
         for text in plugins:  # a method registers itself
-            _plugins.imported(text, caller="Trained.load")
+            _plugins.imported(text, caller="Trained.load", name="plugins")
         folder = Path(folder)
         record = cls.record(folder)
         if record is None:

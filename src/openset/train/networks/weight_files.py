@@ -14,10 +14,10 @@ _INNER = ("state_dict", "model", "net")  # where checkpoints keep the weights
 _SHOWN = 3  # names in a message
 
 
-def read_weights(path: Path, *, caller: str) -> dict[str, Any]:
+def read_weights(path: Path, *, caller: str, name: str = "weights") -> dict[str, Any]:
     """Read a ``.safetensors`` or ``.pth`` file; its tensors by name."""
     if not path.exists():
-        msg = f"{caller}: weights must be a file, got {path}, which does not exist"
+        msg = f"{caller}: {name} must be a file, got {path}, which does not exist"
         raise FileNotFoundError(msg)
     try:
         if path.suffix == ".safetensors":
@@ -27,7 +27,7 @@ def read_weights(path: Path, *, caller: str) -> dict[str, Any]:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # several libraries, each with classes of its own
         msg = (
-            f"{caller}: weights must be a .safetensors or .pth file of tensors, got "
+            f"{caller}: {name} must be a .safetensors or .pth file of tensors, got "
             f"{path} ({_io.first_line(error)})"
         )
         raise ArtefactError(msg) from error
@@ -35,7 +35,7 @@ def read_weights(path: Path, *, caller: str) -> dict[str, Any]:
         inner = [state[n] for n in _INNER if n in state]
         if not inner:
             msg = (
-                f"{caller}: weights must be tensors by name, or hold them as "
+                f"{caller}: {name} must be tensors by name, or hold them as "
                 f"state_dict or model, got {', '.join(map(str, list(state)[:6]))}"
             )
             raise ArtefactError(msg)

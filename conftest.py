@@ -16,6 +16,14 @@ if find_spec("triton") is None:  # a GPU's libraries
     collect_ignore.append("src/openset/detectors/_row_kernels.py")
     collect_ignore.append("src/openset/train/networks/_norm_kernels.py")
 
+# What a terminal or a service sets for those who look at it: it would colour or wrap
+# what tests read, here and in the processes they start. GitHub sets one of them.
+for name in (
+    *("COLUMNS", "LINES", "FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE"),
+    *("TTY_COMPATIBLE", "TTY_INTERACTIVE", "GITHUB_ACTIONS", "OPENSET_OFFLINE"),
+):
+    os.environ.pop(name, None)
+
 # Each worker of pytest-xdist gets its share of the cores: threads that wait for a core
 # in small matrix products double the time. Read when NumPy and torch are imported.
 n_workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

@@ -16,10 +16,10 @@ from torch.distributed.launcher.api import elastic_launch
 from torch.distributed.run import config_from_args, parse_args
 
 from openset._types import ArtefactError
-from openset.cli import main
 from openset.train import Trained
 from openset.train.inference import _predict
 from openset.train.loop import _fit
+from tests.forked import command, write_to
 from tests.killing import forking
 from tests.unit.train.loop.two_processes import cases
 from tests.unit.train.tiny import fit_tiny, last_unknown, rows_data
@@ -128,19 +128,10 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_by_all(together):
 def host(folder, rank, options, words):
     """Do what torchrun does on one host; its worker is forked, not started anew."""
     os.chdir(folder)
-    with Path(f"said {rank}").open("wb") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
+    write_to(f"said {rank}")
     config, *_ = config_from_args(parse_args([*options, "-m", "openset"]))
     config.start_method = "fork"
     elastic_launch(config, command)(words)
-
-
-def command(words):
-    """Run `openset` with these words."""
-    torch.set_num_threads(1)
-    sys.argv = ["openset", *words]
-    main()
 
 
 def test_two_hosts_train_one_run(tmp_path):

@@ -16,6 +16,7 @@ from openset.cli import app
 from openset.testing import check_method
 from openset.train import Job, Trained, methods
 from openset.train.methods import REGISTRY, Method
+from tests import forked
 from tests.unit.train.tiny import fit_tiny, rows_data
 
 ROOT = Path(__file__).parents[4]
@@ -82,12 +83,12 @@ def test_a_guest_is_trained_by_the_command_line_and_loaded_in_another_process(
 ):
     digits = datasets.load("digits")
     protocols.holdout(digits, 6, 4, rng=0).save(tmp_path / "p.json")
-    command = (
-        "-m", "openset", "train", "--method", "guestloss:Scaled", "--data", "digits",
+    words = (
+        "train", "--method", "guestloss:Scaled", "--data", "digits",
         "--protocol", "p.json", "--recipe", "arpl", "--epochs", 1, "--set", "start=3",
         "--accelerator", "cpu", "--out", "run",
     )  # fmt: skip
-    assert "Scaled, test part" in python(module, *command, cwd=tmp_path)
+    assert "Scaled, test part" in forked.run(words, cwd=tmp_path, path=module)
     spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
     assert (spec["method"], spec["plugin"]) == ("scaled", "guestloss:Scaled")
     assert spec["options"] == {"start": 3}

@@ -51,7 +51,6 @@ def forking():
             *("tests.unit.rejector.test_saving", "tests.unit.test_saving_outputs"),
             *("tests.unit.test_nothing_lost", "tests.unit.train.test_nothing_lost"),
             *("tests.unit.integrations.test_torchmetrics", "openset.cli.train"),
-            "tests.unit.train.loop.test_distributed",
             "lightning_fabric",  # training imports it, which takes seconds
         ]
     )

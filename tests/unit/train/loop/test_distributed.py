@@ -12,15 +12,11 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import load_file
-from torch.distributed.launcher.api import elastic_launch
-from torch.distributed.run import config_from_args, parse_args
 
 from openset._types import ArtefactError
 from openset.train import Trained
 from openset.train.inference import _predict
 from openset.train.loop import _fit
-from tests.forked import command, write_to
-from tests.killing import forking
 from tests.unit.train.loop.two_processes import cases
 from tests.unit.train.tiny import fit_tiny, last_unknown, rows_data
 from tests.waiting import PATIENCE
@@ -125,45 +121,40 @@ def test_a_batch_that_cannot_be_shared_out_is_refused_by_all(together):
         assert "batch must be at least 2, one sample for each process, got 1" in message
 
 
-def host(folder, rank, options, words):
-    """Do what torchrun does on one host; its worker is forked, not started anew."""
-    os.chdir(folder)
-    write_to(f"said {rank}")
-    config, *_ = config_from_args(parse_args([*options, "-m", "openset"]))
-    config.start_method = "fork"
-    elastic_launch(config, command)(words)
-
-
 def test_two_hosts_train_one_run(tmp_path):
     data = rows_data(60)
     data.save(tmp_path / "rows.npz")
     last_unknown(data).save(tmp_path / "protocol.json")
     with socket.create_server(("127.0.0.1", 0)) as found:
         port = found.getsockname()[1]
-    words = [
-        "train", "-m", "softmax", "--data", "rows.npz",
+    command = [
+        "-m", "openset", "train", "-m", "softmax", "--data", "rows.npz",
         "--protocol", "protocol.json", "--recipe", "torchosr", "--epochs", "2",
         "--batch", "16", "--lr", "0.1", "--validation", "0", "--accelerator", "cpu",
         "--nodes", "2", "--devices", "1", "--out", "run",
     ]  # fmt: skip
-    options = ["--nnodes=2", "--master-addr=127.0.0.1", f"--master-port={port}"]
     hosts = [
-        forking().Process(
-            target=host, args=(tmp_path, rank, [*options, f"--node-rank={rank}"], words)
+        subprocess.Popen(  # noqa: S603  # our own program
+            [
+                sys.executable, "-m", "torch.distributed.run", "--nnodes=2",
+                f"--node-rank={rank}", "--nproc-per-node=1",
+                "--master-addr=127.0.0.1", f"--master-port={port}", *command,
+            ],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for rank in range(2)
-    ]
+    ]  # fmt: skip
     try:
-        for one in hosts:
-            one.start()
-        for one in hosts:
-            one.join(PATIENCE)
+        said = [host.communicate(timeout=PATIENCE) for host in hosts]
     finally:
-        for one in hosts:
-            one.kill()
-    said = [(tmp_path / f"said {rank}").read_text() for rank in range(2)]
-    assert [one.exitcode for one in hosts] == [0, 0], said
-    assert ["openset evaluate" in text for text in said] == [True, False]
+        for host in hosts:
+            host.kill()
+    assert [host.returncode for host in hosts] == [0, 0], said
+    assert ["openset evaluate" in out for out, _ in said] == [True, False]
     alone = fit_tiny(data, epochs=2, validation=0)
     trained = Trained.load(tmp_path / "run")
     assert len(trained.log) == 2

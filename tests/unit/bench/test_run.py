@@ -259,6 +259,7 @@ def test_pixels_are_not_standardised_one_by_one(rng):
 
 
 def test_networks_are_trained_by_the_training_package(tmp_path):
+    pytest.importorskip("torch", reason="the extra torch")
     text = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, validation: 0.1}]
 models: [{kind: network, params: {recipe: arpl, epochs: 3, lr: 0.02, curves: true}}]
@@ -327,6 +328,7 @@ detectors: [published]
 
 
 def test_an_option_no_method_has_fails_its_cells_and_says_so(tmp_path):
+    pytest.importorskip("torch", reason="the extra torch")
     text = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
 models: [{kind: network, params: {recipe: arpl, epochs: 1}}]

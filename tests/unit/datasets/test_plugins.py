@@ -298,6 +298,7 @@ def birds(root):
 
 
 def test_a_protocol_file_does_not_decide_which_code_runs(guest, tmp_path):
+    pytest.importorskip("torch", reason="the extra torch")
     pytest.importorskip("yaml", reason="the extra bench")
     (guest / "trap.py").write_text(TRAP)
     protocol = openset.protocols.Protocol(

@@ -233,8 +233,7 @@ def _parts(rejector: Rejector, path: Path) -> Iterator[Part]:
     """Read scores; score outputs if a file holds outputs."""
     for file in _shards(path):
         if file.is_file():
-            name = f"the ending of {file.name}"
-            _check.one_of("openset watch", name, file.suffix, _ENDINGS)
+            _check.ending("openset watch", file, _ENDINGS)
         if file.suffix in {".csv", ".parquet"} or _holds_scores(file):
             yield Part(Scores.load(file))
             continue

@@ -194,12 +194,22 @@ def making(folder: Path, *, lock: str = "") -> Iterator[None]:
         raise
 
 
+def _temporary(make: Callable[..., Any], path: Path) -> Any:
+    """Make a temporary file or folder beside `path`."""
+    where = {"prefix": f".{path.name}.", "dir": path.parent}
+    try:
+        return make(**where)
+    except FileNotFoundError:  # another process made the folder, failed and removed it
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return make(**where)
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that is renamed to `path` on success."""
     with writing(path), making(path.parent):
         _reached(POINTS[0], path)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        handle, name = _temporary(tempfile.mkstemp, path)
         os.close(handle)
         temporary = Path(name)
         try:
@@ -256,7 +266,7 @@ def replacing_folder(
     """
     with writing(path), making(path.parent):
         _reached(POINTS[4], path)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+        temporary = Path(_temporary(tempfile.mkdtemp, path))
         try:
             if sealed:
                 (temporary / _MINE).touch()

@@ -4,6 +4,7 @@ import errno
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -66,6 +67,29 @@ def test_new_folders_with_something_in_them_stay(tmp_path):
     with pytest.raises(OSError, match="25584 written"):
         _io.write(tmp_path / "new" / "scores.npz", beside)
     assert [path.name for path in tmp_path.rglob("*.*")] == ["log.txt"]
+
+
+def test_a_folder_that_another_process_removes_again_is_made_again(
+    tmp_path, monkeypatch
+):
+    """It had made the folder, and its own write failed."""
+    removed = []
+    for name in ("mkstemp", "mkdtemp"):
+        make = getattr(tempfile, name)
+
+        def after_removal(*, prefix, dir, make=make):  # noqa: A002
+            if dir not in removed:
+                removed.append(dir)
+                dir.rmdir()
+            return make(prefix=prefix, dir=dir)
+
+        monkeypatch.setattr(tempfile, name, after_removal)
+    _io.put(tmp_path / "new" / "a.txt", "a")
+    with _io.replacing_folder(tmp_path / "other" / "b") as folder:
+        (folder / "b.txt").touch()
+    found = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.txt")}
+    assert found == {"new/a.txt", "other/b/b.txt"}
+    assert removed == [tmp_path / "new", tmp_path / "other"]
 
 
 def test_other_errors_are_left_as_they_are(tmp_path):

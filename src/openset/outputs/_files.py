@@ -75,14 +75,20 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _wrong_format(path: Path) -> str:
+    remedy = "openset extract and Outputs.save write such files"
+    if path.suffix in {".csv", ".parquet"}:
+        remedy = (
+            "Read its columns, and save them: "
+            "Outputs(logits=..., labels=...).save('outputs.npz')"
+        )
+    if path.suffix == ".parquet":
+        remedy += ". A folder of such files is read by openset score and predict"
     return _check.must(
         "a .npz file or a folder of .npy files",
         caller="Outputs.load",
         name=str(path),
         got=f"a {path.suffix} file" if path.suffix else "another kind of file",
-        remedy="openset score and predict read .parquet in a folder of shards"
-        if path.suffix == ".parquet"
-        else "openset extract and Outputs.save write such files",
+        remedy=remedy,
     )
 
 

@@ -51,4 +51,6 @@ def test_a_folder_that_cannot_be_is_said_before_anything_is_trained(
         demo, "outputs_of_a_network", lambda *_: pytest.fail("was trained")
     )
     (tmp_path / "file").write_text("")
-    assert isinstance(run(tmp_path / "file").exception, FileExistsError)
+    error = run(tmp_path / "file").exception
+    assert isinstance(error, NotADirectoryError)
+    assert "--out must be a folder" in str(error)

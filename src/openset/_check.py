@@ -92,9 +92,18 @@ def fraction(value: float) -> Fraction:
 
     Floats cannot represent 0.95 or 1/3 exactly, but 19/20 and 1/3 were meant: so "95 %
     of 20 samples" is 19 samples, and equal weights compare equal.
+
+    Examples
+    --------
+    >>> fraction(1 / 3), fraction(np.float32(0.35))
+    (Fraction(1, 3), Fraction(7, 20))
     """
-    simple = Fraction(float(value)).limit_denominator(10**6)
-    return simple if float(simple) == float(value) else Fraction(str(float(value)))
+    # float16 and float32 have fewer digits: what was meant is in their own precision
+    kind = type(value) if isinstance(value, np.float16 | np.float32) else float
+    given = kind(value)
+    digits = min(np.finfo(kind).precision // 2, 6)
+    simple = Fraction(float(given)).limit_denominator(10**digits)
+    return simple if kind(float(simple)) == given else Fraction(str(given))
 
 
 def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
@@ -204,6 +213,7 @@ def rows(caller: str, values: Any, n: int) -> Any:
         index: Any = values
         n_chosen = len(range(*values.indices(n)))
     else:
+        unmasked(caller, "rows", values)
         index = np.asarray(values)
         if index.size == 0:
             index = index.astype(np.intp)
@@ -233,6 +243,7 @@ def same_length(caller: str, lengths: dict[str, int]) -> int:
 
 def names(caller: str, name: str, values: Any) -> NDArray[Any]:
     """Return names of samples as a read-only vector of strings or integers."""
+    unmasked(caller, name, values)
     array = np.asarray(values)
     if array.dtype.kind == "O" and all(isinstance(v, str) for v in array.ravel()):
         array = array.astype(np.str_)
@@ -240,7 +251,23 @@ def names(caller: str, name: str, values: Any) -> NDArray[Any]:
         got = f"dtype {array.dtype}"
         raise TypeError(must("strings or integers", caller=caller, name=name, got=got))
     vector(caller, name, array)
+    if array.dtype.kind == "U" and isinstance(values, list | tuple):
+        # NumPy made text of everything: NaN, a missing name, became "nan".
+        row = next((i for i, v in enumerate(values) if not isinstance(v, str)), None)
+        if row is not None:
+            rule, got = "all strings or all integers", f"{values[row]!r} in row {row}"
+            raise TypeError(must(rule, caller=caller, name=name, got=got))
     return owned(array, values)
+
+
+def joined_names(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate names of samples; as text where one kind of integer is too small.
+
+    NumPy would make floats of integers of 64 bits with and without a sign, and round.
+    """
+    if np.result_type(*parts).kind == "f":
+        parts = [part.astype(np.str_) for part in parts]
+    return np.concatenate(parts)
 
 
 def owned(array: NDArray[Any], given: Any) -> NDArray[Any]:

@@ -219,11 +219,13 @@ class Scores:
             raise ValueError(msg)
         parts, class_names = _same_names(parts)
         counts = {part.n_classes for part in parts}
-        names = (*REQUIRED, "groups") if all(with_groups) else REQUIRED
         columns: dict[str, Any] = {
             n: _check.frozen(np.concatenate([getattr(p, n) for p in parts]))
-            for n in names
+            for n in REQUIRED
         }
+        if all(with_groups):
+            groups = [part.groups for part in parts if part.groups is not None]
+            columns["groups"] = _check.frozen(_check.joined_names(groups))
         n_classes = None if None in counts else max(c for c in counts if c)
         return cls(**columns, n_classes=n_classes, class_names=class_names)
 

@@ -1,0 +1,104 @@
+"""Arrays that are plausible and strange: taken for what they mean, or refused."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from openset import Outputs, Scores, _check, thresholds
+from openset.rejector import SetRule
+from openset.watch import Part, Watch
+
+LOGITS = np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 0.0]])
+SCORES = {"labels": [0, 1, -1], "predicted": [0, 1, 1], "known": [3.0, 2.0, 1.0]}
+
+
+@pytest.mark.parametrize("names", [["a", "b", np.nan], ("a", "b", 3), ["a", None, "b"]])
+def test_a_missing_name_is_no_group_called_nan(names):
+    with pytest.raises(TypeError, match="groups must be"):
+        Scores(**SCORES, groups=names)
+    with pytest.raises(TypeError, match="ids must be"):
+        Outputs(logits=LOGITS, ids=names)
+
+
+def test_what_is_below_a_mask_is_neither_a_group_nor_a_row():
+    masked = np.ma.array([0, 1, 2], mask=[False, True, False])
+    with pytest.raises(ValueError, match="groups must be free of masked values"):
+        Scores(**SCORES, groups=masked)
+    with pytest.raises(ValueError, match="rows must be free of masked values"):
+        Scores(**SCORES).take(masked)
+    with pytest.raises(ValueError, match="rows must be free of masked values"):
+        Outputs(logits=LOGITS).take(masked)
+
+
+@pytest.mark.parametrize("kind", [float, np.float16, np.float32, np.float64])
+def test_a_rate_in_single_precision_is_the_rate_that_was_meant(kind):
+    scores = Scores(labels=[-1] * 20, predicted=[0] * 20, known=range(20))
+    for percent in range(0, 101, 5):
+        wanted = thresholds.at_fpr(scores, percent / 100).value
+        assert thresholds.at_fpr(scores, kind(percent / 100)).value == wanted
+    assert _check.fraction(kind(1) / kind(3)) == Fraction(1, 3)
+
+
+def test_names_that_are_integers_with_and_without_a_sign_are_not_rounded():
+    big = np.array([2**53 + 1], dtype=np.uint64)
+    parts = [
+        Outputs(logits=LOGITS[:1], ids=names, groups=names)
+        for names in (big, np.array([7]))
+    ]
+    joined = Outputs.concat(parts)
+    assert joined.ids.tolist() == joined.groups.tolist() == [str(2**53 + 1), "7"]
+    one = {"labels": [0], "predicted": [0], "known": [1.0]}
+    scores = [Scores(**one, groups=names) for names in (big, np.array([7]))]
+    assert Scores.concat(scores).groups.tolist() == [str(2**53 + 1), "7"]
+
+
+@pytest.mark.parametrize("what", ["labels", "ids"])
+def test_layers_of_samples_in_another_order_are_not_put_together(what):
+    one = Outputs(logits=LOGITS, features=LOGITS, **{what: [0, 1, 1]})
+    with pytest.raises(ValueError, match=f"'b' must be .* got other {what}"):
+        Outputs.of_layers({"a": one, "b": one.take([2, 1, 0])})
+    assert len(Outputs.of_layers({"a": one, "b": one}).layers) == 2
+
+
+@pytest.mark.parametrize("method", ["lac", "raps"])
+def test_sets_know_logits_that_are_infinite(method):
+    logits = np.array([[5.0, 1.0, 0.0]] * 6 + [[np.inf, 1.0, 0.0]] * 6)
+    labels = np.zeros(12, dtype=int)
+    rule = SetRule.calibrate(logits, labels, method=method, coverage=0.9)
+    finite = np.where(np.isinf(logits), 1000.0, logits)
+    assert rule == SetRule.calibrate(finite, labels, method=method, coverage=0.9)
+    all_classes = SetRule.calibrate(logits[:1], [0], method=method, coverage=0.9)
+    assert all_classes.contains([[np.inf, 0.0, 0.0], [-np.inf] * 3]).all()
+    both = rule.contains([[np.inf, np.inf, 0.0]])
+    assert both.tolist() == rule.contains([[1000.0, 1000.0, 0.0]]).tolist()
+
+
+def test_sets_are_not_calibrated_on_unknown_samples():
+    with pytest.raises(ValueError, match=r"labels must be known classes, >= 0, got -1"):
+        SetRule.calibrate(LOGITS, [0, 1, -1])
+
+
+def test_a_watch_keeps_features_that_its_caller_writes_over():
+    rng = np.random.default_rng(0)
+    n, features = 60, rng.normal(size=(60, 3))
+    reference = Scores(labels=[0] * n, predicted=[0] * n, known=np.arange(n))
+    threshold = thresholds.at_tpr(reference)
+    mine = features.copy()
+    watch = Watch(threshold, reference, features=mine, against="all")
+    mine += 100
+    assert not watch.check(reference, features=features).is_alarm
+
+    def parts(buffer):
+        for start in range(0, n, 20):
+            rows = slice(start, start + 20)
+            buffer[:] = features[rows]
+            yield Part(reference.take(rows), buffer)
+
+    found = list(watch.stream(parts(np.empty((20, 3))), 30))
+    for verdict, rows in zip(found, (slice(30), slice(30, 60)), strict=True):
+        own = watch.check(reference.take(rows), features=features[rows])
+        assert verdict.features == own.features
+    masked = np.ma.array(features, mask=features > 1)
+    with pytest.raises(ValueError, match="features must be free of masked values"):
+        watch.check(reference, features=masked)

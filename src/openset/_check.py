@@ -184,6 +184,48 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
     return owned(array, values)
 
 
+def no_lost_sign(caller: str, values: Any, remedy: str) -> None:
+    """Raise if labels without a sign seem to hold -1, as the largest number.
+
+    That number with its neighbour is that of a class; alone it is -1 more likely.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind != "u" or array.size == 0:
+        return
+    top = np.iinfo(array.dtype).max
+    if array.max() == top and not (array == top - 1).any():
+        rule = "of a type with a sign, if unknown samples have the label -1"
+        got = f"{top}, which is -1 as {array.dtype}"
+        msg = must(rule, caller=caller, name="labels", got=got, remedy=remedy)
+        raise ValueError(msg)
+
+
+def same_order(caller: str, columns: Mapping[str, Any]) -> None:
+    """Raise if two columns of pandas have the same index in another order.
+
+    Only the order of values is used here: their rows would not belong together.
+    """
+    indexes = {name: getattr(one, "index", None) for name, one in columns.items()}
+    indexed: dict[str, Any] = {
+        name: index for name, index in indexes.items() if hasattr(index, "equals")
+    }
+    names = list(indexed)
+    for name in names[1:]:
+        first, other = indexed[names[0]], indexed[name]
+        if first.equals(other) or len(first) != len(other):
+            continue
+        if first.isin(other).all() and other.isin(first).all():
+            msg = must(
+                f"in the order of {names[0]}",
+                caller=caller,
+                name=name,
+                got="the same index in another order",
+                remedy=f"Give {name}.loc[{names[0]}.index]; or {name}.to_numpy() if "
+                "only the index is in another order",
+            )
+            raise ValueError(msg)
+
+
 def unmasked(caller: str, name: str, values: Any) -> None:
     """Raise if some values are masked: NumPy would use what is below the mask."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):

@@ -8,6 +8,7 @@ import pytest
 from openset import Outputs, Scores, _check, thresholds
 from openset.rejector import SetRule
 from openset.watch import Part, Watch
+from tests.extras import pandas
 
 LOGITS = np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 0.0]])
 SCORES = {"labels": [0, 1, -1], "predicted": [0, 1, 1], "known": [3.0, 2.0, 1.0]}
@@ -102,3 +103,37 @@ def test_a_watch_keeps_features_that_its_caller_writes_over():
     masked = np.ma.array(features, mask=features > 1)
     with pytest.raises(ValueError, match="features must be free of masked values"):
         watch.check(reference, features=masked)
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16])
+def test_minus_one_that_lost_its_sign_is_no_class(kind):
+    labels = np.array([0, 1, -1]).astype(kind)
+    others = {"predicted": [0, 1, 1], "known": [3.0, 2.0, 1.0]}
+    top = int(labels[-1])
+    with pytest.raises(ValueError, match=f"labels must be .*, got {top}, which is -1"):
+        Scores(labels=labels, **others)
+    assert Scores(labels=labels, **others, unknown_label=top).n_unknown == 1
+    assert Scores(labels=labels, **others, n_classes=top + 1).n_unknown == 0
+    with pytest.raises(ValueError, match=f"labels must be .*, got {top}, which is -1"):
+        Outputs(features=LOGITS, labels=labels)
+
+
+def test_labels_of_256_classes_fit_into_8_bits():
+    every = np.arange(256, dtype=np.uint8)
+    scores = Scores(labels=every, predicted=every, known=np.zeros(256))
+    assert scores.n_unknown == 0
+    assert Outputs(features=np.ones((256, 1)), labels=every).labels.max() == 255
+
+
+def test_rows_of_pandas_in_another_order_do_not_belong_together():
+    columns = {n: pandas.Series(v, index=["x", "y", "z"]) for n, v in SCORES.items()}
+    assert Scores(**columns).n_known == 2
+    sorted_by_score = columns["known"].sort_values()
+    with pytest.raises(ValueError, match="known must be in the order of labels"):
+        Scores(**columns | {"known": sorted_by_score})
+    Scores(**columns | {"known": sorted_by_score.to_numpy()})
+    Scores(**columns | {"known": sorted_by_score.reset_index(drop=True)})
+    table = pandas.DataFrame(LOGITS, index=["z", "y", "x"])
+    with pytest.raises(ValueError, match="labels must be in the order of logits"):
+        Outputs(logits=table, labels=columns["labels"])
+    Outputs(logits=table.loc[["x", "y", "z"]], labels=columns["labels"])

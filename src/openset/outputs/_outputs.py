@@ -98,6 +98,8 @@ class Outputs:
         if logits is None and features is None:
             msg = "Outputs: logits or features must be given, got neither"
             raise ValueError(msg)
+        rows = {"logits": logits, "features": features, "labels": labels}
+        _check.same_order("Outputs", {**rows, "groups": groups, "ids": ids})
         fields: dict[str, Any] = {
             "logits": real_array("logits", logits, ndim=2),
             "features": real_array("features", features, ndim=2),
@@ -116,6 +118,9 @@ class Outputs:
             fields["labels"] = _check.labels(
                 "Outputs", "labels", values, lowest=UNKNOWN
             )
+            if logits is None and weight is None and not fields["classes"]:
+                remedy = "If it is a class, pass classes="
+                _check.no_lost_sign("Outputs", values, remedy)
         for name, names in (("groups", groups), ("ids", ids)):
             if names is not None:
                 fields[name] = _check.names("Outputs", name, names)

@@ -84,6 +84,8 @@ class Scores:
         class_names: Sequence[str] | None = None,
         unknown_label: str | int | None = None,
     ) -> None:
+        given = {"labels": labels, "predicted": predicted, "known": known}
+        _check.same_order("Scores", {**given, "groups": groups})
         if _class_names.is_text(labels):
             labels, predicted, class_names = _class_names.numbered(
                 "Scores",
@@ -96,6 +98,9 @@ class Scores:
             labels = _class_names.with_unknown(
                 "Scores", labels, predicted, unknown_label=unknown_label
             )
+        elif n_classes is None and class_names is None:
+            remedy = "Pass it as unknown_label=; if it is a class, pass n_classes="
+            _check.no_lost_sign("Scores", labels, remedy)
         fields = {
             "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),
             "predicted": _check.labels("Scores", "predicted", predicted, lowest=0),

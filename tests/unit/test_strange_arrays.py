@@ -5,9 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from openset import Outputs, Scores, _check, thresholds
+from openset import Outputs, Rejector, Scores, _check, detectors, thresholds
+from openset.metrics import Accumulator
 from openset.rejector import SetRule
-from openset.watch import Part, Watch
+from openset.watch import Part, Watch, mmd
 from tests.extras import pandas
 
 LOGITS = np.array([[3.0, 1.0], [0.0, 2.0], [1.0, 0.0]])
@@ -52,6 +53,10 @@ def test_names_that_are_integers_with_and_without_a_sign_are_not_rounded():
     one = {"labels": [0], "predicted": [0], "known": [1.0]}
     scores = [Scores(**one, groups=names) for names in (big, np.array([7]))]
     assert Scores.concat(scores).groups.tolist() == [str(2**53 + 1), "7"]
+    found = Accumulator()
+    found.update(Scores(**one), ids=big)
+    found.update(Scores(**one), ids=[2**53])  # as floats, the same number
+    assert len(found.scores()) == 2
 
 
 @pytest.mark.parametrize("what", ["labels", "ids"])
@@ -103,6 +108,8 @@ def test_a_watch_keeps_features_that_its_caller_writes_over():
     masked = np.ma.array(features, mask=features > 1)
     with pytest.raises(ValueError, match="features must be free of masked values"):
         watch.check(reference, features=masked)
+    with pytest.raises(ValueError, match="new must be free of masked values"):
+        mmd(features, masked)
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16])
@@ -137,3 +144,18 @@ def test_rows_of_pandas_in_another_order_do_not_belong_together():
     with pytest.raises(ValueError, match="labels must be in the order of logits"):
         Outputs(logits=table, labels=columns["labels"])
     Outputs(logits=table.loc[["x", "y", "z"]], labels=columns["labels"])
+
+
+def test_what_a_rejector_shows_of_its_calibration_cannot_be_written_over():
+    features = np.repeat(LOGITS[:2], 20, axis=0)
+    known = Outputs(logits=features, features=features, labels=[0] * 20 + [1] * 20)
+    rejector = Rejector.calibrate(
+        detectors.MaxLogit().fit(known),
+        known=known,
+        surrogate=Outputs(logits=features / 10, features=features),
+    )
+    kept = [*rejector.reference.values(), rejector.reference_features]
+    assert len(kept) == 3
+    for array in kept:
+        with pytest.raises(ValueError, match="read-only"):
+            array.sort(axis=0)

@@ -5,7 +5,15 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from openset import Outputs, Rejector, Scores, _check, detectors, thresholds
+from openset import (
+    ArtefactError,
+    Outputs,
+    Rejector,
+    Scores,
+    _check,
+    detectors,
+    thresholds,
+)
 from openset.metrics import Accumulator
 from openset.rejector import SetRule
 from openset.watch import Part, Watch, mmd
@@ -159,3 +167,14 @@ def test_what_a_rejector_shows_of_its_calibration_cannot_be_written_over():
     for array in kept:
         with pytest.raises(ValueError, match="read-only"):
             array.sort(axis=0)
+
+
+def test_classes_that_are_one_number_stay_two_classes(tmp_path):
+    codes = Scores(**SCORES, class_names=["01", "1"])
+    path = codes.take([0, 1]).save(tmp_path / "scores.csv")
+    with pytest.raises(ArtefactError, match="in one way, got '01' and '1'"):
+        Scores.load(path)
+    codes.save(tmp_path / "scores.npz")
+    assert Scores.load(tmp_path / "scores.npz").class_names == ("01", "1")
+    path.write_text("labels,predicted,known\n01,1,3.0\n02, 2,1.0\n-1,1,0.0\n")
+    assert Scores.load(path).is_correct.tolist() == [True, True, False]

@@ -178,3 +178,12 @@ def test_classes_that_are_one_number_stay_two_classes(tmp_path):
     assert Scores.load(tmp_path / "scores.npz").class_names == ("01", "1")
     path.write_text("labels,predicted,known\n01,1,3.0\n02, 2,1.0\n-1,1,0.0\n")
     assert Scores.load(path).is_correct.tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("ending", ["npz", "csv"])
+def test_odd_names_of_groups_are_read_as_they_were_written(tmp_path, ending):
+    names = ["a,b", 'q"t', " x ", "ü", "a\nb", "a\rb", "a\r\nb", "nan", "", "#x", "\t"]
+    n = len(names)
+    scores = Scores(labels=[0] * n, predicted=[0] * n, known=range(n), groups=names)
+    path = scores.save(tmp_path / f"scores.{ending}")
+    assert Scores.load(path).groups.tolist() == names

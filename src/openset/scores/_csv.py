@@ -17,7 +17,14 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 def written(columns: Mapping[str, NDArray[Any]]) -> bytes:
     """Return columns as text."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    # Python before 3.13 leaves a lone carriage return unquoted, which ends a line.
+    names = [column for column in columns.values() if column.dtype.kind == "U"]
+    has_return = any((np.char.find(column, "\r") >= 0).any() for column in names)
+    writer = csv.writer(
+        text,
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL,
+    )
     writer.writerow(columns)
     # tolist() gives Python floats, whose repr reads back to the same bits.
     writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))

@@ -13,6 +13,8 @@ from openset import _check, _class_names, _io
 from openset._types import UNKNOWN
 from openset.scores._files import REQUIRED, read, write
 
+_IF_A_CLASS = "Pass it as unknown_label=; if it is a class, pass n_classes="
+
 
 @dataclass(frozen=True, eq=False)
 class UnknownGroups:
@@ -99,8 +101,7 @@ class Scores:
                 "Scores", labels, predicted, unknown_label=unknown_label
             )
         elif n_classes is None and class_names is None:
-            remedy = "Pass it as unknown_label=; if it is a class, pass n_classes="
-            _check.no_lost_sign("Scores", labels, remedy)
+            _check.no_lost_sign("Scores", labels, _IF_A_CLASS)
         fields = {
             "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),
             "predicted": _check.labels("Scores", "predicted", predicted, lowest=0),

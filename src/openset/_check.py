@@ -92,9 +92,18 @@ def fraction(value: float) -> Fraction:
 
     Floats cannot represent 0.95 or 1/3 exactly, but 19/20 and 1/3 were meant: so "95 %
     of 20 samples" is 19 samples, and equal weights compare equal.
+
+    Examples
+    --------
+    >>> fraction(1 / 3), fraction(np.float32(0.35))
+    (Fraction(1, 3), Fraction(7, 20))
     """
-    simple = Fraction(float(value)).limit_denominator(10**6)
-    return simple if float(simple) == float(value) else Fraction(str(float(value)))
+    # float16 and float32 have fewer digits: what was meant is in their own precision
+    kind = type(value) if isinstance(value, np.float16 | np.float32) else float
+    given = kind(value)
+    digits = min(np.finfo(kind).precision // 2, 6)
+    simple = Fraction(float(given)).limit_denominator(10**digits)
+    return simple if kind(float(simple)) == given else Fraction(str(given))
 
 
 def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
@@ -175,6 +184,48 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
     return owned(array, values)
 
 
+def no_lost_sign(caller: str, values: Any, remedy: str) -> None:
+    """Raise if labels without a sign seem to hold -1, as the largest number.
+
+    That number with its neighbour is that of a class; alone it is -1 more likely.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind != "u" or array.size == 0:
+        return
+    top = np.iinfo(array.dtype).max
+    if array.max() == top and not (array == top - 1).any():
+        rule = "of a type with a sign, if unknown samples have the label -1"
+        got = f"{top}, which is -1 as {array.dtype}"
+        msg = must(rule, caller=caller, name="labels", got=got, remedy=remedy)
+        raise ValueError(msg)
+
+
+def same_order(caller: str, columns: Mapping[str, Any]) -> None:
+    """Raise if two columns of pandas have the same index in another order.
+
+    Only the order of values is used here: their rows would not belong together.
+    """
+    indexes = {name: getattr(one, "index", None) for name, one in columns.items()}
+    indexed: dict[str, Any] = {
+        name: index for name, index in indexes.items() if hasattr(index, "equals")
+    }
+    names = list(indexed)
+    for name in names[1:]:
+        first, other = indexed[names[0]], indexed[name]
+        if first.equals(other) or len(first) != len(other):
+            continue
+        if first.isin(other).all() and other.isin(first).all():
+            msg = must(
+                f"in the order of {names[0]}",
+                caller=caller,
+                name=name,
+                got="the same index in another order",
+                remedy=f"Give {name}.loc[{names[0]}.index]; or {name}.to_numpy() if "
+                "only the index is in another order",
+            )
+            raise ValueError(msg)
+
+
 def unmasked(caller: str, name: str, values: Any) -> None:
     """Raise if some values are masked: NumPy would use what is below the mask."""
     if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
@@ -204,6 +255,7 @@ def rows(caller: str, values: Any, n: int) -> Any:
         index: Any = values
         n_chosen = len(range(*values.indices(n)))
     else:
+        unmasked(caller, "rows", values)
         index = np.asarray(values)
         if index.size == 0:
             index = index.astype(np.intp)
@@ -233,6 +285,7 @@ def same_length(caller: str, lengths: dict[str, int]) -> int:
 
 def names(caller: str, name: str, values: Any) -> NDArray[Any]:
     """Return names of samples as a read-only vector of strings or integers."""
+    unmasked(caller, name, values)
     array = np.asarray(values)
     if array.dtype.kind == "O" and all(isinstance(v, str) for v in array.ravel()):
         array = array.astype(np.str_)
@@ -240,7 +293,23 @@ def names(caller: str, name: str, values: Any) -> NDArray[Any]:
         got = f"dtype {array.dtype}"
         raise TypeError(must("strings or integers", caller=caller, name=name, got=got))
     vector(caller, name, array)
+    if array.dtype.kind == "U" and isinstance(values, list | tuple):
+        # NumPy made text of everything: NaN, a missing name, became "nan".
+        row = next((i for i, v in enumerate(values) if not isinstance(v, str)), None)
+        if row is not None:
+            rule, got = "all strings or all integers", f"{values[row]!r} in row {row}"
+            raise TypeError(must(rule, caller=caller, name=name, got=got))
     return owned(array, values)
+
+
+def joined_names(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate names of samples; as text where one kind of integer is too small.
+
+    NumPy would make floats of integers of 64 bits with and without a sign, and round.
+    """
+    if np.result_type(*parts).kind == "f":
+        parts = [part.astype(np.str_) for part in parts]
+    return np.concatenate(parts)
 
 
 def owned(array: NDArray[Any], given: Any) -> NDArray[Any]:

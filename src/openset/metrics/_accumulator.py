@@ -70,7 +70,7 @@ class Accumulator:
         everything = Scores.concat(self._parts)
         if not self._ids:
             return everything
-        ids = np.concatenate(self._ids)
+        ids = _check.joined_names(self._ids)
         _, first, copy_of = np.unique(ids, return_index=True, return_inverse=True)
         kept = everything.take(first)
         again = kept.take(copy_of)

@@ -40,7 +40,9 @@ def concatenated(parts: "Sequence[Outputs]") -> dict[str, Any]:
             )
             raise ValueError(msg)
         _check_alike(name, arrays)
-        if isinstance(arrays[0], np.ndarray):
+        if name in {"groups", "ids"}:
+            columns[name] = _check.joined_names(arrays)
+        elif isinstance(arrays[0], np.ndarray):
             columns[name] = np.concatenate(arrays)
         else:
             columns[name] = _xp.array_namespace(*arrays).concat(arrays, axis=0)

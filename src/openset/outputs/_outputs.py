@@ -98,6 +98,8 @@ class Outputs:
         if logits is None and features is None:
             msg = "Outputs: logits or features must be given, got neither"
             raise ValueError(msg)
+        rows = {"logits": logits, "features": features, "labels": labels}
+        _check.same_order("Outputs", {**rows, "groups": groups, "ids": ids})
         fields: dict[str, Any] = {
             "logits": real_array("logits", logits, ndim=2),
             "features": real_array("features", features, ndim=2),
@@ -116,6 +118,9 @@ class Outputs:
             fields["labels"] = _check.labels(
                 "Outputs", "labels", values, lowest=UNKNOWN
             )
+            if logits is None and weight is None and not fields["classes"]:
+                remedy = "If it is a class, pass classes="
+                _check.no_lost_sign("Outputs", values, remedy)
         for name, names in (("groups", groups), ("ids", ids)):
             if names is not None:
                 fields[name] = _check.names("Outputs", name, names)
@@ -178,6 +183,7 @@ class Outputs:
 
         A slice of a memory-mapped or in-memory array is a view: nothing is copied.
         """
+        _check.unmasked("Outputs.take", "rows", rows)
         chosen = rows if isinstance(rows, slice) else _xp.to_numpy(rows)
         index = _check.rows("Outputs.take", chosen, len(self))
         if not isinstance(index, slice) and index.dtype.kind == "b":
@@ -235,6 +241,8 @@ class Outputs:
                 raise ValueError(msg)
         _check.same_length(caller, {name: len(part) for name, part in parts.items()})
         first = next(iter(parts.values()))
+        for name, part in parts.items():
+            _need_same_samples(caller, f"layer {name!r}", part, first)
         arrays: list[Array] = [part.features for part in parts.values()]
         return cls(
             logits=first.logits,
@@ -356,6 +364,22 @@ def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> Non
         rule="Outputs",
         remedy=remedy or "Wrap your arrays: Outputs(logits=..., labels=...)",
     )
+
+
+def _need_same_samples(caller: str, name: str, part: Outputs, first: Outputs) -> None:
+    """Raise if both have labels or ids, and these differ."""
+    for what in ("labels", "ids"):
+        own, others = getattr(part, what), getattr(first, what)
+        if own is None or others is None or np.array_equal(own, others):
+            continue
+        msg = _check.must(
+            "outputs of the same samples, in the same order",
+            caller=caller,
+            name=name,
+            got=f"other {what} than in the first layer",
+            remedy="Extract all layers in one pass: train.extract_layers",
+        )
+        raise ValueError(msg)
 
 
 def need_same_classes(

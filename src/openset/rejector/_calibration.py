@@ -266,7 +266,8 @@ def _reference(counts: RankingCounts) -> Reference:
             # places are integers: as shares of 1, some would be rounded to the next.
             parts = max(min(n, _QUANTILES) - 1, 1)
             steps = np.arange(min(n, _QUANTILES))
-            found[side] = counts.ascending(side, -(-steps * (n - 1) // parts))
+            places = -(-steps * (n - 1) // parts)
+            found[side] = _check.frozen(counts.ascending(side, places))
     return found
 
 
@@ -282,4 +283,4 @@ def _features(known: Outputs) -> Features:
     found = _xp.to_numpy(known.take(drawn).features)
     with np.errstate(over="ignore"):
         small = found.astype(np.float32)
-    return small if np.isfinite(small).all() else found
+    return _check.frozen(small if np.isfinite(small).all() else found)

@@ -103,6 +103,13 @@ class SetRule:
         _check.number(caller, "penalty", penalty, low=0)
         _check.integer(caller, "free", free, low=0)
         labels = np.asarray(labels)
+        if labels.size and labels.min() < 0:  # -1 would be the last class
+            rule, remedy = "known classes, >= 0", "Leave unknown samples out"
+            got = str(labels.min())
+            msg = _check.must(
+                rule, caller=caller, name="labels", got=got, remedy=remedy
+            )
+            raise ValueError(msg)
         scores = _scores(np.asarray(logits), method, penalty, free)
         own = scores[np.arange(labels.size), labels]
         if by_class:
@@ -221,7 +228,9 @@ def _scores(
     logits: NDArray[Any], method: Method, penalty: float, free: int
 ) -> NDArray[np.float64]:
     values = logits.astype(np.float64)
-    values = np.exp(values - values.max(axis=1, keepdims=True))
+    top = values.max(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):  # inf - inf: as probable as the top
+        values = np.exp(np.where(values == top, 0.0, values - top))
     p = values / values.sum(axis=1, keepdims=True)
     if method == "lac":
         return 1 - p

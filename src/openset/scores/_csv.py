@@ -17,7 +17,14 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 def written(columns: Mapping[str, NDArray[Any]]) -> bytes:
     """Return columns as text."""
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    # Python before 3.13 leaves a lone carriage return unquoted, which ends a line.
+    names = [column for column in columns.values() if column.dtype.kind == "U"]
+    has_return = any((np.char.find(column, "\r") >= 0).any() for column in names)
+    writer = csv.writer(
+        text,
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL,
+    )
     writer.writerow(columns)
     # tolist() gives Python floats, whose repr reads back to the same bits.
     writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
@@ -83,7 +90,27 @@ def parsed(path: Path, columns: Mapping[str, NDArray[Any]]) -> dict[str, NDArray
             got = f"got {cell!r} in row {row}"
             msg = f"Scores.load: {path}: column {name} must be {what}, {got}"
             raise ArtefactError(msg) from error
+        if name != "known":
+            _need_one_spelling(path, name, columns[name], found[name])
     return found
+
+
+def _need_one_spelling(
+    path: Path, name: str, cells: NDArray[Any], numbers: NDArray[Any]
+) -> None:
+    """Raise if "01" and "1", which may be two classes, became one number."""
+    if (cells == numbers.astype(np.str_)).all():
+        return
+    seen: dict[int, str] = {}
+    for number, cell in zip(numbers.tolist(), cells.tolist(), strict=True):
+        other = seen.setdefault(number, cell.strip())
+        if other != cell.strip():
+            msg = (
+                f"Scores.load: {path}: column {name} must write a class in one way, "
+                f"got {other!r} and {cell.strip()!r}. If they are two classes, give "
+                "them names that are no numbers, or save the scores as .npz"
+            )
+            raise ArtefactError(msg)
 
 
 def _is(kind: type, cell: str) -> bool:

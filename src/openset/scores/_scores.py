@@ -13,6 +13,8 @@ from openset import _check, _class_names, _io
 from openset._types import UNKNOWN
 from openset.scores._files import REQUIRED, read, write
 
+_IF_A_CLASS = "Pass it as unknown_label=; if it is a class, pass n_classes="
+
 
 @dataclass(frozen=True, eq=False)
 class UnknownGroups:
@@ -84,6 +86,8 @@ class Scores:
         class_names: Sequence[str] | None = None,
         unknown_label: str | int | None = None,
     ) -> None:
+        given = {"labels": labels, "predicted": predicted, "known": known}
+        _check.same_order("Scores", {**given, "groups": groups})
         if _class_names.is_text(labels):
             labels, predicted, class_names = _class_names.numbered(
                 "Scores",
@@ -96,6 +100,8 @@ class Scores:
             labels = _class_names.with_unknown(
                 "Scores", labels, predicted, unknown_label=unknown_label
             )
+        elif n_classes is None and class_names is None:
+            _check.no_lost_sign("Scores", labels, _IF_A_CLASS)
         fields = {
             "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),
             "predicted": _check.labels("Scores", "predicted", predicted, lowest=0),
@@ -219,11 +225,13 @@ class Scores:
             raise ValueError(msg)
         parts, class_names = _same_names(parts)
         counts = {part.n_classes for part in parts}
-        names = (*REQUIRED, "groups") if all(with_groups) else REQUIRED
         columns: dict[str, Any] = {
             n: _check.frozen(np.concatenate([getattr(p, n) for p in parts]))
-            for n in names
+            for n in REQUIRED
         }
+        if all(with_groups):
+            groups = [part.groups for part in parts if part.groups is not None]
+            columns["groups"] = _check.frozen(_check.joined_names(groups))
         n_classes = None if None in counts else max(c for c in counts if c)
         return cls(**columns, n_classes=n_classes, class_names=class_names)
 

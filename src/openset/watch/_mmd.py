@@ -114,6 +114,7 @@ def permutations_for(caller: str, limit: float) -> int:
 def _rows(
     name: str, values: ArrayLike, most: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
+    _check.unmasked("mmd", name, values)
     given: NDArray[Any] = np.asarray(values)
     if given.ndim != 2 or 0 in given.shape or given.dtype.kind not in "fiu":
         rule = "a non-empty array of two dimensions and real numbers"

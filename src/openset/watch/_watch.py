@@ -292,8 +292,8 @@ class Watch:
         for given in parts:
             part = given if isinstance(given, Part) else Part(given)
             _need_scores("Watch.stream", "a part", part.scores)
-            _features("Watch.stream", part.features, len(part.scores))
-            part = Part(_bare(part.scores), part.features)
+            features = _features("Watch.stream", part.features, len(part.scores))
+            part = Part(_bare(part.scores), features)
             rest = part if rest is None else _joined(rest, part)
             while rest is not None and len(rest.scores) >= window:
                 full = _rows(rest, 0, window)
@@ -391,12 +391,13 @@ def _median(known: NDArray[np.float64]) -> float:
 def _features(caller: str, values: Any, n: int) -> NDArray[Any] | None:
     if values is None:
         return None
+    _check.unmasked(caller, "features", values)
     given = np.asarray(values)
     if given.ndim != 2 or len(given) != n:
         rule = f"one row per sample, {n}"
         got = f"shape {given.shape}"
         raise ValueError(_check.must(rule, caller=caller, name="features", got=got))
-    return given
+    return _check.owned(given, values)  # a stream may fill one array again and again
 
 
 def _spread(features: NDArray[Any], centre: NDArray[np.float64]) -> float:

@@ -269,3 +269,11 @@ def test_pixels_of_two_ranges_are_not_joined():
         from_arrays(bytes_, [0, 1], test=(scaled, [0, 1]))
     with pytest.raises(TypeError, match="got uint8 and float64"):
         lazy_inputs.join("cut", [scaled, bytes_])
+
+
+def test_a_number_that_is_the_name_of_another_class_is_refused():
+    names = [str(i) for i in range(12)]
+    data = from_arrays(np.eye(12), names)  # in code-point order: 0, 1, 10, 11, 2, …
+    assert (data.number("2"), data.number(1)) == (4, 1)
+    with pytest.raises(ValueError, match="got 2: class '10' has this number"):
+        data.number(2)

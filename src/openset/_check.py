@@ -392,3 +392,14 @@ def some_known(caller: str, n_known: int) -> None:
     if n_known == 0:
         msg = f"{caller}: undefined without known samples, got 0 known"
         raise UndefinedMetricError(msg)
+
+
+def need_same_file(path: Path, data: Path, *, caller: str) -> None:
+    """Refuse negatives in another file of the same name: it names the data set.
+
+    Paths that do not exist are names of data sets, whose classes are what they say.
+    """
+    if path.exists() and data.exists() and not path.samefile(data):
+        rule = "a file or folder with another name than the training data"
+        msg = must(rule, caller=caller, name="negatives", got=f"{path} beside {data}")
+        raise ValueError(msg)

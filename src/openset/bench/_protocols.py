@@ -1,5 +1,6 @@
 """The protocols of a study, and the samples they select from data sets."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from openset import datasets, protocols
+from openset import _check, datasets, protocols
 from openset.bench._study import (
     DATA_KEYS,
     Holdout,
@@ -21,6 +22,8 @@ from openset.bench._study import (
 )
 from openset.datasets import Cut, Dataset, Samples
 from openset.protocols import Protocol
+
+_OTHER_NAME = "If these are two data sets, give their files different names"
 
 
 def n_repeats(entry: ProtocolEntry, base: Path) -> int:
@@ -55,6 +58,8 @@ def draw(entry: ProtocolEntry, base: Path, root: Path) -> list[Protocol]:
         )
         for i, protocol in enumerate(_drawn(entry, base, root))
     ]
+    for protocol in found:
+        sources(entry, protocol)  # refuses other data that would not be read
     if isinstance(entry, NamedClasses):
         return [replace(found[0], name=entry.title)]
     return found
@@ -153,8 +158,16 @@ def sources(entry: ProtocolEntry, protocol: Protocol) -> dict[str, str]:
     for part in ("unknown", "negative", "surrogate"):
         given = getattr(entry, f"{part}_data", "")
         source = protocol.source_of(part)
-        if getattr(protocol, part) and source != protocol.source:
+        if not getattr(protocol, part):
+            continue
+        if source != protocol.source:
             names[part] = given or source
+        elif given not in ("", names["known"]):
+            rule = f"left out: the {part} classes are classes of {names['known']}"
+            remedy = _OTHER_NAME if entry.kind == "classes" else ""
+            name = f"{part}_data"
+            msg = _check.must(rule, caller="bench", name=name, got=given, remedy=remedy)
+            raise ValueError(msg)
     return names
 
 
@@ -178,6 +191,11 @@ def cut(
     if negatives:
         other = _load(negatives, base, root)
         if other.label_set and other.label_set == known.label_set:
+            _check.need_same_file(
+                base / negatives,
+                base / sources(entry, protocol)["known"],
+                caller="bench",
+            )
             other = known
         protocol = datasets.with_negatives(protocol, known, other, caller="bench")
         sets |= {} if other is known else {"negative": other}
@@ -186,9 +204,20 @@ def cut(
     else:
         n, unknowns = entry.folds, entry.unknowns
         whole = datasets.folds(known, protocol, n, unknowns=unknowns, **sets)[fold]
+    train = whole.train.at_most(entry.max_train, seed=protocol.seed)
+    missing = set(train.classes) - {train.classes[i] for i in np.unique(train.labels)}
+    if missing:
+        msg = _check.must(
+            "enough for a sample of each known class",
+            caller="bench",
+            name="max_train",
+            got=f"{entry.max_train}, which leaves none of {len(missing)} of "
+            f"{len(train.classes)}",
+        )
+        raise ValueError(msg)
     return replace(
         whole,
-        train=whole.train.at_most(entry.max_train, seed=protocol.seed),
+        train=train,
         tests=tuple(
             test.at_most(entry.max_test, seed=protocol.seed) for test in whole.tests
         ),
@@ -219,11 +248,26 @@ def _sets(
 
 
 def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset:
-    is_name = datasets.is_name(name)
-    return _loaded(name if is_name else str(base / name), str(root), imports)
+    if datasets.is_name(name):
+        return _loaded(name, str(root), imports, ())
+    return _loaded(str(base / name), str(root), imports, _times(base / name))
+
+
+def _times(path: Path) -> tuple[int, ...]:
+    """Return when a file, or any folder in a folder, was last changed."""
+    if not path.is_dir():
+        return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else ()
+    return tuple(Path(one).stat().st_mtime_ns for one, *_ in os.walk(path))
 
 
 # A worker uses the same data sets again and again; a protocol joins at most four.
+# Images in files are read anew every time: of a folder, only the list is kept.
 @lru_cache(maxsize=4)
-def _loaded(name: str, root: str, imports: bool) -> Dataset:  # noqa: FBT001  # a key
+def _loaded(
+    name: str,
+    root: str,
+    imports: bool,  # noqa: FBT001  # a key
+    times: tuple[int, ...],
+) -> Dataset:
+    del times  # part of the key: a file that was changed is read again
     return datasets.load(name, root, imports=imports)

@@ -8,9 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io
 from openset._types import ArtefactError
+from openset.datasets import lazy_inputs
 from openset.datasets._dataset import PART_NAMES, Dataset, consecutive
 
 _TEXTS = ("kind", "name", "unlisted", "label_set", "note")
+_PARTS_IN_FILE = ("part_", "train_", "val_", "valid_", "validation_", "test_")
 
 
 def from_arrays(
@@ -54,6 +56,7 @@ def from_arrays(
         _check.vector(caller, "labels", numbers)
         lengths = {"inputs": len(values), "labels": len(numbers)}
         _check.same_length(caller, lengths)
+    lazy_inputs.need_one_range(caller, [values for values, _ in pieces])
     if len({values.shape[1:] for values, _ in pieces}) > 1:
         shapes = " and ".join(str(values.shape[1:]) for values, _ in pieces)
         msg = f"{caller}: inputs and test inputs must have one shape, got {shapes}"
@@ -127,10 +130,11 @@ def from_npz(path: str | Path) -> Dataset:
 
     The file holds what :meth:`Dataset.save` writes (``inputs``, ``labels``, optionally
     ``classes``, ``part_train``, …), or ``train_x, train_y, test_x, test_y`` and
-    ``class_names``.
+    ``class_names``. Parts under other names are refused.
     """
     path = Path(path)
     arrays = _io.read_npz("datasets.load", path)
+    _check_all_read(path, set(arrays))
     try:
         if "inputs" in arrays and "labels" in arrays:
             return _saved(path, arrays)
@@ -146,9 +150,30 @@ def from_npz(path: str | Path) -> Dataset:
     raise ArtefactError(msg)
 
 
+def _check_all_read(path: Path, names: set[str]) -> None:
+    """Refuse a file with a part that would be ignored, such as test_x alone."""
+    if {"inputs", "labels"} <= names:
+        read = {f"part_{part}" for part in PART_NAMES}
+    else:
+        pairs = ({"train_x", "train_y"}, {"test_x", "test_y"})
+        read = {name for pair in pairs if pair <= names for name in pair}
+    ignored = sorted(n for n in names - read if n.startswith(_PARTS_IN_FILE))
+    if ignored:
+        msg = (
+            f"datasets.load: {path} must hold its parts as train_x, train_y, test_x "
+            "and test_y, or as inputs and labels with the rows part_train, "
+            f"part_validation and part_test, got {', '.join(ignored)}"
+        )
+        raise ArtefactError(msg)
+
+
+def _class_names(arrays: dict[str, NDArray[Any]]) -> list[str] | None:
+    found = [arrays[key] for key in ("classes", "class_names") if key in arrays]
+    return found[0].tolist() if found else None
+
+
 def _saved(path: Path, arrays: dict[str, NDArray[Any]]) -> Dataset:
-    classes = arrays["classes"].tolist() if "classes" in arrays else None
-    numbers, names = _numbered(arrays["labels"], classes)
+    numbers, names = _numbered(arrays["labels"], _class_names(arrays))
     texts = {text: str(arrays[text]) for text in _TEXTS if text in arrays}
     if not texts.get("name"):
         texts["name"] = path.stem
@@ -167,7 +192,10 @@ def _train_test(path: Path, arrays: dict[str, NDArray[Any]]) -> Dataset:
     test = None
     if {"test_x", "test_y"} <= set(arrays):
         test = (arrays["test_x"], arrays["test_y"])
-    classes = arrays["class_names"].tolist() if "class_names" in arrays else None
     return from_arrays(
-        arrays["train_x"], arrays["train_y"], test=test, classes=classes, name=path.stem
+        arrays["train_x"],
+        arrays["train_y"],
+        test=test,
+        classes=_class_names(arrays),
+        name=path.stem,
     )

@@ -185,6 +185,8 @@ class Dataset:
     def number(self, name: Class, *, caller: str = "Dataset.number") -> int:
         """Return the label of a class given by name, official id or number.
 
+        A number that is also the name of another class is refused.
+
         Examples
         --------
         >>> pets = Dataset(inputs=[[0.1]], labels=[0], classes=["cat"], kind="table")
@@ -193,6 +195,7 @@ class Dataset:
         """
         if isinstance(name, int | np.integer) and not isinstance(name, bool):
             if 0 <= name < len(self.classes):
+                self._check_number(int(name), caller)
                 return int(name)
         elif name in self._numbers:
             return self._numbers[str(name)]
@@ -206,6 +209,20 @@ class Dataset:
             got=repr(name),
         )
         raise ValueError(msg)
+
+    def _check_number(self, number: int, caller: str) -> None:
+        """Refuse a number that is the name of another class, as of folders 1, 10, 2."""
+        named = self._numbers.get(str(number), number)
+        if named != number and self.classes[named] == str(number):
+            msg = _check.must(
+                "unambiguous",
+                caller=caller,
+                name="class",
+                got=f"{number}: class {self.classes[number]!r} has this number, and "
+                f"class number {named} has this name",
+                remedy=f"Give names in quotes: {str(number)!r}",
+            )
+            raise ValueError(msg)
 
     def part(self, name: str) -> Self:
         """Return one official part as a data set without parts."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from openset import _check
 from openset._types import ArtefactError
 from openset.datasets import lazy_inputs
 from openset.datasets._compact_copies import at_28
@@ -15,6 +16,14 @@ from openset.datasets._download import File
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
 
 Listing = list[tuple[str, str]]  # (image file, class name)
+
+_PARTS = {
+    "train": "train",
+    "val": "validation",
+    "valid": "validation",
+    "validation": "validation",
+    "test": "test",
+}
 
 TINYIMAGENET = (
     File(
@@ -163,7 +172,8 @@ def image_folder(path: str | Path, *, name: str = "") -> Dataset:
 
     Parts are recognised by name: train; val, valid or validation; test. The classes are
     the folder names in code-point order, over all parts. A folder with ``train`` and
-    ``val`` but no ``test`` has ``val`` as its test part, as ImageNet is used.
+    ``val`` but no ``test`` has ``val`` as its test part, as ImageNet is used. Parts
+    beside other folders, or by other names such as ``Train``, are refused.
 
     Parameters
     ----------
@@ -173,22 +183,36 @@ def image_folder(path: str | Path, *, name: str = "") -> Dataset:
         Name of the data set; by default the folder's name.
     """
     folder = Path(path)
-    known = {
-        "train": "train",
-        "val": "validation",
-        "valid": "validation",
-        "validation": "validation",
-        "test": "test",
-    }
     found = class_folders(folder)
     label = name or folder.resolve().name
-    if set(found) - set(known):
+    if set(found) - set(_PARTS):
+        _no_parts_among(folder, found)
         return from_listings({"": list_folder(folder)}, found, name=label)
-    listings = {known[part]: list_folder(folder / part) for part in found}
+    if len({_PARTS[part] for part in found}) < len(found):
+        msg = f"datasets: {folder} must have one validation part, got several: {found}"
+        raise ArtefactError(msg)
+    listings = {_PARTS[part]: list_folder(folder / part) for part in found}
     if "test" not in listings and "validation" in listings and "train" in listings:
         listings["test"] = listings.pop("validation")
     classes = sorted({c for listing in listings.values() for _, c in listing})
     return from_listings(listings, classes, name=label)
+
+
+def _no_parts_among(folder: Path, found: list[str]) -> None:
+    """Refuse parts that would be read as classes: folders of folders, by name."""
+    for name in found:
+        is_part = name.lower() in {*_PARTS, "training", "testing"}
+        if is_part and any(p.is_dir() for p in (folder / name).iterdir()):
+            msg = _check.must(
+                "CLASS/image.jpg, or PART/CLASS/image.jpg with the parts train, val "
+                "and test alone",
+                caller="datasets",
+                name=str(folder),
+                got=f"{name} with folders in it, beside "
+                f"{', '.join(one for one in found if one != name)[:60] or 'nothing'}",
+                remedy="Rename the parts, and move other folders away",
+            )
+            raise ArtefactError(msg)
 
 
 def lines(path: Path) -> list[str]:

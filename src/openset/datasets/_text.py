@@ -57,7 +57,7 @@ def from_csv(path: Path) -> Dataset:
     except (UnicodeDecodeError, csv.Error) as error:
         msg = f"{caller}: {path} must be a table in UTF-8, got {error}"
         raise ArtefactError(msg) from error
-    columns = list(rows[0]) if rows else []
+    columns = [name for name in rows[0] if name is not None] if rows else []
     if not {"text", "label"} <= set(columns):
         msg = _check.must(
             "a table of texts with the columns text and label, and perhaps part (train "
@@ -70,6 +70,12 @@ def from_csv(path: Path) -> Dataset:
     for number, row in enumerate(rows, start=2):
         if not row["text"] or not row["label"]:
             msg = f"{caller}: {path} must have a text and a label in line {number}"
+            raise ArtefactError(msg)
+        if None in row:  # a comma in the text would move the label
+            msg = (
+                f"{caller}: {path} must have {len(columns)} columns in every row, got "
+                f"more in row {number}. Put a text with a {delimiter!r} in it in quotes"
+            )
             raise ArtefactError(msg)
     if "part" not in columns:
         pairs = [(row["text"], row["label"]) for row in rows]

@@ -112,6 +112,7 @@ def join(caller: str, items: Sequence[Any]) -> Any:
     if len(items) == 1:
         return items[0]
     arrays = [item for item in items if isinstance(item, np.ndarray)]
+    need_one_range(caller, arrays, with_files=len(arrays) < len(items))
     if len(arrays) < len(items):
         return Joined(tuple(items))
     shapes = {array.shape[1:] for array in arrays}
@@ -123,6 +124,26 @@ def join(caller: str, items: Sequence[Any]) -> Any:
         )
         raise ValueError(msg)
     return np.concatenate(arrays)
+
+
+def need_one_range(
+    caller: str, arrays: Sequence[NDArray[Any]], *, with_files: bool = False
+) -> None:
+    """Refuse pixels as uint8 beside others, which may be scaled to [0, 1].
+
+    Joined, the range of its pixels would tell one part from the other.
+    """
+    is_byte = {one.dtype == np.uint8 for one in arrays if one.ndim in (3, 4)}
+    if len(is_byte | ({True} if with_files else set())) > 1:
+        other = next(one.dtype for one in arrays if one.dtype != np.uint8)
+        msg = _check.must(
+            "uint8 in all parts and data sets, or in none",
+            caller=caller,
+            name="images",
+            got=f"uint8 and {other}",
+            remedy="Save the pixels of all of them as uint8, 0 to 255",
+        )
+        raise TypeError(msg)
 
 
 def decode(source: Any, name: object, *, mode: str) -> NDArray[np.uint8]:

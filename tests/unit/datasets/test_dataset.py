@@ -230,3 +230,50 @@ def test_lazy_inputs_of_two_sets_are_joined_in_order(tmp_path):
     picked = both.take(np.array([3, 1])).take(np.array([1, 0]))
     assert [int(picked[i].max()) for i in range(len(picked))] == [1, 3]
     assert [int(x.max()) for x in files(tuple(paths))] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("more", "ignored"),
+    [
+        ({"test_x": np.eye(2)}, "test_x"),
+        ({"test_x": np.eye(2), "test_labels": [0, 1]}, "test_labels, test_x"),
+        ({"val_x": np.eye(2), "val_y": [0, 1]}, "val_x, val_y"),
+    ],
+)
+def test_parts_of_npz_files_are_never_ignored(more, ignored, tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, train_x=np.eye(2), train_y=[0, 1], **more)
+    with pytest.raises(ArtefactError, match=f"must hold its parts as .* {ignored}$"):
+        from_npz(path)
+
+
+def test_rows_of_an_unknown_part_are_refused(tmp_path):
+    path = tmp_path / "mine.npz"
+    np.savez(path, inputs=np.eye(2), labels=[0, 1], part_train=[0], part_val=[1])
+    with pytest.raises(ArtefactError, match=r"got part_val$"):
+        from_npz(path)
+
+
+def test_class_names_are_read_under_both_keys(tmp_path):
+    path = tmp_path / "mine.npz"
+    names = ["cat", "dog"]
+    np.savez(path, inputs=np.eye(2), labels=[0, 1], class_names=names)
+    assert from_npz(path).classes == ("cat", "dog")
+    np.savez(path, train_x=np.eye(2), train_y=[0, 1], classes=names)
+    assert from_npz(path).classes == ("cat", "dog")
+
+
+def test_pixels_of_two_ranges_are_not_joined():
+    bytes_, scaled = np.full((2, 4, 4), 200, dtype=np.uint8), np.full((2, 4, 4), 0.8)
+    with pytest.raises(TypeError, match="got uint8 and float64"):
+        from_arrays(bytes_, [0, 1], test=(scaled, [0, 1]))
+    with pytest.raises(TypeError, match="got uint8 and float64"):
+        lazy_inputs.join("cut", [scaled, bytes_])
+
+
+def test_a_number_that_is_the_name_of_another_class_is_refused():
+    names = [str(i) for i in range(12)]
+    data = from_arrays(np.eye(12), names)  # in code-point order: 0, 1, 10, 11, 2, …
+    assert (data.number("2"), data.number(1)) == (4, 1)
+    with pytest.raises(ValueError, match="got 2: class '10' has this number"):
+        data.number(2)

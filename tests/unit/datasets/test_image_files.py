@@ -64,3 +64,41 @@ def test_the_server_and_networks_read_sixteen_bits_alike(tmp_path):
     np.testing.assert_array_equal(served[:, :, 0], GREY)
     prepared = _preprocessing.image(GREY.astype(np.uint16) * 257)
     np.testing.assert_array_equal(np.asarray(prepared)[:, :, 0], GREY)
+
+
+def folders(root, *names):
+    for name in names:
+        (root / name).mkdir(parents=True)
+        saved(GREY, root / name / "0.png")
+    return str(root)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["train/a", "test/a", "notes"],
+        ["Train/a", "Test/a"],
+        ["training/a", "testing/a"],
+    ],
+)
+def test_parts_are_not_read_as_classes(names, tmp_path):
+    with pytest.raises(ArtefactError, match=r"must be CLASS/image\.jpg, or PART"):
+        datasets.load(folders(tmp_path, *names))
+
+
+def test_a_class_may_have_the_name_of_a_part(tmp_path):
+    found = datasets.load(folders(tmp_path, "train", "bus", "tram/old"))
+    assert found.classes == ("bus", "train", "tram")
+
+
+def test_two_validation_parts_are_refused(tmp_path):
+    path = folders(tmp_path, "train/a", "val/a", "valid/a")
+    with pytest.raises(ArtefactError, match="must have one validation part"):
+        datasets.load(path)
+
+
+def test_image_files_are_not_joined_with_pixels_of_another_range():
+    files = lazy_inputs.ImageFiles(("a.png",))
+    with pytest.raises(TypeError, match="images must be uint8 in all parts and data"):
+        lazy_inputs.join("cut", [files, np.zeros((1, 2, 2))])
+    assert len(lazy_inputs.join("cut", [files, GREY[None]])) == 2

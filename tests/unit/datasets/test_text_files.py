@@ -43,3 +43,19 @@ def test_other_tables_are_refused(tmp_path, lines, words):
 def test_unknown_parts_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"part in .* must be one of 'train'"):
         datasets.load(write(tmp_path / "t.csv", "text,label,part", "a,x,dev"))
+
+
+def test_a_comma_outside_quotes_is_refused(tmp_path):
+    # The label would be " mine", the rest of the text.
+    path = write(
+        tmp_path / "mail.csv", "text,label", "a table,book", "a bill, mine,pay"
+    )
+    with pytest.raises(
+        ArtefactError, match="2 columns in every row, got more in row 3"
+    ):
+        datasets.load(path)
+    path = write(tmp_path / "first.csv", "text,label", "a bill, mine,pay", "a,b")
+    with pytest.raises(
+        ArtefactError, match="2 columns in every row, got more in row 2"
+    ):
+        datasets.load(path)

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from openset.datasets import Cut, Samples, lazy_inputs
 
-_N_READ = 256  # samples of each part whose inputs are hashed
+_WHOLE = 1 << 30  # bytes: of a larger part, not all inputs are hashed
+_N_READ = 256  # but this many
 _N_DECODED = 16  # of lazy inputs that are not plain files
 
 
@@ -66,7 +67,10 @@ def bytes_of(tensor: Tensor) -> bytes:
 
 
 def of_cut(cut: Cut) -> str:
-    """Return a hash of all labels and class names, and of some inputs of each part."""
+    """Return a hash of all labels and class names, and of the inputs of each part.
+
+    Of inputs that take long to read, only some are hashed.
+    """
     parts = (cut.train, cut.validation, cut.negative, cut.surrogate, *cut.tests)
     found = hashlib.sha256()
     for samples in parts:
@@ -77,8 +81,18 @@ def of_cut(cut: Cut) -> str:
 def _of_samples(samples: Samples) -> bytes:
     found = hashlib.sha256(np.ascontiguousarray(samples.labels).tobytes())
     found.update("\n".join([*samples.groups.tolist(), *samples.classes]).encode())
-    rows = np.linspace(0, len(samples) - 1, min(len(samples), _N_READ), dtype=int)
-    inputs: Any = lazy_inputs.take(samples.inputs, rows)
+    _add_inputs(found, samples.inputs)
+    return found.digest()
+
+
+def _add_inputs(found: Any, inputs: Any) -> None:
+    if isinstance(inputs, lazy_inputs.Joined):
+        for item in inputs.items:
+            _add_inputs(found, item)
+        return
+    if _size(inputs) > _WHOLE:
+        rows = np.linspace(0, len(inputs) - 1, min(len(inputs), _N_READ), dtype=int)
+        inputs = lazy_inputs.take(inputs, rows)
     if isinstance(inputs, np.ndarray):
         found.update(repr((inputs.dtype.str, inputs.shape)).encode())
         found.update(np.ascontiguousarray(inputs).tobytes())
@@ -88,7 +102,15 @@ def _of_samples(samples: Samples) -> bytes:
     else:  # decoding takes longer: fewer of them
         for row in range(0, len(inputs), -(-len(inputs) // _N_DECODED) or 1):
             found.update(_bytes_of_input(inputs[row]))
-    return found.digest()
+
+
+def _size(inputs: Any) -> int:
+    """Return the number of bytes to read; those of a lazy sequence are not known."""
+    if isinstance(inputs, np.ndarray):
+        return inputs.nbytes
+    if isinstance(inputs, lazy_inputs.ImageFiles):
+        return sum(Path(path).stat().st_size for path in inputs.paths)
+    return 0
 
 
 def _bytes_of_input(one: Any) -> bytes:

@@ -34,6 +34,7 @@ class Job:
         ``"package.module:Class"``.
     data
         Name of a data set (see :func:`openset.datasets.load`), a `Dataset`, or a `Cut`.
+        Without a test part, three tenths of the training samples are drawn as one.
     protocol
         A `Protocol`, the name of a published one, or a JSON file of one or several
         draws. Default: the published protocol of the data set's name, or else one drawn

@@ -1,5 +1,7 @@
 """The data set of negatives of a job."""
 
+from pathlib import Path
+
 from openset import _check, datasets
 from openset.datasets import Dataset
 from openset.train.jobs._job import Job
@@ -17,7 +19,9 @@ def load_negatives(job: Job, loaded: Dataset, *, caller: str) -> Dataset:
     found = given if isinstance(given, Dataset) else datasets.load(str(given), job.root)
     if not found.label_set or found.label_set != loaded.label_set:
         return found
-    if found is not given:  # by its name
+    if not isinstance(given, Dataset):  # by its name
+        if isinstance(job.data, str | Path):
+            _check.need_same_file(Path(str(given)), Path(job.data), caller=caller)
         return loaded
     msg = _check.must(
         "the training data themselves, or a data set with another label_set",

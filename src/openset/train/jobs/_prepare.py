@@ -199,7 +199,13 @@ def _load(data: str | Path | Dataset, root: str | Path | None) -> Dataset:
     found = data if isinstance(data, Dataset) else datasets.load(str(data), root)
     if "test" in found.parts and "train" in found.parts:
         return found
-    return found.with_parts(test=0.3, rng=0)
+    if "train" not in found.parts:
+        return found.with_parts(test=0.3, rng=0)
+    # Of the training samples alone: those for validation, or in no part, stay that.
+    rows = found.parts["train"]
+    drawn = found.take(rows).with_parts(test=0.3, rng=0).parts
+    new = {part: rows[drawn[part]] for part in ("train", "test")}
+    return replace(found, parts={**found.parts, **new})
 
 
 def _with_side(recipe: Recipe, cut: Cut) -> Recipe:

@@ -299,3 +299,19 @@ def test_random_weights_of_a_network_of_others_are_told():
         warnings.simplefilter("error")
         prepared(Job(network="classifier32", **settings))
         prepared(Job(network="torchvision:resnet18", pretrained=True, **settings))
+
+
+def test_a_missing_test_part_is_drawn_from_the_training_part_alone():
+    rows = np.arange(60)
+    data = dataclasses.replace(
+        rows_data(60), parts={"train": rows[:40], "validation": rows[40:52]}
+    )
+    job = Job(method="softmax", data=data, protocol=last_unknown(data))
+    (one,) = prepared(job)
+    found = {
+        part: np.concatenate([r for _, r in getattr(one.cut, part).sources])
+        for part in ("train", "validation", "test")
+    }
+    assert set(found["validation"]) <= set(range(40, 52))
+    assert {*found["train"], *found["test"]} <= set(range(40))
+    assert not {*found["train"]} & {*found["test"]}

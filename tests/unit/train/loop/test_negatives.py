@@ -236,6 +236,18 @@ def test_impossible_negatives_are_refused(changes, message):
         fit_tiny(**changes)
 
 
+def test_another_file_of_the_same_name_is_not_the_training_data(tmp_path):
+    # A file names its data set: the negatives would be rows of the training data.
+    for folder, data in (("mine", rows_data()), ("theirs", others(rows_data()))):
+        (tmp_path / folder).mkdir()
+        dataclasses.replace(data, name="rows", label_set="rows").save(
+            tmp_path / folder / "rows.npz"
+        )
+    given = {"method": "entropic", "negatives": tmp_path / "theirs" / "rows.npz"}
+    with pytest.raises(ValueError, match="with another name than the training data"):
+        fit(data=tmp_path / "mine" / "rows.npz", progress=False, **given)
+
+
 def test_negatives_beside_those_of_the_protocol_are_refused():
     with pytest.raises(ValueError, match="the protocol has negative classes"):
         fit_digits("entropic", negatives=others(rows_data()), epochs=1)

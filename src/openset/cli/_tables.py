@@ -18,6 +18,7 @@ from openset.metrics import Bracket, Evaluation, Interval, Metric, sections
 from openset.stats import latex_text
 
 _ARROWS = {"higher": "↑", "lower": "↓", "neither": " "}
+_UNDEFINED = "–"  # a metric that these data do not define
 NEEDS = "% Needs \\usepackage{booktabs}."
 _BETWEEN, _EDGES = 2, 2  # spaces between the columns of a plain table, and around it
 
@@ -74,7 +75,7 @@ def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table
     table.add_column("metric", no_wrap=True)
     for name in evaluations:
         table.add_column(escape(name), justify="right", no_wrap=True)
-    for section, lines in sections(first).items():
+    for section, lines in _sections(evaluations).items():
         table.add_section()
         table.add_row(f"[bold]{section}[/bold]")
         for line in lines:
@@ -94,7 +95,7 @@ def _sets_in_rows(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
     """Yield one table per section, or several if its metrics do not fit into one."""
     names = max(map(cell_len, evaluations))
     names = min(names, OUT.width // 3)  # longer ones are folded
-    for section, lines in sections(next(iter(evaluations.values()))).items():
+    for section, lines in _sections(evaluations).items():
         columns = [_column(evaluations, line) for line in lines]
         room = max(1, OUT.width - names - _BETWEEN - _EDGES)
         for i, some in enumerate(_evenly(columns, room)):
@@ -150,13 +151,31 @@ def _indented(line: Metric) -> str:
     return f" {_ARROWS[line.better]} {escape(line.label)}"
 
 
-def _marked(evaluations: Mapping[str, Evaluation], line: Metric) -> list[Text]:
-    values = [evaluation[line.key] for evaluation in evaluations.values()]
-    best = {"higher": max, "lower": min}.get(line.better, lambda _: None)(values)
+def _sections(evaluations: Mapping[str, Evaluation]) -> dict[str, list[Metric]]:
+    """Return the metrics that any of the sets has: some may be undefined in others."""
+    return sections(key for evaluation in evaluations.values() for key in evaluation)
+
+
+def _shown(evaluations: Mapping[str, Evaluation], key: str, digits: int) -> list[str]:
+    """Return a metric of every set as text; a dash where it is undefined."""
     return [
-        Text(f"{value:.4f}", style="bold green" if value == best else "")
-        for value in values
+        f"{evaluation[key]:.{digits}f}" if key in evaluation else _UNDEFINED
+        for evaluation in evaluations.values()
     ]
+
+
+def _best(shown: Sequence[str], line: Metric) -> str:
+    """Return the best of these texts: values that look the same are all the best."""
+    defined = [text for text in shown if text != _UNDEFINED]
+    if not defined or line.better == "neither":
+        return ""
+    return (max if line.better == "higher" else min)(defined, key=float)
+
+
+def _marked(evaluations: Mapping[str, Evaluation], line: Metric) -> list[Text]:
+    shown = _shown(evaluations, line.key, 4)
+    best = _best(shown, line)
+    return [Text(text, style="bold green" if text == best else "") for text in shown]
 
 
 def _interval(interval: Interval | None) -> str:
@@ -164,7 +183,11 @@ def _interval(interval: Interval | None) -> str:
 
 
 def _half_width(interval: Interval | None) -> str:
-    return "" if interval is None else f"±{(interval.high - interval.low) / 2:.3f}"
+    if interval is None:
+        return ""
+    half = (interval.high - interval.low) / 2
+    # Of many samples: ±0.000 would look exact.
+    return f"±{half:.3f}" if half >= 0.0005 or half == 0 else f"±{half:.1g}"
 
 
 def as_csv(evaluations: Mapping[str, Evaluation]) -> str:
@@ -186,7 +209,6 @@ def as_latex(evaluations: Mapping[str, Evaluation], *, rivals: bool = False) -> 
     More sets than metrics are rows, as in most papers. Of `rivals`, the best is bold;
     groups of unknown samples are no rivals.
     """
-    first = next(iter(evaluations.values()))
     names = [latex_text(name) for name in evaluations]
     blocks = [
         [
@@ -196,7 +218,7 @@ def as_latex(evaluations: Mapping[str, Evaluation], *, rivals: bool = False) -> 
             )
             for line in shown
         ]
-        for shown in sections(first).values()
+        for shown in _sections(evaluations).values()
     ]
     metrics = [row for block in blocks for row in block]
     if len(names) > len(metrics):
@@ -214,13 +236,10 @@ def as_latex(evaluations: Mapping[str, Evaluation], *, rivals: bool = False) -> 
 def _latex_cells(
     evaluations: Mapping[str, Evaluation], line: Metric, *, rivals: bool
 ) -> Iterator[str]:
-    # Values that look the same are all the best.
-    shown = [f"{evaluation[line.key]:.3f}" for evaluation in evaluations.values()]
-    best = ""
-    if rivals and line.better != "neither":
-        best = (max if line.better == "higher" else min)(shown, key=float)
+    shown = _shown(evaluations, line.key, 3)
+    best = _best(shown, line) if rivals else ""
     for text, evaluation in zip(shown, evaluations.values(), strict=True):
-        value = rf"\textbf{{{text}}}" if text == best else text
+        value = rf"\textbf{{{text}}}" if text == best else latex_text(text)
         span = evaluation.intervals.get(line.key)
         if span is not None:
             value += rf" {{\scriptsize [{span.low:.3f}, {span.high:.3f}]}}"

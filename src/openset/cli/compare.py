@@ -142,6 +142,7 @@ def command(
         higher_is_unknown=higher_is_unknown,
     )
     form = _Form(json=as_json, csv=csv, latex=latex)
+    metric = list(dict.fromkeys(metric or ()))  # one may be given twice
     tested = metric or [_DEFAULT]
     of_runs: dict[str, Any] = {"pool": pool, "test_share": test_share}
     run_tests = partial(
@@ -489,16 +490,18 @@ def _table_of(
             table.add_column(column, justify="right", no_wrap=True)
     for test in tests:
         a, b, p = test["a"], test["b"], test["p_corrected"]
-        better = a if test["difference"] > 0 else b
-        if metric.better == "lower":
-            better = b if better == a else a
-        is_sure = p < 1 - level
+        better = a if (test["difference"] > 0) == (metric.better == "higher") else b
+        verdict = "unclear"
+        if metric.better == "neither":
+            verdict = "–"
+        elif p < 1 - level:
+            verdict = f"[bold green]{escape(better)}[/bold green]"
         table.add_row(
             escape(a),
             escape(b),
             f"{test['difference']:+.4f}",
             f"{test['low']:+.4f} … {test['high']:+.4f}",
             f"{p:.3g}",
-            f"[bold green]{escape(better)}[/bold green]" if is_sure else "unclear",
+            verdict,
         )
     return table

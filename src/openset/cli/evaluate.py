@@ -1,7 +1,7 @@
 """`openset evaluate`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -160,14 +160,34 @@ def command(
         found = evaluate_groups(
             scores, threshold, level, metrics=metric, bootstrap=bootstrap
         )
-        # A group called "all" is not the set of all samples.
-        evaluations |= {f"group {n}" if n == "all" else n: e for n, e in found.items()}
+        columns = _column_names(found)
+        evaluations |= dict(zip(columns, found.values(), strict=True))
     writers = {_as_json: as_json, as_csv: csv, as_latex: latex}
     for writer, is_wanted in writers.items():
         if is_wanted:
             _deliver(writer(evaluations), out)
             return
     _print_tables(path, scores, evaluations)
+
+
+def _column_names(groups: Iterable[str]) -> list[str]:
+    """Name the column of each group; no name may be empty, or stand for two.
+
+    Examples
+    --------
+    >>> _column_names(["", "all", "group all", "near"])
+    ['no group', 'group group all', 'group all', 'near']
+    """
+    names = list(groups)
+    taken = {"all", *names}  # a group called "all" is not the set of all samples
+    for i, name in enumerate(names):
+        if name in {"", "all"}:
+            new = f"group {name}" if name else "no group"
+            while new in taken:
+                new = f"group {new}"
+            taken.add(new)
+            names[i] = new
+    return names
 
 
 def _check_clusters(*, bootstrap: int, groups: bool) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Scores, evaluate, stats
+from openset import Scores, UndefinedMetricError, evaluate, stats
 from openset.cli import app
 from openset.cli._console import OUT
 from openset.metrics import Metric, _registry
@@ -400,3 +400,42 @@ def test_latex_of_one_set_marks_nothing(files):
     result = CliRunner().invoke(app, ["evaluate", str(files[0]), "--latex"])
     assert "textbf" not in result.output
     assert r"AUROC $\uparrow$ &" in result.output
+
+
+def test_a_metric_without_a_direction_names_no_better_method(files, monkeypatch):
+    spread = Metric(
+        lambda scores: scores.known.std(),
+        label="Spread",
+        better="neither",
+        key="spread",
+    )
+    monkeypatch.setitem(_registry._TABLE._values, "spread", spread)
+    text = printed(files[0], files[-1], "--metric", "spread")
+    (line,) = (line for line in text.splitlines() if " … " in line)
+    assert line.split()[-1] == "–"
+
+
+def test_a_metric_given_twice_is_shown_once(seeds):
+    once = printed(seeds, *FOREIGN, "--metric", "auroc", "--csv")
+    assert (
+        printed(seeds, *FOREIGN, "--metric", "auroc", "--metric", "auroc", "--csv")
+        == once
+    )
+
+
+def test_a_metric_that_the_first_file_does_not_define_is_still_shown(
+    files, monkeypatch
+):
+    best = Scores.load(files[0]).known.max()
+
+    def least(scores):
+        if scores.known.max() == best:
+            msg = "least: undefined"
+            raise UndefinedMetricError(msg)
+        return scores.known.min()
+
+    row = Metric(least, label="Least", better="higher", key="least")
+    monkeypatch.setitem(_registry._TABLE._values, "least", row)
+    text = printed(files[0], files[1], "--metric", "least")
+    value = f"{Scores.load(files[1]).known.min():.4f}"
+    assert ["Least", "–", value] in [line.split()[-3:] for line in text.splitlines()]

@@ -150,8 +150,11 @@ def command(
     )
     if len(paths) == 1 and (paths[0].is_dir() or _is_results(paths[0])):
         tested = [_key(one) for one in tested]
-        tests = run_tests(_results(paths[0]), tested)
-        _show_runs(tests, form, correction=correction, level=level)
+        results = _results(paths[0])
+        tests = run_tests(results, tested)
+        _show_runs(
+            tests, form, correction=correction, level=level, better=results.better
+        )
         return
     files = score_files.find(paths) if any(map(score_files.is_pattern, paths)) else []
     if any(file.has_repeats for file in files):
@@ -247,12 +250,18 @@ def _show_runs(
     *,
     correction: str,
     level: float,
+    better: Mapping[str, str],
 ) -> None:
     if form.json:
         print_json({"tests": _records(tests)})
         return
     show_run_tests(
-        tests, correction=correction, level=level, csv=form.csv, latex=form.latex
+        tests,
+        correction=correction,
+        level=level,
+        csv=form.csv,
+        latex=form.latex,
+        better=better,
     )
 
 
@@ -313,7 +322,7 @@ def _results(path: Path) -> Results:
     if path.is_dir():
         return runs.results(path)
     try:
-        return Results.load(path)
+        return Results(Results.load(path), better=runs.directions(path.parent))
     except ArtefactError as error:
         msg = f"{error}. Scores: give two files or more, or one to openset evaluate"
         raise ArtefactError(msg) from error

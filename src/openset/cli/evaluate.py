@@ -160,8 +160,8 @@ def command(
         found = evaluate_groups(
             scores, threshold, level, metrics=metric, bootstrap=bootstrap
         )
-        columns = _column_names(found)
-        evaluations |= dict(zip(columns, found.values(), strict=True))
+        named = zip(_column_names(found), found.values(), strict=True)
+        evaluations |= dict(named)
     writers = {_as_json: as_json, as_csv: csv, as_latex: latex}
     for writer, is_wanted in writers.items():
         if is_wanted:

@@ -1,5 +1,8 @@
 """`openset compare`: every number can be read, and everything is checked first."""
 
+import csv
+import io
+import json
 import re
 
 import numpy as np
@@ -439,3 +442,35 @@ def test_a_metric_that_the_first_file_does_not_define_is_still_shown(
     text = printed(files[0], files[1], "--metric", "least")
     value = f"{Scores.load(files[1]).known.min():.4f}"
     assert ["Least", "–", value] in [line.split()[-3:] for line in text.splitlines()]
+
+
+def test_tables_of_several_metrics_say_which_is_which(seeds, tmp_path):
+    for protocol in ("near", "far"):
+        (tmp_path / protocol).mkdir()
+        for path in tmp_path.glob("*_seed*.csv"):
+            (tmp_path / protocol / path.name).write_bytes(path.read_bytes())
+    pattern = str(tmp_path / "{protocol}" / "{method}_seed{seed}.csv")
+    chosen = ["--metric", "auroc", "--metric", "fpr_at_tpr"]
+    text = printed(pattern, *FOREIGN, *chosen, "--csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["metric"] for row in rows} == {"auroc", "fpr_at_tpr"}
+    assert len({(r["method"], r["column"], r["metric"]) for r in rows}) == len(rows)
+    latex = printed(pattern, *FOREIGN, *chosen, "--latex")
+    assert "AUROC & " in latex
+    assert "FPR95 & " in latex
+
+
+def test_a_folder_of_a_study_says_which_direction_is_better(tmp_path, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", 100)
+    path = tmp_path / "results.csv"
+    Results(
+        Result(repeat=i, detector=d, metric="nll", value=v + i / 10 + v * i / 1000)
+        for d, v in (("msp", 0.1), ("knn", 0.5))
+        for i in range(3)
+    ).save(path)
+    said = {"metrics": {"nll": {"label": "NLL", "better": "lower"}}}
+    (tmp_path / "study.json").write_text(json.dumps(said))
+    text = printed(path, "--metric", "nll")
+    (line,) = (line for line in text.splitlines() if line.split()[:1] == ["msp"])
+    assert line.split()[-1] == "msp"
+    assert r"\multicolumn{8}{l}{nll}" in printed(path, "--metric", "nll", "--latex")

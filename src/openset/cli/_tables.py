@@ -4,6 +4,8 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from math import isfinite
 
 from rich.cells import cell_len
 from rich.console import Group, RenderableType
@@ -65,8 +67,29 @@ def show_brackets(brackets: Mapping[str, Bracket], *, title: str) -> Table:
         table.add_row(f"[bold]{section}[/bold]")
         for line in lines:
             one = brackets[line.key]
-            table.add_row(_indented(line), f"{one.low:.6f}", f"{one.high:.6f}")
+            low, high = (
+                _outward(one.low, ROUND_FLOOR),
+                _outward(one.high, ROUND_CEILING),
+            )
+            table.add_row(_indented(line), low, high)
     return table
+
+
+def _outward(value: float, rounding: str) -> str:
+    """Round an end of a bracket such that the exact value stays inside.
+
+    Examples
+    --------
+    >>> _outward(2 / 3, ROUND_FLOOR), _outward(1 / 3, ROUND_CEILING)
+    ('0.666666', '0.333334')
+    >>> _outward(0.29, ROUND_FLOOR)
+    '0.290000'
+    """
+    if not isfinite(value):
+        return str(value)
+    # The shortest text of a float: 0.29 is a little less than 0.29.
+    exact = Decimal(repr(float(value)))
+    return f"{exact.quantize(Decimal('0.000001'), rounding=rounding):f}"
 
 
 def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check, _io
-from openset.cli._console import OUT, Csv, Json, Latex, need_one_form
+from openset.cli._console import OUT, Csv, Json, Latex, as_json_text, need_one_form
 from openset.cli._options import Bootstrap, Level, keep_inputs, naming
 from openset.cli._score_files import (
     Columns,
@@ -229,7 +229,7 @@ def _evaluate_sketch(
             "threshold": threshold,
             "brackets": {key: asdict(one) for key, one in found.items()},
         }
-        _deliver(json.dumps(document, indent=2) + "\n", out)
+        _deliver(as_json_text(document) + "\n", out)
         return
     title = f"{len(paths)} files" if len(paths) > 1 else paths[0].name
     title += f": {sketch.n_known} known samples, {sketch.n_unknown} unknown"

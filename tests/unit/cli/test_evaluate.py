@@ -280,3 +280,21 @@ def test_a_narrow_interval_is_not_shown_as_zero(tmp_path):
     text = run("evaluate", file, "--groups", "--metric", "accuracy")
     assert "±0.000" not in text
     assert "±1e-05" in text
+
+
+def test_the_ends_of_a_bracket_are_rounded_outward(tmp_path):
+    file = Scores(
+        labels=[0, 0, 0, -1], predicted=[0, 0, 1, 0], known=[1.0, 2.0, 3.0, 0.5]
+    ).save(tmp_path / "scores.npz")
+    text = run("evaluate", file, "--sketch")
+    (line,) = (line for line in text.splitlines() if "Accuracy  " in line)
+    assert line.split()[-2:] == ["0.666666", "0.666667"]  # 2/3 is between them
+
+
+def test_a_sketch_at_an_infinite_threshold_is_json(path):
+    text = run("evaluate", path, "--sketch", "--threshold", "inf", "--json")
+
+    def refuse(word):
+        pytest.fail(f"{word} is no JSON")
+
+    assert json.loads(text, parse_constant=refuse)["threshold"] == "inf"

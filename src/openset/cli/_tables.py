@@ -25,20 +25,24 @@ NEEDS = "% Needs \\usepackage{booktabs}."
 _BETWEEN, _EDGES = 2, 2  # spaces between the columns of a plain table, and around it
 
 
-def show(evaluations: Mapping[str, Evaluation], *, title: str) -> RenderableType:
-    """Show every metric with its interval; of several sets, the best is highlighted.
+def show(
+    evaluations: Mapping[str, Evaluation], *, title: str, rivals: bool = False
+) -> RenderableType:
+    """Show every metric with its interval; of `rivals`, the best is highlighted.
 
     Several sets are shown as columns if the terminal is wide enough, else as rows.
     """
     if len(evaluations) == 1:
         return _one_set(next(iter(evaluations.values())), title)
-    columns = _sets_in_columns(evaluations, title)
+    columns = _sets_in_columns(evaluations, title, rivals=rivals)
     unbounded = OUT.options.update(max_width=10_000)
     if OUT.measure(columns, options=unbounded).maximum <= OUT.width:
         return columns
     level = next(iter(evaluations.values())).level
     legend = f"{title}; ± is half the width of the {percent(level)} interval"
-    return Group(Text(legend, style="italic"), *_sets_in_rows(evaluations))
+    return Group(
+        Text(legend, style="italic"), *_sets_in_rows(evaluations, rivals=rivals)
+    )
 
 
 def _one_set(evaluation: Evaluation, title: str) -> Table:
@@ -92,7 +96,9 @@ def _outward(value: float, rounding: str) -> str:
     return f"{exact.quantize(Decimal('0.000001'), rounding=rounding):f}"
 
 
-def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table:
+def _sets_in_columns(
+    evaluations: Mapping[str, Evaluation], title: str, *, rivals: bool
+) -> Table:
     first = next(iter(evaluations.values()))
     table = plain_table(escape(title))
     table.add_column("metric", no_wrap=True)
@@ -102,7 +108,7 @@ def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table
         table.add_section()
         table.add_row(f"[bold]{section}[/bold]")
         for line in lines:
-            table.add_row(_indented(line), *_marked(evaluations, line))
+            table.add_row(_indented(line), *_marked(evaluations, line, rivals=rivals))
             spans = [e.intervals.get(line.key) for e in evaluations.values()]
             if any(spans):  # at 0 and 1 some metrics have none
                 cells = (f"[dim]{_half_width(span)}[/dim]" for span in spans)
@@ -114,12 +120,14 @@ def _sets_in_columns(evaluations: Mapping[str, Evaluation], title: str) -> Table
     return table
 
 
-def _sets_in_rows(evaluations: Mapping[str, Evaluation]) -> Iterator[Table]:
+def _sets_in_rows(
+    evaluations: Mapping[str, Evaluation], *, rivals: bool
+) -> Iterator[Table]:
     """Yield one table per section, or several if its metrics do not fit into one."""
     names = max(map(cell_len, evaluations))
     names = min(names, OUT.width // 3)  # longer ones are folded
     for section, lines in _sections(evaluations).items():
-        columns = [_column(evaluations, line) for line in lines]
+        columns = [_column(evaluations, line, rivals=rivals) for line in lines]
         room = max(1, OUT.width - names - _BETWEEN - _EDGES)
         for i, some in enumerate(_evenly(columns, room)):
             table = plain_table(f"{section}, continued" if i else section)
@@ -144,8 +152,10 @@ class _Column:
         return max(*words, *(cell.cell_len for cell in self.cells))
 
 
-def _column(evaluations: Mapping[str, Evaluation], line: Metric) -> _Column:
-    cells = _marked(evaluations, line)
+def _column(
+    evaluations: Mapping[str, Evaluation], line: Metric, *, rivals: bool
+) -> _Column:
+    cells = _marked(evaluations, line, rivals=rivals)
     for cell, evaluation in zip(cells, evaluations.values(), strict=True):
         span = _half_width(evaluation.intervals.get(line.key))
         cell.append(f" {span}" if span else "", style="not bold dim default")
@@ -195,9 +205,11 @@ def _best(shown: Sequence[str], line: Metric) -> str:
     return (max if line.better == "higher" else min)(defined, key=float)
 
 
-def _marked(evaluations: Mapping[str, Evaluation], line: Metric) -> list[Text]:
+def _marked(
+    evaluations: Mapping[str, Evaluation], line: Metric, *, rivals: bool
+) -> list[Text]:
     shown = _shown(evaluations, line.key, 4)
-    best = _best(shown, line)
+    best = _best(shown, line) if rivals else ""
     return [Text(text, style="bold green" if text == best else "") for text in shown]
 
 

@@ -478,7 +478,7 @@ def _show_scores(
         return
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"
-    OUT.print(show(evaluations, title=title), *tables, sep="\n")
+    OUT.print(show(evaluations, title=title, rivals=True), *tables, sep="\n")
 
 
 def _records(tests: Sequence[Sequence[stats.RunComparison]]) -> list[dict[str, Any]]:

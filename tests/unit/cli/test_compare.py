@@ -7,10 +7,11 @@ import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from openset import Scores, UndefinedMetricError, evaluate, stats
-from openset.cli import app
+from openset.cli import _tables, app
 from openset.cli._console import OUT
 from openset.metrics import Metric, _registry
 from openset.results import Result, Results
@@ -474,3 +475,21 @@ def test_a_folder_of_a_study_says_which_direction_is_better(tmp_path, monkeypatc
     (line,) = (line for line in text.splitlines() if line.split()[:1] == ["msp"])
     assert line.split()[-1] == "msp"
     assert r"\multicolumn{8}{l}{nll}" in printed(path, "--metric", "nll", "--latex")
+
+
+def test_detectors_are_rivals_and_groups_are_not(files):
+    found = {str(file): evaluate(Scores.load(file)) for file in files[:2]}
+    marked = {
+        rivals: Console(force_terminal=True, width=200, file=io.StringIO())
+        for rivals in (True, False)
+    }
+    for rivals, console in marked.items():
+        for table in (
+            _tables._sets_in_columns(found, "", rivals=rivals),
+            *_tables._sets_in_rows(found, rivals=rivals),
+        ):
+            console.print(table)
+    shown = {rivals: console.file.getvalue() for rivals, console in marked.items()}
+    green = "\x1b[1;32m"
+    assert f"{green}{found[str(files[0])]['openauc']:.4f}" in shown[True]
+    assert green not in shown[False]

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
 from pathlib import Path
@@ -45,6 +45,9 @@ _KINDS = {"repeat": int, "seed": int, "n": int, "value": float}
 class Results:
     """A table of results that can be filtered, paired and saved.
 
+    `better` says whether ``"higher"`` or ``"lower"`` is better, for metrics that are
+    not in the table of metrics; :func:`openset.runs.results` reads it from the study.
+
     Examples
     --------
     >>> table = Results(
@@ -61,8 +64,11 @@ class Results:
     {'msp': [0.8, 0.9], 'energy': [0.7, 0.6]}
     """
 
-    def __init__(self, rows: Iterable[Result]) -> None:
+    def __init__(
+        self, rows: Iterable[Result], *, better: Mapping[str, str] | None = None
+    ) -> None:
         self._rows = tuple(rows)
+        self.better = dict(better or {})
         for row in self._rows:
             if not isinstance(row, Result):
                 got = type(row).__name__
@@ -83,7 +89,15 @@ class Results:
         return f"Results({len(self)} rows, {detectors} detectors, {metrics} metrics)"
 
     def __add__(self, other: "Results") -> "Results":
-        return Results((*self._rows, *other._rows))
+        for metric in self.better.keys() & other.better.keys():
+            if self.better[metric] != other.better[metric]:
+                msg = (
+                    f"Results: {metric!r} must have one direction, got higher is "
+                    "better and lower is better. Rename one of the two metrics"
+                )
+                raise ValueError(msg)
+        better = self.better | other.better
+        return Results((*self._rows, *other._rows), better=better)
 
     def where(self, **wanted: Any) -> Self:
         """Return the rows whose columns have these values."""
@@ -94,7 +108,7 @@ class Results:
             for row in self._rows
             if all(getattr(row, name) == value for name, value in wanted.items())
         ]
-        return type(self)(keep)
+        return type(self)(keep, better=self.better)
 
     def column(self, name: str) -> NDArray[Any]:
         """Return one column as an array."""

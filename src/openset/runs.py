@@ -212,7 +212,25 @@ def read_scores(path: str | Path) -> Scores:
 def results(folder: str | Path) -> Results:
     """Return the rows of all finished cells of a run folder."""
     cells = read_cells(folder)
-    return Results(row for cell in cells for row in _rows(cell.key, cell.rows))
+    return Results(
+        (row for cell in cells for row in _rows(cell.key, cell.rows)),
+        better=directions(folder),
+    )
+
+
+def directions(folder: str | Path) -> dict[str, str]:
+    """Return whether higher or lower is better, for a study's own metrics.
+
+    They are in its ``study.json``: such metrics need not be installed here.
+    """
+    path = Path(folder) / "study.json"
+    document = _json(path) if path.exists() else {}
+    found = document.get("metrics") if isinstance(document, dict) else None
+    return {
+        key: one["better"]
+        for key, one in (found.items() if isinstance(found, dict) else ())
+        if isinstance(one, dict) and one.get("better") in ("higher", "lower")
+    }
 
 
 def failures(folder: str | Path) -> list[dict[str, Any]]:

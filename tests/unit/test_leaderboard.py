@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import re
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ import pytest
 from rich.console import Console
 from scipy.stats import ttest_rel
 
-from openset import metrics
+from openset import metrics, runs
 from openset.results import Result, Results
 from openset.stats import adjust, direction, leaderboard
 from tests.extras import pandas as pd
@@ -303,7 +304,7 @@ def test_a_protocol_with_the_name_of_a_metric_keeps_its_name():
     rows = [replace(row, protocol="auroc") for row in small() if row.metric == "auroc"]
     board = leaderboard(Results(rows), "auroc")
     assert board.title == "AUROC"
-    assert board.to_markdown().startswith("| | auroc ↑ |")
+    assert board.to_markdown().startswith("| AUROC | auroc ↑ |")
 
 
 def test_latex_has_nothing_but_ascii_and_cells_that_fit():
@@ -396,3 +397,77 @@ def test_one_method_alone_is_named_by_its_detector():
     assert (board.rows, board.ranks) == (("msp",), None)
     assert board.entries["msp", "auroc"].place == 1
     assert board.notes == ("Mean ± standard deviation over 2 runs.",)
+
+
+def _rows(table, metric="fpr_at_tpr"):
+    return Results(
+        Result(detector=name, seed=i, metric=metric, value=value)
+        for name, values in table.items()
+        for i, value in enumerate(values)
+    )
+
+
+def test_equal_means_share_a_place_whatever_the_order_of_the_runs():
+    table = {"a": [0.1, 0.2, 0.3], "b": [0.3, 0.2, 0.1], "c": [0.5, 0.4, 0.6]}
+    assert np.mean(table["a"]) != np.mean(table["b"])  # by a rounding error
+    board = leaderboard(_rows(table), "fpr_at_tpr")
+    assert {r["method"]: r["place"] for r in board.records()} == {
+        "a": 1,
+        "b": 1,
+        "c": 2,
+    }
+
+
+def test_small_numbers_are_not_shown_as_zero():
+    table = {"a": [1e-4, 2e-4], "b": [0.5, 0.5002]}
+    text = leaderboard(_rows(table), "fpr_at_tpr").to_markdown()
+    assert "1.5e-04 ± 7.1e-05" in text
+    assert "0.500 ± 1.4e-04" in text
+
+
+def test_a_table_of_protocols_names_its_metric():
+    rows = [
+        Result(protocol=p, detector=d, metric="fpr_at_tpr", value=v)
+        for p in ("near", "far_1")
+        for d, v in (("a", 0.1), ("b", 0.2))
+    ]
+    board = leaderboard(Results(rows), "fpr_at_tpr")
+    assert board.to_markdown().startswith("| FPR95 | near ↓ |")
+    assert "FPR95 & near" in board.to_latex()
+    assert {record["metric"] for record in board.records()} == {"fpr_at_tpr"}
+
+
+def test_means_over_different_runs_are_noted():
+    even = {"a": [0.1, 0.2], "b": [0.2, 0.3]}
+    note = "not comparable"
+    assert note not in " ".join(leaderboard(_rows(even), "fpr_at_tpr").notes)
+    uneven = {"a": [0.1], "b": [0.2, 0.3]}
+    assert note in " ".join(leaderboard(_rows(uneven), "fpr_at_tpr").notes)
+
+
+def test_a_model_and_a_detector_of_one_name_are_two_methods():
+    rows = [
+        Result(model="x", seed=0, metric="auroc", value=0.1),
+        Result(detector="x", seed=1, metric="auroc", value=0.9),
+    ]
+    board = leaderboard(Results(rows), "auroc")
+    means = {record["method"]: record["mean"] for record in board.records()}
+    assert means == {"model x": 0.1, "detector x": 0.9}
+
+
+def test_the_direction_of_a_metric_comes_from_its_study(tmp_path):
+    for name, value in (("a", 2.0), ("b", 1.0)):
+        key = {"protocol": "p", "model": "m", "method": "", "detector": name}
+        row = {"metric": "nll", "value": value, "n": 9}
+        runs.Cell(key=key, rows=[row]).save(tmp_path)
+    said = {"metrics": {"nll": {"label": "NLL", "better": "lower"}}}
+    (tmp_path / "study.json").write_text(json.dumps(said))
+    results = runs.results(tmp_path)
+    board = leaderboard(results, "nll")
+    assert board.rows == ("b", "a")
+    assert board.entries["b", "p"].place == 1
+    for kept in (results.where(protocol="p"), results + Results([]), results):
+        assert kept.better == {"nll": "lower"}
+    assert leaderboard(results, "nll", direction={"nll": "higher"}).rows == ("a", "b")
+    with pytest.raises(ValueError, match="one direction"):
+        _ = results + Results([], better={"nll": "higher"})

@@ -70,7 +70,12 @@ def print_json(document: Any) -> None:
       "threshold": "-inf"
     }
     """
-    typer.echo(json.dumps(_finite(document), indent=2, allow_nan=False))
+    typer.echo(as_json_text(document))
+
+
+def as_json_text(document: Any) -> str:
+    """Return a document as JSON; numbers that JSON does not have become text."""
+    return json.dumps(_finite(document), indent=2, allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

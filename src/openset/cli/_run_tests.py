@@ -2,7 +2,7 @@
 
 import csv as csv_module
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import typer
 from rich.markup import escape
@@ -28,10 +28,12 @@ def show_run_tests(
     csv: bool = False,
     latex: bool = False,
     of_networks: bool = False,
+    better: Mapping[str, str] | None = None,
 ) -> None:
     """Print the tests as a table per metric, as CSV or as LaTeX.
 
-    With `of_networks` the runs are seeds, each a network of its own.
+    With `of_networks` the runs are seeds, each a network of its own. `better` are the
+    directions of metrics that are not in the table of metrics.
     """
     if csv:
         typer.echo(_as_csv([test for tests in by_metric for test in tests]), nl=False)
@@ -39,7 +41,8 @@ def show_run_tests(
         typer.echo("\n".join(map(_as_latex, by_metric)), nl=False)
     else:
         for tests in by_metric:
-            _as_table(tests, correction, level)
+            lower = stats.direction(tests[0].metric, better) == "lower"
+            _as_table(tests, correction, level, lower=lower)
         about = (
             "If the seeds share training or test samples, the p-values are too "
             "small, and results on other data may differ more."
@@ -65,6 +68,7 @@ def _as_latex(tests: Sequence[RunComparison]) -> str:
     lines = [
         r"\begin{tabular}{lllrrrrr}",
         r"\toprule",
+        rf"\multicolumn{{8}}{{l}}{{{latex_text(tests[0].metric)}}} \\",
         r"Protocol & $a$ & $b$ & mean $a$ & mean $b$ & $a - b$ & $n$ & $p$ \\",
         r"\midrule",
     ]
@@ -76,7 +80,9 @@ def _as_latex(tests: Sequence[RunComparison]) -> str:
     return visible(text)
 
 
-def _as_table(tests: Sequence[RunComparison], correction: str, level: float) -> None:
+def _as_table(
+    tests: Sequence[RunComparison], correction: str, level: float, *, lower: bool
+) -> None:
     metric = tests[0].metric
     table = plain_table(
         f"Paired t-tests of {escape(metric)} over the same runs (two-sided; p-values "
@@ -90,7 +96,6 @@ def _as_table(tests: Sequence[RunComparison], correction: str, level: float) -> 
             table.add_column(head, justify="right", no_wrap=True)
         else:
             table.add_column(head, overflow="fold")
-    lower = stats.direction(metric) == "lower"
     for test in tests:
         better = test.a if (test.difference > 0) != lower else test.b
         is_sure = test.p_corrected is not None and test.p_corrected < 1 - level

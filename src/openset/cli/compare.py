@@ -142,6 +142,7 @@ def command(
         higher_is_unknown=higher_is_unknown,
     )
     form = _Form(json=as_json, csv=csv, latex=latex)
+    metric = list(dict.fromkeys(metric or ()))  # one may be given twice
     tested = metric or [_DEFAULT]
     of_runs: dict[str, Any] = {"pool": pool, "test_share": test_share}
     run_tests = partial(
@@ -149,8 +150,11 @@ def command(
     )
     if len(paths) == 1 and (paths[0].is_dir() or _is_results(paths[0])):
         tested = [_key(one) for one in tested]
-        tests = run_tests(_results(paths[0]), tested)
-        _show_runs(tests, form, correction=correction, level=level)
+        results = _results(paths[0])
+        tests = run_tests(results, tested)
+        _show_runs(
+            tests, form, correction=correction, level=level, better=results.better
+        )
         return
     files = score_files.find(paths) if any(map(score_files.is_pattern, paths)) else []
     if any(file.has_repeats for file in files):
@@ -246,12 +250,18 @@ def _show_runs(
     *,
     correction: str,
     level: float,
+    better: Mapping[str, str],
 ) -> None:
     if form.json:
         print_json({"tests": _records(tests)})
         return
     show_run_tests(
-        tests, correction=correction, level=level, csv=form.csv, latex=form.latex
+        tests,
+        correction=correction,
+        level=level,
+        csv=form.csv,
+        latex=form.latex,
+        better=better,
     )
 
 
@@ -312,7 +322,7 @@ def _results(path: Path) -> Results:
     if path.is_dir():
         return runs.results(path)
     try:
-        return Results.load(path)
+        return Results(Results.load(path), better=runs.directions(path.parent))
     except ArtefactError as error:
         msg = f"{error}. Scores: give two files or more, or one to openset evaluate"
         raise ArtefactError(msg) from error
@@ -468,7 +478,7 @@ def _show_scores(
         return
     first = next(iter(evaluations.values()))
     title = f"{first.n_known} known and {first.n_unknown} unknown samples"
-    OUT.print(show(evaluations, title=title), *tables, sep="\n")
+    OUT.print(show(evaluations, title=title, rivals=True), *tables, sep="\n")
 
 
 def _records(tests: Sequence[Sequence[stats.RunComparison]]) -> list[dict[str, Any]]:
@@ -489,16 +499,18 @@ def _table_of(
             table.add_column(column, justify="right", no_wrap=True)
     for test in tests:
         a, b, p = test["a"], test["b"], test["p_corrected"]
-        better = a if test["difference"] > 0 else b
-        if metric.better == "lower":
-            better = b if better == a else a
-        is_sure = p < 1 - level
+        better = a if (test["difference"] > 0) == (metric.better == "higher") else b
+        verdict = "unclear"
+        if metric.better == "neither":
+            verdict = "–"
+        elif p < 1 - level:
+            verdict = f"[bold green]{escape(better)}[/bold green]"
         table.add_row(
             escape(a),
             escape(b),
             f"{test['difference']:+.4f}",
             f"{test['low']:+.4f} … {test['high']:+.4f}",
             f"{p:.3g}",
-            f"[bold green]{escape(better)}[/bold green]" if is_sure else "unclear",
+            verdict,
         )
     return table

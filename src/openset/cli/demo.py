@@ -88,7 +88,8 @@ def command(
     _say(3, f"{len(fitted)} detectors score how known each image looks. Which one "
             "separates known from unknown, while known images are classified "
             "correctly?\n")  # fmt: skip
-    OUT.print(show(evaluations, title="Digits, six known and four unknown classes"))
+    title = "Digits, six known and four unknown classes"
+    OUT.print(show(evaluations, title=title, rivals=True))
     best, second = sorted(evaluations, key=lambda n: -evaluations[n]["openauc"])[:2]
     lead = compare(scores[best], scores[second])
     _say(4, f"By OpenAUC {best} leads {second} by {lead.difference:.4f} (95 % interval "

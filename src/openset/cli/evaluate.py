@@ -1,7 +1,7 @@
 """`openset evaluate`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from openset import _check, _io
-from openset.cli._console import OUT, Csv, Json, Latex, need_one_form
+from openset.cli._console import OUT, Csv, Json, Latex, as_json_text, need_one_form
 from openset.cli._options import Bootstrap, Level, keep_inputs, naming
 from openset.cli._score_files import (
     Columns,
@@ -160,14 +160,34 @@ def command(
         found = evaluate_groups(
             scores, threshold, level, metrics=metric, bootstrap=bootstrap
         )
-        # A group called "all" is not the set of all samples.
-        evaluations |= {f"group {n}" if n == "all" else n: e for n, e in found.items()}
+        named = zip(_column_names(found), found.values(), strict=True)
+        evaluations |= dict(named)
     writers = {_as_json: as_json, as_csv: csv, as_latex: latex}
     for writer, is_wanted in writers.items():
         if is_wanted:
             _deliver(writer(evaluations), out)
             return
     _print_tables(path, scores, evaluations)
+
+
+def _column_names(groups: Iterable[str]) -> list[str]:
+    """Name the column of each group; no name may be empty, or stand for two.
+
+    Examples
+    --------
+    >>> _column_names(["", "all", "group all", "near"])
+    ['no group', 'group group all', 'group all', 'near']
+    """
+    names = list(groups)
+    taken = {"all", *names}  # a group called "all" is not the set of all samples
+    for i, name in enumerate(names):
+        if name in {"", "all"}:
+            new = f"group {name}" if name else "no group"
+            while new in taken:
+                new = f"group {new}"
+            taken.add(new)
+            names[i] = new
+    return names
 
 
 def _check_clusters(*, bootstrap: int, groups: bool) -> None:
@@ -209,7 +229,7 @@ def _evaluate_sketch(
             "threshold": threshold,
             "brackets": {key: asdict(one) for key, one in found.items()},
         }
-        _deliver(json.dumps(document, indent=2) + "\n", out)
+        _deliver(as_json_text(document) + "\n", out)
         return
     title = f"{len(paths)} files" if len(paths) > 1 else paths[0].name
     title += f": {sketch.n_known} known samples, {sketch.n_unknown} unknown"

@@ -64,6 +64,9 @@ class Pack:
         else:
             value = threshold.value if isinstance(threshold, Threshold) else threshold  # type: ignore[assignment]
         hindsight = self._optima(scores)
+        best = None
+        if value is None:  # the page starts at the oracle, with the α of its OSA
+            best = _text(optimum(ranking_counts(scores), alpha=run.alpha).threshold)
         calibrated = None
         if calibration is not None and calibration.n_known and calibration.n_unknown:
             calibrated = self._optima(calibration)
@@ -86,6 +89,7 @@ class Pack:
                 readable(class_name(run.classes, c)) for c in scores.classes.tolist()
             ],
             "threshold": None if value is None else _text(float(value)),
+            "best": best,
             "alpha": run.alpha,
             "known": self._array(scores.known, "f8"),
             "label": self._array(label, small.str[1:]),

@@ -147,8 +147,8 @@ def _about(
     if len(repeats) > 1:
         repeat, seed = first.repeat
         about += (
-            f"; OSCR and ROC over {len(repeats)} repeats, the other figures of repeat "
-            f"{repeat}, seed {seed}"
+            f"; OSCR, ROC and risk over coverage are means over repeats, the other "
+            f"figures are of repeat {repeat}, seed {seed}"
         )
     if n_methods > len(pairs):
         about += f"; the {len(pairs)} leading of {n_methods} methods"
@@ -382,6 +382,8 @@ def number_text(value: Any) -> str:
     if isinstance(value, int | np.integer):
         return f"{int(value):,}"
     number = float(value)
+    if np.isnan(number):
+        return "–"
     if not np.isfinite(number):
         return "∞" if number > 0 else "−∞"
     large = abs(number) >= 1000 or 0 < abs(number) < 1e-4

@@ -97,8 +97,11 @@ def _shown(present: set[str], headline: str, headings: Headings) -> list[str]:
     return chosen
 
 
-def overview(boards: Mapping[str, Board], headline: str) -> Overview:
-    """Put the headline metric of several protocols side by side."""
+def overview(boards: Mapping[str, Board], headline: str, sign: int) -> Overview:
+    """Put the headline metric of several protocols side by side, best first.
+
+    `sign` is -1 if higher values are better, 1 if lower ones are.
+    """
     scores: dict[str, dict[str, Score]] = {}
     for protocol, one in boards.items():
         for method, own in one.scores.items():
@@ -115,7 +118,7 @@ def overview(boards: Mapping[str, Board], headline: str) -> Overview:
         key=lambda name: (
             mean_rank[name] is None,
             mean_rank[name] or 0,
-            -mean[name],
+            sign * mean[name],
             name,
         ),
     )

@@ -173,7 +173,9 @@ def _content(data: ReportData) -> dict[str, Any]:
         "findings": _sorted(found),
         "tally": _tally(found),
         "cautions": _report_data.cautions(data),
-        "overview": _leaderboard.overview(boards, headline)
+        "overview": _leaderboard.overview(
+            boards, headline, data.headings.sign(headline)
+        )
         if len(boards) > 1
         else None,
         "views": views,

@@ -50,7 +50,8 @@ def sentences(
     texts: list[tuple[str, str, str]] = []
     name = data.headings.text(headline)
     if len(boards) > 1:
-        whole = _leaderboard.overview(boards, headline)
+        sign = data.headings.sign(headline)
+        whole = _leaderboard.overview(boards, headline, sign)
         best = whole.methods[0]
         rank = whole.mean_rank[best]
         place = "" if rank is None else f", mean rank {rank:.2f}"
@@ -75,7 +76,8 @@ def sentences(
                 texts.append(("Next is ", second, f" with {_with_spread(behind)}."))
     # No test is possible with one run each, or if all differences are equal.
     with suppress(UndefinedMetricError):
-        texts += _lead(data, loaded, best, headline)
+        next_best = next(iter(boards.values())).methods[1:2]
+        texts += _lead(data, loaded, (best, *next_best), headline)
     done = [
         run.operation
         for run in data.runs
@@ -119,10 +121,19 @@ def _lead_over_runs(
     if len(order) < 3 or len(table) < 2:
         return []
     tests = paired_t(table, "holm", against=leader)
-    equal = [test.b for test in tests if not test.p_corrected < 0.05]
+    # A leader by mean rank may be worse on average: that is no lead.
+    sign = data.headings.sign(headline)
+    equal = [
+        test.b
+        for test in tests
+        if not (test.p_corrected < 0.05 and sign * test.difference < 0)
+    ]
     how = f"(paired t-tests over {len(order)} of {n_runs} runs, Holm's correction)"
     if not equal:
-        return [(f"The lead over every other method is significant {how}.", "", "")]
+        others = "every other method"
+        if len(table) < len({run.method for run in data.runs}):
+            others += " that has the same runs"
+        return [(f"The lead over {others} is significant {how}.", "", "")]
     names = ", ".join(readable(name, 40) for name in equal[:4])
     more = f" and {len(equal) - 4} more" if len(equal) > 4 else ""
     return [("The lead over ", f"{names}{more}", f" is not significant {how}.")]
@@ -131,21 +142,25 @@ def _lead_over_runs(
 def _lead(
     data: ReportData,
     loaded: Mapping[str, Sequence[tuple[Run, Scores]]],
-    leader: str,
+    leading: tuple[str, ...],
     headline: str,
 ) -> list[tuple[str, str, str]]:
-    """Describe the lead, and whether it is significant."""
+    """Describe the lead over the runner-up, and whether it is significant."""
     repeats = {(run.protocol, run.repeat) for run in data.runs}
     if len(repeats) > 1:
-        return _lead_over_runs(data, leader, headline, len(repeats))
+        return _lead_over_runs(data, leading[0], headline, len(repeats))
     pairs = next(iter(loaded.values()), [])[:2]
     if len(pairs) < 2 or headline not in {"openauc", "auroc"}:
         return []
+    if tuple(run.method for run, _ in pairs) != leading:
+        return []  # one of the two has no scores: these are of other methods
     (_, first), (_, second) = pairs
     is_paired = len(first) == len(second) and (first.labels == second.labels).all()
     if not (is_paired and has_both(first)):
         return []
     found = compare(first, second, headline)
+    if not found.difference > 0:
+        return []  # equal to the last digit shown
     span = found.interval
     verdict = "" if found.p_value < 0.05 else ": not significant"
     ends = f"{span.low:+.4f} to {span.high:+.4f}".replace("-", "\N{MINUS SIGN}")

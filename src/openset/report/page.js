@@ -436,7 +436,7 @@ function choose(i) {
   draw();
 }
 function start() {
-  return now.use !== null ? now.use : now.hindsight[Math.round(weight() * 100)];
+  return now.use !== null ? now.use : number(now.cell.best);
 }
 
 const basic = $("x-note").textContent;

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from openset.stats._leaderboard import Entry, Leaderboard
 
 _ARROWS = {"higher": "↑", "lower": "↓"}
+_ROUNDING = 1e-12  # what is smaller than this is a rounding error of 0
 ENDINGS = (".md", ".csv", ".tex", ".parquet")
 
 _LATEX = str.maketrans(
@@ -107,7 +108,11 @@ def markdown(board: "Leaderboard") -> str:
     """Write a Markdown table."""
     marks = {1: "**", 2: "*"}
     heads = [head.translate(_MARKDOWN) for head in _heads(board)]
-    lines = [f"| | {' | '.join(heads)} |", f"|{'---|' * (len(heads) + 1)}"]
+    corner = _corner(board).translate(_MARKDOWN)
+    lines = [
+        f"| {corner}{' ' * bool(corner)}| {' | '.join(heads)} |",
+        f"|{'---|' * (len(heads) + 1)}",
+    ]
     for row in board.rows:
         cells = []
         for entry in _entries(board, row):
@@ -125,7 +130,7 @@ def latex(board: "Leaderboard") -> str:
     lines = [
         rf"\begin{{tabular}}{{l{'r' * len(heads)}}}",
         r"\toprule",
-        rf" & {' & '.join(heads)} \\",
+        rf"{latex_text(_corner(board))} & {' & '.join(heads)} \\",
         r"\midrule",
     ]
     for row in board.rows:
@@ -182,6 +187,14 @@ def _heads(board: "Leaderboard") -> list[str]:
     return arrows if board.ranks is None else [*arrows, "mean rank"]
 
 
+def _corner(board: "Leaderboard") -> str:
+    """Return the metric, if the columns are protocols: a table without it says little.
+
+    The table for the terminal has it as its title.
+    """
+    return "" if board.labels else board.title
+
+
 def _entries(board: "Leaderboard", row: str) -> list["Entry | None"]:
     return [board.entries.get((row, column)) for column in board.columns]
 
@@ -197,5 +210,17 @@ def _worse(board: "Leaderboard", entry: "Entry | None") -> str:
 def _number(entry: "Entry | None") -> str:
     if entry is None:
         return "–"
-    spread = "" if entry.spread is None else f" ± {entry.spread:.3f}"
-    return f"{entry.mean:.3f}{spread}"
+    spread = "" if entry.spread is None else f" ± {number(entry.spread)}"
+    return f"{number(entry.mean)}{spread}"
+
+
+def number(value: float) -> str:
+    """Format a number with three decimals, or with two digits if these are all zero.
+
+    Examples
+    --------
+    >>> number(0.98765), number(0.00012), number(0.0), number(1e-17)
+    ('0.988', '1.2e-04', '0.000', '0.000')
+    """
+    is_small = _ROUNDING < abs(value) < 0.0005
+    return f"{value:.1e}" if is_small else f"{value + 0.0:.3f}"

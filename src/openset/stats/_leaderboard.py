@@ -59,6 +59,10 @@ class Leaderboard:
     blocks: str
     labels: Mapping[str, str] = field(default_factory=dict)
     """Names of the columns in tables, where they differ from the keys of metrics."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Metric of each column, by its key."""
+    is_uneven: bool = False
+    """Whether the methods of a column have different runs."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return one plain record per row and column, with full precision."""
@@ -78,6 +82,7 @@ class Leaderboard:
                         "place": entry.place,
                         "p_value": entry.p_value,
                         "mean_rank": self.ranks.mean[row] if self.ranks else None,
+                        "metric": self.metrics.get(column, column),
                     }
                 )
         return found
@@ -156,7 +161,8 @@ def leaderboard(
         ``"none"``.
     direction
         Whether ``"higher"`` or ``"lower"`` is better, for metrics that are not in the
-        table of metrics: ``{"nll": "lower"}``.
+        table of metrics: ``{"nll": "lower"}``. By default as in `results`, which know
+        it from the study.
 
     Examples
     --------
@@ -182,7 +188,7 @@ def leaderboard(
     values = values_of(kept, who, columns)
     if columns == "metric":  # in the given order: rows are sorted by the first
         values = {name: values[name] for name in wanted}
-    ways = {name: _direction(name, direction or {}) for name in wanted}
+    ways = {name: _direction(name, direction or {}, results.better) for name in wanted}
     better = {
         column: ways[column if columns == "metric" else wanted[0]] for column in values
     }
@@ -206,6 +212,11 @@ def leaderboard(
         correction=correction,
         blocks=over,
         labels=_labels(wanted) if are_metrics else {},
+        metrics={c: c if columns == "metric" else wanted[0] for c in values},
+        is_uneven=any(
+            len({frozenset(runs) for runs in table.values()}) > 1
+            for table in values.values()
+        ),
     )
 
 
@@ -235,23 +246,28 @@ def _labels(keys: Iterable[str]) -> dict[str, str]:
     return {key: short.get(key, key) for key in keys}
 
 
-def direction(metric: str) -> Direction:
-    """Return whether higher or lower is better; raise for an unregistered metric.
+def direction(metric: str, stored: Mapping[str, str] | None = None) -> Direction:
+    """Return whether higher or lower is better.
+
+    For a metric that is not in the table of metrics `stored` says it, such as
+    `Results.better`; without it, raise.
 
     Examples
     --------
     >>> direction("fpr_at_tpr_unknown"), direction("f_score_micro"), direction("oosa")
     ('lower', 'higher', 'higher')
     """
-    return _direction(metric, {})
+    return _direction(metric, {}, stored or {})
 
 
-def _direction(metric: str, given: Mapping[str, Direction]) -> Direction:
+def _direction(
+    metric: str, given: Mapping[str, Direction], stored: Mapping[str, str]
+) -> Direction:
     if metric in given:
         rule = f"direction of {metric!r}"
         return _check.one_of("leaderboard", rule, given[metric], ["higher", "lower"])  # type: ignore[return-value]
     known = {row.key: row.better for row in metrics.table()}
-    better = known.get(metric, "unknown")
+    better = known.get(metric, stored.get(metric, "unknown"))
     if better not in ("higher", "lower"):
         why = "a metric that is not in the table of metrics"
         if better == "neither":
@@ -282,7 +298,13 @@ def names_of(rows: Iterable[Result]) -> dict[_Who, str]:
     found = list(dict.fromkeys(map(_who, rows)))
     vary = [i for i in range(len(_WHO)) if len({one[i] for one in found}) > 1]
     vary = vary or [i for i in range(len(_WHO)) if found and found[0][i]][-1:]
-    return {one: _JOIN.join(one[i] for i in vary if one[i]) for one in found}
+    names = {one: _JOIN.join(one[i] for i in vary if one[i]) for one in found}
+    if len(set(names.values())) == len(found):
+        return names
+    # A model and a detector may have the same name: say which is which.
+    return {
+        one: _JOIN.join(f"{_WHO[i]} {one[i]}" for i in vary if one[i]) for one in found
+    }
 
 
 def values_of(
@@ -308,12 +330,14 @@ def _entries(
 ) -> dict[str, Entry]:
     means = {row: float(np.mean(list(runs.values()))) for row, runs in table.items()}
     sign = -1 if better == "higher" else 1
-    order = sorted(set(means.values()), key=lambda mean: sign * mean)
+    # Means of the same values in another order differ by rounding errors.
+    rounded = {row: round(mean, 12) for row, mean in means.items()}
+    order = sorted(set(rounded.values()), key=lambda mean: sign * mean)
     tests = _tests(table, min(means, key=lambda row: sign * means[row]), correction)
     found = {}
     for row, runs in table.items():
         values = np.array(list(runs.values()))
-        place = order.index(means[row]) + 1
+        place = order.index(rounded[row]) + 1
         found[row] = Entry(
             mean=means[row],
             spread=float(values.std(ddof=1)) if values.size > 1 else None,
@@ -397,6 +421,8 @@ def _notes(board: Leaderboard) -> Iterable[str]:
         yield "One run each: no standard deviation."
     else:
         yield f"Mean ± standard deviation over {runs} runs."
+    if board.is_uneven:
+        yield "Some methods lack runs that others have: their means are not comparable."
     if any(entry.p_value is not None for entry in board.entries.values()):
         yield (
             f"† worse than the best of its column (paired t-test over the same runs, "

@@ -1,13 +1,17 @@
 """`openset compare`: every number can be read, and everything is checked first."""
 
+import csv
+import io
+import json
 import re
 
 import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from openset import Scores, evaluate, stats
-from openset.cli import app
+from openset import Scores, UndefinedMetricError, evaluate, stats
+from openset.cli import _tables, app
 from openset.cli._console import OUT
 from openset.metrics import Metric, _registry
 from openset.results import Result, Results
@@ -400,3 +404,92 @@ def test_latex_of_one_set_marks_nothing(files):
     result = CliRunner().invoke(app, ["evaluate", str(files[0]), "--latex"])
     assert "textbf" not in result.output
     assert r"AUROC $\uparrow$ &" in result.output
+
+
+def test_a_metric_without_a_direction_names_no_better_method(files, monkeypatch):
+    spread = Metric(
+        lambda scores: scores.known.std(),
+        label="Spread",
+        better="neither",
+        key="spread",
+    )
+    monkeypatch.setitem(_registry._TABLE._values, "spread", spread)
+    text = printed(files[0], files[-1], "--metric", "spread")
+    (line,) = (line for line in text.splitlines() if " … " in line)
+    assert line.split()[-1] == "–"
+
+
+def test_a_metric_given_twice_is_shown_once(seeds):
+    once = printed(seeds, *FOREIGN, "--metric", "auroc", "--csv")
+    assert (
+        printed(seeds, *FOREIGN, "--metric", "auroc", "--metric", "auroc", "--csv")
+        == once
+    )
+
+
+def test_a_metric_that_the_first_file_does_not_define_is_still_shown(
+    files, monkeypatch
+):
+    best = Scores.load(files[0]).known.max()
+
+    def least(scores):
+        if scores.known.max() == best:
+            msg = "least: undefined"
+            raise UndefinedMetricError(msg)
+        return scores.known.min()
+
+    row = Metric(least, label="Least", better="higher", key="least")
+    monkeypatch.setitem(_registry._TABLE._values, "least", row)
+    text = printed(files[0], files[1], "--metric", "least")
+    value = f"{Scores.load(files[1]).known.min():.4f}"
+    assert ["Least", "–", value] in [line.split()[-3:] for line in text.splitlines()]
+
+
+def test_tables_of_several_metrics_say_which_is_which(seeds, tmp_path):
+    for protocol in ("near", "far"):
+        (tmp_path / protocol).mkdir()
+        for path in tmp_path.glob("*_seed*.csv"):
+            (tmp_path / protocol / path.name).write_bytes(path.read_bytes())
+    pattern = str(tmp_path / "{protocol}" / "{method}_seed{seed}.csv")
+    chosen = ["--metric", "auroc", "--metric", "fpr_at_tpr"]
+    text = printed(pattern, *FOREIGN, *chosen, "--csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert {row["metric"] for row in rows} == {"auroc", "fpr_at_tpr"}
+    assert len({(r["method"], r["column"], r["metric"]) for r in rows}) == len(rows)
+    latex = printed(pattern, *FOREIGN, *chosen, "--latex")
+    assert "AUROC & " in latex
+    assert "FPR95 & " in latex
+
+
+def test_a_folder_of_a_study_says_which_direction_is_better(tmp_path, monkeypatch):
+    monkeypatch.setattr(OUT, "_width", 100)
+    path = tmp_path / "results.csv"
+    Results(
+        Result(repeat=i, detector=d, metric="nll", value=v + i / 10 + v * i / 1000)
+        for d, v in (("msp", 0.1), ("knn", 0.5))
+        for i in range(3)
+    ).save(path)
+    said = {"metrics": {"nll": {"label": "NLL", "better": "lower"}}}
+    (tmp_path / "study.json").write_text(json.dumps(said))
+    text = printed(path, "--metric", "nll")
+    (line,) = (line for line in text.splitlines() if line.split()[:1] == ["msp"])
+    assert line.split()[-1] == "msp"
+    assert r"\multicolumn{8}{l}{nll}" in printed(path, "--metric", "nll", "--latex")
+
+
+def test_detectors_are_rivals_and_groups_are_not(files):
+    found = {str(file): evaluate(Scores.load(file)) for file in files[:2]}
+    marked = {
+        rivals: Console(force_terminal=True, width=200, file=io.StringIO())
+        for rivals in (True, False)
+    }
+    for rivals, console in marked.items():
+        for table in (
+            _tables._sets_in_columns(found, "", rivals=rivals),
+            *_tables._sets_in_rows(found, rivals=rivals),
+        ):
+            console.print(table)
+    shown = {rivals: console.file.getvalue() for rivals, console in marked.items()}
+    green = "\x1b[1;32m"
+    assert f"{green}{found[str(files[0])]['openauc']:.4f}" in shown[True]
+    assert green not in shown[False]

@@ -225,3 +225,76 @@ def test_a_foreign_table_is_read_by_its_own_names(tmp_path):
     wrong = CliRunner().invoke(app, [*words[:-1], "labels"])
     assert wrong.exit_code == 2
     assert "--columns must be pairs such as" in " ".join(wrong.output.split())
+
+
+def test_every_group_has_a_column_with_a_name(tmp_path):
+    groups = ["", "", "", "all", "group all", "near"]
+    Scores(
+        labels=[0, 0, -1, -1, -1, -1],
+        predicted=[0] * 6,
+        known=[0.9, 0.8, 0.1, 0.2, 0.85, 0.95],
+        groups=groups,
+    ).save(tmp_path / "scores.csv")
+    file = tmp_path / "scores.csv"
+    text = run("evaluate", file, "--groups", "--metric", "auroc", "--json")
+    found = {
+        name: e["metrics"]["auroc"]["value"] for name, e in json.loads(text).items()
+    }
+    assert found == {
+        "all": 0.625,
+        "no group": 1.0,
+        "group group all": 1.0,
+        "group all": 0.5,
+        "near": 0.0,
+    }
+
+
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_metric_undefined_in_one_group_is_a_dash_there(tmp_path, first):
+    other = "b" if first == "a" else "a"
+    Scores(
+        labels=[0, 0, -1, -1],
+        predicted=[0, 1, 0, 0],
+        known=[1.0, 2.0, 9.0, 0.5],  # only an unknown sample is accepted
+        groups=["", "", first, other],
+    ).save(tmp_path / "scores.csv")
+    words = ("--groups", "--threshold", 5, "--metric", "scod_risk")
+    text = run("evaluate", tmp_path / "scores.csv", *words)
+    (line,) = (line for line in text.splitlines() if "SCOD" in line)
+    shown = ["1.0000", "–"] if first == "a" else ["–", "1.0000"]
+    assert line.split()[-3:] == ["1.0000", *shown]
+    latex = run("evaluate", tmp_path / "scores.csv", *words, "--latex")
+    assert f"{other} & -- " in latex
+
+
+def test_a_narrow_interval_is_not_shown_as_zero(tmp_path):
+    n = 200_000
+    labels = np.repeat([0, -1, -1], [n, 1, 1])
+    scores = Scores(
+        labels=labels,
+        predicted=(np.arange(n + 2) == 0).astype(int),
+        known=np.linspace(1, 0, n + 2),
+        groups=np.where(labels < 0, "a", ""),
+    )
+    file = scores.save(tmp_path / "scores.npz")
+    text = run("evaluate", file, "--groups", "--metric", "accuracy")
+    assert "±0.000" not in text
+    assert "±1e-05" in text
+
+
+def test_the_ends_of_a_bracket_are_rounded_outward(tmp_path):
+    file = Scores(
+        labels=[0, 0, 0, -1], predicted=[0, 0, 1, 0], known=[1.0, 2.0, 3.0, 0.5]
+    ).save(tmp_path / "scores.npz")
+    text = run("evaluate", file, "--sketch")
+    (line,) = (line for line in text.splitlines() if "Accuracy  " in line)
+    assert line.split()[-2:] == ["0.666666", "0.666667"]  # 2/3 is between them
+
+
+def test_a_sketch_at_an_infinite_threshold_is_json(path):
+    text = run("evaluate", path, "--sketch", "--threshold", "inf", "--json")
+
+    def refuse(word):
+        pytest.fail(f"{word} is no JSON")
+
+    assert json.loads(text, parse_constant=refuse)["threshold"] == "inf"

@@ -423,3 +423,16 @@ def test_long_names_and_exact_thresholds_are_not_clipped(browser, tmp_path, widt
         assert len(heads) > 2
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_without_a_threshold_it_starts_at_the_oracle_of_rare_unknowns(
+    browser, tmp_path
+):
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, -1], [1995, 5])  # the share of known samples rounds to 1
+    known = rng.normal(size=2000) + 9 * (labels >= 0)
+    one = Scores(labels=labels, predicted=np.zeros(2000, int), known=known)
+    one.save(tmp_path / "rare.npz")
+    page = Page(browser, report.write(tmp_path / "rare.npz", tmp_path / "r.html"))
+    assert agrees(page, one) == metrics.osa_optimum(one).threshold
+    assert page.numbers()["osa"] == f"{evaluate(one)['osa_best']:.4f}"

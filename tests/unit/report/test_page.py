@@ -13,12 +13,13 @@ from openset import (
     ArtefactError,
     UndefinedMetricError,
     evaluate,
+    metrics,
     report,
     runs,
     thresholds,
 )
 from openset.cli import app
-from openset.report import _explorer, _leaderboard, _report_data
+from openset.report import _explorer, _figures, _leaderboard, _report_data
 from openset.results import Results
 from openset.scores import Scores
 from tests.unit.report.studies import cell, scores, write_study
@@ -328,3 +329,67 @@ def test_curves_are_means_over_the_seeds(tmp_path):
     one = write_study(tmp_path / "one", protocols=("digits",), seeds=1)
     alone = report.write(one, tmp_path / "one.html").read_text()
     assert not re.search(r"Mean over \d", "".join(Reader(alone).texts))
+
+
+def test_over_several_problems_lower_is_better_where_it_is(tmp_path):
+    """No method has both problems, so that means decide."""
+    values = {("a", "p"): 0.9, ("b", "q"): 0.2}
+    for (name, protocol), value in values.items():
+        key = {"protocol": protocol, "model": "m", "method": "", "detector": name}
+        row = {"metric": "fpr_at_tpr", "value": value, "n": 9}
+        runs.Cell(key=key, rows=[row]).save(tmp_path)
+    (tmp_path / "study.json").write_text(json.dumps({"headline": "fpr_at_tpr"}))
+    shown = "".join(Reader(report.render(tmp_path)).texts)
+    assert "by FPR95, b is best: 0.2000 on average" in shown
+
+
+def _lone_rows(folder, table, *, metric="auroc", protocol="p"):
+    for name, values in table.items():
+        for seed, value in enumerate(values):
+            key = {"protocol": protocol, "model": "m", "method": "", "detector": name}
+            row = {"metric": metric, "value": value, "n": 9}
+            runs.Cell(key=key | {"seed": seed}, rows=[row]).save(folder)
+    (folder / "study.json").write_text(json.dumps({"headline": metric}))
+    return "".join(Reader(report.render(folder)).texts)
+
+
+def test_a_lead_is_claimed_only_over_methods_with_the_same_runs(tmp_path):
+    table = {"a": [0.90, 0.91, 0.93, 0.92], "b": [0.70, 0.72, 0.71, 0.70]}
+    text = _lone_rows(tmp_path / "even", table)
+    assert "The lead over every other method is significant" in text
+    text = _lone_rows(tmp_path / "uneven", table | {"c": [0.9, 0.91]})
+    assert "The lead over every other method that has the same runs is sig" in text
+
+
+def test_a_leader_by_rank_that_is_worse_on_average_has_no_lead(tmp_path):
+    for protocol in ("p", "q"):
+        _lone_rows(tmp_path, {"a": [0.51], "b": [0.50]}, protocol=protocol)
+    worse = {"a": [0.1] * 20, "b": (0.9 + np.arange(20) / 1000).tolist()}
+    text = _lone_rows(tmp_path, worse, protocol="r")
+    assert "a is best" in text
+    assert "The lead over b is not significant" in text
+
+
+@pytest.mark.parametrize("without", ["best", "next"])
+def test_the_lead_is_that_over_the_runner_up_or_none(tmp_path, without):
+    for name, gap in (("best", 2.6), ("next", 2.0), ("last", 1.0)):
+        made, test, _ = cell(1, name, "digits", gap=gap)
+        made.save(tmp_path, scores=None if name == without else test)
+    shown = "".join(Reader(report.render(tmp_path)).texts)
+    assert "Next is next" in shown
+    assert "the lead is" not in shown
+
+
+def test_the_explorer_starts_at_the_exact_oracle():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, -1], [20, 9980])  # the share of known samples rounds to 0
+    known = rng.normal(size=10_000) + 6 * (labels >= 0)
+    rare = Scores(labels=labels, predicted=np.zeros(10_000, int), known=known)
+    run = _report_data.Run(method="m", values={})
+    (packed,) = _explorer.pack([(run, rare)]).cells
+    assert float(packed["best"]) == metrics.osa_optimum(rare).threshold
+    assert np.isfinite(float(packed["best"]))
+
+
+def test_a_missing_number_is_not_infinite():
+    assert _figures.number_text(float("nan")) == "–"

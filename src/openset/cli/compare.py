@@ -368,12 +368,9 @@ def _is_reordered(scores: Scores, others: Scores) -> bool:
     """
     if np.array_equal(scores.predicted, others.predicted):
         return False
-    return all(
-        np.array_equal(np.bincount(a), np.bincount(b))
-        for label in np.unique(scores.labels)
-        for rows in [scores.labels == label]
-        for a, b in [(scores.predicted[rows], others.predicted[rows])]
-    )
+    pairs = (np.stack([one.labels, one.predicted]) for one in (scores, others))
+    first, second = (both[:, np.lexsort(both)] for both in pairs)
+    return np.array_equal(first, second)
 
 
 def _not_the_same(path: Path, scores: Scores, other: Path, others: Scores) -> str:

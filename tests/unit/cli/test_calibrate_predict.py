@@ -51,16 +51,12 @@ def run(data, *words):
     return CliRunner().invoke(app, words, catch_exceptions=False)
 
 
+def by_msp(out):
+    return ["calibrate", "--known", "val.npz", "-d", "msp", "--out", str(out)]
+
+
 def test_surrogates_of_one_name_in_two_folders_are_two_kinds(data, tmp_path):
-    base = [
-        "calibrate",
-        "--known",
-        "val.npz",
-        "-d",
-        "msp",
-        "--out",
-        str(tmp_path / "r"),
-    ]
+    base = by_msp(tmp_path / "r")
     for folder, seed in (("a", 3), ("b", 4)):
         (tmp_path / folder).mkdir()
         drawn(100, seed=seed, unknown=True).save(tmp_path / folder / "far.npz")
@@ -72,15 +68,7 @@ def test_surrogates_of_one_name_in_two_folders_are_two_kinds(data, tmp_path):
 
 
 def test_a_surrogate_is_not_counted_twice(data, tmp_path):
-    base = [
-        "calibrate",
-        "--known",
-        "val.npz",
-        "-d",
-        "msp",
-        "--out",
-        str(tmp_path / "r"),
-    ]
+    base = by_msp(tmp_path / "r")
     same = data / ".." / data.name / "near.npz"
     with pytest.raises(ValueError, match=r"must be different files, got .*near.npz"):
         run(data, *base, "--surrogate", "near.npz", "--surrogate", str(same))

@@ -57,6 +57,12 @@ def absent(error):
     return None
 
 
+def pytest_sessionstart():
+    """Forget what else the terminal can do, once pytest has chosen its own colours."""
+    for name in ("TERM", "COLORTERM", "NO_COLOR"):
+        os.environ.pop(name, None)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Spare the garbage collector what lives until the end: modules and tests.

@@ -51,13 +51,16 @@ class Fitted:
         *,
         batch_size: int | None = None,
         progress: bool = False,
+        rows: NDArray[np.int64] | None = None,
     ) -> Scores:
-        """Score labelled outputs in batches; the result is NumPy."""
+        """Score labelled outputs in batches; the result is NumPy.
+
+        The options are those of :func:`score_all`.
+        """
         from openset.detectors import score_all  # noqa: PLC0415  # it imports us
 
-        return score_all([self], outputs, batch_size=batch_size, progress=progress)[
-            self.detector.name
-        ]
+        options: Any = {"batch_size": batch_size, "progress": progress, "rows": rows}
+        return score_all([self], outputs, **options)[self.detector.name]
 
     def known(self, outputs: Outputs, *, batch_size: int | None = None) -> NDArray[Any]:
         """Return the knownness alone, for outputs without labels."""

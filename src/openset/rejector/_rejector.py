@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from openset.rejector import _artefact, _card, _hub
 from openset.rejector._calibration import calibrated
 from openset.rejector._decisions import Decisions, Explanation
 from openset.rejector._input_steps import check_step
+from openset.rejector._invalid import Invalid, decide_on_valid, marked
 from openset.rejector._parts import Features, Reference
 from openset.rejector._places import place_of
 from openset.rejector._sets import Method, SetRule, logits_of
@@ -188,13 +189,21 @@ class Rejector:
 
     def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
         """Return the detector's scores. Unlabelled samples get the label -1 in them."""
+        return self._score(outputs, batch_size, None)
+
+    def _score(
+        self,
+        outputs: Outputs,
+        batch_size: int | None,
+        rows: NDArray[np.int64] | None,
+    ) -> Scores:
         need_outputs("Rejector", "outputs", outputs)
         check_step(outputs, self.input_step, self.fitted.detector)
         if outputs.labels is None:
             # Labels are not used in scoring, only copied to the result.
             outputs = outputs.as_unknown()
         self._need_own_classes("Rejector", outputs)
-        return self.fitted.score(outputs, batch_size=batch_size)
+        return self.fitted.score(outputs, batch_size=batch_size, rows=rows)
 
     def decide(
         self,
@@ -202,6 +211,7 @@ class Rejector:
         *,
         threshold: float | None = None,
         batch_size: int | None = None,
+        invalid: Invalid = "error",
     ) -> Decisions:
         """Return the decisions with the scores they are based on, in one pass.
 
@@ -214,8 +224,44 @@ class Rejector:
             calibrated for the latter.
         batch_size
             Samples scored at a time.
+        invalid
+            What to do with samples that have no answer: with NaN, of a class that is
+            not determined, or whose score is NaN. ``"error"`` raises
+            `InvalidSamplesError`. ``"reject"`` answers -1 for them and marks them in
+            `Decisions.is_invalid`; all others are decided as if these were not there.
+            Give ``Outputs(..., invalid="keep")``.
+
+        Examples
+        --------
+        >>> from openset import detectors
+        >>> known = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+        >>> rejector = Rejector.calibrate(
+        ...     detectors.MSP().fit(known), known=known, objective="at_tpr"
+        ... )
+        >>> new = Outputs(logits=[[0.0, 5.0], [np.nan, 1.0]], invalid="keep")
+        >>> decided = rejector.decide(new, invalid="reject")
+        >>> decided.labels, decided.is_invalid
+        (array([ 1, -1]), array([False,  True]))
         """
-        scores = self.score(outputs, batch_size=batch_size)
+        _check.one_of("Rejector.decide", "invalid", invalid, get_args(Invalid))
+
+        def decide(rows: NDArray[np.int64] | None) -> Decisions:
+            return self._decide(outputs, threshold, batch_size, rows)
+
+        if invalid == "error":
+            return decide(None)
+        n_classes = None if self.sets is None else outputs.n_classes
+        outputs, is_invalid = marked("Rejector.decide", outputs)
+        return decide_on_valid(decide, is_invalid, n_classes)
+
+    def _decide(
+        self,
+        outputs: Outputs,
+        threshold: float | None,
+        batch_size: int | None,
+        rows: NDArray[np.int64] | None,
+    ) -> Decisions:
+        scores = self._score(outputs, batch_size, rows)
         labels = (
             self.threshold.decide(scores)
             if threshold is None
@@ -223,20 +269,34 @@ class Rejector:
         )
         sets = None
         if self.sets is not None:
-            sets = self.sets.contains(logits_of("Rejector.decide", outputs))
+            logits = logits_of("Rejector.decide", outputs)
+            sets = self.sets.contains(logits if rows is None else logits[rows])
             sets[labels == UNKNOWN] = False
         return Decisions(labels, scores, sets)
 
     def predict(
-        self, outputs: Outputs, *, batch_size: int | None = None
+        self,
+        outputs: Outputs,
+        *,
+        batch_size: int | None = None,
+        invalid: Invalid = "error",
     ) -> NDArray[np.int64]:
-        """Return the class of each sample, or -1 for unknown."""
-        return self.decide(outputs, batch_size=batch_size).labels
+        """Return the class of each sample, or -1 for unknown.
+
+        With ``invalid="reject"`` it is -1 for invalid samples too: see :meth:`decide`.
+        """
+        return self.decide(outputs, batch_size=batch_size, invalid=invalid).labels
 
     def predict_sets(
-        self, outputs: Outputs, *, batch_size: int | None = None
+        self,
+        outputs: Outputs,
+        *,
+        batch_size: int | None = None,
+        invalid: Invalid = "error",
     ) -> list[list[int]]:
         """Return the classes each sample may belong to; none if it is rejected.
+
+        `invalid` is as in :meth:`decide`.
 
         Examples
         --------
@@ -262,7 +322,7 @@ class Rejector:
                 remedy="Calibrate again with sets='lac' or sets='raps'",
             )
             raise ValueError(msg)
-        decided = self.decide(outputs, batch_size=batch_size)
+        decided = self.decide(outputs, batch_size=batch_size, invalid=invalid)
         return decided.set_classes
 
     def known(
@@ -333,8 +393,11 @@ class Rejector:
             top=best,
         )
 
-    def margins(self, scores: Scores) -> NDArray[np.float64]:
-        """Return knownness minus threshold; a sample is accepted iff it is >= 0."""
+    def margins(self, scores: Scores | Decisions) -> NDArray[np.float64]:
+        """Return knownness minus threshold; a sample is accepted iff it is >= 0.
+
+        Invalid samples of decisions have none: NaN.
+        """
         threshold = self.threshold.of(scores.predicted)
         same = scores.known == threshold  # inf - inf is NaN
         with np.errstate(invalid="ignore"):

@@ -102,7 +102,7 @@ class Outputs:
         bias: Any = None,
         layers: Any = (),
         input_step: Any = "",
-        invalid: Invalid = "error",
+        invalid: Any = "error",
     ) -> None:
         if logits is None and features is None:
             msg = "Outputs: logits or features must be given, got neither"

@@ -38,7 +38,7 @@ class BatchRequest:
     arrays
         Arrays by name. Images are separate, as they may have several sizes.
     images
-        Each (h, w, 3), if the client sent files.
+        Each (h, w, 3), if the client sent files; None for a file that is no image.
     threshold
         The threshold of the request, or None.
     ids
@@ -48,7 +48,7 @@ class BatchRequest:
     """
 
     arrays: Mapping[str, NDArray[Any]]
-    images: Sequence[NDArray[np.uint8]] = ()
+    images: Sequence[NDArray[np.uint8] | None] = ()
     threshold: float | None = None
     ids: NDArray[np.str_] | None = None
     classes: Sequence[str] = ()
@@ -69,9 +69,13 @@ def parse(
     query: Mapping[str, str],
     names: tuple[str, ...],
     takes_images: bool,
+    keep: bool,
     max_bytes: int,
 ) -> BatchRequest:
-    """Turn a body into arrays called `names`; a ``.npy`` body is the first of them."""
+    """Turn a body into arrays called `names`; a ``.npy`` body is the first of them.
+
+    With `keep`, files that are no images are not refused.
+    """
     refuse_encoding(encoding)
     for key in query:
         if key not in _QUERY:
@@ -90,7 +94,8 @@ def parse(
         _refuse_name(query)
         files = _images.of_form(body, content_type) if kind == FORM else [("", body)]
         ids = np.array([name for name, _ in files]) if kind == FORM else None
-        return BatchRequest({}, _images.decoded(files), override, ids)
+        images = _images.decoded(files, keep=keep)
+        return BatchRequest({}, images, override, ids)
     if body.startswith(NPY_MAGIC):
         name = query.get("name", names[0])
         if name not in names:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io
-from openset._types import ArtefactError
+from openset._types import ArtefactError, InvalidSamplesError
 from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.serve._errors import RequestError, refuse
@@ -107,7 +107,7 @@ class ServedModel(ABC):
                 image = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
                 return self.outputs_of_images([image])
             return self(self.example(1))
-        except RequestError as error:
+        except (RequestError, InvalidSamplesError) as error:
             if not self.preprocessing and None in self.shape[1:]:
                 return None  # the sizes were guessed: requests will show
             what = (
@@ -145,20 +145,53 @@ class ServedModel(ABC):
             # Writeable: torch warns about arrays that are views of a body.
             batch = np.require(inputs, self.dtype, ["C", "W"])
         if batch.dtype.kind == "f" and np.isnan(batch.min()):
-            refuse("free of NaN", name="inputs", got="NaN")
+            rows = np.flatnonzero(np.isnan(batch).reshape(len(batch), -1).any(axis=1))
+            got = f"NaN in {rows.size} samples, first in row {rows[0]}"
+            msg = _check.must("free of NaN", caller="predict", name="inputs", got=got)
+            raise InvalidSamplesError(msg, rows.tolist())
         return self._outputs(self.run, batch)
 
     def outputs_of_images(self, images: Images) -> Outputs:
         """Run the model on images."""
         return self._outputs(self.run_images, images)
 
+    def run_some(
+        self, run: Callable[[Any], Outputs], samples: Any, is_valid: NDArray[np.bool_]
+    ) -> Outputs:
+        """Run the samples that a mask marks, as if the others were not there.
+
+        In a network whose batches have a fixed size, another sample takes the place of
+        each that is left out.
+        """
+        if is_valid.all():
+            return run(samples)
+        rows = np.flatnonzero(is_valid)
+        if self.shape[:1] in ((), (None,)):
+            return run(
+                [samples[i] for i in rows] if _is_list(samples) else samples[rows]
+            )
+        filled = [samples[i if is_valid[i] else rows[0]] for i in range(len(samples))]
+        try:
+            found = run(filled if _is_list(samples) else np.stack(filled))
+        except InvalidSamplesError as error:
+            again = np.cumsum(is_valid) - 1  # their numbers among the valid ones
+            left = {int(again[i]) for i in error.rows if is_valid[i]}
+            raise InvalidSamplesError(str(error), sorted(left)) from error
+        return found.take(rows)
+
     def _outputs(self, run: Callable[[Any], Any], batch: Any) -> Outputs:
         try:
             return as_outputs(run(batch))
+        except InvalidSamplesError:  # the network gives NaN for some of them
+            raise
         # Runtimes raise classes of their own, without a common base.
         except Exception as error:
             msg = f"predict: the model cannot run these inputs ({error})"
             raise RequestError(422, msg) from error
+
+
+def _is_list(samples: Any) -> bool:
+    return not isinstance(samples, np.ndarray)
 
 
 def as_outputs(found: Any) -> Outputs:

@@ -43,6 +43,7 @@ _OUTPUTS = {
     "known": "FP64",
     "threshold": "FP64",
 }
+_INVALID = "invalid"  # if invalid samples are rejected, not refused
 _SET = "set"  # samples by classes, if the rejector has prediction sets
 
 
@@ -70,6 +71,8 @@ def model(decider: Decider, name: str, version: str) -> dict[str, Any]:
     outputs: list[dict[str, Any]] = [
         {"name": one, "datatype": kind, "shape": [-1]} for one, kind in _OUTPUTS.items()
     ]
+    if decider.invalid == "reject":
+        outputs.append({"name": _INVALID, "datatype": "BOOL", "shape": [-1]})
     if decider.rejector.sets is not None:
         n_classes = decider.rejector.fitted.widths.get("n_classes") or -1
         shape = [-1, n_classes]
@@ -142,7 +145,7 @@ class Infer:
             if name not in names or name in given:
                 rule = f"each of {', '.join(names)} at most once"
                 refuse(rule, name="inputs", got=repr(name)[:80])
-            given[name] = _tensor(one, rest)
+            given[name] = _tensor(one, rest, keep=self._decider.invalid == "reject")
         rest.check_empty()
         images = given.pop(IMAGES, ())
         if not given and not images:
@@ -157,15 +160,16 @@ class Infer:
 
     def write(self, one: BatchAnswer) -> Response:
         """Write the answer: tensors in JSON, or binary if the request asks for it."""
-        scores = one.decisions.scores
         n = len(one.decisions)
         values: dict[str, NDArray[Any]] = {
             "decision": one.decisions.labels.astype("<i8"),
             "name": self._decider.names_of(one.decisions.labels),
-            "predicted": scores.predicted.astype("<i8"),
-            "known": scores.known.astype("<f8"),
+            "predicted": one.decisions.predicted.astype("<i8"),
+            "known": one.decisions.known.astype("<f8"),
             "threshold": np.broadcast_to(np.asarray(one.threshold, "<f8"), n),
         }
+        if self._decider.invalid == "reject":
+            values[_INVALID] = one.decisions.is_invalid
         if one.decisions.sets is not None:
             values[_SET] = one.decisions.sets
         outputs, contents = [], []
@@ -237,7 +241,7 @@ class _Rest:
             refuse("used up by the inputs", name="the body", got=f"{left} bytes more")
 
 
-def _tensor(one: Mapping[str, Any], rest: _Rest) -> Any:
+def _tensor(one: Mapping[str, Any], rest: _Rest, *, keep: bool) -> Any:
     """Return an array, or the images of a tensor of bytes."""
     name, kind, shape = one["name"], one.get("datatype"), one.get("shape", [])
     if not _is_shape(shape):
@@ -249,7 +253,7 @@ def _tensor(one: Mapping[str, Any], rest: _Rest) -> Any:
     if name == IMAGES:
         if kind != "BYTES" or content is None:
             refuse("BYTES, binary", name=f"datatype of {name}", got=repr(kind)[:40])
-        return _images.decoded(_strings(content, math.prod(shape)))
+        return _images.decoded(_strings(content, math.prod(shape)), keep=keep)
     if kind not in _TYPES:
         rule = f"one of {', '.join(_TYPES)}"
         refuse(rule, name=f"datatype of {name}", got=repr(kind)[:40])

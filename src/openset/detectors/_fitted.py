@@ -129,7 +129,7 @@ class Fitted:
     def _run(
         self, one: Callable[[Batch], Array], outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
-        self._check(outputs)
+        self.check_outputs(outputs)
         cut = batches(outputs, batch_size, progress=False)
         parts = [_xp.to_numpy(one(batch)) for _, batch in cut]
         values = np.concatenate(parts).astype(np.float64, copy=False)
@@ -143,7 +143,8 @@ class Fitted:
     def _ready(self, outputs: Outputs) -> State:
         return self.prepared(working_dtype(outputs))
 
-    def _check(self, outputs: Outputs) -> None:
+    def check_outputs(self, outputs: Outputs) -> None:
+        """Raise unless it can score these: inputs, widths, classes, layers, device."""
         caller = type(self.detector).__name__
         need_outputs(f"{caller}.score", "outputs", outputs)
         need_inputs(caller, "score", self.detector.score_needs, outputs)

@@ -61,7 +61,7 @@ def score_all(
         )
         raise ValueError(msg)
     for one in fitted.values():
-        one._check(outputs)
+        one.check_outputs(outputs)
     states = {name: one._ready(outputs) for name, one in fitted.items()}
     # Columns stay on the device until the last batch: a transfer per batch can cost
     # more than the scores.

@@ -197,12 +197,10 @@ class Rejector:
         batch_size: int | None,
         rows: NDArray[np.int64] | None,
     ) -> Scores:
-        need_outputs("Rejector", "outputs", outputs)
-        check_step(outputs, self.input_step, self.fitted.detector)
+        self._check(outputs)
         if outputs.labels is None:
             # Labels are not used in scoring, only copied to the result.
             outputs = outputs.as_unknown()
-        self._need_own_classes("Rejector", outputs)
         return self.fitted.score(outputs, batch_size=batch_size, rows=rows)
 
     def decide(
@@ -252,6 +250,8 @@ class Rejector:
             return decide(None)
         n_classes = None if self.sets is None else outputs.n_classes
         outputs, is_invalid = marked("Rejector.decide", outputs)
+        self._check(outputs)  # before, as all samples may be invalid
+        self.fitted.check_outputs(outputs)
         return decide_on_valid(decide, is_invalid, n_classes)
 
     def _decide(
@@ -329,9 +329,7 @@ class Rejector:
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[np.float64]:
         """Return the knownness of each sample, larger = more known."""
-        need_outputs("Rejector.known", "outputs", outputs)
-        self._need_own_classes("Rejector.known", outputs)
-        check_step(outputs, self.input_step, self.fitted.detector)
+        self._check(outputs, "Rejector.known")
         return self.fitted.known(outputs, batch_size=batch_size)
 
     def typical(
@@ -357,9 +355,7 @@ class Rejector:
         the known samples in the reported accuracy; by default that of the threshold,
         else 0.5.
         """
-        need_outputs("Rejector.operate", "outputs", outputs)
-        self._need_own_classes("Rejector.operate", outputs)
-        check_step(outputs, self.input_step, self.fitted.detector)
+        self._check(outputs, "Rejector.operate")
         scores = self.fitted.score(outputs, batch_size=batch_size)
         return operate(self.threshold, scores, alpha_test=alpha)
 
@@ -619,9 +615,12 @@ class Rejector:
                 )
                 raise ValueError(msg)
 
-    def _need_own_classes(self, caller: str, outputs: Outputs) -> None:
+    def _check(self, outputs: Outputs, caller: str = "Rejector") -> None:
+        """Raise unless these are valid outputs of the rejector's network."""
+        need_outputs(caller, "outputs", outputs)
         of = "the rejector"
         need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
+        check_step(outputs, self.input_step, self.fitted.detector)
 
     def _share_below(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
         grid = self.reference["known"]

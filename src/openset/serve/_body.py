@@ -133,13 +133,24 @@ def refuse_encoding(encoding: str) -> None:
 
 
 def read_json(body: bytes) -> Any:
-    """Parse JSON."""
+    """Parse JSON; a key that an object has twice is refused."""
     try:
-        return json.loads(body)
+        return json.loads(body, object_pairs_hook=_object)
+    except RequestError:
+        raise
     # RecursionError: the document is nested too deeply.
     except (ValueError, RecursionError) as error:
         msg = f"predict: the body must be JSON, got something else ({error})"
         raise RequestError(400, msg) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):  # json takes the last one, other readers the first
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        refuse("each given once", name="keys", got=f"{twice[:80]!r} twice")
+    return found
 
 
 def _refuse_name(query: Mapping[str, str]) -> None:
@@ -206,7 +217,8 @@ def read_threshold(value: Any) -> float:
     """Read a threshold; JSON has no infinities, so they are "inf" and "-inf"."""
     if isinstance(value, str):
         try:
-            value = float(value)
+            # Python also reads 1_0 as 10, and digits of other scripts.
+            value = float(value) if value.isascii() and "_" not in value else value[:80]
         except ValueError:
             value = value[:80]
     elif isinstance(value, int) and not isinstance(value, bool):

@@ -204,7 +204,9 @@ class Infer:
 
     def _wanted(self, names: tuple[str, ...]) -> list[tuple[str, bool]]:
         """Return the names of the outputs, and whether each is binary."""
-        by_default = bool(_parameters(self._asked).get("binary_data_output", False))
+        by_default = _flag(
+            _parameters(self._asked), "binary_data_output", default=False
+        )
         asked = self._asked.get("outputs")
         if asked is None:
             return [(name, by_default) for name in names]
@@ -215,7 +217,7 @@ class Infer:
             if one.get("name") not in names:
                 rule = f"of {', '.join(names)}"
                 refuse(rule, name="outputs", got=repr(one.get("name"))[:80])
-            is_binary = bool(_parameters(one).get("binary_data", by_default))
+            is_binary = _flag(_parameters(one), "binary_data", default=by_default)
             wanted.append((one["name"], is_binary))
         return wanted
 
@@ -259,9 +261,7 @@ def _tensor(one: Mapping[str, Any], rest: _Rest, *, keep: bool) -> Any:
         refuse(rule, name=f"datatype of {name}", got=repr(kind)[:40])
     dtype = np.dtype(_TYPES[kind])
     if content is None:
-        flat = as_array(name, one.get("data")).ravel()
-        # Not a cast: 256 is no UINT8, and would wrap.
-        array = flat.astype(dtype) if dtype.kind == "f" else flat
+        array = _numbers(name, as_array(name, one.get("data")).ravel(), kind)
     else:
         if len(content) % dtype.itemsize:
             got = f"{len(content)} bytes"
@@ -271,6 +271,21 @@ def _tensor(one: Mapping[str, Any], rest: _Rest, *, keep: bool) -> Any:
         rule = f"as many numbers as its shape {shape} says"
         refuse(rule, name=name, got=array.size)
     return checked(name, array.reshape(shape))
+
+
+def _numbers(name: str, flat: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Return numbers as the datatype that the request names."""
+    dtype = np.dtype(_TYPES[kind])
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):  # beyond its range: infinite
+            return flat.astype(dtype)
+    if flat.dtype.kind == "f":
+        refuse(f"integers ({kind})", name=name, got="numbers with a point")
+    low, high, limits = int(flat.min()), int(flat.max()), np.iinfo(dtype)
+    if low < limits.min or high > limits.max:  # they would wrap: 256 to 0
+        rule = f"from {limits.min} to {limits.max} ({kind})"
+        refuse(rule, name=name, got=f"values from {low} to {high}")
+    return flat.astype(dtype)
 
 
 def _strings(content: bytes, n: int) -> list[tuple[str, bytes]]:
@@ -299,6 +314,13 @@ def _parameters(one: Mapping[str, Any]) -> Mapping[str, Any]:
     found = one.get("parameters", {})
     if not isinstance(found, dict):
         refuse("an object", name="parameters", got=type(found).__name__)
+    return found
+
+
+def _flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    found = parameters.get(name, default)
+    if not isinstance(found, bool):  # the text "false" is truthy
+        refuse("true or false", name=name, got=repr(found)[:40])
     return found
 
 

@@ -172,10 +172,12 @@ def test_tensors_are_decided_like_arrays():
 
 def test_wrong_outputs_are_an_error_whatever_becomes_of_invalid_samples():
     made = rejector_of(detectors.MSP())
-    with pytest.raises(ValueError, match="n_classes must be 4"):
-        made.decide(
-            Outputs(logits=[[NAN, 0], [1, 0]], invalid="keep"), invalid="reject"
-        )
+    for row in ([1, 0], [NAN, 0]):
+        with pytest.raises(ValueError, match="n_classes must be 4"):
+            made.decide(Outputs(logits=[row], invalid="keep"), invalid="reject")
+    new = Outputs(logits=[[NAN] * 4], classes=tuple("dcba"), invalid="keep")
+    with pytest.raises(ValueError, match="classes of outputs must be those of the rej"):
+        made.decide(new, invalid="reject")
     with pytest.raises(TypeError, match="outputs must be Outputs, got list"):
         made.decide([[1.0]], invalid="reject")
 

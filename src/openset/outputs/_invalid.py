@@ -1,7 +1,7 @@
 """Which samples are invalid: with NaN, or of a class that is not determined."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +41,12 @@ def _with_nan(rows: Array) -> Array:
 
 
 def _of_logits(rows: Array) -> Array:
-    return _with_nan(rows) | is_undetermined(rows, _xp.array_namespace(rows))
+    return _with_nan(rows) | is_undetermined(rows)
 
 
-def is_undetermined(logits: Array, xp: Any) -> Array:
+def is_undetermined(logits: Array) -> Array:
     """Return where the largest logit is infinite and not the only one."""
+    xp = _xp.array_namespace(logits)
     top = xp.max(logits, axis=1)
     n_top = xp.sum(xp.astype(logits == top[:, None], xp.int64), axis=1)
     return xp.isinf(top) & (n_top > 1)

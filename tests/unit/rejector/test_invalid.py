@@ -8,6 +8,7 @@ from numpy.testing import assert_array_equal
 
 from openset import InvalidSamplesError, Outputs, Rejector, detectors
 from openset.rejector import Decisions
+from openset.testing import example_outputs as split
 from tests.extras import torch
 from tests.unit.rejector.test_rejector import drawn
 
@@ -197,3 +198,33 @@ def test_decisions_about_no_sample():
     none = Decisions.none(None).among(np.zeros(2, bool))
     assert none.labels.tolist() == [-1, -1]
     assert none.sets is None
+
+
+@pytest.mark.parametrize("name", ["scale", "ash"])
+@pytest.mark.parametrize("features", [-1.0, 1e-30], ids=["negative", "tiny"])
+def test_features_that_a_method_refuses_are_those_of_one_sample(name, features):
+    known, new = split(120), split(61, seed=3)
+    made = Rejector.calibrate(
+        detectors.make(name).fit(known),
+        known=known,
+        objective="at_tpr",
+        accept_risk=True,
+    )
+    changed = np.array(new.features)
+    changed[ROW] = features  # a sum of 0 or less; or all of it in a few of many
+    others = np.arange(61) != ROW
+    arrays = {"logits": new.logits, "features": changed}
+    decided = made.decide(Outputs(**arrays), invalid="reject", batch_size=20)
+    alone = made.decide(new.take(others), batch_size=20)
+    expected = [ROW] if features < 0 else []
+    assert_array_equal(np.flatnonzero(decided.is_invalid), expected)
+    if expected:
+        assert_array_equal(decided.known[others], alone.scores.known)
+
+
+def test_faiss_has_no_neighbours_of_infinite_features():
+    pytest.importorskip("faiss", reason="the extra faiss")
+    made = rejector_of(detectors.KNN(k=3, backend="faiss", index="Flat"))
+    with np.errstate(all="ignore"):
+        decided = made.decide(spoilt(BAD["infinite features"]), invalid="reject")
+    assert_array_equal(np.flatnonzero(decided.is_invalid), [ROW])

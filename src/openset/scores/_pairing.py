@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 _Scores = TypeVar("_Scores", bound="Scores")
 
 _NAMED = 2  # ids that an error names
+_SAME = "Score the same outputs with every detector"
+_LEAVE_OUT = (
+    "If only the ids differ, and rows are in the same order, leave ids out: "
+    "Scores.load(path, columns={'ids': ''}), in the shell --columns ids="
+)
 
 
 def in_order_of(
@@ -93,7 +98,7 @@ def comparable_labels(
 def _need_same_rows(
     scores: "Scores", first: "Scores", *, caller: str, names: tuple[str, str]
 ) -> None:
-    remedy = "Score the same outputs with every detector"
+    remedy = _SAME
     if len(scores) != len(first):
         got = f"{len(scores)} samples instead of {len(first)}"
     else:
@@ -162,8 +167,7 @@ def _refuse_others(
         caller=caller,
         name=names[1],
         got=" and ".join(parts) or "some of its ids several times",
-        remedy="If only the ids differ, and rows are in the same order, leave ids out: "
-        "Scores.load(path, columns={'ids': ''}), in the shell --columns ids=",
+        remedy=_LEAVE_OUT if ids.size == wanted.size else _SAME,
     )
     raise ValueError(msg)
 

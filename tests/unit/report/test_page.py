@@ -143,6 +143,26 @@ def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
     assert shown.index("the lead is") < shown.index("With its threshold")
 
 
+def test_the_lead_is_tested_on_the_same_samples_or_not_at_all(tmp_path):
+    def shown(folder, *, ids, turn):
+        for name, gap in (("a", 2.0), ("b", 2.01)):
+            made, test, _ = cell(1, name, "digits", gap=gap)
+            test = replace(test, ids=np.arange(len(test)) if ids else None)
+            rows = np.arange(len(test))
+            if turn and name == "b":  # within each class: the labels stay
+                back = np.lexsort((-rows, test.labels))
+                rows[np.argsort(test.labels, kind="stable")] = back
+            made.save(tmp_path / folder, scores=test.take(rows))
+        text = "".join(Reader(report.render(tmp_path / folder)).texts)
+        return re.findall(r"On the same samples the[^)]*|The lead is not.*", text)
+
+    wanted = shown("plain", ids=False, turn=False)
+    assert wanted[0].startswith("On the same")
+    assert shown("ids", ids=True, turn=True) == wanted
+    (doubt,) = shown("doubt", ids=False, turn=True)
+    assert "seem to be in different orders" in doubt
+
+
 def test_a_lead_that_cannot_be_tested_is_not_spoken_of(tmp_path):
     """Models that do not depend on their seed: all differences are the same."""
     for seed in range(3):

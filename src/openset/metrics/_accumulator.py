@@ -32,6 +32,9 @@ class Accumulator:
         self._parts: list[Scores] = []
         self._ids: list[NDArray[Any]] = []
 
+    def __repr__(self) -> str:
+        return f"Accumulator(n={len(self)})"
+
     def __len__(self) -> int:
         return sum(len(part) for part in self._parts)
 

@@ -91,17 +91,12 @@ class CORE(Detector):
 
     def write_onnx(self, sample: Any) -> Any:
         """Write the knownness as an ONNX graph."""
-        graph = sample.graph
         features = sample.features.cast(np.float64)
         unit = sample.state("unit", np.float64).rows(sample.top_class)
         pattern = sample.state("pattern", np.float64).rows(sample.top_class)
         residual = features - (features * unit).sum() * unit
-        length = residual.norm()
-        one = graph.constant(1.0, np.float64)
-        divisor = graph.op("Where", length > 0.0, length, one, dtype=one.dtype)
-        cosine = (residual * pattern).sum() / divisor
-        top = sample.top_logit
-        energy = (top + (sample.logits - top).exp().sum().log()).cast(np.float64)
+        cosine = (residual * pattern).sum() / residual.norm().or_one()
+        energy = sample.logits.logsumexp().cast(np.float64)
         terms = [
             (value - float(mean)) / float(spread)
             for value, mean, spread in zip(

@@ -145,9 +145,7 @@ class GMM(Detector):
             white = rows @ graph.constant(arrays["whiten"][k])
             away = white - graph.constant(arrays["means"][k])
             columns.append((away * away).sum() * -0.5 + float(offset))
-        together = graph.op("Concat", *columns, axis=1)
-        top = together.max()
-        return top + (together - top).exp().sum().log()
+        return graph.op("Concat", *columns, axis=1).logsumexp()
 
 
 def _means(

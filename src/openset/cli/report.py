@@ -43,8 +43,9 @@ def command(
         typer.Argument(
             metavar="RUN_FOLDER|SCORES",
             help="Run folder of openset bench or openset train, the folder that "
-            "openset score wrote, a folder with scores/NAME.npz, one file of scores (.npz, .csv, .parquet), or a pattern "
-            "in quotes, 'runs/{method}_seed{seed}.csv', as openset compare takes it.",
+            "openset score wrote, a folder with scores/NAME.npz, one file of scores "
+            "(.npz, .csv, .parquet), or a pattern in quotes, "
+            "'runs/{method}_seed{seed}.csv', as openset compare takes it.",
         ),
     ],
     out: Annotated[

@@ -243,6 +243,16 @@ def test_one_file_of_scores_is_enough(tmp_path):
     assert "Halfpoint" in text
 
 
+def test_the_folder_that_openset_score_wrote_is_enough(tmp_path):
+    for name in ("msp", "knn-k=20"):
+        scores(1).save(tmp_path / f"scores-{name}.npz")
+    (tmp_path / "scores-msp.html").write_text("the report of one of them")
+    done = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    shown = Reader((tmp_path / "report.html").read_text()).texts
+    assert {"msp", "knn-k=20"} <= set(shown)
+
+
 def test_the_command_writes_into_the_run_folder(tmp_path):
     folder = write_study(tmp_path / "study", protocols=("digits",), seeds=1)
     done = CliRunner().invoke(app, ["report", str(folder)])

@@ -141,7 +141,7 @@ def test_images_are_generated_in_the_size_of_the_real_ones():
         ValueError, match=r"arpl_cs: side must be 32 or 64, got 28\. .*side=32"
     ):
         fit_tiny(image_data(side=28), method="arpl_cs")
-    with pytest.raises(ValueError, match="method must be .* no images, got 'arpl_cs'"):
+    with pytest.raises(ValueError, match=r"method must be .* images, got 'arpl_cs'"):
         fit_tiny(rows_data(), method="arpl_cs")
 
 

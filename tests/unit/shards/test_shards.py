@@ -1,5 +1,6 @@
 """Folders of shards: the same as all samples at once; nothing lost, nothing twice."""
 
+import errno
 import json
 import warnings
 from itertools import pairwise
@@ -18,6 +19,7 @@ from openset import (
 )
 from openset._types import ArtefactError
 from openset.scores import Scores
+from openset.shards._stores import Folder
 from tests.unit.rejector.test_rejector import drawn
 from tests.unit.shards.fatal import Fatal
 
@@ -344,3 +346,20 @@ def test_parquet_without_samples_or_with_damage_is_refused(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(ArtefactError, match=r"a\.parquet cannot be read, or is damag"):
         list(shards.read(shard, rows=10))
+
+
+def test_a_full_disk_is_named_even_if_failures_cannot_be_recorded(
+    rejector, folder, tmp_path, monkeypatch
+):
+    write = Folder.write
+
+    def full(self, name, content):
+        if name.endswith(".json") and name.startswith("failed/"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, name, content)
+
+    monkeypatch.setattr(Folder, "write", full)
+    (folder / "a.npz").write_bytes(b"no outputs")
+    job = shards.Predict(str(rejector))
+    with pytest.raises(OSError, match=r"predict: .*a\.npz.*same command continues"):
+        shards.run(job, folder, tmp_path / "out", backend="sequential")

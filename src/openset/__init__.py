@@ -11,6 +11,7 @@ from openset._types import (
     CalibrationWarning,
     InvalidSamplesError,
     MissingExtraError,
+    PairingWarning,
     TrainingWarning,
     UndefinedMetricError,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "InvalidSamplesError",
     "MissingExtraError",
     "Outputs",
+    "PairingWarning",
     "Rejector",
     "Scores",
     "TrainingWarning",

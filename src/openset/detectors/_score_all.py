@@ -80,15 +80,14 @@ def score_all(
     for name, one in fitted.items():
         columns[name] = _column(known.pop(name), np.float64)
         need_numbers(one.detector, columns[name], rows)
-    labels, groups = outputs.labels, outputs.groups
+    own = {"labels": outputs.labels, "groups": outputs.groups, "ids": outputs.ids}
     if rows is not None:
-        labels, groups = labels[rows], None if groups is None else groups[rows]
+        own = {n: None if one is None else one[rows] for n, one in own.items()}
     return {
         name: Scores(
-            labels=labels,
+            **own,  # type: ignore[arg-type]  # labels are there
             predicted=_column(predicted[name], np.int64) if shared is None else shared,
             known=columns[name],
-            groups=groups,
             n_classes=outputs.n_classes,
         )
         for name in fitted

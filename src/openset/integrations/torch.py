@@ -79,6 +79,8 @@ class OpenSetModule(nn.Module):
     ) -> None:
         super().__init__()
         last_layer.check_module(_CALLER, model)
+        for tensor in model.parameters():
+            _need_float64(tensor.device)
         need_rejector(_CALLER, rejector)
         detector = rejector.fitted.detector
         if rejector.input_step:
@@ -226,6 +228,18 @@ def _known(fitted: Fitted, batch: Batch) -> Tensor:
             rows = {"logits": batch.logits[left], "features": batch.features[left]}
             known[left] = _known(fitted, Batch(replaced(empty, **rows)))
         return known
+
+
+def _need_float64(device: torch.device) -> None:
+    if device.type == "mps":
+        msg = _check.must(
+            "on a device with float64, in which knownness and threshold are compared",
+            caller=_CALLER,
+            name="model",
+            got=str(device),
+            remedy="Move it: model.to('cpu')",
+        )
+        raise ValueError(msg)
 
 
 def _buffer(name: str) -> str:

@@ -10,7 +10,7 @@ from openset._types import UndefinedMetricError
 from openset.report import _leaderboard
 from openset.report._figures import View, has_both
 from openset.report._leaderboard import Board
-from openset.report._report_data import ReportData, Run
+from openset.report._runs import ReportData, Run
 from openset.report._svg import readable
 from openset.scores import Scores, seems_reordered
 from openset.stats import compare, paired_t

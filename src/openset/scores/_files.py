@@ -71,7 +71,7 @@ def _write_parquet(
     if n_classes is not None:
         table = table.replace_schema_metadata({"openset.n_classes": str(n_classes)})
     with _io.replacing(path) as temporary:
-        parquet.write_table(table, temporary)
+        parquet.write_table(table, temporary, write_page_checksum=True)
 
 
 def read(
@@ -131,7 +131,7 @@ def _from_parquet(path: Path) -> tuple[dict[str, NDArray[Any]], int | None]:
     parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
     # A damaged file can hold anything, such as integers of 100 bits.
     try:
-        table = parquet.read_table(path)
+        table = parquet.read_table(path, page_checksum_verification=True)
         found = {
             name: np.asarray(table[name].to_numpy(zero_copy_only=False))
             for name in table.column_names

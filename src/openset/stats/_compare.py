@@ -34,6 +34,12 @@ class Comparison:
     interval: Interval
     p_value: float
 
+    def __str__(self) -> str:
+        return (
+            f"{self.metric}: {self.a:.4f} - {self.b:.4f} = {self.difference:+.4f}, "
+            f"interval {self.interval}, p = {self.p_value:.2g}"
+        )
+
 
 def compare(
     a: Scores,
@@ -79,8 +85,10 @@ def compare(
     >>> good = Scores(labels=labels, predicted=predicted, known=signal)
     >>> worse = good.with_known(signal + rng.normal(size=600))
     >>> result = compare(good, worse)
-    >>> result.difference > 0, result.p_value < 0.001
-    (True, True)
+    >>> print(result)
+    openauc: 0.8528 - 0.7700 = +0.0829, interval 0.0553 to 0.1104 (95 %), p = 3.7e-09
+    >>> result.p_value < 0.001
+    True
     """
     b = _paired(a, b)
     row = numeric_metric(metric, caller="compare", params=params)

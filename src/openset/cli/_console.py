@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -57,6 +58,15 @@ OnlyJson: TypeAlias = Annotated[  # for commands that print while they work
     bool,
     typer.Option("--json", callback=hush, help="Print JSON instead of tables."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """In which form results are printed; none: tables for the terminal."""
+
+    json: bool
+    csv: bool
+    latex: bool
 
 
 def need_one_form(caller: str, *, as_json: bool, csv: bool, latex: bool) -> None:

@@ -150,7 +150,10 @@ def command(
     for text, found in scores.items():
         file = out if out.suffix else out / f"scores-{_file_name(text)}.npz"
         found.save(file)
-        line = f"{text}: {found!r} → {file}"
+        line = (
+            f"{text}: {found.n_known} known and {found.n_unknown} unknown samples "
+            f"→ {file}"
+        )
         OUT.print(line, markup=False, highlight=False, soft_wrap=True)
 
 

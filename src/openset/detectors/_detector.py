@@ -247,7 +247,13 @@ class Detector(ABC):
             state=state,
             widths=widths_of(outputs),
             classes=outputs.classes,
+            layers=self._layers_of(outputs),
         )
+
+    def _layers_of(self, outputs: Outputs) -> tuple[tuple[str, int], ...]:
+        """Return the layers whose features it uses without telling them apart."""
+        uses = "features" in (*self.fit_needs, *self.score_needs)
+        return outputs.layers if uses and not self.scored_layers else ()
 
 
 def _named_arrays(caller: str, state: Any) -> dict[str, Array]:

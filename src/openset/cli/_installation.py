@@ -163,8 +163,8 @@ def _devices(torch: Any) -> Iterator[dict[str, Any]]:
 
 def _data() -> dict[str, Any]:
     root = default_root()
-    here = datasets.available(root) if _io.is_there(root) else []
-    return {**_folder(root), "here": list(here), "known": len(datasets.names())}
+    here = datasets.available(root)
+    return {**_folder(root), "here": here, "known": len(datasets.names())}
 
 
 def _folder(path: Path) -> dict[str, Any]:

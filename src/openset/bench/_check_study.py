@@ -104,10 +104,11 @@ def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:
             f"got {entry.folds}"
         )
         raise ValueError(msg)
-    if entry.folds == 1 and entry.unknowns != "dealt":
+    is_divided = entry.folds > 1 or getattr(entry, "n_tests", 1) > 1
+    if not is_divided and entry.unknowns != "dealt":
         msg = (
-            f"{name}: {path}.unknowns must be left out without folds, got "
-            f"{entry.unknowns!r}"
+            f"{name}: {path}.unknowns must be left out without folds or test splits, "
+            f"got {entry.unknowns!r}"
         )
         raise ValueError(msg)
     for key in DATA_KEYS:

@@ -117,7 +117,7 @@ def test_options_are_for_the_hub_only():
 
 def test_the_hub_needs_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'openset\[hub\]'"):
+    with pytest.raises(MissingExtraError, match=r'pip install "openset\[hub\]"'):
         datasets.load("hf:owner/name")
 
 

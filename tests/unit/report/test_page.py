@@ -150,6 +150,26 @@ def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
     assert shown.index("the lead is") < shown.index("With its threshold")
 
 
+def test_the_lead_is_tested_on_the_same_samples_or_not_at_all(tmp_path):
+    def shown(folder, *, ids, turn):
+        for name, gap in (("a", 2.0), ("b", 2.01)):
+            made, test, _ = cell(1, name, "digits", gap=gap)
+            test = replace(test, ids=np.arange(len(test)) if ids else None)
+            rows = np.arange(len(test))
+            if turn and name == "b":  # within each class: the labels stay
+                back = np.lexsort((-rows, test.labels))
+                rows[np.argsort(test.labels, kind="stable")] = back
+            made.save(tmp_path / folder, scores=test.take(rows))
+        text = "".join(Reader(report.render(tmp_path / folder)).texts)
+        return re.findall(r"On the same samples the[^)]*|The lead is not.*", text)
+
+    wanted = shown("plain", ids=False, turn=False)
+    assert wanted[0].startswith("On the same")
+    assert shown("ids", ids=True, turn=True) == wanted
+    (doubt,) = shown("doubt", ids=False, turn=True)
+    assert "seem to be in different orders" in doubt
+
+
 def test_a_lead_that_cannot_be_tested_is_not_spoken_of(tmp_path):
     """Models that do not depend on their seed: all differences are the same."""
     for seed in range(3):
@@ -221,6 +241,16 @@ def test_one_file_of_scores_is_enough(tmp_path):
     text = (tmp_path / "mine.html").read_text()
     assert "at the threshold in use, 1.2500" in text
     assert "Halfpoint" in text
+
+
+def test_the_folder_that_openset_score_wrote_is_enough(tmp_path):
+    for name in ("msp", "knn-k=20"):
+        scores(1).save(tmp_path / f"scores-{name}.npz")
+    (tmp_path / "scores-msp.html").write_text("the report of one of them")
+    done = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    shown = Reader((tmp_path / "report.html").read_text()).texts
+    assert {"msp", "knn-k=20"} <= set(shown)
 
 
 def test_the_command_writes_into_the_run_folder(tmp_path):

@@ -25,9 +25,8 @@ layers: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 # Tests start many processes: without compiled files each compiles the package anew.
-tests: export PYTHONDONTWRITEBYTECODE :=
 tests: .venv/.installed-dev
-	$(BIN)/pytest -q -n auto --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist worksteal
 
 # Tables and a picture of the documentation that come from the code (the picture needs
 # chromium and chromedriver).

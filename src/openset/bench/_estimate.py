@@ -1,6 +1,5 @@
 """Estimate the duration of a study, from finished cells or from data sizes."""
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,4 +153,4 @@ def n_workers(backend: str, jobs: int) -> int:
     _backends.check(backend, jobs)
     if backend == "sequential":
         return 1
-    return os.cpu_count() or 1 if jobs == -1 else jobs
+    return _backends.cores() if jobs == -1 else jobs

@@ -9,7 +9,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from openset import _io, _xp, datasets
+from openset import _backends, _io, _xp, datasets
 from openset._version import __version__
 from openset.datasets import default_root
 
@@ -103,7 +103,7 @@ def examine() -> dict[str, Any]:
         "packages": {name: version_of(name) for name in BASE},
         "extras": {extra.name: extra.versions for extra in EXTRAS},
         "networks": {name: _imported(name) for name in NETWORKS},
-        "cores": os.cpu_count(),
+        "cores": _backends.cores(),
         "memory_bytes": _xp.machine_memory(),
         "blas": _blas(),
         "cuda": _cuda(),
@@ -163,14 +163,14 @@ def _devices(torch: Any) -> Iterator[dict[str, Any]]:
 
 def _data() -> dict[str, Any]:
     root = default_root()
-    here = datasets.available(root) if root.is_dir() else []
+    here = datasets.available(root) if _io.is_there(root) else []
     return {**_folder(root), "here": list(here), "known": len(datasets.names())}
 
 
 def _folder(path: Path) -> dict[str, Any]:
-    existing = next(p for p in (path, *path.parents) if p.exists())
+    existing = next(p for p in (path, *path.parents) if _io.is_there(p))
     return {
         "path": str(path),
-        "exists": path.is_dir(),
+        "exists": _io.is_there(path),
         "writable": os.access(existing, os.W_OK),
     }

@@ -63,7 +63,7 @@ def say_start(
             "--weights FILE"
         )
     if note and is_main_process():
-        ERRORS.print(escape(note), highlight=False, soft_wrap=True)
+        ERRORS.say(escape(note))
 
 
 def say_drawn(protocol: Protocol, split: str, n_draws: int) -> None:
@@ -72,13 +72,11 @@ def say_drawn(protocol: Protocol, split: str, n_draws: int) -> None:
         return
     names = ", ".join(map(str, protocol.unknown[:_SHOWN]))
     more = f" and {len(protocol.unknown) - _SHOWN} more"
-    OUT.print(
+    OUT.say(
         f"No published protocol for these data. Drawn with seed 0 (draw {split} of "
         f"{n_draws}): {protocol.n_known} known classes; unknown, and not trained on: "
         f"{escape(names)}{more * (len(protocol.unknown) > _SHOWN)}. It is saved with "
-        "the results as protocol.json. To choose the known classes yourself: --known",
-        highlight=False,
-        soft_wrap=True,
+        "the results as protocol.json. To choose the known classes yourself: --known"
     )
 
 
@@ -160,4 +158,4 @@ def _say_what_next(run: Path, trained: Sequence[Protocol], *, several: bool) -> 
         "new data": f"openset extract {where} DATA",
     }.items():
         lines.append(f"  {purpose + ':':<17} [bold]{command}[/bold]")
-    OUT.print("\n".join(lines), highlight=False, soft_wrap=True)
+    OUT.say("\n".join(lines))

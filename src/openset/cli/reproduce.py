@@ -125,11 +125,8 @@ def command(
             OUT.print(escape(shown.note), highlight=False)
     for note in made.notes:
         OUT.print(escape(note), highlight=False)
-    OUT.print(
-        f"wrote {settings.out / 'page.md'} and {settings.out / 'results.json'}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+    OUT.say(
+        escape(f"wrote {settings.out / 'page.md'} and {settings.out / 'results.json'}")
     )
 
 

@@ -16,7 +16,12 @@ from openset.detectors._batch import Batch, State, batches, first, working_dtype
 from openset.detectors._finite import need_numbers
 from openset.detectors._needs import need_inputs, widths_of
 from openset.detectors._registry import remade
-from openset.outputs import Outputs, need_outputs, need_same_classes
+from openset.outputs import (
+    Outputs,
+    named_layers,
+    need_outputs,
+    need_same_classes,
+)
 from openset.scores import Scores
 
 if TYPE_CHECKING:
@@ -29,13 +34,15 @@ class Fitted:
 
     `classes` are the names of the classes it was fitted on, if the outputs had names:
     outputs that name others, or in another order, are refused. `widths` are the numbers
-    of classes and features; outputs of other widths are refused.
+    of classes and features; outputs of other widths are refused. `layers` are those
+    whose features lay side by side, if the outputs named them.
     """
 
     detector: "Detector"
     state: State
     widths: Mapping[str, int | None] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    layers: tuple[tuple[str, int], ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickle the arrays, but not what was prepared from them.
@@ -163,7 +170,7 @@ class Fitted:
         )
         for recipe in (self.detector, *self.detector.recipes):
             recipe._refuse(outputs)
-        layers = self.detector.scored_layers
+        layers = self.detector.scored_layers or self.layers
         # Arrays of a server's client do not say which layers they are of.
         if layers and outputs.layers and outputs.layers != layers:
             msg = _check.must(
@@ -232,6 +239,8 @@ class Fitted:
             "widths": dict(self.widths),
             "class_names": list(self.classes),
         }
+        if self.layers:
+            recipe["layers"] = [list(pair) for pair in self.layers]
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
         _io.write_npz(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
         return path
@@ -270,10 +279,17 @@ class Fitted:
             )
             widths = dict(recipe["widths"])
             classes = tuple(map(str, recipe.get("class_names", ())))
+            layers = named_layers(recipe.get("layers", ()))
         except (KeyError, TypeError) as error:
             msg = f"Fitted.load: {path} is damaged ({error!r})"
             raise ArtefactError(msg) from error
-        return cls(detector=detector, state=state, widths=widths, classes=classes)
+        return cls(
+            detector=detector,
+            state=state,
+            widths=widths,
+            classes=classes,
+            layers=layers,
+        )
 
 
 def need_fitted(caller: str, values: Any) -> list[Fitted]:

@@ -23,7 +23,7 @@ _KINDS = 3  # correct, wrong, unknown
 class TorchSketch:
     """A :class:`openset.metrics.Sketch` whose counts stay on a device.
 
-    Batches stay on the device; :meth:`sketch` copies the counts (82 MB) to the CPU
+    Batches stay on the device; :meth:`sketch` copies the counts (88 MB) to the CPU
     once. Samples that a sketch does not accept (NaN, labels below -1) are counted, and
     reported by :meth:`sketch`.
 

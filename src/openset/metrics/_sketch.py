@@ -29,7 +29,7 @@ _SHAPES = {name: (len(KINDS), length) for name, length in bins.SHAPES.items()}
 class Sketch:
     """Counts of scores in fixed bins: bounds of metrics in constant memory.
 
-    Scores are not kept, so memory does not grow with them (82 MB at most), and nothing
+    Scores are not kept, so memory does not grow with them (88 MB at most), and nothing
     is sorted. The order of samples in different bins is known, that of samples in one
     bin is not; so each metric is given as a :class:`Bracket` that is guaranteed to
     contain the value :mod:`openset.metrics` computes from all scores. The bins are the
@@ -208,7 +208,8 @@ class Sketch:
         if found["layout"].size != 1 or int(found["layout"]) != bins.LAYOUT:
             msg = (
                 f"Sketch.load: {path} must have bins of layout {bins.LAYOUT}, got "
-                f"{found['layout']}. Upgrade openset to read newer files"
+                f"{found['layout']}. Read it with the version that wrote it, or count "
+                "the scores again"
             )
             raise ArtefactError(msg)
         state = {}

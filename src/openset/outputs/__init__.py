@@ -3,6 +3,7 @@
 # No `__all__`: the API reference has `Outputs` on the page of `openset`, and the others
 # are for the package only.
 from openset.outputs._checks import leading_rows as leading_rows
+from openset.outputs._checks import named_layers as named_layers
 from openset.outputs._files import is_outputs as is_outputs
 from openset.outputs._files import put_folder as put_folder
 from openset.outputs._outputs import Outputs as Outputs

@@ -6,7 +6,6 @@ import secrets
 import time
 import traceback
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,10 @@ from openset.shards._stores import Folder, Store, store
 
 _JOB, _FAILED = "job.json", "failed"
 _FRUITLESS = 3  # times in a row that workers die without finishing a shard
+
+
+class NotRecordedError(Exception):
+    """A shard failed, and its failure could not be written: the disk is full."""
 
 
 class Job(Hashable, Protocol):
@@ -225,6 +228,9 @@ def _settle(
             n = pool.items_per_call(len(left))
             groups = [left[i : i + n] for i in range(0, len(left), n)]
             pool(_work, [(job, group, work) for group in groups])
+        except NotRecordedError as full:  # nothing can be written: nobody should retry
+            msg = f"{job.caller}: {full}. The same command continues"
+            raise OSError(msg) from full
         except Exception as caught:  # workers catch their errors: processes died
             error = caught
         before, is_there = len(left), work.out.holding()
@@ -276,8 +282,11 @@ def _work_on(job: Job, shard: Shard, work: _Work) -> None:
             "traceback": traceback.format_exc(),
             "process": str(os.getpid()),
         }
-        # Of a run that was killed: its folder of failures is gone.
-        with suppress(FileNotFoundError):
+        try:
             if work.out.has(work.begun):
                 text = json.dumps(record, indent=1)
                 work.out.write(work.failure(shard), text.encode())
+        except FileNotFoundError:
+            pass  # of a run that was killed: its folder of failures is gone
+        except OSError:
+            raise NotRecordedError(str(error)) from error

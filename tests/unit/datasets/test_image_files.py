@@ -102,3 +102,13 @@ def test_image_files_are_not_joined_with_pixels_of_another_range():
     with pytest.raises(TypeError, match="images must be uint8 in all parts and data"):
         lazy_inputs.join("cut", [files, np.zeros((1, 2, 2))])
     assert len(lazy_inputs.join("cut", [files, GREY[None]])) == 2
+
+
+@pytest.mark.parametrize("name", ["b.gif", "B.HEIC", "b.jfif"])
+def test_images_of_a_kind_not_read_are_not_left_out_in_silence(tmp_path, name):
+    (tmp_path / "a.png").touch()
+    (tmp_path / "notes.txt").touch()
+    assert lazy_inputs.image_paths(tmp_path) == [str(tmp_path / "a.png")]
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f"got .*{name}. Convert it, or move it away"):
+        lazy_inputs.image_paths(tmp_path)

@@ -60,8 +60,8 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
     if not said and not any(content.values()):
         msg = (
             f"checks.run_folder: {folder} must hold a study, got a folder with none of "
-            "scores/*.npz, calibration/*.npz, cells/*.json, results.csv, protocol*.json, parts.json, "
-            "thresholds/*.json, rejectors/*/manifest.json, study.json"
+            "scores/*.npz, calibration/*.npz, cells/*.json, results.csv, "
+            "protocol*.json, parts.json, thresholds/*.json, rejectors/*/manifest.json, study.json"
         )
         raise ArtefactError(msg)
     try:

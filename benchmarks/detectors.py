@@ -360,7 +360,7 @@ def mapped_child(n: int) -> dict[str, float]:
 
 def anonymous_memory() -> int:
     """Return the bytes of this process that no file backs."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("RssAnon"):
             return int(line.split()[1]) * 1024
     return 0

@@ -10,6 +10,7 @@ from openset._types import (
     CalibrationError,
     CalibrationWarning,
     MissingExtraError,
+    PairingWarning,
     TrainingWarning,
     UndefinedMetricError,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "CalibrationWarning",
     "MissingExtraError",
     "Outputs",
+    "PairingWarning",
     "Rejector",
     "Scores",
     "TrainingWarning",

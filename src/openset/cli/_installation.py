@@ -9,7 +9,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from openset import _io, _xp, datasets
+from openset import _backends, _io, _xp, datasets
 from openset._version import __version__
 from openset.datasets import default_root
 
@@ -117,7 +117,7 @@ def examine() -> dict[str, Any]:
         "extras": {extra.name: extra.versions for extra in EXTRAS},
         "broken": _broken(networks),
         "networks": networks,
-        "cores": os.cpu_count(),
+        "cores": _backends.cores(),
         "memory_bytes": _xp.machine_memory(),
         "blas": _blas(),
         "cuda": _cuda(),
@@ -189,14 +189,14 @@ def _devices(torch: Any) -> Iterator[dict[str, Any]]:
 
 def _data() -> dict[str, Any]:
     root = default_root()
-    here = datasets.available(root) if root.is_dir() else []
-    return {**_folder(root), "here": list(here), "known": len(datasets.names())}
+    here = datasets.available(root)
+    return {**_folder(root), "here": here, "known": len(datasets.names())}
 
 
 def _folder(path: Path) -> dict[str, Any]:
-    existing = next(p for p in (path, *path.parents) if p.exists())
+    existing = next(p for p in (path, *path.parents) if _io.is_there(p))
     return {
         "path": str(path),
-        "exists": path.is_dir(),
+        "exists": _io.is_there(path),
         "writable": os.access(existing, os.W_OK),
     }

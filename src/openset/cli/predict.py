@@ -134,22 +134,22 @@ def command(
             }
             if decisions.sets is not None:
                 arrays["sets"] = decisions.sets
-            arrays |= _names(scores, outputs.ids)
+            arrays |= _names(scores)
             _io.write_npz(out, arrays)
         else:
-            _io.put(out, _csv(opened, decisions, outputs.ids))
+            _io.put(out, _csv(opened, decisions))
         OUT.print(f"wrote {out}", highlight=False)
     elif as_csv:
-        typer.echo(_csv(opened, decisions, outputs.ids), nl=False)
+        typer.echo(_csv(opened, decisions), nl=False)
     elif as_json:
-        print_json(_document(opened, decisions, outputs.ids))
+        print_json(_document(opened, decisions))
     else:
-        _print(opened, decisions, outputs.ids)
+        _print(opened, decisions)
 
 
-def _names(scores: Scores, ids: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
+def _names(scores: Scores) -> dict[str, NDArray[Any]]:
     """Return groups and ids of the samples, if they have any."""
-    columns = {"group": scores.groups, "id": ids}
+    columns = {"group": scores.groups, "id": scores.ids}
     return {name: column for name, column in columns.items() if column is not None}
 
 
@@ -163,12 +163,12 @@ def _set_names(rejector: Rejector, decisions: Decisions) -> list[str] | None:
     ]
 
 
-def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> str:
+def _csv(rejector: Rejector, decisions: Decisions) -> str:
     scores = decisions.scores
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     header = ["row", "decision", "name", "predicted", "known", "margin"]
-    named = _names(scores, ids)
+    named = _names(scores)
     sets = _set_names(rejector, decisions)
     if sets is not None:
         named["set"] = np.array(sets)
@@ -190,9 +190,7 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
     return text.getvalue()
 
 
-def _document(
-    rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None
-) -> dict[str, Any]:
+def _document(rejector: Rejector, decisions: Decisions) -> dict[str, Any]:
     scores = decisions.scores
     columns: dict[str, list[Any]] = {
         "decision": decisions.labels.tolist(),
@@ -200,7 +198,7 @@ def _document(
         "predicted": scores.predicted.tolist(),
         "known": scores.known.tolist(),
         "margin": rejector.margins(scores).tolist(),
-        **{name: column.tolist() for name, column in _names(scores, ids).items()},
+        **{name: column.tolist() for name, column in _names(scores).items()},
     }
     if decisions.sets is not None:
         columns["set"] = [
@@ -217,14 +215,14 @@ def _document(
     }
 
 
-def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> None:
+def _print(rejector: Rejector, decisions: Decisions) -> None:
     scores, labels = decisions.scores, decisions.labels
     title = (
         f"{decisions.n_rejected} of {len(decisions)} samples unknown "
         f"({decisions.n_rejected / len(decisions):.1%})"
     )
     table = plain_table(title)
-    named = _names(scores, ids)
+    named = _names(scores)
     sets = _set_names(rejector, decisions)
     of_set = [] if sets is None else ["set"]
     for column in ("row", *named, "decision", "name", *of_set, "knownness", "margin"):

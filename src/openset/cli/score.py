@@ -1,7 +1,7 @@
 """`openset score`."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -96,6 +96,7 @@ def command(
     soon as the shard is finished. Run the same command again to continue.
     """
     recipes = {text: recipe(text) for text in detector}
+    _need_different_files(recipes)
     path, out = Path(given), Path("" if shards.is_url(place) else place)
     if out.suffix and len(recipes) > 1:
         msg = _check.must(
@@ -149,7 +150,10 @@ def command(
     for text, found in scores.items():
         file = out if out.suffix else out / f"scores-{_file_name(text)}.npz"
         found.save(file)
-        line = f"{text}: {found!r} → {file}"
+        line = (
+            f"{text}: {found.n_known} known and {found.n_unknown} unknown samples "
+            f"→ {file}"
+        )
         OUT.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -179,6 +183,22 @@ def _plugins(recipes: Mapping[str, Detector]) -> tuple[str, ...]:
     """Return the detectors that workers have to import: those named module:Class."""
     kinds = [type(one) for one in recipes.values() if not is_built_in(type(one))]
     return tuple(map(reference, kinds))
+
+
+def _need_different_files(texts: Iterable[str]) -> None:
+    """Raise if two detectors would share a file, where letter case does not count."""
+    taken: dict[str, str] = {}
+    for text in texts:
+        other = taken.setdefault(_file_name(text).lower(), text)
+        if other != text:
+            msg = _check.must(
+                "detectors whose files have different names",
+                caller="openset score",
+                name="--detector",
+                got=f"{other} and {text}",
+                remedy="Score them one at a time, each with its own --out",
+            )
+            raise ValueError(msg)
 
 
 def _file_name(text: str) -> str:

@@ -125,7 +125,8 @@ def command(
         names = [path.name or str(path) for path in new]
         if len(set(names)) < len(names):  # monday/a.npz and tuesday/a.npz
             names = [str(path) for path in new]
-        verdicts = [_checked(watch, _whole(rejector, path)) for path in new]
+        wholes = (_whole(rejector, path) for path in new)
+        verdicts = [watch.check(one.scores, features=one.features) for one in wholes]
     else:
         parts = (part for path in new for part in _parts(rejector, path))
         verdicts = list(watch.stream(parts, window))
@@ -211,10 +212,6 @@ def _watch(
         )
         raise ValueError(msg)
     return Watch.of(rejector, features=features, false_alarms=false_alarms)
-
-
-def _checked(watch: Watch, part: Part) -> Verdict:
-    return watch.check(part.scores, features=part.features)
 
 
 def _whole(rejector: Rejector, path: Path) -> Part:

@@ -241,6 +241,16 @@ def fit_batches(
         yield Batch(train, rows if chosen is None else chosen[rows])
 
 
+def batches_with(
+    train: Outputs, values: Any
+) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
+    """Split training outputs into batches, each with its share of `values` (n,)."""
+    start = 0
+    for batch in fit_batches(train):
+        yield batch, values[start : start + len(batch)]
+        start += len(batch)
+
+
 def draw(n: int, size: int, seed: int) -> NDArray[np.int64] | None:
     """Draw `size` of `n` rows, in order; all of them (None) if there are no more."""
     if size >= n:

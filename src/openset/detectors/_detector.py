@@ -10,7 +10,7 @@ import numpy as np
 
 from openset import _check, _plugins, _xp
 from openset._types import UNKNOWN, Array
-from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors._batch import Batch, State, first, in_dtype
 from openset.detectors._finite import are_finite, need_finite
 from openset.detectors._fitted import Fitted
 from openset.detectors._needs import (
@@ -229,6 +229,17 @@ class Detector(ABC):
         except ValueError:
             need_finite(caller, outputs)  # infinite inputs can give NaN
             raise
+        except TypeError as error:
+            if "MPS" not in str(error):  # torch's word for the GPUs of Apple
+                raise
+            msg = _check.must(
+                "on a device with float64",
+                caller=f"{caller}.fit",
+                name="outputs",
+                got=_xp.describe(first(outputs)),
+                remedy="Move them: outputs.to('cpu')",
+            )
+            raise TypeError(msg) from error
         if not are_finite(state.values()):
             need_finite(caller, outputs)
         return Fitted(

@@ -82,6 +82,7 @@ def score_all(
             predicted=_column(predicted[name], np.int64) if shared is None else shared,
             known=columns[name],
             groups=outputs.groups,
+            ids=outputs.ids,
             n_classes=outputs.n_classes,
         )
         for name in fitted

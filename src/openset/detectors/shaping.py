@@ -114,6 +114,4 @@ def expansion(caller: str, features: Array, k: int) -> Array:
 def onnx_energy(sample: Any, features: Any) -> Any:
     """Write the energy of the stored head's logits as an ONNX graph."""
     weight = sample.graph.constant(sample.arrays["weight"].T)
-    logits = features @ weight + sample.state("bias")
-    top = logits.max()
-    return top + (logits - top).exp().sum().log()
+    return (features @ weight + sample.state("bias")).logsumexp()

@@ -79,6 +79,8 @@ class OpenSetModule(nn.Module):
     ) -> None:
         super().__init__()
         last_layer.check_module(_CALLER, model)
+        for tensor in model.parameters():
+            _need_float64(tensor.device)
         need_rejector(_CALLER, rejector)
         detector = rejector.fitted.detector
         if rejector.input_step:
@@ -203,6 +205,18 @@ class _Score(nn.Module):
             if buffer is not None:
                 self._buffers[name] = buffer.to(fn(buffer).device)
         return self
+
+
+def _need_float64(device: torch.device) -> None:
+    if device.type == "mps":
+        msg = _check.must(
+            "on a device with float64, in which knownness and threshold are compared",
+            caller=_CALLER,
+            name="model",
+            got=str(device),
+            remedy="Move it: model.to('cpu')",
+        )
+        raise ValueError(msg)
 
 
 def _buffer(name: str) -> str:

@@ -103,6 +103,10 @@ class OSACurve:
     osa: NDArray[np.float64]
     alpha: float
 
+    def __repr__(self) -> str:
+        best = f"best={self.osa.max():.4f}, alpha={self.alpha:.4g}"
+        return f"OSACurve(points={self.osa.size}, {best})"
+
 
 def osa_curve(scores: Scores, *, alpha: float | None = None) -> OSACurve:
     r"""Open-set accuracy at every threshold: plot `osa` over `urr`.

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _io, _xp
+from openset import _check, _class_names, _io, _xp
 from openset._types import UNKNOWN, Array
 from openset.outputs import _files
 from openset.outputs._checks import (
@@ -42,7 +42,8 @@ class Outputs:
     features
         Input of the last linear layer, shape (n, d).
     labels
-        ``0..C-1``, or -1 for samples of no known class. If omitted, the data are
+        ``0..C-1``, or -1 for samples of no known class. With `classes` also their
+        names, and "unknown" for samples of no known class. If omitted, the data are
         unlabelled: they can be predicted, but not evaluated.
     groups
         Where a sample comes from: strings or integers, shape (n,).
@@ -115,6 +116,9 @@ class Outputs:
         if labels is not None:
             _check.unmasked("Outputs", "labels", labels)
             values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
+            if _class_names.is_text(values):
+                named = fields["classes"]
+                values = _class_names.numbers_of("Outputs", values, named)
             fields["labels"] = _check.labels(
                 "Outputs", "labels", values, lowest=UNKNOWN
             )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from openset.metrics.counts import optimum, positions, ranking_counts
 from openset.report._rejection import class_name
-from openset.report._report_data import Run
+from openset.report._runs import Run
 from openset.report._svg import readable
 from openset.scores import Scores
 from openset.thresholds import Threshold

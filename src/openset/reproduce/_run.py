@@ -76,7 +76,8 @@ class Reproduction:
         for table in self.tables:
             parts += [f"**{table.title}**", table.markdown()]
             parts += [table.note] if table.note else []
-        parts += [f"![{Path(name).stem}]({figures}{name})" for name in self.figures]
+        alt = f"{self.paper}, {self.number}: {self.what}".rstrip(".")
+        parts += [f"![{alt}]({figures}{name})" for name in self.figures]
         if self.notes:
             parts.append("\n".join(f"- {note}" for note in self.notes))
         return "\n\n".join(parts)

@@ -14,7 +14,11 @@ from openset.scores import _csv
 REQUIRED = ("labels", "predicted", "known")
 """Columns that every file of scores has."""
 
-_OPTIONAL = ("groups", "n_classes", "class_names")
+PER_SAMPLE = ("groups", "ids")
+"""Columns that it may have beside them."""
+
+_OPTIONAL = (*PER_SAMPLE, "n_classes", "class_names")
+_ID = "id"  # what others call the ids, and openset predict does
 _ENDINGS = (".npz", ".csv", ".parquet")
 
 
@@ -143,12 +147,30 @@ def _renamed(
     path: Path, found: dict[str, NDArray[Any]], columns: Mapping[str, str]
 ) -> dict[str, NDArray[Any]]:
     """Give columns the names that scores have; raise if the file has no such column."""
+    left_out = [name for name in PER_SAMPLE if columns.get(name) == ""]
+    columns = {name: own for name, own in columns.items() if name not in left_out}
     for name, own in columns.items():
-        _check.one_of("Scores.load", "columns", name, (*REQUIRED, "groups"))
+        _check.one_of("Scores.load", "columns", name, (*REQUIRED, *PER_SAMPLE))
         if own not in found:
             msg = (
                 f"Scores.load: {path} must have the column {own} for {name}, "
                 f"got {', '.join(sorted(found))}"
             )
             raise ArtefactError(msg)
-    return found | {name: found[own] for name, own in columns.items()}
+    found |= {name: found[own] for name, own in columns.items()}
+    if "ids" not in found and _ID not in columns.values() and _are_ids(found):
+        found["ids"] = found[_ID]
+    return {name: column for name, column in found.items() if name not in left_out}
+
+
+def _are_ids(found: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether a file has a column ``id`` that tells its samples.
+
+    It may as well be that of a patient, or have empty cells: then it is not used.
+    """
+    column = found.get(_ID, np.empty(0))
+    if column.shape != found.get("known", column).shape:
+        return False
+    cells = column.ravel().tolist()
+    is_named = {type(one) for one in cells} in ({str}, {int}) and "" not in cells
+    return is_named and len(set(cells)) == len(cells)

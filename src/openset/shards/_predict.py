@@ -73,7 +73,7 @@ class Predict:
             decisions = opened.decide(batch)
             scores = decisions.scores
             named = {
-                "group": scores.groups, "id": batch.ids, "set": decisions.sets
+                "group": scores.groups, "id": scores.ids, "set": decisions.sets
             }  # fmt: skip
             yield {
                 "decision": decisions.labels,

@@ -184,7 +184,10 @@ def downloaded(
 ) -> Iterator[Path]:
     """Yield a temporary copy of a file, or of a folder of files."""
     found, _ = file_system(url, caller="shards")
-    with tempfile.TemporaryDirectory(prefix="openset-shard-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="openset-shard-",
+        ignore_cleanup_errors=True,  # Windows keeps files that are still open
+    ) as folder:
         place = Path(folder) / name
         (place if is_folder else Path(folder)).mkdir(exist_ok=True)
         for file in files:

@@ -85,7 +85,7 @@ for name in ("openset.train", "openset.testing._method_checks"):
 
 def test_a_module_of_ours_that_does_not_import_names_the_missing_package():
     said = python(BLOCK.format("torch") + OURS).stdout.splitlines()
-    one = "bench: needs torch; install it with: pip install 'openset[torch]'"
+    one = 'bench: needs torch; install it with: pip install "openset[torch]"'
     assert said == [one, one]
 
 

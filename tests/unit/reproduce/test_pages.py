@@ -72,3 +72,30 @@ def test_every_item_is_named_on_a_page():
     text = "\n".join(page.read_text("utf-8") for page in PAGES)
     for item in reproduce.items():
         assert re.search(rf"openset reproduce {item.name}\b", text), item.name
+
+
+def test_a_page_shows_the_mean_of_every_table_that_has_one():
+    pages, made = module(), reproduce.load(FILES[0].with_name("postmax-table2.json"))
+    joined = pages.means(made.tables)
+    shown = [tuple(row[1:]) for table in joined for row in table.rows]
+    for table in made.tables:
+        rows = table.rows[-1:] if table.rows[-1][0] == "mean" else table.rows
+        for row in rows:
+            shown.remove(tuple(row[1:]))
+    assert not shown
+    assert len({table.title for table in joined}) == len(joined) == 4
+
+
+def test_comparisons_beside_each_other_keep_difference_and_p():
+    pages, made = module(), reproduce.load(FILES[0].with_name("postmax-tests.json"))
+    wide = pages.beside(made.tables[1])
+    found = {row[:2]: dict(zip(wide.columns, row, strict=True)) for row in wide.rows}
+    for network, metric, other, difference, _, p, *_ in made.tables[1].rows:
+        cell = found[network, metric][f"against {other} (p)"]
+        assert cell == f"{difference:+.3f} ({p})"
+
+
+def test_a_note_stands_once_on_a_page():
+    page = (DOCS / "papers" / "postmax.md").read_text("utf-8")
+    notes = [line for line in page.splitlines() if line.startswith("- ")]
+    assert len(set(notes)) == len(notes)

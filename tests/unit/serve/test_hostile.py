@@ -316,7 +316,7 @@ def test_a_body_a_little_too_long_costs_no_connection(live):
 
 def resident(live):
     statm = Path(f"/proc/{live.process.pid}/statm")
-    return int(statm.read_text().split()[1]) * 4096
+    return int(statm.read_text(encoding="utf-8").split()[1]) * 4096
 
 
 def test_a_body_that_does_not_come_is_given_up(by_logits):

@@ -18,7 +18,7 @@ class Fatal(shards.Predict):
         for batch in super()._columns(opened, shard):
             yield batch
             try:
-                Path(self.mark).open("x").close()
+                Path(self.mark).open("x", encoding="utf-8").close()
             except FileExistsError:
                 continue
             os.kill(os.getpid(), signal.SIGKILL)

@@ -18,6 +18,7 @@ from openset import (
     shards,
 )
 from openset._types import ArtefactError
+from openset.outputs import replaced
 from openset.scores import Scores
 from openset.shards._stores import Folder
 from tests.unit.rejector.test_rejector import drawn
@@ -139,6 +140,18 @@ def test_scores_are_those_of_all_samples_at_once(folder, tmp_path):
         found = Scores.concat([Scores.load(path) for path in paths])
         assert_array_equal(found.known, expected.known)
         assert_array_equal(found.labels, expected.labels)
+
+
+@pytest.mark.parametrize("format_", ["npz", "parquet"])
+def test_scores_have_the_ids_of_their_shard(tmp_path, format_):
+    ids = [f"{'long-' * (i > 60)}{i}" for i in range(len(WHOLE))]
+    (tmp_path / "in").mkdir()
+    replaced(WHOLE, ids=np.array(ids)).save(tmp_path / "in" / "one.npz")
+    fitted = detectors.MSP().fit().save(tmp_path / "msp.npz")
+    job = shards.Score((("msp", fitted),), format=format_, rows=50)
+    shards.run(job, tmp_path / "in", tmp_path / "out", backend="sequential")
+    found = Scores.load(tmp_path / "out" / "msp" / f"one.{format_}")
+    assert found.ids.tolist() == ids
 
 
 def test_scores_refuse_classes_in_another_order(tmp_path):

@@ -44,9 +44,7 @@ def _packages(versions: dict[str, str | None]) -> Table:
     return table
 
 
-def _extras(
-    extras: dict[str, dict[str, str | None]], broken: dict[str, str]
-) -> Table:
+def _extras(extras: dict[str, dict[str, str | None]], broken: dict[str, str]) -> Table:
     table = plain_table('Extras: pip install "openset\\[NAME]"')
     table.add_column("name", no_wrap=True)
     table.add_column("", no_wrap=True)

@@ -61,7 +61,8 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
         msg = (
             f"checks.run_folder: {folder} must hold a study, got a folder with none of "
             "scores/*.npz, calibration/*.npz, cells/*.json, results.csv, "
-            "protocol*.json, parts.json, thresholds/*.json, rejectors/*/manifest.json, study.json"
+            "protocol*.json, parts.json, thresholds/*.json, "
+            "rejectors/*/manifest.json, study.json"
         )
         raise ArtefactError(msg)
     try:

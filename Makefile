@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 demo: .venv/.installed
 	$(BIN)/openset demo
+	@echo 'To run openset yourself: source $(BIN)/activate'
 
 test: check
 

@@ -77,9 +77,9 @@ def _shared_files(paths: tuple[str, ...], tested: tuple[str, ...]) -> tuple[int,
     sizes = {path: Path(path).stat().st_size for path in some if Path(path).is_file()}
     wanted = set(sizes.values())
     by_size: dict[int, list[Path]] = {}
-    for path in map(Path, paths):
-        if path.is_file() and (size := path.stat().st_size) in wanted:
-            by_size.setdefault(size, []).append(path)
+    for other in map(Path, paths):
+        if other.is_file() and (size := other.stat().st_size) in wanted:
+            by_size.setdefault(size, []).append(other)
     found = 0
     for path, size in sizes.items():
         content = Path(path).read_bytes() if size in by_size else b""

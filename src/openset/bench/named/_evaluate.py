@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -270,7 +271,9 @@ def _find(folder: Path, name: str) -> Path | None:
 def _loaded(path: Path, seen: Seen) -> Outputs:
     """Read a file; raise if another one, by another name, has the same samples."""
     outputs = Outputs.load(path)
-    first = outputs.logits if outputs.logits is not None else outputs.features
+    first: Any = outputs.logits
+    if first is None:
+        first = outputs.features
     rows = np.ascontiguousarray(_xp.to_numpy(first[:_COMPARED]))
     key = len(outputs), hashlib.sha256(rows.tobytes()).hexdigest()
     if seen.setdefault(key, path) != path:

@@ -39,6 +39,16 @@ def test_one_detector_writes_one_file(splits, tmp_path):
     assert np.array_equal(Scores.load(out).known, expected.known)
 
 
+def test_detectors_whose_files_would_be_one_are_refused(splits, tmp_path):
+    """Also where the file system does not tell upper from lower case."""
+    train, test = splits
+    wanted = ["-d", "energy:temperature=1e3", "-d", "energy:temperature=1E3"]
+    words = ["score", *wanted, "--train", train, test, "--out", tmp_path / "scores"]
+    with pytest.raises(ValueError, match="detectors whose files have different names"):
+        CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert not (tmp_path / "scores").exists()
+
+
 def test_several_detectors_write_a_folder_that_compare_reads(splits, tmp_path):
     train, test = splits
     out = tmp_path / "scores"

@@ -228,3 +228,12 @@ def test_faiss_has_no_neighbours_of_infinite_features():
     with np.errstate(all="ignore"):
         decided = made.decide(spoilt(BAD["infinite features"]), invalid="reject")
     assert_array_equal(np.flatnonzero(decided.is_invalid), [ROW])
+
+
+def test_decisions_count_what_was_decided():
+    labels, invalid = (
+        np.array([2, -1, 0, -1, -1]),
+        np.array([0, 0, 0, 1, 0], dtype=bool),
+    )
+    decided = Decisions(labels, None, invalid=invalid)
+    assert repr(decided) == "Decisions(n=5, accepted=2, rejected=2, invalid=1)"

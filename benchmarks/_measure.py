@@ -80,6 +80,22 @@ def seconds(value: float) -> str:
     return f"{value * 1e3:.2f} ms" if value < 0.1 else f"{value:.2f} s"
 
 
+def need_device(device: str, *, trial: str) -> str:
+    """Return the device; end with one line where there is none of its kind.
+
+    `trial` is the command that runs the same steps, small, on a processor.
+    """
+    import torch
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        sys.exit(
+            f"--device {device} needs a GPU, and a torch built for CUDA: this is torch "
+            f"{torch.__version__}, which finds none. Try the same steps on the CPU: "
+            f"python benchmarks/{trial}"
+        )
+    return device
+
+
 @cache
 def let_torchvision_import() -> object:
     """Declare two operators that torchvision misses beside a CPU build of torch."""

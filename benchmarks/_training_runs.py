@@ -165,6 +165,7 @@ def _train_groups(
     data = datasets.load(args.data, args.root)
     if args.tiny:
         data = few(data)
+    _need_same_pixels(args.out, args.data, data.note, args.budgets)
     narrow = {"width": 32} if args.tiny else {}  # of the generator of arpl_cs
     execution = train.Execution(
         compiled=args.compile, progress=False, checkpoint_seconds=_CHECKPOINT_SECONDS
@@ -214,6 +215,21 @@ def _train_groups(
             _keep_outputs(args.outputs, same, found)
         passes = sum(len(one.outputs["train"]) for one in found) * length
         print(f"group: {seconds:.0f} s, {passes / seconds:,.0f} passes/s", flush=True)
+
+
+def _need_same_pixels(out: Path, name: str, note: str, budgets: list[float]) -> None:
+    """End the program if a table would mix runs on different pixels."""
+    notes = {
+        line["note"]
+        for line in read(out)
+        if line["data"] == name and key_of(line)[-1] in budgets
+    }
+    if notes - {note}:
+        msg = (
+            f"{out} has runs on {name} with other pixels ({notes - {note}}) than these "
+            f"data ({note or 'as published'}): get the same data, or use another --out"
+        )
+        raise SystemExit(msg)
 
 
 def _problems(data: Any, name: str) -> Callable[[int | str, int], dict[str, Any]]:

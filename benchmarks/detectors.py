@@ -25,6 +25,7 @@ from _measure import (
     in_fresh_process,
     let_torchvision_import,
     machine,
+    need_device,
     put_section,
     seconds,
 )
@@ -402,6 +403,7 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(mapped_child(int(arguments.one))))
         return
+    need_device(arguments.device, trial="detectors.py --shrink 100")
     bench = Bench(device=arguments.device, shrink=arguments.shrink)
     title = "Detectors" if not bench.on_gpu else f"Detectors on {bench.device}"
     command = f"`python benchmarks/detectors.py --device {bench.device}`"

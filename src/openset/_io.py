@@ -488,8 +488,9 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        msg = f"{path}: {error}"
-        raise type(error)(msg) from error
+        again = type(error)(f"{path}: {error}")
+        again.__dict__.update(error.__dict__)
+        raise again from error
 
 
 def pick(

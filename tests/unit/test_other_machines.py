@@ -183,6 +183,17 @@ def test_the_home_of_another_user_holds_no_data(tmp_path, monkeypatch):
     assert len(datasets.load("vowel", offline=True))
 
 
+def test_a_data_folder_that_cannot_be_written_names_the_way_out(tmp_path):
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "mkdir", refuse)
+        patch.delenv("OPENSET_OFFLINE", raising=False)
+        with pytest.raises(OSError, match=r"mnist must be a folder.*\$OPENSET_DATA"):
+            datasets.load("mnist", tmp_path / "data", offline=False)
+
+
 def test_all_cores_are_those_that_this_process_may_use(monkeypatch):
     """A container may have one core of a machine of many."""
     monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "1")

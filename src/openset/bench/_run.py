@@ -61,6 +61,10 @@ class Done:
         )
 
 
+class NoGPUError(ValueError):
+    """A network asks for a GPU, and this machine has none."""
+
+
 Watch = Callable[[Path, Plan, Sequence[Task]], AbstractContextManager[object]]
 
 
@@ -275,7 +279,7 @@ def _need_gpus(made: Plan, tasks: Sequence[Task], place: Locations) -> None:
         got=f"{max(asking):g}",
         remedy=remedy,
     )
-    raise ValueError(msg)
+    raise NoGPUError(msg)
 
 
 def _train(

@@ -110,4 +110,4 @@ def print_input_step(
             f"--detector msp:temperature={odin.temperature:g}"
         )
     if detector is not None:
-        OUT.say(f"To calibrate: --detector {detector} --train {train}")
+        OUT.say(escape(f"To calibrate: --detector {detector} --train {train}"))

@@ -80,19 +80,36 @@ def say_drawn(protocol: Protocol, split: str, n_draws: int) -> None:
     )
 
 
-def tuning_table(split: str, tuned: Any) -> Table:
-    """List the values that were tried, the best in bold."""
+def say_tuned(split: str, tuned: Any) -> None:
+    """List the values that were tried, the best in bold; name those that are used."""
+    if not is_main_process():
+        return
+    rows = tuned.table
+    best = [r for r in rows if r["openauc"] == max(row["openauc"] for row in rows)]
+    equal = f" (the first of {len(best)} equally good ones)" if len(best) > 1 else ""
+    OUT.print(_tuning_table(split, tuned))
+    OUT.print(
+        f"Split {split} is trained with {escape(_values(best[0]))}{equal}.",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _values(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row["options"].items())
+
+
+def _tuning_table(split: str, tuned: Any) -> Table:
     table = plain_table(f"Split {split}, on held-out known classes")
     table.add_column("values")
     table.add_column("OpenAUC, mean", justify="right")
     table.add_column("each draw", justify="right")
     best = max(row["openauc"] for row in tuned.table)
     for row in tuned.table:
-        text = ", ".join(f"{k}={v}" for k, v in row["options"].items())
         mean = f"{row['openauc']:.4f}"
         mark = "bold green" if row["openauc"] == best else ""
         draws = ", ".join(f"{value:.4f}" for value in row["draws"])
-        table.add_row(text, mean, draws, style=mark)
+        table.add_row(escape(_values(row)), mean, draws, style=mark)
     return table
 
 

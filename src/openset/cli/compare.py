@@ -119,6 +119,10 @@ def command(
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
+    for path in paths:  # before anything else is said about them
+        if not path.exists() and not score_files.is_pattern(path):
+            msg = f"openset compare: no such file or folder: {path}"
+            raise FileNotFoundError(msg)
     form = Form(json=as_json, csv=csv, latex=latex)
     metric = list(dict.fromkeys(metric or ()))  # one may be given twice
     tested = metric or [_DEFAULT]

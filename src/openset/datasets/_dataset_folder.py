@@ -93,7 +93,16 @@ class DatasetFolder:
         if missing and (self.offline or not all(file.urls for file in missing)):
             raise FileNotFoundError(self.how_to_get(missing))
         for file in missing:
-            _download.download(file, self.path / file.name)
+            try:
+                _download.download(file, self.path / file.name)
+            except OSError as error:
+                if not _io.is_of_the_disk(error):
+                    raise
+                msg = (
+                    f"datasets.load: {self.path} must be a folder that can be written, "
+                    f"got: {error}. Name another one by root or ${ROOT}"
+                )
+                raise OSError(msg) from error
         paths = []
         for file in wanted:
             path = self.find(file.name)

@@ -58,13 +58,16 @@ class Fitted:
         *,
         batch_size: int | None = None,
         progress: bool = False,
+        rows: NDArray[np.int64] | None = None,
     ) -> Scores:
-        """Score labelled outputs in batches; the result is NumPy."""
+        """Score labelled outputs in batches; the result is NumPy.
+
+        The options are those of :func:`score_all`.
+        """
         from openset.detectors import score_all  # noqa: PLC0415  # it imports us
 
-        return score_all([self], outputs, batch_size=batch_size, progress=progress)[
-            self.detector.name
-        ]
+        options: Any = {"batch_size": batch_size, "progress": progress, "rows": rows}
+        return score_all([self], outputs, **options)[self.detector.name]
 
     def known(self, outputs: Outputs, *, batch_size: int | None = None) -> NDArray[Any]:
         """Return the knownness alone, for outputs without labels."""
@@ -133,7 +136,7 @@ class Fitted:
     def _run(
         self, one: Callable[[Batch], Array], outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
-        self._check(outputs)
+        self.check_outputs(outputs)
         cut = batches(outputs, batch_size, progress=False)
         parts = [_xp.to_numpy(one(batch)) for _, batch in cut]
         values = np.concatenate(parts).astype(np.float64, copy=False)
@@ -147,7 +150,8 @@ class Fitted:
     def _ready(self, outputs: Outputs) -> State:
         return self.prepared(working_dtype(outputs))
 
-    def _check(self, outputs: Outputs) -> None:
+    def check_outputs(self, outputs: Outputs) -> None:
+        """Raise unless it can score these: inputs, widths, classes, layers, device."""
         caller = type(self.detector).__name__
         need_outputs(f"{caller}.score", "outputs", outputs)
         need_inputs(caller, "score", self.detector.score_needs, outputs)

@@ -297,7 +297,7 @@ def training(data: ReportData, headline: str) -> list[Figure]:
             name: list(of_method.values())
             for name, of_method in list(curves.items())[:MOST_METHODS]
         }
-        figures += _learning(few)
+        figures += _learning(few, len({run.protocol for run in data.runs if run.curve}))
     return figures
 
 
@@ -305,12 +305,13 @@ _FOUR = ("inner_score", "outer_score", "halfpoint_score", "overall_score")
 _BY_RULE = {"outer_score", "halfpoint_score", "halfpoint_k_plus_1", "overall_score"}
 
 
-def _learning(curves: dict[str, list[Any]]) -> list[Figure]:
+def _learning(curves: dict[str, list[Any]], n_problems: int) -> list[Figure]:
     """Draw ranking metrics over epochs, and the four scores of the methods with them.
 
     Only methods that were published with a rule to reject samples have all four.
     """
-    text = "Mean over runs; the band is one standard deviation."
+    which = f"the runs of all {n_problems} problems" if n_problems > 1 else "runs"
+    text = f"Mean over {which}; the band is one standard deviation."
     records = {
         name: [record for run in runs for record in run]
         for name, runs in curves.items()

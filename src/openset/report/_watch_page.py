@@ -74,6 +74,7 @@ def _render(
         n_alarms=sum(v.is_alarm for v in verdicts),
         n_windows=len(verdicts),
         n_samples=sum(v.n for v in verdicts),
+        n_invalid=sum(v.n_invalid for v in verdicts),
         share=f"{100 * verdicts[0].false_alarms:g} %",
         methods=list(
             dict.fromkeys(f"{t.name} ({t.method})" for v in verdicts for t in v.tests)

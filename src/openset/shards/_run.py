@@ -17,6 +17,9 @@ from openset.shards._shards import Shard, at_hand, find
 from openset.shards._stores import Folder, Store, store
 
 _JOB, _FAILED = "job.json", "failed"
+INVALID = "invalid"
+"""Folder in which a job writes how many invalid samples a shard has."""
+
 _FRUITLESS = 3  # times in a row that workers die without finishing a shard
 
 
@@ -47,13 +50,23 @@ class Job(Hashable, Protocol):
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a run: numbers of all shards, of those done now, and what failed."""
+    """Result of a run: numbers of all shards, of those done now, and what failed.
+
+    `invalid` has an entry for every shard with invalid samples, also of earlier runs:
+    its name, their number `n`, and row (and id) of the first.
+    """
 
     folder: Path | str
     n_shards: int
     n_run: int
     failed: tuple[dict[str, str], ...]
     seconds: float
+    invalid: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def n_invalid(self) -> int:
+        """Number of invalid samples in all shards."""
+        return sum(one["n"] for one in self.invalid)
 
     def __str__(self) -> str:
         finished = self.n_shards - len(self.failed)
@@ -130,12 +143,16 @@ def run(
         failed = [json.loads(place.read(n) or b"") for n in place.names(work.failures)]
         if not failed:
             place.remove(_FAILED)
+        names = {f"{INVALID}/{shard.name}.json" for shard in shards}
+        found = [name for name in place.names(INVALID) if name in names]
+        invalid = [json.loads(place.read(name) or b"") for name in found]
     return Done(
         folder=place.path if isinstance(place, Folder) else place.url,
         n_shards=len(shards),
         n_run=n_open - len(failed),
         failed=tuple(failed),
         seconds=time.perf_counter() - start,
+        invalid=tuple(invalid),
     )
 
 

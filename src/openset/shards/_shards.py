@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from openset import _check, _io
 from openset._types import ArtefactError
 from openset._urls import is_url
-from openset.outputs import Outputs, is_outputs
+from openset.outputs import Invalid, Outputs, is_outputs
 from openset.shards._stores import Entry, downloaded, entries
 
 _ENDINGS = (".npz", ".parquet")
@@ -172,14 +172,15 @@ def need_names_once(shards: list[Shard], folder: str | Path, *, caller: str) -> 
         raise ValueError(_check.must(rule, caller=caller, name=str(folder), got=got))
 
 
-def read(shard: Shard, *, rows: int) -> Iterator[Outputs]:
+def read(shard: Shard, *, rows: int, invalid: Invalid = "error") -> Iterator[Outputs]:
     """Read a shard in batches of at most `rows` samples.
 
     Folders are memory-mapped and Parquet files read in parts. A ``.npz`` is read as a
-    whole.
+    whole. `invalid` is as in :class:`openset.Outputs`; with ``"keep"`` a missing list
+    in a Parquet file is an invalid sample, too.
     """
     if shard.path.suffix != ".parquet" or shard.path.is_dir():
-        yield from Outputs.load(shard.path).batches(rows)
+        yield from Outputs.load(shard.path, invalid=invalid).batches(rows)
         return
     parquet: Any = _io.optional("Outputs.load", "pyarrow.parquet", name="tables")
     try:
@@ -191,27 +192,45 @@ def read(shard: Shard, *, rows: int) -> Iterator[Outputs]:
                 msg = "Outputs: samples must be at least one, got none. Move it away"
                 raise ValueError(msg)
             columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
+            widths: dict[str, int] = {}
             for batch in file.iter_batches(batch_size=rows, columns=columns):
                 if batch.num_rows:
-                    yield Outputs(**{n: _array(n, batch.column(n)) for n in columns})
+                    found = {
+                        n: _array(n, batch.column(n), widths, keep=invalid == "keep")
+                        for n in columns
+                    }
+                    yield Outputs(**found, invalid=invalid)
     except OSError as error:
         msg = f"Outputs.load: {shard.path} cannot be read, or is damaged ({error})"
         raise ArtefactError(msg) from error
 
 
-def _array(name: str, column: Any) -> NDArray[Any]:
-    """Return a column: numbers, text, or lists of one length as rows of a matrix."""
+def _array(
+    name: str, column: Any, widths: dict[str, int], *, keep: bool
+) -> NDArray[Any]:
+    """Return a column: numbers, text, or lists of one length as rows of a matrix.
+
+    With `keep`, a missing list is a row of NaN; `widths` are those of earlier batches.
+    """
     if name not in {"logits", "features"}:
         return column.to_numpy(zero_copy_only=False)
     rule, got = "lists of one length", "lists of different lengths, or none"
     compute: Any = _io.optional("Outputs.load", "pyarrow.compute", name="tables")
     try:
-        lengths = compute.list_value_length(column).unique().to_pylist()
+        lengths = set(compute.list_value_length(column).unique().to_pylist())
     except NotImplementedError as error:
         got = f"a column of {column.type}"
         msg = _check.must(rule, caller="Outputs", name=name, got=got)
         raise ValueError(msg) from error
-    if len(lengths) != 1 or not lengths[0]:  # None: a list is missing
+    if keep and None in lengths:
+        lengths = lengths - {None} or {widths.get(name)}
+    if len(lengths) != 1 or not (width := next(iter(lengths))):  # None: one is missing
         raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
+    widths[name] = width
     flat = column.flatten().to_numpy(zero_copy_only=False)
-    return np.ascontiguousarray(flat.reshape(len(column), lengths[0]))
+    if not column.null_count:
+        return np.ascontiguousarray(flat.reshape(len(column), width))
+    is_there = column.is_valid().to_numpy(zero_copy_only=False)
+    found = np.full((len(column), width), np.nan)
+    found[is_there] = flat.reshape(-1, width)
+    return found

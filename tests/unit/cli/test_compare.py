@@ -154,7 +154,9 @@ IN_ORDER = "The samples are in different orders; they are paired by ids."
 
 
 @pytest.mark.parametrize("column", ["id", "ids"])
-@pytest.mark.parametrize("form", [["--json"], ["--csv"], ["--latex"], []])
+@pytest.mark.parametrize(
+    "form", [["--json", "--metric", "fpr_at_tpr"], ["--csv"], ["--latex"], []]
+)
 def test_a_file_in_another_order_is_read_by_its_ids(files, tmp_path, form, column):
     ids = np.array([f"img-{i}" for i in range(300)])
     order = np.random.default_rng(2).permutation(300)

@@ -159,9 +159,16 @@ def test_nan_in_a_memory_map_is_named_by_its_row_of_the_file(outputs, tmp_path):
     features[[4, 6, 8], 2] = np.nan
     np.save(folder / "features.npy", features)
     mapped = Outputs.load(folder)
-    for rows, named in ((None, 4), (slice(5, 9), 6), (np.array([1, 8, 6]), 8)):
-        with pytest.raises(ValueError, match=f"NaN in row {named}$"):
+    for rows, found in (
+        (None, (4, 6, 8)),
+        (slice(5, 9), (6, 8)),
+        (np.array([1, 8, 6]), (8, 6)),
+        (features[:, 0] == features[6, 0], (6,)),
+    ):
+        named = found[0]
+        with pytest.raises(ValueError, match=f"first in row {named}$") as e:
             Batch(mapped, rows).features  # noqa: B018
+        assert e.value.rows == found
     assert_array_equal(Batch(mapped, slice(9, 12)).features, features[9:12])
 
 

@@ -21,7 +21,7 @@ from openset.outputs import replaced
 from openset.rejector import SetRule
 from openset.testing import example_outputs as split
 from openset.testing._example import N_CLASSES, WIDTH
-from tests.unit.integrations.rejectors import altered
+from tests.unit.integrations.rejectors import altered, assert_same_knownness
 
 RECIPES = {
     **{name: detectors.make(name) for name in exportable()},
@@ -100,7 +100,7 @@ def agree(rejector, path, outputs):
     """Check knownness to 1e-5, and the decision wherever that can tell."""
     classes, known = run(path, outputs)
     wanted = rejector.known(outputs)
-    assert_allclose(known, wanted, rtol=1e-5, atol=1e-5)
+    assert_same_knownness(known, wanted)
     limit = rejector.threshold.of(np.argmax(outputs.logits, axis=1))
     with np.errstate(invalid="ignore"):
         is_clear = ~(np.abs(wanted - limit) <= 2e-5 * np.maximum(1, np.abs(limit)))
@@ -303,6 +303,20 @@ def test_a_sample_with_nan_is_unknown_and_harms_no_other(name, test, tmp_path):
     assert np.isnan(with_nan[1][-1])
     assert_array_equal(with_nan[0][:-1], classes[:-1])
     assert_array_equal(with_nan[1][:-1], known[:-1])
+
+
+@pytest.mark.parametrize("name", exportable())
+def test_a_sample_without_a_class_is_unknown_and_harms_no_other(name, test, tmp_path):
+    """Two logits of +inf, or none above -inf: as in Python, it is invalid."""
+    path = export(calibrated(RECIPES[name]), tmp_path / "rejector.onnx")
+    classes, known = run(path, test)
+    logits = np.array(test.logits)
+    logits[-1, :2], logits[0] = np.inf, -np.inf
+    found = run(path, replaced(test, logits=logits))
+    assert found[0][[0, -1]].tolist() == [-1, -1]
+    assert np.isnan(found[1][[0, -1]]).all()
+    assert_array_equal(found[0][1:-1], classes[1:-1])
+    assert_array_equal(found[1][1:-1], known[1:-1])
 
 
 @pytest.mark.parametrize("name", ["scale", "ash"])

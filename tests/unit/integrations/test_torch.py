@@ -18,7 +18,7 @@ from openset.integrations.torch import OpenSetModule
 from openset.testing import example_outputs as split
 from openset.testing._example import N_CLASSES, WIDTH
 from openset.train import extract
-from tests.unit.integrations.rejectors import altered
+from tests.unit.integrations.rejectors import altered, assert_same_knownness
 
 # Small parameters for those whose defaults ask for more samples than a test has.
 PARAMS = {
@@ -68,7 +68,7 @@ def test_the_module_decides_as_the_rejector_does(name, device, test, inputs):
         logits=result.logits.detach().cpu().numpy(), features=np.array(test.features)
     )
     known, classes = result.known.cpu(), result.classes.cpu()
-    assert_allclose(known, rejector.known(outputs), rtol=1e-5, atol=1e-5)
+    assert_same_knownness(known, rejector.known(outputs))
     assert_array_equal(classes, rejector.predict(outputs))
     assert {-1, 0} <= set(result.classes.tolist())
 
@@ -282,6 +282,27 @@ def test_a_sample_with_nan_is_unknown(test, inputs):
     assert result.classes[-1] == -1
     assert torch.isnan(result.known[-1])
     assert torch.equal(result.classes[:-1], module(inputs).classes[:-1])
+
+
+@pytest.mark.parametrize("name", ["maxlogit", "knn", "vra", "evm", "gen", "scale"])
+def test_invalid_samples_are_those_of_the_rejector(name, test):
+    """What Rejector.decide answers with unknown, the module does: knownness NaN."""
+    rejector = rejector_of(name)
+    module = OpenSetModule(linear_model(test), rejector)
+    logits = np.array(test.logits[:9], np.float32)
+    features = np.array(test.features[:9], np.float32)
+    inf = np.inf
+    logits[1, 0], features[2, 1] = np.nan, np.nan
+    logits[3, :2], logits[4] = inf, -inf
+    logits[5, 1], logits[6, 0], features[7] = -inf, 1e30, -1
+    both = Outputs(logits=logits, features=features, invalid="keep")
+    with np.errstate(all="ignore"):
+        expected = rejector.decide(both, invalid="reject")
+    assert expected.is_invalid[1:5].all()
+    classes, known = module.score(torch.tensor(logits), torch.tensor(features))
+    assert_array_equal(torch.isnan(known).numpy(), expected.is_invalid)
+    assert_array_equal(classes.numpy(), expected.labels)
+    assert_allclose(known.numpy(), expected.known, rtol=1e-4)
 
 
 def test_threads_do_not_hear_each_other(test, inputs):

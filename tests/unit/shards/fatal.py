@@ -14,8 +14,8 @@ class Fatal(shards.Predict):
 
     mark: str = ""
 
-    def _columns(self, opened, shard):
-        for batch in super()._columns(opened, shard):
+    def _columns(self, opened, shard, record):
+        for batch in super()._columns(opened, shard, record):
             yield batch
             try:
                 Path(self.mark).open("x", encoding="utf-8").close()

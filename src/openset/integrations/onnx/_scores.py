@@ -409,13 +409,20 @@ def _value(detector: Detector, sample: Sample) -> Var:
 
 
 def known(sample: Sample, detector: Detector) -> Var:
-    """Write the knownness, as a column; NaN for samples with NaN in them."""
+    """Write the knownness, as a column; NaN for invalid samples."""
     value = _value(detector, sample)
-    is_nan = sample.logits.is_nan().any()
+    is_nan = sample.logits.is_nan().any() | _is_undetermined(sample)
     if sample._features is not None:
         is_nan = is_nan | sample._features.is_nan().any()
     # Reductions may ignore NaN: check for it here.
     return where(is_nan, sample.graph.constant(math.nan), value)
+
+
+def _is_undetermined(sample: Sample) -> Var:
+    """Write where the largest logit is infinite and not the only one."""
+    top = sample.logits.max()
+    n_top = sample.logits.equals(top).cast(np.float32).sum()
+    return top.abs().equals(math.inf) & (n_top > 1.0)
 
 
 def table_of(values: NDArray[Any]) -> NDArray[np.float32]:

@@ -1,5 +1,6 @@
 """What must be known before any test is imported."""
 
+import gc
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,6 +55,21 @@ def absent(error):
             return name if name in ABSENT else None
         error = error.__cause__ or error.__context__
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Spare the garbage collector what lives until the end: modules and tests.
+
+    It would go through a million objects again and again, a fifth of the time.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

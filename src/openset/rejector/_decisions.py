@@ -42,6 +42,11 @@ class Decisions:
     def __len__(self) -> int:
         return self.labels.size
 
+    def __repr__(self) -> str:
+        counts = f"rejected={self.n_rejected}, invalid={self.n_invalid}"
+        n_accepted = len(self) - self.n_rejected - self.n_invalid
+        return f"Decisions(n={len(self)}, accepted={n_accepted}, {counts})"
+
     @property
     def scores(self) -> Scores:
         """Scores of all samples; raises if one is invalid, which has no score."""

@@ -21,7 +21,7 @@ from openset.outputs import replaced
 from openset.rejector import SetRule
 from openset.testing import example_outputs as split
 from openset.testing._example import N_CLASSES, WIDTH
-from tests.unit.integrations.rejectors import altered
+from tests.unit.integrations.rejectors import altered, assert_same_knownness
 
 RECIPES = {
     **{name: detectors.make(name) for name in exportable()},
@@ -100,10 +100,7 @@ def agree(rejector, path, outputs):
     """Check knownness to 1e-5, and the decision wherever that can tell."""
     classes, known = run(path, outputs)
     wanted = rejector.known(outputs)
-    # A small one may be the difference of two large numbers (RMDS): the last bits of
-    # these, which depend on the processor, are a few ten millionths of the largest.
-    largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=0)
-    assert_allclose(known, wanted, rtol=1e-5, atol=max(1e-5, 1e-7 * largest))
+    assert_same_knownness(known, wanted)
     limit = rejector.threshold.of(np.argmax(outputs.logits, axis=1))
     with np.errstate(invalid="ignore"):
         is_clear = ~(np.abs(wanted - limit) <= 2e-5 * np.maximum(1, np.abs(limit)))

@@ -158,7 +158,7 @@ def command(
             _io.write_npz(out, arrays | named)
         else:
             _io.put(out, _csv(opened, decisions, named))
-        OUT.print(f"wrote {out}", highlight=False)
+        OUT.say(escape(f"wrote {out}"))
     elif as_csv:
         typer.echo(_csv(opened, decisions, named), nl=False)
     elif as_json:

@@ -70,7 +70,7 @@ def test_a_missing_framework_is_named_with_its_extra(said_without, framework):
         said = said_without[framework, module]
         extra = module.rpartition(".")[2].replace("train", "torch")
         assert f"needs {framework}; install it with" in said
-        assert said.endswith((f"'openset[{extra}]'", "'openset[torch]'"))
+        assert said.endswith((f'"openset[{extra}]"', '"openset[torch]"'))
 
 
 OURS = """

@@ -274,9 +274,10 @@ def test_directions_of_features_whose_squares_overflow_are_those_of_small_ones(f
     expected = KNN(k=3).fit(train).known(test)
     found = KNN(k=3).fit(scaled(train, factor)).known(scaled(test, factor))
     assert_allclose(found, expected, rtol=1e-7)
-    # a score does not depend on the other samples
+    # a score does not depend on the other samples, but for the last bits: on some
+    # processors a matrix product sums in another order if there are more rows
     mixed = Outputs.concat([test, scaled(test, factor)])
-    assert_array_equal(KNN(k=3).fit(train).known(mixed)[:25], expected)
+    assert_allclose(KNN(k=3).fit(train).known(mixed)[:25], expected, rtol=1e-12)
 
 
 def test_energies_whose_product_overflows_are_refused():

@@ -1,19 +1,17 @@
 """The command `openset` in processes that have imported everything already."""
 
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import openset
 from openset.cli import main
 from tests.killing import forking
 from tests.waiting import PATIENCE
 
-
-def write_to(path):
-    """Let all that this process says go to a file."""
-    with Path(path).open("wb") as stream:
-        os.dup2(stream.fileno(), 1)
-        os.dup2(stream.fileno(), 2)
+SOURCES = str(Path(openset.__file__).parents[1])
 
 
 def command(words):
@@ -22,18 +20,30 @@ def command(words):
     main()
 
 
-def run(words, *, cwd, path):
-    """Run it in another process and folder, with one more to import from."""
-    process = forking().Process(target=_work, args=(words, cwd, path))
-    process.start()
-    process.join(PATIENCE)
-    said = (cwd / "said.txt").read_text("utf-8")
-    assert process.exitcode == 0, said
-    return said
+def run(words, *, cwd, path, check=True, **environment):
+    """Run it in another process and folder, with one more to import from.
+
+    Not for a study with `--jobs`: a forked process waits until joblib's idle workers
+    end by themselves, which takes minutes. Returns what `subprocess.run` does.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / name for name in ("stdout", "stderr")]
+        options = (words, cwd, path, files, environment)
+        process = forking().Process(target=_work, args=options)
+        process.start()
+        process.join(PATIENCE)
+        said = [file.read_text("utf-8") for file in files]
+    done = subprocess.CompletedProcess(words, process.exitcode, *said)
+    if check:
+        assert done.returncode == 0, done.stdout + done.stderr
+    return done
 
 
-def _work(words, cwd, path):
+def _work(words, cwd, path, files, environment):
+    os.environ.update(environment, PYTHONPATH=os.pathsep.join([SOURCES, str(path)]))
     os.chdir(cwd)
-    write_to("said.txt")
+    for number, file in enumerate(files, start=1):
+        with file.open("wb") as stream:
+            os.dup2(stream.fileno(), number)
     sys.path.insert(0, str(path))
     command(words)

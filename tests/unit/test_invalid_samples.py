@@ -52,6 +52,13 @@ def test_a_sample_is_invalid_if_it_has_nan_or_no_largest_logit(asarray):
     assert_array_equal(outputs.take([6, 0, 5]).is_invalid, [True, False, False])
     both = Outputs.concat([outputs.take([0]), outputs])
     assert_array_equal(both.is_invalid, [False, *expected])
+    parts = [
+        Outputs(logits=asarray(ROWS[:1].copy())),
+        Outputs(logits=arrays["logits"], invalid="keep"),
+    ]
+    for given in (parts, parts[::-1]):
+        with pytest.raises(InvalidSamplesError, match="must be without invalid"):
+            need_outputs("test", "both", Outputs.concat(given))
 
 
 @pytest.mark.parametrize("row", range(len(ROWS)))

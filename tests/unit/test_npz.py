@@ -13,7 +13,7 @@ from openset import ArtefactError, Outputs, Scores, _io, _npz
 from openset.serve import _arrays
 from openset.serve._errors import RequestError
 
-HUGE = 64 << 20
+HUGE = 16 << 20
 
 
 def npy(array):
@@ -23,7 +23,7 @@ def npy(array):
 
 
 def forged(method, declared=256):
-    """Make an archive whose member unpacks to 64 MB and declares a few bytes."""
+    """Make an archive whose member unpacks to 16 MB and declares a few bytes."""
     stream = io.BytesIO()
     content = npy(np.zeros(HUGE, np.uint8))
     with zipfile.ZipFile(stream, "w", method) as archive:

@@ -8,7 +8,7 @@ import typer
 
 from openset import _check, runs, score_files, stats
 from openset._types import ArtefactError
-from openset.cli._console import OUT, Form, print_json
+from openset.cli._console import ERRORS, OUT, Form, print_json
 from openset.cli._run_tests import show_run_tests
 from openset.metrics import get as get_metric
 from openset.results import Results
@@ -58,6 +58,14 @@ def compare_repeats(
     """Show the means of methods over their repeats, and test the methods."""
     tests = _tested(results, metrics, correction=correction, **options)
     boards = _boards(results, level, correction)
+    for name in _repeated(results):
+        ERRORS.print(
+            f"note: all repeats of {name} give the same results: are their files "
+            "copies of one another?",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
     if form.json:
         tables = [{"title": one.title, "rows": one.records()} for one in boards]
         print_json({"leaderboards": tables, "tests": _records(tests)})
@@ -67,6 +75,20 @@ def compare_repeats(
         show_run_tests(
             tests, correction=correction, level=level, of_networks=of_networks
         )
+
+
+def _repeated(results: Results) -> list[str]:
+    """Return the methods whose repeats agree in every metric, to the last digit."""
+    values: dict[str, dict[tuple[str, str], list[float]]] = {}
+    for row in results:
+        name = " · ".join(filter(None, (row.model, row.method, row.detector)))
+        of_method = values.setdefault(name, {})
+        of_method.setdefault((row.protocol, row.metric), []).append(row.value)
+    return [
+        name
+        for name, of_method in values.items()
+        if all(len(v) > 1 and len(set(v)) == 1 for v in of_method.values())
+    ]
 
 
 def _results(path: Path) -> Results:

@@ -88,7 +88,7 @@ class Sketch:
         Arrays may be memory-mapped; they are read in chunks and never copied as a
         whole. Scores may be float32 or float64, and infinite, but not NaN.
         """
-        arrays = (labels, predicted, known)
+        names, arrays = ("labels", "predicted", "known"), (labels, predicted, known)
         n_given = sum(array is not None for array in arrays)
         if n_given != (len(arrays) if scores is None else 0):
             got = f"{'' if scores is None else 'Scores and '}{n_given} of these arrays"
@@ -102,8 +102,13 @@ class Sketch:
             need_scores("Sketch.update", scores)
             columns = [scores.labels, scores.predicted, scores.known]
         else:
+            given = dict(zip(names, arrays, strict=True))
+            for name, array in given.items():
+                _check.unmasked("Sketch.update", name, array)
+            _check.same_order("Sketch.update", given)
+            remedy = "If it is a class, give labels of a type with a sign"
+            _check.no_lost_sign("Sketch.update", labels, remedy)
             columns = [np.asanyarray(array) for array in arrays]
-        names = ("labels", "predicted", "known")
         n = _check.same_length(
             "Sketch.update",
             {name: len(c) for name, c in zip(names, columns, strict=True)},

@@ -361,6 +361,7 @@ def test_the_default_offers_what_the_outputs_suit_and_says_so(data, tmp_path):
     said = " ".join(done.stdout.split())
     assert "detectors (auto): msp, maxlogit, rmds and osnn: vim needs" in said
     assert "chosen: consensus of msp, rmds, osnn" in said
+    assert "detector combined: msp, rmds, osnn" in said
     without = run(data, *base, str(tmp_path / "alone"))
     said = " ".join(without.stdout.split())
     assert "msp and maxlogit: rmds, vim and osnn need training outputs" in said

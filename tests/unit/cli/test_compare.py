@@ -346,6 +346,16 @@ READ = {
 }
 
 
+def test_repeats_that_are_copies_are_named(seeds, tmp_path):
+    assert "same results" not in run(seeds, *FOREIGN).output
+    first = (tmp_path / "knn_seed0.csv").read_bytes()
+    for seed in (1, 2, 3):
+        (tmp_path / f"knn_seed{seed}.csv").write_bytes(first)
+    said = run(seeds, *FOREIGN).output
+    assert said.count("give the same results") == 1
+    assert "all repeats of knn give the same results" in said
+
+
 def test_seeds_are_repeats_not_rivals(seeds, monkeypatch):
     monkeypatch.setattr(OUT, "_width", 100)
     text = printed(seeds, *FOREIGN)

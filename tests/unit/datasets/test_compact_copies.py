@@ -1,5 +1,6 @@
 """The packaged data sets, against the loader that comes with them."""
 
+import functools
 import io
 import json
 import lzma
@@ -25,6 +26,12 @@ def load(name, root):
     return datasets.load(name, root, offline=True)
 
 
+@pytest.fixture(scope="module")
+def load_once(data_root):
+    """Load large sets of images for several tests."""
+    return functools.cache(lambda name: load(name, data_root))
+
+
 def same(found, expected, parts=("train", "test")):
     for part in parts:
         got = found.part(part)
@@ -34,8 +41,8 @@ def same(found, expected, parts=("train", "test")):
 
 
 @pytest.mark.parametrize("name", ["mnist", "omniglot"])
-def test_images_equal_those_of_the_other_loader(name, data_root, reference):
-    same(load(name, data_root), reference.load(name))
+def test_images_equal_those_of_the_other_loader(name, load_once, reference):
+    same(load_once(name), reference.load(name))
 
 
 def test_tinyimagenet_validation_images_are_found_by_wordnet_id(data_root, reference):
@@ -138,8 +145,8 @@ def test_letter_trains_on_its_first_sixteen_thousand_rows(data_root, reference):
     same(load("letter", data_root), reference.load("letter"))
 
 
-def test_mnist_against_omniglot_is_cut_at_one_size(data_root):
-    mnist, omniglot = load("mnist", data_root), load("omniglot", data_root)
+def test_mnist_against_omniglot_is_cut_at_one_size(load_once):
+    mnist, omniglot = load_once("mnist"), load_once("omniglot")
     few = omniglot.part("test").take(np.arange(0, 13_180, 20))
     few = datasets.resized(few, 28, channels=1)
     p = protocols.outlier(mnist, few.classes[-659:], rng=0)
@@ -223,8 +230,8 @@ def test_webp_images_of_another_size_are_refused(tmp_path):
         datasets.load("cifar10", tmp_path, offline=True, verify=False)
 
 
-def test_omniglot_at_the_size_of_mnist_is_omniglot_resized(data_root):
-    small, large = load("omniglot28", data_root), load("omniglot", data_root)
+def test_omniglot_at_the_size_of_mnist_is_omniglot_resized(load_once):
+    small, large = load_once("omniglot28"), load_once("omniglot")
     assert small.inputs.shape == (32_460, 28, 28)
     assert np.array_equal(small.labels, large.labels)
     assert small.label_set == "omniglot"

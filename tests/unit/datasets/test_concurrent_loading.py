@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tarfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 import openset
 from openset.datasets._dataset_folder import DatasetFolder, merge, unpack
 from openset.datasets._download import File, download
+from tests.waiting import PATIENCE, wait_until
 
 BODY = os.urandom(1 << 16)
 DIGEST = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
@@ -46,13 +46,6 @@ def start(file, target):
     )
 
 
-def wait_for(condition):
-    end = time.monotonic() + 60.0  # far beyond what it takes; a hang must fail
-    while not condition():
-        assert time.monotonic() < end, "nothing happened"
-        time.sleep(0.005)
-
-
 def left_in(folder):
     """Return the names of the files that are not lock files."""
     return {p.name for p in folder.iterdir() if p.suffix != ".lock"}
@@ -80,10 +73,10 @@ def test_of_two_processes_one_downloads_and_both_have_the_file(web, file, tmp_pa
     web.gate.clear()
     target = tmp_path / "set" / "data.bin"
     running = [start(file, target) for _ in range(2)]
-    wait_for(lambda: web.requests)  # one of them is at it
+    wait_until(lambda: web.requests)  # one of them is at it
     web.gate.set()
     for process in running:
-        out, errors = process.communicate(timeout=60)
+        out, errors = process.communicate(timeout=PATIENCE)
         assert (process.returncode, out.strip(), errors) == (0, str(len(BODY)), "")
     assert target.read_bytes() == BODY
     assert web.requests == [None]
@@ -95,12 +88,12 @@ def test_what_a_killed_process_left_is_continued_by_the_next(web, file, tmp_path
     target = tmp_path / "data.bin"
     part = tmp_path / "data.bin.part"
     killed = start(file, target)
-    wait_for(lambda: part.exists() and part.stat().st_size > 0)
+    wait_until(lambda: part.exists() and part.stat().st_size > 0)
     waiting = start(file, target)
     killed.kill()
     killed.communicate()
     web.gate.set()
-    out, errors = waiting.communicate(timeout=60)
+    out, errors = waiting.communicate(timeout=PATIENCE)
     assert (waiting.returncode, out.strip(), errors) == (0, str(len(BODY)), "")
     assert target.read_bytes() == BODY
     assert not part.exists()
@@ -114,7 +107,7 @@ def test_threads_wait_for_each_other_too(web, file, tmp_path):
     target = tmp_path / "data.bin"
     found = []
     threads = run_threads(4, lambda: found.append(download(file, target)))
-    wait_for(lambda: web.requests)
+    wait_until(lambda: web.requests)
     web.gate.set()
     for thread in threads:
         thread.join()
@@ -130,7 +123,7 @@ def test_without_locks_each_writes_a_part_of_its_own(web, file, tmp_path):
     (tmp_path / "data.bin.part").write_bytes(b"of somebody else")
     found = []
     threads = run_threads(2, lambda: found.append(download(file, target)))
-    wait_for(lambda: len(web.requests) == 2)  # neither waits for the other
+    wait_until(lambda: len(web.requests) == 2)  # neither waits for the other
     web.gate.set()
     for thread in threads:
         thread.join()

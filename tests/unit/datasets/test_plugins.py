@@ -13,6 +13,8 @@ import openset
 from openset import ArtefactError, datasets
 from openset.datasets._catalogue import CATALOGUE
 from openset.datasets._dataset_info import External
+from tests import forked
+from tests.waiting import PATIENCE
 
 SOURCES = str(Path(openset.__file__).parents[1])
 
@@ -84,11 +86,18 @@ def run(folder, *command, check=True):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=PATIENCE,
     )
     if check:
         assert done.returncode == 0, done.stderr
     return done
+
+
+def shell(folder, *words, check=True):
+    """Run `openset` in a process that finds the guest's folder."""
+    return forked.run(
+        words, cwd=folder, path=folder, check=check, OPENSET_DATA=str(folder)
+    )
 
 
 def test_a_loader_is_named_by_its_module(guest):
@@ -205,26 +214,26 @@ def test_an_installed_package_offers_its_data_sets(guest):
 
 def test_the_shell_lists_and_draws_from_an_installed_data_set(guest):
     install(guest)
-    assert "birds" in run(guest, "-m", "openset", "datasets").stdout
-    records = json.loads(run(guest, "-m", "openset", "datasets", "--json").stdout)
+    assert "birds" in shell(guest, "datasets").stdout
+    records = json.loads(shell(guest, "datasets", "--json").stdout)
     (record,) = [r for r in records if r["name"] == "birds"]
     assert record["here"]
     assert record["how"] == "plug-in guest_birds:birds"
-    shown = run(guest, "-m", "openset", "datasets", "guest_birds:birds").stdout
+    shown = shell(guest, "datasets", "guest_birds:birds").stdout
     assert "Three species" in shown
-    command = ("-m", "openset", "protocols", "holdout", "guest_birds:birds")
-    drawn = json.loads(run(guest, *command, "--known", 2, "--unknown", 2).stdout)
+    command = ("protocols", "holdout", "guest_birds:birds")
+    drawn = json.loads(shell(guest, *command, "--known", 2, "--unknown", 2).stdout)
     assert drawn["source"] == "guest_birds:birds"
     assert {*drawn["known"], *drawn["unknown"]} == {"wren", "robin", "finch", "tit"}
 
 
 def test_a_broken_package_hides_no_other_data_set(guest):
     install(guest, "guest_birds:gone")
-    done = run(guest, "-m", "openset", "datasets", "--json")
+    done = shell(guest, "datasets", "--json")
     broken = json.loads(done.stdout)[-1]
     assert (broken["name"], broken["how"]) == ("birds", "broken plug-in")
     assert "of guest-birds could not be loaded" in broken["about"]
-    failed = run(guest, "-m", "openset", "datasets", "birds", check=False)
+    failed = shell(guest, "datasets", "birds", check=False)
     assert failed.returncode == 2
     assert failed.stderr.startswith("error: ")
     assert "Traceback" not in failed.stderr
@@ -265,9 +274,9 @@ def test_networks_are_trained_on_them(guest, tmp_path):
     pytest.importorskip("torch", reason="needs the extra torch")
     drawn = openset.protocols.holdout(datasets.load("guest_birds:birds"), 2, 2)
     drawn.save(tmp_path / "p.json")
-    run(
+    shell(
         guest,
-        *("-m", "openset", "train", "--method", "softmax", "--epochs", 1),
+        *("train", "--method", "softmax", "--epochs", 1),
         *("--data", "guest_birds:birds", "--protocol", tmp_path / "p.json"),
         *("--out", tmp_path / "run"),
     )
@@ -313,13 +322,13 @@ models: [{{kind: logistic}}]
 detectors: [msp]
 """
     (guest / "study.yaml").write_text(study)
-    command = ("-m", "openset", "bench", "study.yaml", "--out", tmp_path / "run")
-    run(guest, *command, "--backend", "sequential", check=False)
+    command = ("bench", "study.yaml", "--out", tmp_path / "run")
+    shell(guest, *command, "--backend", "sequential", check=False)
     (failed,) = (tmp_path / "run" / "failed").glob("*.json")
     assert "registered or installed" in json.loads(failed.read_text())["error"]
-    done = run(
+    done = shell(
         guest,
-        *("-m", "openset", "train", "--method", "softmax", "--epochs", 1),
+        *("train", "--method", "softmax", "--epochs", 1),
         *("--data", "digits", "--protocol", path, "--out", tmp_path / "train"),
         check=False,
     )

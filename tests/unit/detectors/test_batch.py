@@ -201,3 +201,11 @@ def test_batches_are_longer_on_a_device_of_unknown_memory(monkeypatch):
     monkeypatch.setattr("openset._xp.is_on_cpu", lambda array: False)
     outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
     assert batch_rows(outputs) == (256 << 20) // 400
+
+
+def test_samples_in_another_form_keep_their_numbers(outputs):
+    batch = Batch(outputs, np.array([7, 3, 9]))
+    for other in (batch.tempered(2.0), batch.columns(0, 2), batch.tempered(2.0)):
+        assert_array_equal(other.numbers(np.array([2, 0])), [9, 7])
+    assert_array_equal(Batch(outputs, slice(4, 9)).numbers(np.array([1])), [5])
+    assert_array_equal(Batch(outputs).numbers(np.array([1])), [1])

@@ -11,6 +11,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from openset import MissingExtraError, Outputs, _xp
 from openset.detectors import KNN, NNGuide, _neighbours
+from openset.detectors._batch import Batch
 from openset.testing import example_outputs as split
 from openset.testing import in_library
 from tests.extras import torch
@@ -274,9 +275,10 @@ def test_directions_of_features_whose_squares_overflow_are_those_of_small_ones(f
     expected = KNN(k=3).fit(train).known(test)
     found = KNN(k=3).fit(scaled(train, factor)).known(scaled(test, factor))
     assert_allclose(found, expected, rtol=1e-7)
-    # a score does not depend on the other samples, but for the last bits: on some
-    # processors a matrix product sums in another order if there are more rows
+    # A score does not depend on the other samples, but for the last digits: matrix
+    # products of more rows may be summed in another order.
     mixed = Outputs.concat([test, scaled(test, factor)])
+    assert_array_equal(Batch(mixed).unit_features[:25], Batch(test).unit_features)
     assert_allclose(KNN(k=3).fit(train).known(mixed)[:25], expected, rtol=1e-12)
 
 

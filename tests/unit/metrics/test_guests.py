@@ -12,6 +12,7 @@ from scipy import stats as sps
 
 from openset import Scores, UndefinedMetricError, evaluate, metrics, stats
 from openset.metrics import Metric, _registry
+from tests import forked
 
 SRC = Path(metrics.__file__).parents[2]
 
@@ -208,12 +209,13 @@ def test_an_installed_metric_is_found_by_name(tmp_path, site):
     made().save(tmp_path / "a.npz")
     made(seed=1).save(tmp_path / "b.npz")
     printed(tmp_path, "-c", USE, path=[site])
-    run = ["-m", "openset"]
-    text = printed(tmp_path, *run, "evaluate", "a.npz", "--latex", path=[site])
+    evaluate = ["evaluate", "a.npz", "--latex"]
+    text = forked.run(evaluate, cwd=tmp_path, path=site).stdout
     assert r"Gap between the means $\uparrow$ & " in text
     compared = ["compare", "a.npz", "b.npz", "--metric", "gap"]
-    assert "differences in gap" in printed(tmp_path, *run, *compared, path=[site])
-    failed = shell(tmp_path, *run, *compared)
+    text = forked.run(compared, cwd=tmp_path, path=site).stdout
+    assert "differences in gap" in text
+    failed = forked.run(compared, cwd=tmp_path, path=tmp_path, check=False)
     assert "--metric must be one of" in failed.stderr
 
 
@@ -240,7 +242,7 @@ def test_a_study_on_two_workers_reports_guests(tmp_path, site):
     assert results.count(",gap,") == results.count(",space,") == 2
     # The page can be made where the guests are not installed.
     (tmp_path / "beside.py").unlink()
-    printed(tmp_path, "-m", "openset", "report", "run")
+    forked.run(["report", "run"], cwd=tmp_path, path=tmp_path)
     assert "gap of means" in (tmp_path / "run" / "report.html").read_text()
 
 
@@ -280,5 +282,5 @@ def test_a_study_that_names_one_more_metric_adds_it_to_finished_cells(tmp_path, 
     assert (tmp_path / "run" / "results.csv").read_text().count(",gap,") == 2
     # Where the guest is not installed, nothing says which direction is better.
     (tmp_path / "run" / "study.json").write_text('{"headline": "gap"}')
-    failed = shell(tmp_path, "-m", "openset", "report", "run")
+    failed = forked.run(["report", "run"], cwd=tmp_path, path=tmp_path, check=False)
     assert "the direction of 'gap' must be known" in failed.stderr

@@ -308,3 +308,29 @@ def test_brackets_contain_what_evaluate_says_to_the_last_digit():
         exact = metrics.evaluate(scores, 4.0)
         for key, bracket in sketch.brackets(4.0).items():
             assert exact[key] in bracket, key
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": np.array([0, 1, 255], np.uint8)}, "got 255, which is -1 as uint8"),
+        (
+            {"known": np.ma.array([0.1, 0.2, 0.3], mask=[0, 1, 0])},
+            "known must be free of masked values",
+        ),
+    ],
+)
+def test_arrays_that_mean_something_else_are_refused(changes, message):
+    arrays = {"labels": [0, 1, -1], "predicted": [0, 1, 0], "known": [0.1, 0.2, 0.3]}
+    sketch = Sketch()
+    with pytest.raises(ValueError, match=message):
+        sketch.update(**arrays | changes)
+    assert len(sketch) == 0
+
+
+def test_columns_of_pandas_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas")
+    labels = pandas.Series([0, -1, 1], index=[0, 1, 2])
+    known = pandas.Series([0.1, 0.2, 0.3], index=[2, 1, 0])
+    with pytest.raises(ValueError, match="known must be in the order of labels"):
+        Sketch().update(labels=labels, predicted=[0, 1, 1], known=known)

@@ -237,3 +237,24 @@ def test_decisions_count_what_was_decided():
     )
     decided = Decisions(labels, None, invalid=invalid)
     assert repr(decided) == "Decisions(n=5, accepted=2, rejected=2, invalid=1)"
+
+
+def test_samples_of_both_kinds_are_told_by_their_own_rows():
+    """Without the sample with NaN, the one without a score is another row."""
+    made = rejector_of(detectors.GEN())
+    new = spoilt(BAD["a huge logit"])
+    logits = np.array(new.logits)
+    logits[3, 0] = NAN
+    new = Outputs(logits=logits, invalid="keep")
+    for batch_size in (None, 7):
+        found = made.decide(new, invalid="reject", batch_size=batch_size)
+        assert_array_equal(np.flatnonzero(found.is_invalid), [3, ROW])
+    made = rejector_of(detectors.KNN(k=3))
+    changes = BAD["infinite features"] | {"logits": WHOLE.logits[ROW]}
+    new = spoilt(changes)
+    logits = np.array(new.logits)
+    logits[3, 0] = NAN
+    new = Outputs(logits=logits, features=new.features, invalid="keep")
+    with np.errstate(all="ignore"):
+        found = made.decide(new, invalid="reject")
+    assert_array_equal(np.flatnonzero(found.is_invalid), [3, ROW])

@@ -222,6 +222,18 @@ def test_detectors_on_one_network_share_its_labels():
     assert known["known"] != other["known"]
 
 
+def test_the_explorer_knows_decisions_by_a_rule():
+    overall = {"overall_score": _runs.Value(0.5)}
+    for values, threshold, is_by_rule in (
+        (overall, None, True),
+        (overall, 0.5, False),
+        ({}, None, False),
+    ):
+        run = _runs.Run(method="a", values=values, threshold=threshold)
+        (packed,) = _explorer.pack([(run, scores(1))]).cells
+        assert packed["by_rule"] is is_by_rule
+
+
 def test_too_many_samples_are_thinned_and_it_is_said(monkeypatch):
     monkeypatch.setattr(_explorer, "MOST_SAMPLES", 100)
     one = scores(1)

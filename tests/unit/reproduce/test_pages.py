@@ -57,13 +57,33 @@ def test_a_results_file_is_shown_and_made_by_an_item(path):
     assert any(mark in page.read_text("utf-8") for page in PAGES)
 
 
-def test_trained_results_are_those_of_the_runs(tmp_path):
-    path = DOCS.parent / "benchmarks" / "openauc_training.py"
+BENCHMARKS = DOCS.parent / "benchmarks"
+RUNS = BENCHMARKS / "results" / "openauc_training"
+
+
+def training_script():
+    path = BENCHMARKS / "openauc_training.py"
     spec = importlib.util.spec_from_file_location("openauc_training", path)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
-    runs = path.parent / "results" / "openauc_training"
-    made = script.reproduction(runs)
+    return script
+
+
+def test_runs_on_other_data_become_tables_of_their_own(tmp_path):
+    lines = (RUNS / "runs.jsonl").read_text("utf-8").splitlines()
+    line = json.loads(lines[0]) | {"data": "mnist", "variant": "rpl", "note": ""}
+    text = "\n".join([*lines, json.dumps(line)])
+    (tmp_path / "runs.jsonl").write_text(text, encoding="utf-8")
+    script = training_script()
+    before, after = (script.reproduction(one).tables for one in (RUNS, tmp_path))
+    assert after[:-1] == before
+    assert after[-1].title == f"OpenAUC on MNIST, percent, {line['epochs']} epochs"
+    assert after[-1].note.endswith("pixels: as published.")
+    assert [row[0] for row in after[-1].rows] == ["rpl"]
+
+
+def test_trained_results_are_those_of_the_runs(tmp_path):
+    made = training_script().reproduction(RUNS)
     file = DOCS / "papers" / "results" / f"{made.name}.json"
     assert made.save(tmp_path / "again.json").read_bytes() == file.read_bytes()
 

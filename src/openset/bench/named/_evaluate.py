@@ -106,6 +106,14 @@ class Table:
         if self.missing:
             listed = ", ".join(self.missing)
             yield f"Means marked * cannot be compared with others: no {listed}."
+        others = [
+            f"{name} {n:,} instead of {self.benchmark.sizes[name]:,}"
+            for name, n in self._sizes().items()
+            if n != self.benchmark.sizes.get(name, n)
+        ]
+        if others:
+            listed = ", ".join(others)
+            yield f"Not the samples of the benchmark, by their number: {listed}."
         models = dict.fromkeys(row.model for row in self.benchmark.published)
         if models:
             yield (
@@ -115,6 +123,16 @@ class Table:
             )
         else:
             yield f"Published rows: {self.benchmark.published_source}"
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the number of samples of each file, without shifted images."""
+        n_of = {_problem(row.protocol): row.n for row in self.results}
+        n_known = n_of[""]  # of the row of the accuracy
+        found = {"known": n_known}
+        for problem, (group, data, is_full) in self.benchmark.problems().items():
+            if not is_full and problem in n_of:
+                found[f"{group}/{data}"] = n_of[problem] - n_known
+        return found
 
     def save_markdown(self, path: str | Path) -> Path:
         """Write the table with its notes to a ``.md`` file."""

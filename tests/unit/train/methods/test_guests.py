@@ -88,7 +88,8 @@ def test_a_guest_is_trained_by_the_command_line_and_loaded_in_another_process(
         "--protocol", "p.json", "--recipe", "arpl", "--epochs", 1, "--set", "start=3",
         "--accelerator", "cpu", "--out", "run",
     )  # fmt: skip
-    assert "Scaled, test part" in forked.run(words, cwd=tmp_path, path=module)
+    done = forked.run(words, cwd=tmp_path, path=module)
+    assert "Scaled, test part" in done.stdout
     spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
     assert (spec["method"], spec["plugin"]) == ("scaled", "guestloss:Scaled")
     assert spec["options"] == {"start": 3}

@@ -38,6 +38,12 @@ def test_deciding_does_not_wait_for_parts_of_scipy_that_few_detectors_need():
     assert loaded_after(code, parts) == set()
 
 
+def test_studies_of_saved_outputs_do_not_wait_for_scikit_learn():
+    pytest.importorskip("pydantic", reason="the extra bench")
+    heavy = ("scipy.stats", "sklearn", "pandas", "torch")
+    assert loaded_after("import openset.bench", heavy) == set()
+
+
 @pytest.mark.parametrize("name", openset.__all__)
 def test_every_public_name_is_there(name):
     assert getattr(openset, name) is not None

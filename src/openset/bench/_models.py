@@ -1,25 +1,19 @@
-"""Models a study can train without torch: scikit-learn on tables and flat images."""
+"""Models a study can train without torch: scikit-learn on tables and flat images.
+
+scikit-learn is imported in the functions: that takes a second, and named benchmarks and
+studies of saved outputs do without.
+"""
 
 import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from openset import _check
 from openset.bench._check_study import classifier
 from openset.bench._study import LogisticModel, MLPModel, SklearnModel
 from openset.datasets import Cut, Samples
-from openset.integrations.sklearn_outputs import (
-    features_of,
-    linear_head,
-    logits_of,
-)
 from openset.outputs import Outputs
 
 PARTS = ("train", "validation", "negative", "surrogate", "test")
@@ -31,6 +25,13 @@ def fit(
     model: MLPModel | LogisticModel | SklearnModel, cut: Cut, seed: int
 ) -> dict[str, Outputs]:
     """Train a model on the training part; return its outputs on every part."""
+    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
+    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
+    from sklearn.preprocessing import (  # noqa: PLC0415
+        FunctionTransformer,
+        StandardScaler,
+    )
+
     inputs = _numbers(cut.train)
     # Not per pixel: pixels at the border are nearly constant, and images of another
     # data set would be thousands of standard deviations away there.
@@ -55,6 +56,8 @@ def fit(
 
 def _estimator(model: MLPModel | LogisticModel | SklearnModel, seed: int) -> Any:
     if isinstance(model, MLPModel):
+        from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
+
         return MLPClassifier(
             tuple(model.hidden),
             max_iter=model.epochs,
@@ -62,6 +65,8 @@ def _estimator(model: MLPModel | LogisticModel | SklearnModel, seed: int) -> Any
             random_state=seed,
         )
     if isinstance(model, LogisticModel):
+        from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+
         return LogisticRegression(C=model.C, max_iter=1000, random_state=seed)
     kind = classifier(model.estimator)
     made = kind(**model.params)
@@ -103,6 +108,14 @@ def _unfit(got: str) -> str:
 
 
 def _outputs(fitted: Any, samples: Samples) -> Outputs:
+    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
+
+    from openset.integrations.sklearn_outputs import (  # noqa: PLC0415
+        features_of,
+        linear_head,
+        logits_of,
+    )
+
     inputs = _numbers(samples)
     last = fitted[-1]
     if isinstance(last, MLPClassifier):

@@ -226,6 +226,16 @@ class Detector(ABC):
             raise ValueError(msg)
         try:
             state = _named_arrays(caller, self._fit(outputs))
+        except np.linalg.LinAlgError as error:
+            need_finite(caller, outputs)
+            msg = _check.must(
+                "small enough for products of two of them",
+                caller=f"{caller}.fit",
+                name="features",
+                got=f"larger ones ({error})",
+                remedy="Divide them by a constant",
+            )
+            raise ValueError(msg) from error
         except ValueError:
             need_finite(caller, outputs)  # infinite inputs can give NaN
             raise

@@ -60,7 +60,7 @@ def test_the_server_and_networks_read_sixteen_bits_alike(tmp_path):
     from openset.serve import _images  # noqa: PLC0415
 
     path = saved(GREY.astype(np.uint16) * 257, tmp_path / "deep.png")
-    served = _images.decoded([("deep.png", path.read_bytes())])[0]
+    served = _images.decoded([("deep.png", path.read_bytes())], keep=False)[0]
     np.testing.assert_array_equal(served[:, :, 0], GREY)
     prepared = _preprocessing.image(GREY.astype(np.uint16) * 257)
     np.testing.assert_array_equal(np.asarray(prepared)[:, :, 0], GREY)

@@ -102,7 +102,8 @@ def test_what_cannot_be_compared_is_refused(splits, tmp_path):
     runner = CliRunner()
     one = runner.invoke(app, ["compare", str(tmp_path / "a.npz")])
     assert "two or more different files" in str(one.exception)
-    bad = runner.invoke(app, ["compare", "a", "b", "--metric", "osa"])
+    two = [str(tmp_path / "a.npz"), str(test)]
+    bad = runner.invoke(app, ["compare", *two, "--metric", "osa"])
     assert "--metric must be one of" in str(bad.exception)
     many = runner.invoke(
         app, ["score", "-d", "msp", "-d", "gen", "--train", "t", "x", "-o", "s.npz"]

@@ -8,6 +8,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 demo: .venv/.installed
 	$(BIN)/openset demo
+	@echo 'To run openset yourself: source $(BIN)/activate'
 
 test: check
 
@@ -18,16 +19,18 @@ lint: .venv/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# The second time as on Windows: a name of `os`, `signal` or `socket` that it lacks is an
+# error.
 types: .venv/.installed-dev
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32
 
 layers: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 # Tests start many processes: without compiled files each compiles the package anew.
-tests: export PYTHONDONTWRITEBYTECODE :=
 tests: .venv/.installed-dev
-	$(BIN)/pytest -q -n auto --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n auto --dist worksteal
 
 # Tables and a picture of the documentation that come from the code (the picture needs
 # chromium and chromedriver).

@@ -25,6 +25,8 @@ def lowest(extras: list[str]) -> list[str]:
     ]
     found = []
     for one in wanted:
+        if ";" in one:  # of another system
+            continue
         name, bound = re.match(r"([\w-]+)(?:\[[\w,]+\])?(?:>=([\w.]+))?", one).groups()
         if name != "openset":
             found.append(name if name in pinned or not bound else f"{name}=={bound}")

@@ -35,14 +35,14 @@ def timed(function: Callable[[], object], repeats: int) -> dict[str, float]:
 
 
 def _status(name: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith(name):
             return int(line.split()[1]) * 1024
     return 0
 
 
 def _forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
+    Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
 
 
 def in_fresh_process(script: str, *arguments: str) -> dict[str, float]:
@@ -55,7 +55,7 @@ def in_fresh_process(script: str, *arguments: str) -> dict[str, float]:
 def machine() -> str:
     """Describe the machine in a line."""
     model = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):
             model = line.split(":", 1)[1].strip()
             break
@@ -65,19 +65,35 @@ def machine() -> str:
 def put_section(name: str, text: str, path: Path = README) -> None:
     """Replace one section of benchmarks/README.md, or of another page."""
     first, last = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
-    page = path.read_text() if path.exists() else "# Benchmarks\n"
+    page = path.read_text(encoding="utf-8") if path.exists() else "# Benchmarks\n"
     section = f"{first}\n{text.strip()}\n{last}"
     if first in page:
         head, rest = page.split(first, 1)
         page = head + section + rest.split(last, 1)[1]
     else:
         page = f"{page.rstrip()}\n\n{section}\n"
-    path.write_text(page)
+    path.write_text(page, encoding="utf-8")
 
 
 def seconds(value: float) -> str:
     """Write a duration for people."""
     return f"{value * 1e3:.2f} ms" if value < 0.1 else f"{value:.2f} s"
+
+
+def need_device(device: str, *, trial: str) -> str:
+    """Return the device; end with one line where there is none of its kind.
+
+    `trial` is the command that runs the same steps, small, on a processor.
+    """
+    import torch
+
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        sys.exit(
+            f"--device {device} needs a GPU, and a torch built for CUDA: this is torch "
+            f"{torch.__version__}, which finds none. Try the same steps on the CPU: "
+            f"python benchmarks/{trial}"
+        )
+    return device
 
 
 @cache

@@ -85,7 +85,7 @@ def _pytest(arguments: Sequence[str], plugin: _Selection | None = None) -> int:
     quiet = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *pytest_options]
     quiet += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # preloaded plug-ins
     with (
-        Path(os.devnull).open("w") as nowhere,
+        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
         contextlib.redirect_stdout(nowhere),
         contextlib.redirect_stderr(nowhere),
     ):

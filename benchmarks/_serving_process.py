@@ -44,10 +44,12 @@ class Server:
     def workers(self) -> list[int]:
         """Return the numbers of its living workers, the oldest first."""
         pid = self.process.pid
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        children = (
+            Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
+        )
         found = []
         for child in map(int, children):
-            command = Path(f"/proc/{child}/cmdline").read_text()
+            command = Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8")
             if "spawn_main" in command and _stat(child)[0] != "Z":
                 found.append(child)
         return sorted(found, key=lambda child: int(_stat(child)[19]))
@@ -59,11 +61,16 @@ class Server:
 
 
 def _stat(process: int) -> list[str]:
-    return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (
+        Path(f"/proc/{process}/stat")
+        .read_text(encoding="utf-8")
+        .rsplit(")", 1)[1]
+        .split()
+    )
 
 
 def _megabytes(process: int) -> float:
-    text = Path(f"/proc/{process}/status").read_text()
+    text = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     found = re.search(r"VmRSS:\s+(\d+)", text)
     return round(int(found[1]) / 1024, 1) if found else 0.0
 
@@ -79,7 +86,7 @@ def kill(worker: int) -> dict[str, Any]:
         if found:
             sockets.add(found[1])
     ports = set()
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+    for line in Path("/proc/net/tcp").read_text(encoding="utf-8").splitlines()[1:]:
         fields = line.split()
         if fields[9] in sockets:
             ports.add(int(fields[2].split(":")[1], 16))

@@ -4,6 +4,9 @@ A run is a variant (method, recipe, options) on a problem with a seed. The probl
 published split (``0``), or a problem made of the *training part* of that split alone
 (``inner-0``): two of its six known classes play the unknown, a fifth of the samples is
 the test part. Choose by inner problems only.
+
+`--tiny` tries a command without a GPU: the same code on a few images of each class, for
+a budget of 2, in minutes on a CPU. Its numbers mean nothing and go to ``runs/tiny``.
 """
 
 import argparse
@@ -11,7 +14,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ METRICS = ("openauc", "auroc", "partial_openauc")
 SCORES = ("maxlogit", "msp")
 _CHECKPOINT_SECONDS = 15.0
 _INNER = "inner-"
+_TINY_IMAGES, _TINY_BUDGET, _TINY_FOLDER = 10, 2.0, Path("runs/tiny")  # per class
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,38 @@ def add_options(parser: argparse.ArgumentParser, variants: Iterable[str]) -> Non
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction)
     parser.add_argument(
-        "--seconds", type=int, default=0, help="stop then; the same command goes on"
+        "--seconds",
+        type=int,
+        default=0,
+        help="stop after so many seconds; the same command goes on",
     )
     parser.add_argument("--keep", type=Path, default=None, help="checkpoints")
+    parser.add_argument(
+        "--tiny", action="store_true", help="try the command on a CPU, in runs/tiny"
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/results"))
     parser.add_argument(
         "--outputs", type=Path, default=None, help="keep outputs, for detectors"
     )
+
+
+def need_gpu(remedy: str = "") -> None:
+    """End the program where there is no GPU, before anything is read or written."""
+    import torch
+
+    if not torch.cuda.is_available():
+        msg = f"this needs a GPU, and torch finds none{remedy}"
+        raise SystemExit(msg)
+
+
+def few(data: Any) -> Any:
+    """Return the data set with some images of each class in each part."""
+    parts = {}
+    for name, rows in data.parts.items():
+        labels = data.labels[rows]
+        first = [rows[labels == one][:_TINY_IMAGES] for one in np.unique(labels)]
+        parts[name] = np.sort(np.concatenate(first))
+    return replace(data, parts=parts)
 
 
 def key_of(line: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -79,6 +108,14 @@ def read(*folders: Path) -> list[dict[str, Any]]:
 
 def train_all(args: argparse.Namespace, variants: Mapping[str, Variant]) -> None:
     """Train what is not there yet, several runs at a time, until the time is up."""
+    if args.tiny:
+        args.out = args.keep = _TINY_FOLDER
+        args.budgets, args.outputs = [_TINY_BUDGET], None
+    elif args.seconds and args.keep is None:
+        msg = "--keep must be given with --seconds, got none: it has the checkpoints"
+        raise SystemExit(msg)
+    else:
+        need_gpu("; --tiny tries it on the CPU")
     unknown = set(args.variants) - variants.keys()
     if unknown:
         listed = ", ".join(variants)
@@ -126,6 +163,10 @@ def _train_groups(
     if not waiting:
         return
     data = datasets.load(args.data, args.root)
+    if args.tiny:
+        data = few(data)
+    _need_same_pixels(args.out, args.data, data.note, args.budgets)
+    narrow = {"width": 32} if args.tiny else {}  # of the generator of arpl_cs
     execution = train.Execution(
         compiled=args.compile, progress=False, checkpoint_seconds=_CHECKPOINT_SECONDS
     )
@@ -150,7 +191,8 @@ def _train_groups(
             jobs.append(
                 train.Job(
                     method=variant.method,
-                    options=variant.options,
+                    options={**variant.options}
+                    | (narrow if variant.method == "arpl_cs" else {}),
                     recipe=recipe,
                     seed=one["seed"],
                     validation=0,
@@ -173,6 +215,21 @@ def _train_groups(
             _keep_outputs(args.outputs, same, found)
         passes = sum(len(one.outputs["train"]) for one in found) * length
         print(f"group: {seconds:.0f} s, {passes / seconds:,.0f} passes/s", flush=True)
+
+
+def _need_same_pixels(out: Path, name: str, note: str, budgets: list[float]) -> None:
+    """End the program if a table would mix runs on different pixels."""
+    notes = {
+        line["note"]
+        for line in read(out)
+        if line["data"] == name and key_of(line)[-1] in budgets
+    }
+    if notes - {note}:
+        msg = (
+            f"{out} has runs on {name} with other pixels ({notes - {note}}) than these "
+            f"data ({note or 'as published'}): get the same data, or use another --out"
+        )
+        raise SystemExit(msg)
 
 
 def _problems(data: Any, name: str) -> Callable[[int | str, int], dict[str, Any]]:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from _measure import need_device
 
 from openset.train.augment import crop_and_flip, pipeline_ceplus, rand_augment
 
@@ -37,6 +38,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=30_000)
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args()
+    need_device(options.device, trial="augment.py --device cpu --images 300")
     is_cuda = options.device == "cuda"
     name = torch.cuda.get_device_name() if is_cuda else "CPU"
     print(f"torch {torch.__version__} on {name}, {options.images} images")

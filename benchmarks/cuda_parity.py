@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import torch
+from _measure import need_device
 
 from openset import Outputs, detectors
 
@@ -48,6 +49,7 @@ def on_device(arrays: dict[str, object], device: str) -> Outputs:
 def main() -> None:
     """Compare all of them."""
     device = sys.argv[1] if len(sys.argv) > 1 else "cuda"
+    need_device(device, trial="cuda_parity.py cpu")
     name = torch.cuda.get_device_name() if device == "cuda" else device
     print(f"torch {torch.__version__} on {name}, numpy {np.__version__}")
     failed = False

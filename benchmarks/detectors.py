@@ -25,6 +25,7 @@ from _measure import (
     in_fresh_process,
     let_torchvision_import,
     machine,
+    need_device,
     put_section,
     seconds,
 )
@@ -359,7 +360,7 @@ def mapped_child(n: int) -> dict[str, float]:
 
 def anonymous_memory() -> int:
     """Return the bytes of this process that no file backs."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("RssAnon"):
             return int(line.split()[1]) * 1024
     return 0
@@ -402,6 +403,7 @@ def main() -> None:
     if arguments.one:
         print(json.dumps(mapped_child(int(arguments.one))))
         return
+    need_device(arguments.device, trial="detectors.py --shrink 100")
     bench = Bench(device=arguments.device, shrink=arguments.shrink)
     title = "Detectors" if not bench.on_gpu else f"Detectors on {bench.device}"
     command = f"`python benchmarks/detectors.py --device {bench.device}`"

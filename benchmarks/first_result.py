@@ -59,7 +59,7 @@ def main() -> None:
     text = f"""| from | CPU time | wall-clock time |
 |---|---:|---:|
 | a fresh clone: `git clone`, `make demo` | {fresh} |
-| an environment of your own: `pip install '.[report]'`, `openset demo` | {installed} |
+| an environment of your own: `pip install ".[report]"`, `openset demo` | {installed} |
 | an installation: `openset demo` | {again} |
 
 `python benchmarks/first_result.py`, once, on {machine()}, with packages from a nearby

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from _measure import let_torchvision_import, put_section, seconds
+from _measure import let_torchvision_import, need_device, put_section, seconds
 from detectors import Bench as Place
 from detectors import place, versions
 
@@ -245,6 +245,7 @@ def main() -> None:
         "OMP_NUM_THREADS=1 and OPENBLAS_NUM_THREADS=1",
     )
     arguments = parser.parse_args()
+    need_device(arguments.device, trial="peers.py --shrink 20")
     bench = Bench(
         device=arguments.device, shrink=arguments.shrink, cpu_time=arguments.cpu_time
     )

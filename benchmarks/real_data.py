@@ -7,6 +7,7 @@ default parameters.
 """
 
 import argparse
+import csv
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ from openset.metrics import Evaluation
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "results" / "detectors.md"
+ALL_COLUMNS = ROOT / "benchmarks" / "results" / "detectors_compared.csv"
+SHOWN = ("OpenAUC", "AUROC", "FPR95 k", "CCR@.1", "95 % of OpenAUC", "s")
 
 
 @dataclass(frozen=True)
@@ -240,15 +243,11 @@ def lengths(problem: Problem) -> str:
     return f"Median length of the features: {', '.join(parts)}."
 
 
-def section(
-    problem: Problem,
-    rows: dict[str, dict[str, Evaluation]],
-    times: dict[str, float],
-) -> str:
-    """Write one problem's table."""
-    first = next(iter(rows.values()))
-    whole = first["all"]
-    groups = [group for group in first if group != "all"]
+def table(
+    rows: dict[str, dict[str, Evaluation]], times: dict[str, float]
+) -> dict[str, dict[str, str]]:
+    """Return every number, column -> detector -> text."""
+    groups = [group for group in next(iter(rows.values())) if group != "all"]
     columns = {
         title: best({n: row["all"][key] for n, row in rows.items()}, lower=lower)
         for title, (key, lower) in COLUMNS.items()
@@ -257,7 +256,21 @@ def section(
         f"AUROC {group}": best({n: row[group]["auroc"] for n, row in rows.items()})
         for group in groups
     }
-    half = {n: row["all"].intervals["openauc"] for n, row in rows.items()}
+    spans = {n: row["all"].intervals["openauc"] for n, row in rows.items()}
+    columns["95 % of OpenAUC"] = {
+        n: f"{span.low:.3f}–{span.high:.3f}" for n, span in spans.items()
+    }
+    columns["s"] = {name: f"{times[name]:.1f}" for name in rows}
+    return columns
+
+
+def section(
+    problem: Problem,
+    rows: dict[str, dict[str, Evaluation]],
+    columns: dict[str, dict[str, str]],
+) -> str:
+    """Write one problem's table, with the columns that most readers want."""
+    whole = next(iter(rows.values()))["all"]
     lines = [
         f"### {problem.name}",
         "",
@@ -265,15 +278,29 @@ def section(
         f"test samples, {whole.n_unknown} unknown, {len(problem.train)} to fit on. "
         f"{lengths(problem)}",
         "",
-        "| | " + " | ".join(columns) + " | 95 % of OpenAUC | s |",
-        "|---|" + "---|" * (len(columns) + 2),
+        "| | " + " | ".join(SHOWN) + " |",
+        "|---|" + "---:|" * len(SHOWN),
     ]
-    order = sorted(rows, key=lambda n: -rows[n]["all"]["openauc"])
-    for name in order:
-        cells = " | ".join(column[name] for column in columns.values())
-        span = f"{half[name].low:.3f}–{half[name].high:.3f}"
-        lines.append(f"| {name} | {cells} | {span} | {times[name]:.1f} |")
+    for name in sorted(rows, key=lambda n: -rows[n]["all"]["openauc"]):
+        cells = " | ".join(columns[title][name] for title in SHOWN)
+        lines.append(f"| {name} | {cells} |")
     return "\n".join(lines)
+
+
+def save(tables: dict[str, dict[str, dict[str, str]]]) -> None:
+    """Write every column of every problem."""
+    found = []
+    for problem, columns in tables.items():
+        for name in columns["OpenAUC"]:
+            row = {"problem": problem, "detector": name}
+            row |= {title: one[name].strip("*") for title, one in columns.items()}
+            span = row.pop("95 % of OpenAUC").split("–")
+            found.append(row | {"OpenAUC low": span[0], "OpenAUC high": span[1]})
+    fields = dict.fromkeys(key for row in found for key in row)
+    with ALL_COLUMNS.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(fields), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)
 
 
 def main() -> None:
@@ -281,13 +308,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("problems", nargs="*", default=list(PROBLEMS))
     arguments = parser.parse_args()
-    sections = []
+    sections, tables = [], {}
     for name in arguments.problems:
         problem = PROBLEMS[name]()
         rows, times = study(problem)
-        sections.append(section(problem, rows, times))
+        tables[problem.name] = table(rows, times)
+        sections.append(section(problem, rows, tables[problem.name]))
         print(sections[-1], flush=True)
     if set(arguments.problems) == set(PROBLEMS):
+        save(tables)
         first, last = "<!-- table: start -->", "<!-- table: end -->"
         page = PAGE.read_text()
         head, rest = page.split(first, 1)

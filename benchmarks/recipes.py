@@ -13,7 +13,8 @@ head. Published splits train on all known training images and are tested on the 
 test part after the last epoch. CE+ at the same budgets comes from
 ``results/openauc_training``. `--inner` trains on problems made of the training part
 alone, by which everything is chosen. What is in ``runs.jsonl`` is not trained again;
-what `--seconds` stopped goes on from `--keep`.
+what `--seconds` stopped goes on from `--keep`. Needs a GPU; `--tiny` tries a command on
+the CPU.
 """
 
 import argparse

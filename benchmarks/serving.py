@@ -103,7 +103,7 @@ class Running:
 
     def cpu(self) -> float:
         """Return the seconds it has computed so far."""
-        text = Path(f"/proc/{self.process}/stat").read_text()
+        text = Path(f"/proc/{self.process}/stat").read_text(encoding="utf-8")
         user, system = text.rsplit(")", 1)[1].split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 

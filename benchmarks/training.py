@@ -26,6 +26,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _measure import put_section
+from _training_runs import need_gpu
 
 WARM = 3
 # Multiply-adds of the nine convolutions on a 32 x 32 image, forward.
@@ -187,6 +188,7 @@ def main() -> None:
         put_section("Speed of training (GPU)", text)
         print(text)
         return
+    need_gpu()
     started = time.time()
     function = measure_kernels if args.kernels else measure
     usual = ["one", "five"] if args.kernels else list(SETTINGS)

@@ -72,7 +72,7 @@ def make(folder: Path, out: Path, jobs: int) -> None:
     folders = [one.parent for one in sorted(folder.glob("*/test.npz"))]
     waiting = [one for one in folders if _told(one) not in done]
     out.parent.mkdir(parents=True, exist_ok=True)
-    with ProcessPoolExecutor(jobs) as pool, out.open("a") as stream:
+    with ProcessPoolExecutor(jobs) as pool, out.open("a", encoding="utf-8") as stream:
         for rows in pool.map(measure, waiting):
             stream.writelines(json.dumps(row) + "\n" for row in rows)
             stream.flush()
@@ -93,7 +93,7 @@ def read(path: Path = STORE) -> list[Row]:
     """Return what was measured."""
     if not path.exists():
         return []
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def table(rows: list[Row], n_rows: int | None = None) -> str:

@@ -17,7 +17,7 @@ models:
 detectors: [msp, maxlogit, postmax, knn, {name: knn, k: 1, label: knn 1}]
 metrics: [openauc, auroc, fpr_at_tpr]
 """
-written = Path("study.yaml").write_text(STUDY)
+written = Path("study.yaml").write_text(STUDY, encoding="utf-8")
 
 # %% [markdown]
 # **Run.** Every cell is stored as soon as it is finished. The same call again repeats

@@ -282,7 +282,7 @@ def detectors_compared() -> str:
             title = line.removeprefix("### ")
             problems[title] = {}
         cells = [cell.strip(" *") for cell in line.strip("|").split("|")]
-        if title and len(cells) > 10 and cells[0] in ops.detectors.names():
+        if title and len(cells) > 1 and cells[0] in ops.detectors.names():
             problems[title][cells[0]] = float(cells[1])
     problems = {name: found for name, found in problems.items() if found}
     names = sorted(

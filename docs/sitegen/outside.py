@@ -17,6 +17,10 @@ FILES = {
     for path in sorted((ROOT / "examples").rglob("*"))
     if path.is_file() and path.suffix in {".yaml", "", ".dockerignore"}
     for name in [path.relative_to(ROOT).as_posix()]
+} | {
+    name: name
+    for one in ("choosing", "detectors_compared")
+    for name in [f"benchmarks/results/{one}.csv"]
 }
 _LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 

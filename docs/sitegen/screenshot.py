@@ -62,11 +62,13 @@ def take() -> None:
         browser = webdriver.Chrome(options=options, service=driver)
         try:
             browser.get((Path(folder) / "report.html").as_uri())
+            # The picture ends with a whole figure and a whole table.
+            rest = "document.querySelectorAll('#explorer .controls, #explorer .near')"
+            browser.execute_script(f"for (const one of {rest}) one.remove()")
             found = browser.find_element(By.ID, "explorer").screenshot_as_png
         finally:
             browser.quit()
-    image = Image.open(io.BytesIO(found)).convert("RGB")
-    image = image.crop((0, 0, image.width, min(image.height, 563))).quantize(128)
+    image = Image.open(io.BytesIO(found)).convert("RGB").quantize(128)
     notes = PngImagePlugin.PngInfo()
     notes.add_text(KEY, fingerprint())
     image.save(PICTURE, pnginfo=notes, optimize=True)

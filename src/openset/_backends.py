@@ -21,6 +21,16 @@ _LOOK = 10.0  # seconds between looks at a cluster that finishes nothing
 _EMPTY_LOOKS = 30  # looks at a cluster without a free place before giving up
 
 
+def cores() -> int:
+    """Return how many cores this process may use.
+
+    A container or a batch system may leave it fewer than the machine has.
+    """
+    import joblib  # noqa: PLC0415  # not for `import openset`
+
+    return int(joblib.cpu_count())
+
+
 class Pool(Protocol):
     """Runs a function for many arguments; results are written to disk, not returned."""
 
@@ -227,7 +237,7 @@ def pool(
         return _JoblibPool("dask", jobs, options)
     if backend == "sequential":
         return _JoblibPool("sequential", 1, {})
-    return _JoblibPool("loky", os.cpu_count() or 1 if jobs == -1 else jobs, {})
+    return _JoblibPool("loky", cores() if jobs == -1 else jobs, {})
 
 
 def _ray_places(ray: Any, gpus: float) -> int:
@@ -288,7 +298,8 @@ def follow(main: int) -> None:
     """End this worker process once the process `main`, its parent, is gone.
 
     A worker would otherwise finish its task, for hours perhaps, and write to a folder
-    that the next run works in.
+    that the next run works in. On Windows it does: there, a process does not see that
+    its parent is gone.
     """
     if main in {0, os.getpid()} | _followed:
         return

@@ -94,6 +94,35 @@ def numbered(
     return true_number, order[np.searchsorted(ranked, found)], tuple(names)
 
 
+def numbers_of(caller: str, labels: Any, classes: Sequence[str]) -> NDArray[np.int64]:
+    """Replace labels by their places among `classes`, and "unknown" by -1.
+
+    Any other label raises an error: it may be a class that is spelt differently.
+
+    Examples
+    --------
+    >>> numbers_of("Outputs", ["dog", "unknown", "cat"], ("cat", "dog"))
+    array([ 1, -1,  0])
+    """
+    names = _strings(caller, "labels", labels)
+    place = {name: number for number, name in enumerate(classes)}
+    place.setdefault(UNKNOWN_NAME, UNKNOWN)
+    found, index = np.unique(names, return_inverse=True)
+    others = [name for name in found.tolist() if name not in place]
+    if not classes or others:
+        msg = _check.must(
+            f"integers, or names that are in classes, or {UNKNOWN_NAME!r}",
+            caller=caller,
+            name="labels",
+            got=repr(others[0] if others else str(found[0])),
+            remedy=f"Label samples of no known class {UNKNOWN_NAME!r}"
+            if classes
+            else "Pass classes=, in the order of the columns of the logits",
+        )
+        raise ValueError(msg)
+    return np.array([place[name] for name in found.tolist()], dtype=np.int64)[index]
+
+
 def with_unknown(
     caller: str, labels: Any, predicted: Any, *, unknown_label: str | int
 ) -> NDArray[np.int64]:

@@ -5,10 +5,12 @@ import hashlib
 import io
 import json
 import os
+import secrets
 import shutil
 import struct
 import sys
 import tempfile
+import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +36,7 @@ def optional(caller: str, module: str, *, name: str) -> ModuleType:
         is_ours = module.startswith("openset.")
         missing = error.name if is_ours and error.name else module
         msg = (
-            f"{caller}: needs {missing}; install it with: pip install 'openset[{name}]'"
+            f'{caller}: needs {missing}; install it with: pip install "openset[{name}]"'
         )
         raise MissingExtraError(msg) from error
 
@@ -66,7 +68,7 @@ def importing(caller: str, name: str) -> Iterator[None]:
         else:
             msg = (
                 f"{caller}: needs {error.name}; install it with: "
-                f"pip install 'openset[{name}]'"
+                f'pip install "openset[{name}]"'
             )
         raise MissingExtraError(msg, name=error.name) from error
 
@@ -140,12 +142,16 @@ def _reached(point: str, path: Path) -> None:
         _observer(point, path)
 
 
+_PERMISSIONS = "Choose another folder, or change its permissions"
+if os.name == "nt":  # there a file that is open cannot be replaced
+    _PERMISSIONS = f"Close the programs that have it open. {_PERMISSIONS}"
+
 _REMEDIES = {
     errno.ENOSPC: "Free some space and try again",
     errno.EDQUOT: "Free some space and try again",
     errno.EROFS: "Choose another folder",
-    errno.EACCES: "Choose another folder, or change its permissions",
-    errno.EPERM: "Choose another folder, or change its permissions",
+    errno.EACCES: _PERMISSIONS,
+    errno.EPERM: _PERMISSIONS,
 }
 
 
@@ -194,14 +200,35 @@ def making(folder: Path, *, lock: str = "") -> Iterator[None]:
         raise
 
 
-def _temporary(make: Callable[..., Any], path: Path) -> Any:
-    """Make a temporary file or folder beside `path`."""
-    where = {"prefix": f".{path.name}.", "dir": path.parent}
+def _temporary(make: Callable[[Path], object], path: Path) -> Path:
+    """Make a temporary file or folder beside `path`.
+
+    Not by `tempfile`: its files are private, and some network and FUSE file systems
+    do not let permissions be changed afterwards.
+    """
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
-        return make(**where)
+        make(temporary)
     except FileNotFoundError:  # another process made the folder, failed and removed it
         path.parent.mkdir(parents=True, exist_ok=True)
-        return make(**where)
+        make(temporary)
+    return temporary
+
+
+# Seconds between attempts. On Windows a reader, or a virus scanner that looks at a new
+# file, keeps it from being renamed for a moment.
+_PAUSES = (0.01, 0.1, 1.0) if os.name == "nt" else ()
+
+
+def _rename(rename: Callable[[Path], Path], path: Path) -> None:
+    for seconds in _PAUSES:
+        try:
+            rename(path)
+        except PermissionError:
+            time.sleep(seconds)
+        else:
+            return
+    rename(path)
 
 
 @contextmanager
@@ -209,18 +236,12 @@ def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary file that is renamed to `path` on success."""
     with writing(path), making(path.parent):
         _reached(POINTS[0], path)
-        handle, name = _temporary(tempfile.mkstemp, path)
-        os.close(handle)
-        temporary = Path(name)
+        temporary = _temporary(lambda one: one.touch(exist_ok=False), path)
         try:
             _reached(POINTS[1], path)
             yield temporary
-            # mkstemp files are private; set the permissions that open() would set.
-            umask = os.umask(0)
-            os.umask(umask)
-            temporary.chmod(0o666 & ~umask)
             _reached(POINTS[2], path)
-            temporary.replace(path)
+            _rename(temporary.replace, path)
         finally:
             temporary.unlink(missing_ok=True)
     _reached(POINTS[3], path)
@@ -266,7 +287,7 @@ def replacing_folder(
     """
     with writing(path), making(path.parent):
         _reached(POINTS[4], path)
-        temporary = Path(_temporary(tempfile.mkdtemp, path))
+        temporary = _temporary(Path.mkdir, path)
         try:
             if sealed:
                 (temporary / _MINE).touch()
@@ -285,23 +306,27 @@ def rename_folder(folder: Path, path: Path) -> None:
 
     For an instant neither exists; :func:`openset.outputs.put_folder` avoids that.
     """
-    folder.chmod(0o755)  # mkdtemp folders are private
     _reached(POINTS[7], path)
     if not path.exists():
-        folder.rename(path)
+        _rename(folder.rename, path)
         _reached(POINTS[9], path)
         return
     old = Path(tempfile.mkdtemp(prefix=f".{path.name}.old.", dir=path.parent))
-    path.rename(old / path.name)
+    try:
+        _rename(path.rename, old / path.name)
+    except OSError:
+        old.rmdir()
+        raise
     try:
         _reached(POINTS[8], path)
-        folder.rename(path)
+        _rename(folder.rename, path)
     except OSError:
         (old / path.name).rename(path)
         old.rmdir()
         raise
     _reached(POINTS[9], path)
-    shutil.rmtree(old)
+    # Network folders keep the files that another process still reads.
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def discard(folder: Path) -> None:
@@ -312,9 +337,11 @@ def discard(folder: Path) -> None:
     """
     _reached(POINTS[10], folder)
     away = Path(tempfile.mkdtemp(prefix=".gone.", dir=folder.parent))
-    with suppress(FileNotFoundError):  # another process was faster
-        folder.rename(away / "folder")
-    shutil.rmtree(away, ignore_errors=True)
+    try:
+        with suppress(FileNotFoundError):  # another process was faster
+            _rename(folder.rename, away / "folder")
+    finally:
+        shutil.rmtree(away, ignore_errors=True)
 
 
 _FILES, _MINE = "files.json", ".writing"
@@ -342,6 +369,13 @@ def _listed(folder: Path) -> dict[str, dict[str, Any]]:
         }
         for path in files
     }
+
+
+def is_there(path: Path) -> bool:
+    """Whether a path exists, as far as this user may look."""
+    # Path.exists raises an error below a folder that is closed to this user, such as
+    # the home folder of another one.
+    return os.path.exists(path)  # noqa: PTH110
 
 
 def sha256(path: Path) -> str:
@@ -454,8 +488,9 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        msg = f"{path}: {error}"
-        raise type(error)(msg) from error
+        again = type(error)(f"{path}: {error}")
+        again.__dict__.update(error.__dict__)
+        raise again from error
 
 
 def pick(
@@ -521,9 +556,12 @@ def temporary_folder(prefix: str) -> Iterator[Path]:
     """
     for lock in Path(tempfile.gettempdir()).glob(f"{prefix}*/.lock"):
         # Still in use, or gone meanwhile.
-        with suppress(OSError), locked(lock, busy="in use") as is_held:
-            if is_held:
-                shutil.rmtree(lock.parent)
+        with suppress(OSError):
+            with locked(lock, busy="in use") as is_held:
+                if is_held:
+                    shutil.rmtree(lock.parent, ignore_errors=True)
+            if is_held:  # Windows keeps the lock until it is released
+                shutil.rmtree(lock.parent, ignore_errors=True)
     with (
         tempfile.TemporaryDirectory(prefix=prefix) as name,
         locked(Path(name) / ".lock"),

@@ -1,5 +1,6 @@
 """Names used by every module: the array type, the unknown label, the errors."""
 
+from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 Array: TypeAlias = Any
@@ -17,6 +18,21 @@ class ArtefactError(ValueError):
     """A file is damaged, of the wrong kind, or from a newer version."""
 
 
+class InvalidSamplesError(ValueError):
+    """Some samples have no answer: NaN, or a class that is not determined.
+
+    `rows` are the numbers of these samples.
+    """
+
+    def __init__(self, message: str, rows: Sequence[int] = ()) -> None:
+        super().__init__(message)
+        self.rows = tuple(map(int, rows))
+
+    def __reduce__(self) -> Any:
+        # Workers send errors to the main process.
+        return type(self), (str(self), self.rows)
+
+
 class CalibrationError(ValueError):
     """The threshold would reject or accept nearly everything."""
 
@@ -27,6 +43,10 @@ class TrainingWarning(UserWarning):
 
 class CalibrationWarning(UserWarning):
     """A sign in the calibration data that the threshold may not work on new data."""
+
+
+class PairingWarning(UserWarning):
+    """Scores that are compared row by row may have their samples in different rows."""
 
 
 class MissingExtraError(ImportError):

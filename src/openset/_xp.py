@@ -260,9 +260,11 @@ def gpu_memory(array: Array) -> int | None:
 
 def machine_memory() -> int | None:
     """Return the bytes of memory of this machine; None if the system does not say."""
+    if sys.platform == "win32":
+        return None
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not available on every system
+    except (ValueError, OSError):  # not available on every system
         return None
 
 

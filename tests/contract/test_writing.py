@@ -14,6 +14,7 @@ SAFE = {"replacing", "replacing_folder", "write", "put", "appending"}
 EXCEPTIONS = {
     ("_io.py", "write"): "opens the temporary file",
     ("_io.py", "appending"): "opens the file to append to",
+    ("_io.py", "replacing"): "the temporary file itself",
     ("_io.py", "replacing_folder"): "a mark in the temporary folder",
     ("_io.py", "_seal"): "the list of files, in the temporary folder",
     ("_io.py", "write_npz"): "into a stream of _io.write",
@@ -23,7 +24,7 @@ EXCEPTIONS = {
     ("bench/_worker.py", "_marked"): "a mark that only says what is running",
     ("datasets/_dataset_folder.py", "_write"): "into a folder that is unpacked",
     ("cli/_extract_shards.py", "_unpacked"): "into a temporary folder",
-    ("cli/compare.py", "_show_boards"): "to_csv returns text",
+    ("cli/_compare_runs.py", "_show_boards"): "to_csv returns text",
     ("reproduce/_scale.py", "_write"): "drawn data of a benchmark, deleted after it",
     ("serve/_responses.py", "written"): "into memory",
     ("stats/_formats.py", "save"): "text of a table; written by _io.write",

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from openset import ArtefactError, Scores, metrics
+from openset import ArtefactError, Outputs, Scores, metrics
+from tests.extras import pandas
 
 LABELS = ["dog", "ant", "unknown", "dog", "bee", "unknown"]
 PREDICTED = ["dog", "bee", "dog", "ant", "bee", "zebra"]
@@ -196,3 +197,27 @@ def test_parts_with_the_same_names_keep_their_numbers():
     both = Scores.concat([one, one])
     assert both.class_names == one.class_names
     assert both.labels.tolist() == one.labels.tolist() * 2
+
+
+@pytest.mark.parametrize("kind", [list, np.array, pandas.Series, pandas.Categorical])
+def test_labels_of_outputs_may_be_names_of_their_classes(kind):
+    labels = kind(["dog", "unknown", "cat", "dog"])
+    outputs = Outputs(logits=np.eye(4, 3), labels=labels, classes=("cat", "owl", "dog"))
+    assert outputs.labels.tolist() == [2, -1, 0, 2]
+
+
+def test_a_class_may_be_called_unknown():
+    outputs = Outputs(logits=[[1.0, 0.0]], labels=["unknown"], classes=("unknown", "a"))
+    assert outputs.labels.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [
+        (("cat", "owl"), "got 'Dog'. Label samples of no known class 'unknown'"),
+        ((), "got 'Dog'. Pass classes=, in the order of the columns of the logits"),
+    ],
+)
+def test_a_label_that_is_no_class_is_not_taken_for_unknown(classes, words):
+    with pytest.raises(ValueError, match=words):
+        Outputs(logits=[[1.0, 0.0]], labels=["Dog"], classes=classes)

@@ -32,6 +32,7 @@ if not DOCS.exists():
     pytest.skip("the documentation is not installed", allow_module_level=True)
 
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"-?\d+\.?\d*")
 # Folders of pages that the build of the site makes: it checks links to them, strictly.
 GENERATED = {"api", "demo", "detectors", "gallery", "training"}
 GROUPS = {f"openset.{name}" for name in ("detectors", "methods", "metrics", "datasets")}
@@ -243,7 +244,7 @@ def test_the_code_of_every_page_is_run():
 
 
 @pytest.mark.parametrize("name", RUN)
-def test_examples_run(name, material, tmp_path, monkeypatch):
+def test_examples_run(name, material, tmp_path, monkeypatch, capsys):
     page = DOCS / f"{name}.md"
     monkeypatch.chdir(shutil.copytree(material, tmp_path / "here"))
     scores = openset.Scores.load("msp.npz")
@@ -262,6 +263,18 @@ def test_examples_run(name, material, tmp_path, monkeypatch):
     for block in code:
         if "= ..." not in block:  # something is left to the reader
             exec(compile(block, str(page), "exec"), names)  # noqa: S102  # our own page
+    printed = capsys.readouterr().out.splitlines()
+    for shown in blocks(page, "output"):
+        n = len(shown.splitlines())
+        parts = ["\n".join(printed[i : i + n]) + "\n" for i in range(len(printed))]
+        alike = [
+            part for part in parts if NUMBER.sub("", part) == NUMBER.sub("", shown)
+        ]
+        assert alike, shown
+        # The last digits depend on the machine.
+        numbers = [float(number) for number in NUMBER.findall(shown)]
+        found = [float(number) for number in NUMBER.findall(alike[0])]
+        assert found == pytest.approx(numbers, rel=0.05)
 
 
 @every_page
@@ -296,6 +309,13 @@ def test_links_lead_somewhere(page):
             continue
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def test_the_number_of_detectors_is_right():
+    number = len(detectors.names())
+    assert f"{number} published detectors" in text_of(ROOT / "README.md")
+    assert f"[{number} detectors]" in text_of(DOCS / "index.md")
+    assert f"| post-hoc methods | {number} |" in text_of(DOCS / "peers.md")
 
 
 def test_the_picture_of_the_explorer_is_new():

@@ -4,7 +4,6 @@ import errno
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 from pathlib import Path
 
@@ -74,16 +73,14 @@ def test_a_folder_that_another_process_removes_again_is_made_again(
 ):
     """It had made the folder, and its own write failed."""
     removed = []
-    for name in ("mkstemp", "mkdtemp"):
-        make = getattr(tempfile, name)
+    temporary = _io._temporary
 
-        def after_removal(*, prefix, dir, make=make):  # noqa: A002
-            if dir not in removed:
-                removed.append(dir)
-                dir.rmdir()
-            return make(prefix=prefix, dir=dir)
+    def after_removal(make, path):
+        removed.append(path.parent)
+        path.parent.rmdir()
+        return temporary(make, path)
 
-        monkeypatch.setattr(tempfile, name, after_removal)
+    monkeypatch.setattr(_io, "_temporary", after_removal)
     _io.put(tmp_path / "new" / "a.txt", "a")
     with _io.replacing_folder(tmp_path / "other" / "b") as folder:
         (folder / "b.txt").touch()

@@ -135,6 +135,18 @@ def test_other_samples_in_one_repeat_are_refused(files):
         stats.read_results(files, **OPTIONS)
 
 
+def test_samples_of_one_repeat_are_told_by_their_ids(tmp_path):
+    rows = {"labels": [0, 0, -1], "predicted": [0, 0, 0], "known": [3, 1, 2]}
+    ids = {"a": ["x", "y", "y"], "b": ["y", "x", "y"], "c": ["x", "y", "z"]}
+    for name, own in ids.items():
+        Scores(**rows, ids=own).save(tmp_path / f"{name}_0.npz")
+    both = [tmp_path / f"{name}_{{seed}}.npz" for name in "ab"]
+    assert len(stats.read_results(both, "auroc")) == 2  # in whatever order
+    other = [both[0], tmp_path / "c_{seed}.npz"]
+    with pytest.raises(ValueError, match=r"as .*a_0.npz, got 1 with other ids \('z'\)"):
+        stats.read_results(other, "auroc")
+
+
 def test_a_metric_that_needs_a_threshold_is_refused(files):
     with pytest.raises(ValueError, match="metric must be one of"):
         stats.read_results(files, "osa", **OPTIONS)

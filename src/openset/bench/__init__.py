@@ -16,7 +16,7 @@ with _io.importing("openset.bench", "bench"):
     from openset.bench._progress import live_progress
     from openset.bench._provenance import Provenance
     from openset.bench._read import parse, read
-    from openset.bench._run import Done, run
+    from openset.bench._run import Done, NoGPUError, run
     from openset.bench._study import MLPModel, Study
     from openset.bench._test_splits import of_labels as test_splits
 
@@ -24,6 +24,7 @@ __all__ = [
     "Done",
     "Estimate",
     "MLPModel",
+    "NoGPUError",
     "Plan",
     "Provenance",
     "Study",

@@ -1,6 +1,7 @@
 """Check all names in a study before anything runs; errors name the key."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -104,10 +105,11 @@ def _check_protocol(name: str, path: str, entry: ProtocolEntry) -> None:
             f"got {entry.folds}"
         )
         raise ValueError(msg)
-    if entry.folds == 1 and entry.unknowns != "dealt":
+    is_divided = entry.folds > 1 or getattr(entry, "n_tests", 1) > 1
+    if not is_divided and entry.unknowns != "dealt":
         msg = (
-            f"{name}: {path}.unknowns must be left out without folds, got "
-            f"{entry.unknowns!r}"
+            f"{name}: {path}.unknowns must be left out without folds or test splits, "
+            f"got {entry.unknowns!r}"
         )
         raise ValueError(msg)
     for key in DATA_KEYS:
@@ -326,22 +328,17 @@ def _check_titles(name: str, part: str, titles: list[Any]) -> None:
             raise ValueError(msg)
 
 
-class _pointing:  # noqa: N801  # used as a statement: with _pointing(...)
+@contextmanager
+def _pointing(name: str, path: str) -> Iterator[None]:
     """Turn ``KNN: k must be ...`` into ``study.yaml: detectors[2].k must be ...``."""
-
-    def __init__(self, name: str, path: str) -> None:
-        self.name, self.path = name, path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ValueError | TypeError | ImportError):
-            caller, _, rest = str(error).partition(": ")
-            rest = rest if rest and " " not in caller else str(error)
-            is_key = rest.split(" ")[0].isidentifier() and " must be" in rest
-            msg = f"{self.name}: {self.path}{'.' if is_key else ': '}{rest}"
-            raise ValueError(msg) from error  # noqa: TRY004  # a value in a file
+    try:
+        yield
+    except (ValueError, TypeError, ImportError) as error:
+        caller, _, rest = str(error).partition(": ")
+        rest = rest if rest and " " not in caller else str(error)
+        is_key = rest.split(" ")[0].isidentifier() and " must be" in rest
+        msg = f"{name}: {path}{'.' if is_key else ': '}{rest}"
+        raise ValueError(msg) from error
 
 
 def classifier(name: str) -> type:

@@ -1,6 +1,5 @@
 """Estimate the duration of a study, from finished cells or from data sizes."""
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +36,17 @@ class Estimate:
         return self.seconds / max(workers, 1)
 
 
-def estimate(made: Plan, out: str | Path | None = None) -> Estimate:
+def estimate(
+    made: Plan,
+    out: str | Path | None = None,
+    *,
+    root: str | Path | None = None,
+) -> Estimate:
     """Estimate the work that is left of a study.
 
     If cells have run, the estimate is based on their times; otherwise on the sizes of
-    data and models, which is accurate to a factor of a few.
+    data and models, which is accurate to a factor of a few. `root` is the folder of the
+    data sets.
     """
     out = None if out is None else Path(out)
     done = set() if out is None else runs.finished(out)
@@ -50,7 +55,7 @@ def estimate(made: Plan, out: str | Path | None = None) -> Estimate:
         return Estimate(0.0, "nothing is left to run", 0)
     if out is not None and done:
         return _measured(made, left, out)
-    return _guessed(made, left)
+    return _guessed(made, left, default_root() if root is None else Path(root))
 
 
 def _measured(made: Plan, left: Sequence[Task], out: Path) -> Estimate:
@@ -94,9 +99,9 @@ def _nearest(
     return None
 
 
-def _guessed(made: Plan, left: Sequence[Task]) -> Estimate:
+def _guessed(made: Plan, left: Sequence[Task], root: Path) -> Estimate:
     study = made.study
-    place = Locations(Path(), study.base, default_root())
+    place = Locations(Path(), study.base, root)
     drawn = protocols_of(made, place)
     sizes = {p.title: _size(p, drawn[p.title][0], place) for p in study.protocols}
     seconds, n_unknown = 0.0, 0
@@ -154,4 +159,4 @@ def n_workers(backend: str, jobs: int) -> int:
     _backends.check(backend, jobs)
     if backend == "sequential":
         return 1
-    return os.cpu_count() or 1 if jobs == -1 else jobs
+    return _backends.cores() if jobs == -1 else jobs

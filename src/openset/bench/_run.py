@@ -18,7 +18,7 @@ from openset.bench._log_cells import log_cells
 from openset.bench._plan import OutputsSource, Plan, Task, folder_of, plan
 from openset.bench._plugins_used import dataset_plugins, plugins
 from openset.bench._read import read
-from openset.bench._study import Study
+from openset.bench._study import NetworkModel, Study
 from openset.bench._worker import Locations
 from openset.datasets import default_root
 from openset.protocols import Protocol
@@ -38,6 +38,7 @@ class _Group:
 T = TypeVar("T", _Group, Task)
 
 _LOG = logging.getLogger(__name__)
+_LOCAL = ("loky", "sequential")  # backends of this machine; clusters count their GPUs
 _FRUITLESS = 3  # consecutive failures of a pool, without progress, before giving up
 
 
@@ -58,6 +59,10 @@ class Done:
             f"{finished} of {self.n_cells} cells in {self.folder} "
             f"({self.n_run} run now, {self.seconds:.1f} s{failed})"
         )
+
+
+class NoGPUError(ValueError):
+    """A network asks for a GPU, and this machine has none."""
 
 
 Watch = Callable[[Path, Plan, Sequence[Task]], AbstractContextManager[object]]
@@ -159,6 +164,9 @@ def run(
         for task in open_tasks:
             (out / "failed" / f"{task.id}.json").unlink(missing_ok=True)
 
+        if backend in _LOCAL:
+            _need_gpus(made, open_tasks, place)
+
         def pool(gpus: float) -> _backends.Pool:
             return _backends.pool(backend, jobs, connection, gpus=gpus)
 
@@ -238,6 +246,42 @@ class _Job(Generic[T]):
     give_up: Callable[[T, str], None]
 
 
+def _missing(
+    made: Plan, tasks: Sequence[Task], place: Locations
+) -> list[OutputsSource]:
+    return [
+        source
+        for source in made.networks(tasks)
+        if not _network.is_complete(folder_of(source, place.run, place.base))
+    ]
+
+
+def _need_gpus(made: Plan, tasks: Sequence[Task], place: Locations) -> None:
+    """Refuse to train networks on the CPU that ask for a GPU: it would take days."""
+    asking = {
+        source.model.gpus
+        for source in _missing(made, tasks, place)
+        if isinstance(source.model, NetworkModel) and source.model.gpus
+    }
+    if not asking:
+        return
+    torch: Any = _io.optional("bench", "torch", name="torch")
+    if torch.cuda.is_available():
+        return
+    remedy = (
+        "Run the study on a machine with a GPU. To train on the CPU all the same, run "
+        "openset bench on a copy of the study file without gpus"
+    )
+    msg = _check.must(
+        "0 on a machine where torch finds no GPU",
+        caller="bench",
+        name="gpus of a network",
+        got=f"{max(asking):g}",
+        remedy=remedy,
+    )
+    raise NoGPUError(msg)
+
+
 def _train(
     made: Plan,
     tasks: Sequence[Task],
@@ -245,11 +289,7 @@ def _train(
     place: Locations,
     pool: Callable[[float], _backends.Pool],
 ) -> None:
-    missing = [
-        source
-        for source in made.networks(tasks)
-        if not _network.is_complete(folder_of(source, place.run, place.base))
-    ]
+    missing = _missing(made, tasks, place)
     for source in missing:
         folder = folder_of(source, place.run, place.base)
         if folder.exists():  # and does not agree with its list of files

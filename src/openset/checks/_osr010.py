@@ -2,7 +2,6 @@
 
 from math import sqrt
 
-import numpy as np
 import scipy  # whose parts are imported when first used
 
 from openset._types import UndefinedMetricError
@@ -11,6 +10,7 @@ from openset.checks._finding import Check, Outcome, found, not_applicable, passe
 from openset.checks._metric_names import row_of
 from openset.metrics import Interval
 from openset.results import Results
+from openset.scores import Scores, seems_reordered
 from openset.stats import compare
 
 LEVEL = 0.95
@@ -88,8 +88,8 @@ def _from_scores(evidence: Evidence, claim: Claim, metric: str) -> Interval | st
     if row is None or row.key != metric or row.kind in {"curve", "operational"}:
         return f"no interval is known for {metric!r} from scores"
     a, b = (evidence.scores[which] for which in pair)
-    if not np.array_equal(a.labels, b.labels) or not (a.n_known and a.n_unknown):
-        return f"the scores {pair[0]!r} and {pair[1]!r} are not of the same samples"
+    if trouble := _not_paired(pair, a, b):
+        return trouble
     at = None
     if row.kind == "threshold":
         of_a, of_b = (evidence.threshold_of(which) for which in pair)
@@ -101,6 +101,20 @@ def _from_scores(evidence: Evidence, claim: Claim, metric: str) -> Interval | st
     except UndefinedMetricError as error:
         return str(error)
     return done.interval
+
+
+def _not_paired(pair: tuple[str, str], a: Scores, b: Scores) -> str:
+    """Say why two sets of scores cannot be compared, if they cannot."""
+    both = f"the scores {pair[0]!r} and {pair[1]!r}"
+    if not (a.n_known and a.n_unknown):
+        return f"{both} are not of known and unknown samples"
+    try:
+        b = b.in_order_of(a)
+    except ValueError as error:
+        return f"{both} are not of the same samples ({error})"
+    if seems_reordered(b, a):
+        return f"{both} seem to have their samples in different orders"
+    return ""
 
 
 CHECK = Check(

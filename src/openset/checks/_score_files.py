@@ -44,8 +44,8 @@ class ScoreFiles(Mapping[str, Scores]):
 
 
 def _size(scores: Scores) -> int:
-    groups = 0 if scores.groups is None else scores.groups.nbytes
-    return scores.known.nbytes + scores.labels.nbytes + scores.predicted.nbytes + groups
+    columns = scores.known, scores.labels, scores.predicted, scores.groups, scores.ids
+    return sum(column.nbytes for column in columns if column is not None)
 
 
 def score_paths(folder: Path) -> dict[str, Path]:

@@ -59,9 +59,10 @@ def read_folder(path: str | Path, *, limit: int | None = LIMIT) -> Evidence:
         content["results"] = results(folder)
     if not said and not any(content.values()):
         msg = (
-            f"checks.run_folder: {folder} must hold a study, got none of scores/*.npz, "
-            "calibration/*.npz, cells/*.json, results.csv, protocol*.json, parts.json, "
-            "thresholds/*.json, rejectors/*/manifest.json, study.json"
+            f"checks.run_folder: {folder} must hold a study, got a folder with none of "
+            "scores/*.npz, calibration/*.npz, cells/*.json, results.csv, "
+            "protocol*.json, parts.json, thresholds/*.json, "
+            "rejectors/*/manifest.json, study.json"
         )
         raise ArtefactError(msg)
     try:

@@ -12,7 +12,7 @@ from openset._types import UNKNOWN
 from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
-from openset.detectors import Fitted
+from openset.detectors import Combined, Detector, Fitted
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.selection import Choice
@@ -22,6 +22,13 @@ from openset.thresholds.groups import SYNTHETIC_PREFIX
 
 _NARROW = 80  # columns of a terminal
 _TEXTS = {"detector", "objective", "worst group", "unknowns"}  # all others are numbers
+
+
+def _described(detector: Detector) -> str:
+    """Return its name; for a combination also those of its parts."""
+    if not isinstance(detector, Combined):
+        return detector.name
+    return f"{detector.name}: {', '.join(name for name, _ in detector.parts)}"
 
 
 def print_choice(choice: Choice, *, aims: bool) -> None:
@@ -92,7 +99,7 @@ def print_report(rejector: Rejector) -> None:
     )
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("detector", rejector.fitted.detector.name)
+    table.add_row("detector", escape(_described(rejector.fitted.detector)))
     for name, text in report.summary:
         table.add_row(name, escape(text))
     if rejector.sets is not None:

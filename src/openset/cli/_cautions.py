@@ -14,10 +14,11 @@ _COLOURS = {"error": "red", "warning": "yellow"}
 
 
 def print_cautions(rejector: Rejector, console: PlainConsole) -> None:
-    """Print each caution on a line of its own."""
+    """Print each caution; on a line of its own, where no terminal ends it."""
     for one in rejector.cautions:
         colour = _COLOURS[one.severity]
-        console.say(f"[{colour}]{one.code}[/{colour}] {escape(one.message)}")
+        text = f"[{colour}]{one.code}[/{colour}] {escape(one.message)}"
+        console.print(text, highlight=False, soft_wrap=not console.is_terminal)
 
 
 def print_step(rejector: Rejector, console: PlainConsole) -> None:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -12,20 +13,28 @@ from rich.segment import Segment
 
 from openset._safe_text import visible
 
+_IN_ASCII = str.maketrans({"↑": "^", "↓": "v", "→": ">", "≤": "<=", "≥": ">="})
+
 
 class PlainConsole(Console):
     """A console that shows control characters of texts instead of sending them on.
 
     Names of classes, groups, samples and files may come from anywhere, and an escape
     sequence in one could move the cursor, or change the title of the window.
+
+    Where there are no arrows, as in a pipe or a file on Windows, they become letters.
     """
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         """Render everything as text, but for what rich itself sends."""
+        has_arrows = self.encoding.startswith("utf")
         for text, style, control in super().render(renderable, options):
-            yield Segment(text if control else visible(text), style, control)
+            shown = text if control else visible(text)
+            if not has_arrows:
+                shown = shown.translate(_IN_ASCII)
+            yield Segment(shown, style, control)
 
     def say(self, text: str) -> None:
         """Print text that the terminal wraps, with no colours for its numbers."""
@@ -49,6 +58,15 @@ OnlyJson: TypeAlias = Annotated[  # for commands that print while they work
     bool,
     typer.Option("--json", callback=hush, help="Print JSON instead of tables."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """In which form results are printed; none: tables for the terminal."""
+
+    json: bool
+    csv: bool
+    latex: bool
 
 
 def need_one_form(caller: str, *, as_json: bool, csv: bool, latex: bool) -> None:

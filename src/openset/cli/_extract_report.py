@@ -31,7 +31,7 @@ def print_layers(settings: Network) -> None:
         )
         raise ValueError(msg)
     for name, kind in found:
-        OUT.print(escape(f"{name}  {kind}"), highlight=False, soft_wrap=True)
+        OUT.say(escape(f"{name}  {kind}"))
 
 
 def print_labels(
@@ -39,11 +39,9 @@ def print_labels(
 ) -> None:
     """Say how many samples are of known classes, and how many of these are right."""
     if outputs.logits is None:
-        OUT.print(
+        OUT.say(
             "An embedding model: the outputs have features and no logits. Fit a last "
-            "layer on training samples with --fit-head head.npz",
-            highlight=False,
-            soft_wrap=True,
+            "layer on training samples with --fit-head head.npz"
         )
         return
     if outputs.labels is None:
@@ -65,13 +63,11 @@ def print_labels(
             if known
             else "The network does not name its classes"
         )
-        OUT.print(
+        OUT.say(
             escape(
                 f"{why}, so all samples are labelled -1 (unknown). If that is wrong, "
                 "give the names of its classes as the data spell them: --classes FILE"
-            ),
-            highlight=False,
-            soft_wrap=True,
+            )
         )
 
 
@@ -86,7 +82,7 @@ def _print_others(
     unused = [name for i, name in enumerate(known) if i not in used]
     if unused:
         line += f". Classes without samples: {_listed(unused)}"
-    OUT.print(escape(line), highlight=False, soft_wrap=True)
+    OUT.say(escape(line))
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -96,11 +92,9 @@ def _listed(names: Sequence[str]) -> str:
 def print_features(outputs: Outputs, *, gram: bool) -> None:
     """Say which layers the features are of, and which detector takes them."""
     shown = ", ".join(f"{name} ({width})" for name, width in outputs.layers)
-    OUT.print(
+    OUT.say(
         f"features of {shown}. A detector over them: --detector "
-        f"{'gram' if gram else 'layered'}",
-        highlight=False,
-        soft_wrap=True,
+        f"{'gram' if gram else 'layered'}"
     )
 
 
@@ -109,21 +103,11 @@ def print_input_step(
 ) -> None:
     """Say how the inputs were perturbed, and which detector takes such outputs."""
     if outputs.input_step:
-        OUT.print(
-            escape(f"inputs perturbed by {outputs.input_step}"),
-            highlight=False,
-            soft_wrap=True,
-        )
+        OUT.say(escape(f"inputs perturbed by {outputs.input_step}"))
     if odin is not None:
-        OUT.print(
+        OUT.say(
             "ODIN is the largest probability at the same temperature: "
-            f"--detector msp:temperature={odin.temperature:g}",
-            highlight=False,
-            soft_wrap=True,
+            f"--detector msp:temperature={odin.temperature:g}"
         )
     if detector is not None:
-        OUT.print(
-            f"To calibrate: --detector {detector} --train {train}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        OUT.say(escape(f"To calibrate: --detector {detector} --train {train}"))

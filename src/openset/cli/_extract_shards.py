@@ -18,7 +18,7 @@ from openset._types import UNKNOWN, ArtefactError
 from openset.cli._extract_network import Apply, Network
 from openset.cli._extract_step import Wanted
 from openset.cli._options import naming
-from openset.datasets.lazy_inputs import ENDINGS, ImageFiles
+from openset.datasets.lazy_inputs import ImageFiles, is_image
 from openset.shards import Shard
 
 _CALLER = "openset extract"
@@ -41,7 +41,10 @@ def input_shards(data: str | Path) -> list[Shard]:
         rule = "a folder of .tar or .npy files"
         got = others[0] if others else "none"
         raise ValueError(_check.must(rule, caller=_CALLER, name=str(data), got=got))
-    return [] if others else found
+    if others:
+        return []
+    shards.need_names_once(found, data, caller=_CALLER)
+    return found
 
 
 @dataclass(frozen=True)
@@ -116,11 +119,16 @@ def _unpacked(path: Path, folder: Path, n_known: int) -> Inputs:
                     continue
                 if name.suffix == ".cls":
                     numbers[key] = int(stream.read())
-                elif name.suffix.lower() in ENDINGS:
+                elif is_image(name):
+                    if key in images:
+                        names = f"{images[key]} and {member.name}"
+                        msg = f"two images of one sample: {names}"
+                        raise ValueError(msg)  # noqa: TRY301
                     target = folder / f"{len(images):08}{name.suffix.lower()}"
                     with target.open("wb") as copy:
                         shutil.copyfileobj(stream, copy)
                     images[key] = member.name
+            _need_end(tar)
     except (tarfile.TarError, EOFError, ValueError) as error:
         msg = f"{_CALLER}: {path} is damaged or not a WebDataset ({error})"
         raise ArtefactError(msg) from error
@@ -137,6 +145,24 @@ def _unpacked(path: Path, folder: Path, n_known: int) -> Inputs:
         labels = np.where((found >= 0) & (found < n_known), found, UNKNOWN)
     paths = [str(one) for one in sorted(folder.iterdir())]
     return ImageFiles(tuple(paths)), labels, list(images.values())
+
+
+def _need_end(tar: tarfile.TarFile) -> None:
+    """Raise unless zeros, and nothing else, follow the members.
+
+    tarfile takes a header that is cut off or damaged for the end of the archive.
+    """
+    file: Any = tar.fileobj
+    file.seek(tar.offset)
+    rest = file.read(tarfile.BLOCKSIZE)
+    if len(rest) < tarfile.BLOCKSIZE:
+        msg = f"cut off after {len(tar.getmembers())} members"
+        raise tarfile.ReadError(msg)
+    while rest:
+        if any(rest):
+            msg = f"no member follows the {len(tar.getmembers())} read, but other bytes"
+            raise tarfile.ReadError(msg)
+        rest = file.read(tarfile.RECORDSIZE)
 
 
 def read_array(path: Path) -> NDArray[Any]:

@@ -34,8 +34,8 @@ def _common_params() -> tuple[Any, ...]:
                 "-q",
                 expose_value=False,
                 callback=hush,
-                help="Print no tables and no messages. Errors, warnings and the "
-                "output of --json, --csv and --latex are still printed.",
+                help="Print only errors, warnings, and what --json, --csv or "
+                "--latex asks for.",
             ),
         ] = False,
     ) -> None: ...

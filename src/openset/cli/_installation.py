@@ -9,7 +9,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from openset import _io, _xp, datasets
+from openset import _backends, _io, _xp, datasets
 from openset._version import __version__
 from openset.datasets import default_root
 
@@ -37,6 +37,7 @@ class Extra:
     name: str
     packages: tuple[str, ...]
     gives: str
+    imports: str = ""  # a package that it imports where it is there, whole or broken
 
     @property
     def versions(self) -> dict[str, str | None]:
@@ -66,12 +67,23 @@ EXTRAS = (
     ),
     Extra("vision", ("pillow",), "image data sets"),
     Extra("onnx", ("onnx", "onnxscript", "onnxruntime"), "openset export"),
-    Extra("torchmetrics", ("torchmetrics",), "metrics inside training loops"),
-    Extra("lightning", ("pytorch-lightning",), "a callback for Lightning's Trainer"),
+    Extra(
+        "torchmetrics",
+        ("torchmetrics",),
+        "metrics inside training loops",
+        imports="torchvision",
+    ),
+    Extra(
+        "lightning",
+        ("pytorch-lightning",),
+        "a callback for Lightning's Trainer",
+        imports="torchvision",
+    ),
     Extra(
         "transformers",
         ("transformers", "accelerate"),
         "a callback for the Trainer of Hugging Face",
+        imports="torchvision",
     ),
     Extra(
         "hub",
@@ -96,14 +108,16 @@ def version_of(package: str) -> str | None:
 
 def examine() -> dict[str, Any]:
     """Collect all information; missing packages are not errors."""
+    networks = {name: _imported(name) for name in NETWORKS}
     return {
         "openset": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "packages": {name: version_of(name) for name in BASE},
         "extras": {extra.name: extra.versions for extra in EXTRAS},
-        "networks": {name: _imported(name) for name in NETWORKS},
-        "cores": os.cpu_count(),
+        "broken": _broken(networks),
+        "networks": networks,
+        "cores": _backends.cores(),
         "memory_bytes": _xp.machine_memory(),
         "blas": _blas(),
         "cuda": _cuda(),
@@ -125,6 +139,18 @@ def _imported(package: str) -> dict[str, str | None]:
     except _io.BROKEN_IMPORT as error:
         return {"version": version, "why": _io.first_line(error)}
     return {"version": version, "why": None}
+
+
+def _broken(networks: dict[str, dict[str, str | None]]) -> dict[str, str]:
+    """Return the installed extras that do not import, with the package to blame."""
+    return {
+        extra.name: extra.imports
+        for extra in EXTRAS
+        if extra.imports
+        and None not in extra.versions.values()
+        and networks[extra.imports]["version"] is not None
+        and networks[extra.imports]["why"] is not None
+    }
 
 
 def _blas() -> list[dict[str, Any]]:
@@ -163,14 +189,14 @@ def _devices(torch: Any) -> Iterator[dict[str, Any]]:
 
 def _data() -> dict[str, Any]:
     root = default_root()
-    here = datasets.available(root) if root.is_dir() else []
-    return {**_folder(root), "here": list(here), "known": len(datasets.names())}
+    here = datasets.available(root)
+    return {**_folder(root), "here": here, "known": len(datasets.names())}
 
 
 def _folder(path: Path) -> dict[str, Any]:
-    existing = next(p for p in (path, *path.parents) if p.exists())
+    existing = next(p for p in (path, *path.parents) if _io.is_there(p))
     return {
         "path": str(path),
-        "exists": path.is_dir(),
+        "exists": _io.is_there(path),
         "writable": os.access(existing, os.W_OK),
     }

@@ -68,7 +68,7 @@ def describe(name: str) -> None:
             more = ", known classes (full spectrum)" * (group.role == "shifted")
             table.add_row(escape(f"{group.name}/{data}.npz"), escape(what + more))
     OUT.print(table)
-    kinds = ", ".join(row.short for row in one.metrics)
+    kinds = "; ".join(row.short for row in one.metrics)
     for head, text in (
         ("Metrics", kinds),
         ("Conventions", one.conventions),

@@ -5,13 +5,15 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from openset import _check
+from openset.scores import PER_SAMPLE
 
 Columns: TypeAlias = Annotated[
     str,
     typer.Option(
         "--columns",
         help="Names of the columns in the file, where they differ from labels, "
-        "predicted, known and groups: known=score,labels=y.",
+        "predicted, known, groups and ids: known=score,labels=y. ids= ignores the "
+        "ids: samples are then compared row by row.",
         show_default=False,
     ),
 ]
@@ -37,7 +39,10 @@ def reading(
 ) -> dict[str, Any]:
     """Return the options above as arguments of `Scores.load`."""
     pairs = [part.partition("=") for part in columns.split(",") if part]
-    if not all(name and own for name, _, own in pairs):
+    if not all(
+        name and sign and (own or name.strip() in PER_SAMPLE)
+        for name, sign, own in pairs
+    ):
         msg = _check.must(
             "pairs such as known=score,labels=y",
             caller=caller,

@@ -87,6 +87,15 @@ def run_shards(
     """Run a job over shards; say what was done, and what failed."""
     done = shards.run(job, found, out, **options)
     OUT.say(escape(str(done)))
+    if done.invalid:
+        first = done.invalid[0]
+        name = f", {first['id']}" if "id" in first else ""
+        text = (
+            f"{done.n_invalid} samples in {len(done.invalid)} shards are invalid and "
+            f"answered with unknown; the first: row {first['row']} of "
+            f"{first['shard']}{name}. Numbers by shard: {done.folder}/invalid"
+        )
+        ERRORS.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")
     for one in done.failed[:_SHOWN]:
         text = f"{one['shard']}: {one['error']}"
         ERRORS.say(f"[bold red]failed:[/bold red] {escape(text)}")

@@ -47,7 +47,7 @@ def show(
 
 def _one_set(evaluation: Evaluation, title: str) -> Table:
     table = plain_table(escape(title))
-    table.add_column("metric", no_wrap=True)
+    table.add_column("metric")  # wrapped in a narrow terminal, so that numbers are not
     table.add_column("value", justify="right", no_wrap=True)
     interval = f"{percent(evaluation.level)} interval"
     table.add_column(interval, no_wrap=True, style="dim")
@@ -63,7 +63,7 @@ def _one_set(evaluation: Evaluation, title: str) -> Table:
 def show_brackets(brackets: Mapping[str, Bracket], *, title: str) -> Table:
     """Show both ends of each metric."""
     table = plain_table(escape(title))
-    table.add_column("metric", no_wrap=True)
+    table.add_column("metric")
     for name in ("at least", "at most"):
         table.add_column(name, justify="right", no_wrap=True)
     for section, lines in sections(brackets).items():

@@ -47,7 +47,7 @@ def library() -> Any:
     try:
         from openset import train  # noqa: PLC0415  # torch takes seconds: not for --help
     except ImportError as error:
-        msg = f"{_CALLER}: needs torch; install it with: pip install 'openset[torch]'"
+        msg = f'{_CALLER}: needs torch; install it with: pip install "openset[torch]"'
         raise MissingExtraError(msg) from error
     return train
 

@@ -63,7 +63,7 @@ def say_start(
             "--weights FILE"
         )
     if note and is_main_process():
-        ERRORS.print(escape(note), highlight=False, soft_wrap=True)
+        ERRORS.say(escape(note))
 
 
 def say_drawn(protocol: Protocol, split: str, n_draws: int) -> None:
@@ -72,29 +72,44 @@ def say_drawn(protocol: Protocol, split: str, n_draws: int) -> None:
         return
     names = ", ".join(map(str, protocol.unknown[:_SHOWN]))
     more = f" and {len(protocol.unknown) - _SHOWN} more"
-    OUT.print(
+    OUT.say(
         f"No published protocol for these data. Drawn with seed 0 (draw {split} of "
         f"{n_draws}): {protocol.n_known} known classes; unknown, and not trained on: "
         f"{escape(names)}{more * (len(protocol.unknown) > _SHOWN)}. It is saved with "
-        "the results as protocol.json. To choose the known classes yourself: --known",
+        "the results as protocol.json. To choose the known classes yourself: --known"
+    )
+
+
+def say_tuned(split: str, tuned: Any) -> None:
+    """List the values that were tried, the best in bold; name those that are used."""
+    if not is_main_process():
+        return
+    rows = tuned.table
+    best = [r for r in rows if r["openauc"] == max(row["openauc"] for row in rows)]
+    equal = f" (the first of {len(best)} equally good ones)" if len(best) > 1 else ""
+    OUT.print(_tuning_table(split, tuned))
+    OUT.print(
+        f"Split {split} is trained with {escape(_values(best[0]))}{equal}.",
         highlight=False,
         soft_wrap=True,
     )
 
 
-def tuning_table(split: str, tuned: Any) -> Table:
-    """List the values that were tried, the best in bold."""
+def _values(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row["options"].items())
+
+
+def _tuning_table(split: str, tuned: Any) -> Table:
     table = plain_table(f"Split {split}, on held-out known classes")
     table.add_column("values")
     table.add_column("OpenAUC, mean", justify="right")
     table.add_column("each draw", justify="right")
     best = max(row["openauc"] for row in tuned.table)
     for row in tuned.table:
-        text = ", ".join(f"{k}={v}" for k, v in row["options"].items())
         mean = f"{row['openauc']:.4f}"
         mark = "bold green" if row["openauc"] == best else ""
         draws = ", ".join(f"{value:.4f}" for value in row["draws"])
-        table.add_row(text, mean, draws, style=mark)
+        table.add_row(escape(_values(row)), mean, draws, style=mark)
     return table
 
 
@@ -160,4 +175,4 @@ def _say_what_next(run: Path, trained: Sequence[Protocol], *, several: bool) -> 
         "new data": f"openset extract {where} DATA",
     }.items():
         lines.append(f"  {purpose + ':':<17} [bold]{command}[/bold]")
-    OUT.print("\n".join(lines), highlight=False, soft_wrap=True)
+    OUT.say("\n".join(lines))

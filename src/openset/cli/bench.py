@@ -11,7 +11,7 @@ from openset import _check, runs, stats
 from openset.cli import _named_benchmarks
 from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
-from openset.cli._options import LogTo, Workers, naming
+from openset.cli._options import LogTo, Root, Workers, naming, need_root
 from openset.results import Results
 
 EPILOG = """[bold]Examples[/bold]
@@ -41,6 +41,7 @@ _SHOWN = 5  # number of failed cells to print; all are in the folder
 _OPTIONS = {
     "study": "STUDY",
     "out": "--out",
+    "root": "--root",
     "backend": "--backend",
     "address": "--address",
     "jobs": "--jobs",
@@ -107,6 +108,7 @@ def command(
             "can score without your network.",
         ),
     ] = None,
+    root: Root = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -176,6 +178,7 @@ def command(
         "--pack": pack,
     }
     _refuse(of_benchmarks)
+    need_root("openset bench", root)
     if out is None:
         msg = "openset bench: --out must be given: the run folder of the study"
         raise typer.BadParameter(msg)
@@ -185,7 +188,7 @@ def command(
     for path in save or ():  # before the study runs, which may take hours
         _check.ending("bench", path, stats.Leaderboard.ENDINGS)
     if dry_run:
-        _plan(bench.read(study), out, backend, jobs)
+        _plan(bench.read(study), out, backend, jobs, root)
         return
     try:
         done = bench.run(
@@ -194,6 +197,7 @@ def command(
             backend=backend,
             address=address,
             jobs=jobs,
+            root=root,
             log_to=log_to,
             shard=_shard(shard) if shard else None,
             watch=bench.live_progress,
@@ -300,7 +304,7 @@ def _shard(text: str) -> tuple[int, int]:
     return int(number), int(n)
 
 
-def _plan(study: object, out: Path, backend: str, jobs: int) -> None:
+def _plan(study: object, out: Path, backend: str, jobs: int, root: Path | None) -> None:
     from openset import bench  # noqa: PLC0415
 
     made = bench.plan(study)  # type: ignore[arg-type]
@@ -323,7 +327,7 @@ def _plan(study: object, out: Path, backend: str, jobs: int) -> None:
     if made.ids <= done:
         left = "Nothing is left to run."
     else:
-        found = bench.estimate(made, out if done else None)
+        found = bench.estimate(made, out if done else None, root=root)
         n = found.n_unknown
         more = f"; {_plural(n, 'part')} without an estimate" if n else ""
         left = (

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from openset import _io, selection, thresholds
 from openset._progress import bar
@@ -278,7 +279,7 @@ def command(
     print_report(rejector)
     _need_no_collapse(rejector, accept_risk=accept_risk)
     saved = str(rejector.save(out, key=key))
-    OUT.print(f"wrote {saved}", highlight=False)
+    OUT.print(f"wrote {escape(saved)}", highlight=False)
     on_test: dict[str, Any] | None = None
     if tested is not None:
         prices = options if objective == "by_cost" else None
@@ -320,7 +321,7 @@ def _fitted(
         except ValueError as error:
             if text in named:
                 raise
-            OUT.say(f"{text} is left out: {error}")
+            OUT.say(escape(f"{text} is left out: {error}"))
             refused = refused or error
     if refused is not None and not fitted:
         raise refused

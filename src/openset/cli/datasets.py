@@ -46,7 +46,7 @@ def command(
     if name is not None and not as_json:
         with naming("openset datasets"):
             text = datasets.describe(name, root)
-        OUT.print(text, soft_wrap=True, highlight=False, markup=False)
+        OUT.say(escape(text))
         return
     here = set(datasets.available(root))
     listed = datasets.names() if name is None else [name]

@@ -31,7 +31,7 @@ def command(
         f"openset {found['openset']}, Python {found['python']}, {found['platform']}"
     )
     OUT.print(_packages(found["packages"]))
-    OUT.print(_extras(found["extras"]))
+    OUT.print(_extras(found["extras"], found["broken"]))
     OUT.print(_networks(found["networks"]))
     OUT.print(_machine(found))
 
@@ -44,8 +44,8 @@ def _packages(versions: dict[str, str | None]) -> Table:
     return table
 
 
-def _extras(extras: dict[str, dict[str, str | None]]) -> Table:
-    table = plain_table("Extras: pip install 'openset\\[NAME]'")
+def _extras(extras: dict[str, dict[str, str | None]], broken: dict[str, str]) -> Table:
+    table = plain_table('Extras: pip install "openset\\[NAME]"')
     table.add_column("name", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("gives")
@@ -53,8 +53,11 @@ def _extras(extras: dict[str, dict[str, str | None]]) -> Table:
     gives = {extra.name: extra.gives for extra in _installation.EXTRAS}
     for name, versions in extras.items():
         missing = [package for package, version in versions.items() if version is None]
-        mark = "[yellow]no[/yellow]" if missing else "[green]yes[/green]"
+        is_there = not missing and name not in broken
+        mark = "[green]yes[/green]" if is_there else "[yellow]no[/yellow]"
         have = [f"{package} {version or '—'}" for package, version in versions.items()]
+        if name in broken:
+            have.append(f"but {broken[name]} cannot be imported (see below)")
         table.add_row(name, mark, gives[name], ", ".join(have))
     return table
 

@@ -55,8 +55,8 @@ def command(
         typer.Argument(
             metavar="SCORES",
             help="Scores as .npz, .csv or .parquet, with columns labels (-1 or "
-            "unknown for unknown samples), predicted, known and optionally groups. "
-            "Several files need --sketch.",
+            "unknown for unknown samples), predicted, known and optionally groups "
+            "and ids. Several files need --sketch.",
         ),
     ],
     threshold: Annotated[

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from openset import _check
 from openset.cli._cautions import print_cautions, print_step
@@ -106,7 +107,7 @@ def command(
         print_step(rejector, ERRORS)
     network, example, prepared = _network(model, weights=weights, head=head, side=side)
     export(rejector, out, network, example=example, logits=logits, features=features)
-    OUT.say(f"{rejector!r} → {out}")
+    OUT.say(escape(f"wrote {out}: threshold {rejector.threshold}"))
     if prepared:
         OUT.say(f"the graph takes images: {prepared}")
 

@@ -347,7 +347,7 @@ def command(
     if fit_head:
         outputs = _fit_head(outputs, samples.classes, fit_head)
     outputs.save(out)
-    OUT.print(f"{len(outputs)} samples → {out}", highlight=False, soft_wrap=True)
+    OUT.say(f"{len(outputs)} samples → {escape(str(out))}")
     is_given = unknown or chosen is not None
     print_labels(outputs, samples.classes, labels_are_given=is_given)
     if settings.layers:
@@ -395,12 +395,8 @@ def _fit_head(outputs: Outputs, classes: tuple[str, ...], path: Path) -> Outputs
         raise ValueError(msg)
     head = LinearHead.fit(outputs, classes)
     head.save(path)
-    OUT.print(
-        f"last layer for {len(classes)} classes → {path}. For other data: "
-        f"--head {path}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    text = f"last layer for {len(classes)} classes → {path}. For other data: --head "
+    OUT.say(escape(f"{text}{path}"))
     return head.applied(outputs)
 
 

@@ -2,8 +2,9 @@
 
 import csv
 import io
+from math import isnan
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import numpy as np
 import typer
@@ -12,7 +13,7 @@ from rich.markup import escape
 
 from openset import _check, _io, shards
 from openset._safe_text import csv_cell
-from openset._types import UNKNOWN
+from openset._types import UNKNOWN, InvalidSamplesError
 from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT, Csv, Json, print_json
 from openset.cli._detector_options import Plugins
@@ -31,8 +32,7 @@ from openset.cli._shards import (
     run_shards,
 )
 from openset.outputs import Outputs
-from openset.rejector import Decisions, Rejector
-from openset.scores import Scores
+from openset.rejector import Decisions, Invalid, Rejector
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -48,7 +48,9 @@ openset predict rejector/ new.npz --out decisions.npz
 
 openset predict rejector/ shards/ --out decisions/ --jobs 8
 
-openset predict rejector/ shards/ --out decisions/ --backend ray"""
+openset predict rejector/ shards/ --out decisions/ --backend ray
+
+openset predict rejector/ new.npz --out decisions.csv --invalid reject"""
 
 _CALLER = "openset predict"
 _SHOWN = 10
@@ -57,6 +59,7 @@ _SHOWN = 10
 _OPTIONS = {
     "key": "--verify",
     "plugins": "--plugin",
+    "invalid": "--invalid",
     **SHARD_OPTIONS,
 }
 
@@ -87,6 +90,15 @@ def command(
     jobs: Jobs = None,
     backend: Backend = None,
     address: Address = None,
+    invalid: Annotated[
+        str,
+        typer.Option(
+            metavar="error|reject",
+            help="What to do with samples that have NaN or no single largest logit: "
+            "error (stop; of shards, those with such samples fail), or reject (decide "
+            "-1, mark them in a column, and count them).",
+        ),
+    ] = "error",
     plugin: Plugins = None,
     verify: Verify = None,
 ) -> None:
@@ -98,6 +110,7 @@ def command(
     if as_csv + as_json + (place is not None) > 1:
         msg = "openset predict: at most one of --csv, --json and --out can be given"
         raise typer.BadParameter(msg)
+    _check.one_of(_CALLER, "--invalid", invalid, get_args(Invalid))
     if shards.is_folder_of_shards(new):
         found = shards.find(new, caller=_CALLER)
         folder = need_folder(_CALLER, place)
@@ -106,6 +119,7 @@ def command(
             format=format_ or "parquet",
             plugins=tuple(plugin or ()),
             key=read_key(verify),
+            invalid=cast(Invalid, invalid),
         )
         options = backend_options(_CALLER, backend=backend, address=address, jobs=jobs)
         print_cautions(job.load(), ERRORS)
@@ -116,41 +130,53 @@ def command(
     if out is not None:
         _check.ending("openset predict", out, [".csv", ".npz"])
     keep_inputs(_CALLER, out, new)
-    opened, outputs = (
-        Rejector.load(rejector, plugins=plugin or (), key=read_key(verify)),
-        Outputs.load(new),
-    )
-    with _io.naming(Path(new)):
-        decisions = opened.decide(outputs)
+    opened = Rejector.load(rejector, plugins=plugin or (), key=read_key(verify))
+    how = cast(Invalid, invalid)
+    try:
+        outputs = Outputs.load(new, invalid="keep" if how == "reject" else "error")
+        with _io.naming(Path(new)):
+            decisions = opened.decide(outputs, invalid=how)
+    except InvalidSamplesError as error:
+        msg = f"{error}. To answer such samples with unknown, use --invalid reject"
+        raise InvalidSamplesError(msg, error.rows) from error
     print_cautions(opened, ERRORS)
-    scores = decisions.scores
+    _say_invalid(decisions, outputs.ids)
+    more = {"group": outputs.groups, "id": outputs.ids}
+    if how == "reject":
+        more = {"invalid": decisions.is_invalid, **more}
+    named = {name: column for name, column in more.items() if column is not None}
     if out is not None:
         if out.suffix == ".npz":
             arrays: dict[str, NDArray[Any]] = {
                 "decisions": decisions.labels,
-                "predicted": scores.predicted,
-                "known": scores.known,
-                "margin": opened.margins(scores),
+                "predicted": decisions.predicted,
+                "known": decisions.known,
+                "margin": opened.margins(decisions),
             }
             if decisions.sets is not None:
                 arrays["sets"] = decisions.sets
-            arrays |= _names(scores, outputs.ids)
-            _io.write_npz(out, arrays)
+            _io.write_npz(out, arrays | named)
         else:
-            _io.put(out, _csv(opened, decisions, outputs.ids))
-        OUT.print(f"wrote {out}", highlight=False)
+            _io.put(out, _csv(opened, decisions, named))
+        OUT.say(escape(f"wrote {out}"))
     elif as_csv:
-        typer.echo(_csv(opened, decisions, outputs.ids), nl=False)
+        typer.echo(_csv(opened, decisions, named), nl=False)
     elif as_json:
-        print_json(_document(opened, decisions, outputs.ids))
+        print_json(_document(opened, decisions, named))
     else:
-        _print(opened, decisions, outputs.ids)
+        _print(opened, decisions, named)
 
 
-def _names(scores: Scores, ids: NDArray[Any] | None) -> dict[str, NDArray[Any]]:
-    """Return groups and ids of the samples, if they have any."""
-    columns = {"group": scores.groups, "id": ids}
-    return {name: column for name, column in columns.items() if column is not None}
+def _say_invalid(decisions: Decisions, ids: NDArray[Any] | None) -> None:
+    if not decisions.n_invalid:
+        return
+    row = int(decisions.is_invalid.argmax())
+    name = "" if ids is None else f", {ids[row]}"
+    text = (
+        f"{decisions.n_invalid} of {len(decisions)} samples are invalid and answered "
+        f"with unknown; the first: row {row}{name}"
+    )
+    ERRORS.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")
 
 
 def _set_names(rejector: Rejector, decisions: Decisions) -> list[str] | None:
@@ -163,23 +189,23 @@ def _set_names(rejector: Rejector, decisions: Decisions) -> list[str] | None:
     ]
 
 
-def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> str:
-    scores = decisions.scores
+def _csv(
+    rejector: Rejector, decisions: Decisions, named: dict[str, NDArray[Any]]
+) -> str:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     header = ["row", "decision", "name", "predicted", "known", "margin"]
-    named = _names(scores, ids)
     sets = _set_names(rejector, decisions)
     if sets is not None:
-        named["set"] = np.array(sets)
+        named = {**named, "set": np.array(sets)}
     writer.writerow([*header, *named])
     labels = np.unique(decisions.labels).tolist()
     names = {one: csv_cell(rejector.name_of(one)) for one in labels}
     columns = zip(
         decisions.labels.tolist(),
-        scores.predicted.tolist(),
-        scores.known.tolist(),
-        rejector.margins(scores).tolist(),
+        decisions.predicted.tolist(),
+        decisions.known.tolist(),
+        rejector.margins(decisions).tolist(),
         *(column.tolist() for column in named.values()),
         strict=True,
     )
@@ -191,25 +217,26 @@ def _csv(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> 
 
 
 def _document(
-    rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None
+    rejector: Rejector, decisions: Decisions, named: dict[str, NDArray[Any]]
 ) -> dict[str, Any]:
-    scores = decisions.scores
     columns: dict[str, list[Any]] = {
         "decision": decisions.labels.tolist(),
         "name": [rejector.name_of(int(one)) for one in decisions.labels],
-        "predicted": scores.predicted.tolist(),
-        "known": scores.known.tolist(),
-        "margin": rejector.margins(scores).tolist(),
-        **{name: column.tolist() for name, column in _names(scores, ids).items()},
+        "predicted": decisions.predicted.tolist(),
+        "known": _numbers(decisions.known),
+        "margin": _numbers(rejector.margins(decisions)),
+        **{name: column.tolist() for name, column in named.items()},
     }
     if decisions.sets is not None:
         columns["set"] = [
             [rejector.name_of(one) for one in classes]
             for classes in decisions.set_classes
         ]
+    counts = {"n": len(decisions), "n_rejected": decisions.n_rejected}
+    if "invalid" in named:
+        counts["n_invalid"] = decisions.n_invalid
     return {
-        "n": len(decisions),
-        "n_rejected": decisions.n_rejected,
+        **counts,
         "decisions": [
             dict(zip(columns, row, strict=True))
             for row in zip(*columns.values(), strict=True)
@@ -217,14 +244,23 @@ def _document(
     }
 
 
-def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -> None:
-    scores, labels = decisions.scores, decisions.labels
+def _numbers(values: NDArray[np.float64]) -> list[float | None]:
+    """Return floats for JSON; of invalid samples there is none."""
+    return [None if isnan(one) else one for one in values.tolist()]
+
+
+def _print(
+    rejector: Rejector, decisions: Decisions, named: dict[str, NDArray[Any]]
+) -> None:
+    labels, known = decisions.labels, decisions.known
     title = (
         f"{decisions.n_rejected} of {len(decisions)} samples unknown "
         f"({decisions.n_rejected / len(decisions):.1%})"
     )
+    if decisions.n_invalid:
+        title += f", {decisions.n_invalid} invalid"
     table = plain_table(title)
-    named = _names(scores, ids)
+    named = {name: column for name, column in named.items() if name != "invalid"}
     sets = _set_names(rejector, decisions)
     of_set = [] if sets is None else ["set"]
     for column in ("row", *named, "decision", "name", *of_set, "knownness", "margin"):
@@ -232,16 +268,18 @@ def _print(rejector: Rejector, decisions: Decisions, ids: NDArray[Any] | None) -
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
-    margin = rejector.margins(scores)
+    margin = rejector.margins(decisions)
     for row in range(min(_SHOWN, len(decisions))):
+        is_invalid = bool(decisions.is_invalid[row])
+        name = rejector.name_of(int(labels[row]))
         table.add_row(
             str(row),
             *(escape(str(column[row])) for column in named.values()),
             str(labels[row]),
-            escape(rejector.name_of(int(labels[row]))),
+            escape(f"{name} (invalid)" if is_invalid else name),
             *([] if sets is None else [escape(sets[row])]),
-            f"{scores.known[row]:.4g}",
-            f"{margin[row]:+.4g}",
+            "-" if is_invalid else f"{known[row]:.4g}",
+            "-" if is_invalid else f"{margin[row]:+.4g}",
             style="yellow" if labels[row] == UNKNOWN else None,
         )
     OUT.print(table)

@@ -13,7 +13,7 @@ from openset import _check, datasets, protocols
 from openset.cli._console import OUT, Json, print_json
 from openset.cli._help import Command, Group
 from openset.cli._lists import few, plain_table
-from openset.cli._options import naming
+from openset.cli._options import Root, naming
 from openset.protocols import Draws, Protocol
 
 _SHOW = "openset protocols show cifar10 0"
@@ -58,12 +58,6 @@ Seed = Annotated[
     int,
     typer.Option(
         help="Random seed; the same seed gives the same protocols on every machine."
-    ),
-]
-Root = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder of the data sets (default: $OPENSET_DATA, else the user's cache)."
     ),
 ]
 Out = Annotated[
@@ -308,7 +302,7 @@ def _deliver(drawn: Protocol | Draws, out: Path | None) -> None:
         return
     drawn.save(out)
     _print(drawn)
-    OUT.print(f"wrote {out}", highlight=False, markup=False, soft_wrap=True)
+    OUT.say(escape(f"wrote {out}"))
 
 
 def _print(drawn: Protocol | Draws) -> None:

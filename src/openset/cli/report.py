@@ -21,7 +21,7 @@ openset report runs/study
 
 openset report runs/study --out paper/report.html
 
-openset report runs/a
+openset report scores/   # after: openset score ... --out scores/
 
 openset report scores.npz --threshold 0.7
 
@@ -42,9 +42,10 @@ def command(
         Path,
         typer.Argument(
             metavar="RUN_FOLDER|SCORES",
-            help="Run folder of openset bench or openset train, a folder with "
-            "scores/NAME.npz, one file of scores (.npz, .csv, .parquet), or a pattern "
-            "in quotes, 'runs/{method}_seed{seed}.csv', as openset compare takes it.",
+            help="Run folder of openset bench or openset train, the folder that "
+            "openset score wrote, a folder with scores/NAME.npz, one file of scores "
+            "(.npz, .csv, .parquet), or a pattern in quotes, "
+            "'runs/{method}_seed{seed}.csv', as openset compare takes it.",
         ),
     ],
     out: Annotated[
@@ -84,7 +85,7 @@ def command(
             out = Path("report.html")
         else:
             out = source.with_suffix(".html")
-    path = report.write(source, out, threshold=threshold, **options)
+    path = report.write(_scored(source), out, threshold=threshold, **options)
     size = path.stat().st_size / 1e6
     OUT.print(
         f"wrote {path} ({size:.1f} MB). Open it in a browser.",
@@ -92,3 +93,12 @@ def command(
         markup=False,
         soft_wrap=True,
     )
+
+
+def _scored(source: Path) -> Path:
+    """Return the files that `openset score` wrote to a folder, as a pattern."""
+    if (source / "cells").is_dir() or (source / "scores").is_dir():
+        return source
+    endings = {path.suffix for path in source.glob("scores-*.*")}
+    endings &= {".npz", ".csv", ".parquet"}
+    return source / f"scores-{{method}}{min(endings)}" if endings else source

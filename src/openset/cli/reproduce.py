@@ -9,7 +9,7 @@ from rich.table import Table
 
 from openset.cli._console import OUT
 from openset.cli._lists import column_widths, plain_table
-from openset.cli._options import Workers, naming
+from openset.cli._options import Root, Workers, naming, need_root
 
 if TYPE_CHECKING:  # the extra may be missing
     from openset.reproduce import Item
@@ -48,14 +48,7 @@ def command(
     listed: Annotated[
         bool, typer.Option("--list", help="List all tables and figures, then exit.")
     ] = False,
-    root: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the data sets (default: $OPENSET_DATA, else the "
-            "user's cache).",
-            metavar="DIR",
-        ),
-    ] = None,
+    root: Root = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -96,6 +89,7 @@ def command(
         OUT.print(_listing(reproduce.items()))
         return
     item = reproduce.get(name)
+    need_root("openset reproduce", root)
     settings = reproduce.Settings(
         out=Path("reproduced") / name if out is None else out,
         root=root,
@@ -125,11 +119,8 @@ def command(
             OUT.print(escape(shown.note), highlight=False)
     for note in made.notes:
         OUT.print(escape(note), highlight=False)
-    OUT.print(
-        f"wrote {settings.out / 'page.md'} and {settings.out / 'results.json'}",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
+    OUT.say(
+        escape(f"wrote {settings.out / 'page.md'} and {settings.out / 'results.json'}")
     )
 
 

@@ -1,12 +1,13 @@
 """`openset score`."""
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from openset import _check, _io, detectors, shards
 from openset._plugins import is_built_in, reference
@@ -26,6 +27,7 @@ from openset.cli._shards import (
 )
 from openset.detectors import Detector, Fitted
 from openset.outputs import Outputs
+from openset.scores import Scores
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -38,6 +40,9 @@ openset score -d msp -d postmax -d knn:k=20 --train train/ test/ --out scores/
 openset compare scores/*.npz
 
 openset score -d postmax --train train/ shards/ --out scores/ --jobs 8"""
+
+# What one detector cannot do with these data may be right for another.
+_FAILURES = (ValueError, TypeError, ArithmeticError, MemoryError)
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
@@ -94,8 +99,12 @@ def command(
 
     For a folder of shards, --out gets one file of scores per shard and detector, as
     soon as the shard is finished. Run the same command again to continue.
+
+    If a detector of several cannot be fitted or scored, the others are, the reason is
+    printed, and the exit code is 1. (For shards, all must be fitted before the run.)
     """
     recipes = {text: recipe(text) for text in detector}
+    _need_different_files(recipes)
     path, out = Path(given), Path("" if shards.is_url(place) else place)
     if out.suffix and len(recipes) > 1:
         msg = _check.must(
@@ -128,8 +137,12 @@ def command(
             options = backend_options(
                 "openset score", backend=backend, address=address, jobs=jobs
             )
+            fitted, failed = _fit(recipes, train_outputs, train or path)
+            if failed:  # later the folder could not be continued with all of them
+                _say_failed(failed)
+                raise typer.Exit(1)
             # Saved for the workers.
-            for text, one in _fit(recipes, train_outputs, train or path).items():
+            for text, one in fitted.items():
                 one.save(files[text])
             run_shards(job, listed, place, **options)
         return
@@ -143,26 +156,70 @@ def command(
             "evaluation; for unlabelled outputs use openset predict"
         )
         raise ValueError(msg)
-    fitted = _fit(recipes, train_outputs, train or path)
-    with _io.naming(path):
-        scores = detectors.score_all(fitted, test, batch_size=batch_size, progress=True)
+    fitted, failed = _fit(recipes, train_outputs, train or path)
+    scores, unscored = _scored(fitted, test, path, batch_size)
+    failed |= unscored
     for text, found in scores.items():
         file = out if out.suffix else out / f"scores-{_file_name(text)}.npz"
         found.save(file)
-        line = f"{text}: {found!r} → {file}"
+        line = (
+            f"{text}: {found.n_known} known and {found.n_unknown} unknown samples "
+            f"→ {file}"
+        )
         OUT.print(line, markup=False, highlight=False, soft_wrap=True)
+    if failed:
+        _say_failed(failed)
+        raise typer.Exit(1)
 
 
 def _fit(
     recipes: Mapping[str, Detector], train: Outputs | None, path: Path
-) -> dict[str, Fitted]:
-    fitted = {}
+) -> tuple[dict[str, Fitted], dict[str, Exception]]:
+    """Fit detectors; return also those that cannot be, if there are others."""
+    fitted: dict[str, Fitted] = {}
+    failed: dict[str, Exception] = {}
     with ERRORS.status("") as status:
         for text, one in recipes.items():
             status.update(f"fitting {text}")
-            with _io.naming(path):
-                fitted[text] = one.fit(train)
-    return fitted
+            try:
+                with _io.naming(path):
+                    fitted[text] = one.fit(train)
+            except _FAILURES as error:
+                if len(recipes) == 1:
+                    raise
+                failed[text] = error
+    return fitted, failed
+
+
+def _scored(
+    fitted: Mapping[str, Fitted], test: Outputs, path: Path, batch_size: int | None
+) -> tuple[dict[str, Scores], dict[str, Exception]]:
+    """Score all detectors in one pass; if one fails, each in a pass of its own."""
+
+    def score(some: Mapping[str, Fitted]) -> dict[str, Scores]:
+        with _io.naming(path):
+            return detectors.score_all(some, test, batch_size=batch_size, progress=True)
+
+    if not fitted:
+        return {}, {}
+    try:
+        return score(fitted), {}
+    except _FAILURES:
+        if len(fitted) == 1:
+            raise
+    found: dict[str, Scores] = {}
+    failed: dict[str, Exception] = {}
+    for text, one in fitted.items():
+        try:
+            found |= score({text: one})
+        except _FAILURES as error:
+            failed[text] = error
+    return found, failed
+
+
+def _say_failed(failed: Mapping[str, Exception]) -> None:
+    for text, error in failed.items():
+        ERRORS.say(f"[bold red]failed:[/bold red] {escape(f'{text}: {error}')}")
 
 
 @contextmanager
@@ -179,6 +236,22 @@ def _plugins(recipes: Mapping[str, Detector]) -> tuple[str, ...]:
     """Return the detectors that workers have to import: those named module:Class."""
     kinds = [type(one) for one in recipes.values() if not is_built_in(type(one))]
     return tuple(map(reference, kinds))
+
+
+def _need_different_files(texts: Iterable[str]) -> None:
+    """Raise if two detectors would share a file, where letter case does not count."""
+    taken: dict[str, str] = {}
+    for text in texts:
+        other = taken.setdefault(_file_name(text).lower(), text)
+        if other != text:
+            msg = _check.must(
+                "detectors whose files have different names",
+                caller="openset score",
+                name="--detector",
+                got=f"{other} and {text}",
+                remedy="Score them one at a time, each with its own --out",
+            )
+            raise ValueError(msg)
 
 
 def _file_name(text: str) -> str:

@@ -69,6 +69,15 @@ def command(
     side: Side = None,
     mean: Mean = "0,0,0",
     std: Std = "1,1,1",
+    invalid: Annotated[
+        str,
+        typer.Option(
+            metavar="error|reject",
+            help="What to do with samples that have NaN, no single largest logit, or "
+            "are no images: error (refuse the request, 422), or reject (answer them "
+            "with unknown, marked as invalid, and the others as if alone).",
+        ),
+    ] = "error",
     name: Annotated[
         str,
         typer.Option(
@@ -174,6 +183,7 @@ def command(
         "side": side,
         "mean": numbers("openset serve", "--mean", mean),
         "std": numbers("openset serve", "--std", std),
+        "invalid": invalid,
         "name": name,
         "log": log,
         "log_rate": log_rate,

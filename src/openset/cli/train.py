@@ -26,7 +26,7 @@ from openset.cli._training_report import (
     run_title,
     say_done,
     say_start,
-    tuning_table,
+    say_tuned,
 )
 from openset.protocols import Protocol
 
@@ -354,8 +354,7 @@ def _tuned(
     chosen = {}
     for split, protocol in named.items():
         chosen[split] = train.tune(protocol=protocol, **settings)
-        if is_main_process():
-            OUT.print(tuning_table(split, chosen[split]))
+        say_tuned(split, chosen[split])
     return {key: chosen[key[0]].apply(job) for key, job in runs.items()}
 
 

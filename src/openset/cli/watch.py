@@ -147,6 +147,7 @@ def command(
             typer.echo(json.dumps(record))
     else:
         OUT.print(_table(names, verdicts, false_alarms))
+        _say_invalid(names, verdicts)
         print_prevalence(names, shares)
     if page is not None:
         _write_page(page, rejector, folder, reference, names, verdicts)
@@ -154,6 +155,17 @@ def command(
             ERRORS.say(f"wrote {escape(str(page))}")
     if any(verdict.is_alarm for verdict in verdicts):
         raise typer.Exit(1)
+
+
+def _say_invalid(names: list[str], verdicts: list[Verdict]) -> None:
+    for name, verdict in zip(names, verdicts, strict=True):
+        if verdict.n_invalid:
+            of = verdict.n + verdict.n_invalid
+            text = (
+                f"{name}: {verdict.n_invalid} of {of} samples are invalid (NaN, or no "
+                "single largest logit) and not compared"
+            )
+            OUT.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")
 
 
 def _write_page(
@@ -214,33 +226,64 @@ def _watch(
 
 
 def _checked(watch: Watch, part: Part) -> Verdict:
-    return watch.check(part.scores, features=part.features)
+    return watch.check(part.scores, features=part.features, n_invalid=part.n_invalid)
 
 
 def _whole(rejector: Rejector, path: Path) -> Part:
     """Read a file, or all shards of a folder."""
     parts = list(_parts(rejector, path))
+    if not parts:
+        msg = _check.must(
+            "samples with an answer",
+            caller="openset watch",
+            name=str(path),
+            got="invalid ones only (NaN, or no single largest logit)",
+        )
+        raise ValueError(msg)
     arrays = [part.features for part in parts if part.features is not None]
     return Part(
         Scores.concat([part.scores for part in parts])
         if parts[1:]
         else parts[0].scores,
         np.concatenate(arrays) if len(arrays) == len(parts) else None,
+        sum(part.n_invalid for part in parts),
     )
 
 
 def _parts(rejector: Rejector, path: Path) -> Iterator[Part]:
-    """Read scores; score outputs if a file holds outputs."""
+    """Read scores; score outputs if a file holds outputs.
+
+    A file of invalid samples alone is counted with the part before it, or after it.
+    """
+    held, n_invalid = None, 0
     for file in _shards(path):
-        if file.is_file():
-            _check.ending("openset watch", file, _ENDINGS)
-        if file.suffix in {".csv", ".parquet"} or _holds_scores(file):
-            yield Part(Scores.load(file))
+        part = _part(rejector, file)
+        if isinstance(part, int):
+            n_invalid += part
             continue
-        outputs = Outputs.load(file)
-        found = None if outputs.features is None else np.asarray(outputs.features)
-        with _io.naming(file):
-            yield Part(rejector.score(outputs), found)
+        if held is not None:
+            yield held
+        held = part._replace(n_invalid=part.n_invalid + n_invalid)
+        n_invalid = 0
+    if held is not None:
+        yield held._replace(n_invalid=held.n_invalid + n_invalid)
+
+
+def _part(rejector: Rejector, file: Path) -> Part | int:
+    """Return the samples of a file; only their number if all are invalid."""
+    if file.is_file():
+        _check.ending("openset watch", file, _ENDINGS)
+    if file.suffix in {".csv", ".parquet"} or _holds_scores(file):
+        return Part(Scores.load(file))
+    outputs = Outputs.load(file, invalid="keep")
+    with _io.naming(file), np.errstate(all="ignore"):  # of infinite numbers
+        decided = rejector.decide(outputs, invalid="reject")
+    if decided.valid_scores is None:
+        return decided.n_invalid
+    found = None if outputs.features is None else np.asarray(outputs.features)
+    if found is not None and decided.invalid is not None:
+        found = found[~decided.invalid]
+    return Part(decided.valid_scores, found, decided.n_invalid)
 
 
 def _shards(path: Path) -> list[Path]:

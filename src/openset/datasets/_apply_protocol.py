@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UNKNOWN
 from openset.datasets import lazy_inputs
+from openset.datasets._copies import need_no_copies
 from openset.datasets._dataset import Dataset
 from openset.datasets._samples import Cut, Rows, Samples
 from openset.protocols import Protocol
@@ -43,7 +44,8 @@ def cut(
     * validation: the share `protocol.validation` of each class, or, if that is 0, the
       data set's own validation part where it has one;
     * negative, surrogate: samples of those classes from the training part (from all
-      samples, if their data set has no training part);
+      samples, if their data set has no training part); copies of unknown test samples
+      in another data set are refused;
     * test: the test part, known and unknown classes, in `protocol.n_tests` splits (of
       another data set that has no test part: all samples).
 
@@ -96,6 +98,16 @@ def cut(
         for part in ("negative", "surrogate")
         if getattr(protocol, part)
     }
+    for part, pool in extra.items():
+        if pool.dataset is not strange.dataset:  # within one, classes tell them apart
+            need_no_copies(
+                caller,
+                part,
+                pool.dataset.inputs,
+                pool.rows,
+                tested=strange.dataset.inputs,
+                tested_rows=strange.rows,
+            )
     tests = _test_splits(known, strange, protocol, stream)
     names = tuple(dataset.classes[dataset.number(c)] for c in protocol.known)
     return Cut(

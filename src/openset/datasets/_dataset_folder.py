@@ -42,11 +42,19 @@ _DAMAGE = (
 
 
 def default_root() -> Path:
-    """Return the folder of data sets: $OPENSET_DATA, else the user's cache."""
+    """Return the folder of data sets: $OPENSET_DATA, else the user's cache.
+
+    For a user without a home folder, as in some containers, that is ``openset-data`` in
+    the current folder.
+    """
     if os.environ.get(ROOT):
         return Path(os.environ[ROOT]).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "openset"
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "openset"
+    try:
+        return Path.home() / ".cache" / "openset"
+    except RuntimeError:
+        return Path.cwd() / "openset-data"
 
 
 class DatasetFolder:
@@ -75,7 +83,7 @@ class DatasetFolder:
         if self.name in _TORCHVISION:
             bases.append(self.root / _TORCHVISION[self.name])
         for base in bases:
-            if (base / relative).exists():
+            if _io.is_there(base / relative):
                 return base / relative
         return None
 
@@ -85,7 +93,16 @@ class DatasetFolder:
         if missing and (self.offline or not all(file.urls for file in missing)):
             raise FileNotFoundError(self.how_to_get(missing))
         for file in missing:
-            _download.download(file, self.path / file.name)
+            try:
+                _download.download(file, self.path / file.name)
+            except OSError as error:
+                if not _io.is_of_the_disk(error):
+                    raise
+                msg = (
+                    f"datasets.load: {self.path} must be a folder that can be written, "
+                    f"got: {error}. Name another one by root or ${ROOT}"
+                )
+                raise OSError(msg) from error
         paths = []
         for file in wanted:
             path = self.find(file.name)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _plugins
+from openset import _check, _io, _plugins
 from openset.datasets._compact_copies import CompactCopy
 from openset.datasets._dataset import Dataset
 from openset.datasets._dataset_folder import DatasetFolder
@@ -128,7 +128,7 @@ class BuiltIn(DatasetInfo):
 
     def _has_official_files(self, place: DatasetFolder) -> bool:
         if self.marker:
-            if (place.path / self.marker).exists():
+            if _io.is_there(place.path / self.marker):
                 return True
             if not self.files:
                 return False

@@ -9,10 +9,10 @@ import numpy as np
 from openset import _check
 from openset._types import ArtefactError
 from openset.datasets import lazy_inputs
+from openset.datasets._checksums import FILES
 from openset.datasets._compact_copies import at_28
 from openset.datasets._dataset import Dataset
 from openset.datasets._dataset_folder import DatasetFolder, reading
-from openset.datasets._download import File
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
 
 Listing = list[tuple[str, str]]  # (image file, class name)
@@ -24,85 +24,6 @@ _PARTS = {
     "validation": "validation",
     "test": "test",
 }
-
-TINYIMAGENET = (
-    File(
-        "tiny-imagenet-200.zip",
-        "md5:90528d7ca1a48142e341f4ef8d21d0de",
-        ("http://cs231n.stanford.edu/tiny-imagenet-200.zip",),
-    ),
-)
-CUB = (
-    File(
-        "CUB_200_2011.tgz",
-        "md5:97eceeb196236b17998738112f37df78",
-        ("https://data.caltech.edu/records/65de6-vp158/files/CUB_200_2011.tgz",),
-    ),
-)
-AIRCRAFT = (
-    File(
-        "fgvc-aircraft-2013b.tar.gz",
-        "md5:d4acdd33327262359767eeaa97a4f732",
-        (
-            "https://www.robots.ox.ac.uk/~vgg/data/fgvc-aircraft/archives/"
-            "fgvc-aircraft-2013b.tar.gz",
-        ),
-    ),
-)
-# The publisher's addresses are gone: users have to bring these four files.
-CARS = (
-    File("cars_train.tgz", "md5:065e5b463ae28d29e77c1b4b166cfe61"),
-    File("cars_test.tgz", "md5:4ce7ebf6a94d07f1952d94dd34c4d501"),
-    File("car_devkit.tgz", "md5:c3b158d763b6e2245038c8ad08e45376"),
-    File("cars_test_annos_withlabels.mat", "md5:b0a2b23655a3edd16d84508592a98d10"),
-)
-DTD = (
-    File(
-        "dtd-r1.0.1.tar.gz",
-        "md5:fff73e5086ae6bdbea199a49dfb8a4c1",
-        ("https://www.robots.ox.ac.uk/~vgg/data/dtd/download/dtd-r1.0.1.tar.gz",),
-    ),
-)
-_PLACES = "http://data.csail.mit.edu/places/places365/"
-PLACES365 = (
-    File(
-        "val_256.tar",
-        "md5:e27b17d8d44f4af9a78502beb927f808",
-        (_PLACES + "val_256.tar",),
-    ),
-    File(
-        "filelist_places365-standard.tar",
-        "md5:35a0585fee1fa656440f3ab298f8479c",
-        (_PLACES + "filelist_places365-standard.tar",),
-    ),
-)
-SUN397 = (
-    File(
-        "SUN397.tar.gz",
-        "md5:8ca2778205c41d23104230ba66911c7a",
-        ("http://vision.princeton.edu/projects/2010/SUN/SUN397.tar.gz",),
-    ),
-)
-IMAGENETTE = (
-    File(
-        "imagenette2.tgz",
-        "md5:fe2fc210e6bb7c5664d602c3cd71e612",
-        ("https://s3.amazonaws.com/fast-ai-imageclas/imagenette2.tgz",),
-    ),
-)
-_OMNIGLOT = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python/"
-OMNIGLOT = (
-    File(
-        "images_background.zip",
-        "md5:68d2efa1b9178cc56df9314c21c6e718",
-        (_OMNIGLOT + "images_background.zip",),
-    ),
-    File(
-        "images_evaluation.zip",
-        "md5:6b91aef0f799c5bb55b94e3f2daec811",
-        (_OMNIGLOT + "images_evaluation.zip",),
-    ),
-)
 
 
 def from_listings(
@@ -167,7 +88,7 @@ def list_folder(folder: Path) -> Listing:
     return [(path, c) for c in names for path in image_paths(folder / c)]
 
 
-def image_folder(path: str | Path, *, name: str = "") -> Dataset:
+def image_folder(path: str | Path) -> Dataset:
     """Read a folder of images: ``CLASS/image.jpg``, or ``PART/CLASS/image.jpg``.
 
     Parts are recognised by name: train; val, valid or validation; test. The classes are
@@ -184,10 +105,10 @@ def image_folder(path: str | Path, *, name: str = "") -> Dataset:
     """
     folder = Path(path)
     found = class_folders(folder)
-    label = name or folder.resolve().name
+    name = folder.resolve().name
     if set(found) - set(_PARTS):
         _no_parts_among(folder, found)
-        return from_listings({"": list_folder(folder)}, found, name=label)
+        return from_listings({"": list_folder(folder)}, found, name=name)
     if len({_PARTS[part] for part in found}) < len(found):
         msg = f"datasets: {folder} must have one validation part, got several: {found}"
         raise ArtefactError(msg)
@@ -195,7 +116,7 @@ def image_folder(path: str | Path, *, name: str = "") -> Dataset:
     if "test" not in listings and "validation" in listings and "train" in listings:
         listings["test"] = listings.pop("validation")
     classes = sorted({c for listing in listings.values() for _, c in listing})
-    return from_listings(listings, classes, name=label)
+    return from_listings(listings, classes, name=name)
 
 
 def _no_parts_among(folder: Path, found: list[str]) -> None:
@@ -231,7 +152,7 @@ def tinyimagenet(place: DatasetFolder) -> Dataset:
     The official test images have no labels. Classes are numbered by the rank of their
     WordNet id.
     """
-    folder = place.tree("tiny-imagenet-200", *TINYIMAGENET)
+    folder = place.tree("tiny-imagenet-200", *FILES["tinyimagenet"])
     classes = class_folders(folder / "train")
     annotations = folder / "val" / "val_annotations.txt"
     test: Listing = []
@@ -258,7 +179,7 @@ def tinyimagenet32_val(place: DatasetFolder) -> Dataset:
 
 def cub(place: DatasetFolder) -> Dataset:
     """Read CUB-200-2011 with its official train and test parts."""
-    folder = place.tree("CUB_200_2011", *CUB)
+    folder = place.tree("CUB_200_2011", *FILES["cub"])
     tables = {}
     for table in ("images", "image_class_labels", "train_test_split", "classes"):
         path = folder / f"{table}.txt"
@@ -280,7 +201,7 @@ def aircraft(place: DatasetFolder) -> Dataset:
     Variants are numbered by the code-point order of their names, as the published
     open-set splits number them; the official list has another order.
     """
-    folder = place.tree("fgvc-aircraft-2013b", *AIRCRAFT) / "data"
+    folder = place.tree("fgvc-aircraft-2013b", *FILES["fgvc-aircraft"]) / "data"
     classes = sorted(lines(folder / "variants.txt"))
     listings: dict[str, Listing] = {}
     for part, official in (("train", "trainval"), ("test", "test")):
@@ -298,19 +219,19 @@ def cars(place: DatasetFolder) -> Dataset:
     """Read Stanford Cars: images, devkit and the test labels published later."""
     from scipy.io import loadmat  # noqa: PLC0415  # slow to import, needed here only
 
+    files = FILES["stanford-cars"]
+    markers = ("cars_train", "cars_test", "devkit", files[3].name)
     missing = [
         file
-        for file, marker in zip(
-            CARS, ("cars_train", "cars_test", "devkit", CARS[3].name), strict=True
-        )
+        for file, marker in zip(files, markers, strict=True)
         if place.find(marker) is None and place.find(file.name) is None
     ]
     if missing:
         raise FileNotFoundError(place.how_to_get(missing))
-    train = place.tree("cars_train", CARS[0])
-    test = place.tree("cars_test", CARS[1])
-    devkit = place.tree("devkit", CARS[2])
-    (labels,) = place.files(CARS[3])
+    train = place.tree("cars_train", files[0])
+    test = place.tree("cars_test", files[1])
+    devkit = place.tree("devkit", files[2])
+    (labels,) = place.files(files[3])
     meta = devkit / "cars_meta.mat"
     with reading(meta, "the devkit of Stanford Cars"):
         classes = [str(c) for c in loadmat(meta, squeeze_me=True)["class_names"]]
@@ -330,7 +251,7 @@ def cars(place: DatasetFolder) -> Dataset:
 
 def dtd(place: DatasetFolder) -> Dataset:
     """Read the Describable Textures with the first of the ten official partitions."""
-    folder = place.tree("dtd", *DTD)
+    folder = place.tree("dtd", *FILES["dtd"])
     listings: dict[str, Listing] = {}
     for part, official in (("train", "train"), ("validation", "val"), ("test", "test")):
         names = lines(folder / "labels" / f"{official}1.txt")
@@ -346,8 +267,8 @@ def places365(place: DatasetFolder) -> Dataset:
 
     No published open-set protocol uses the 1.8 million training images.
     """
-    images = place.tree("val_256", PLACES365[0])
-    table = place.tree("categories_places365.txt", PLACES365[1])
+    images = place.tree("val_256", FILES["places365"][0])
+    table = place.tree("categories_places365.txt", FILES["places365"][1])
     with reading(table, "the list of categories"):
         pairs = [line.rsplit(" ", 1) for line in lines(table)]
         classes = [name for name, _ in sorted(pairs, key=lambda p: int(p[1]))]
@@ -360,7 +281,7 @@ def places365(place: DatasetFolder) -> Dataset:
 
 def sun397(place: DatasetFolder) -> Dataset:
     """Read SUN397, all images; no official parts."""
-    folder = place.tree("SUN397", *SUN397)
+    folder = place.tree("SUN397", *FILES["sun397"])
     # ClassName.txt lists /a/abbey and the like; images lie in a/abbey/sun_….jpg.
     names = [line.removeprefix("/") for line in lines(folder / "ClassName.txt")]
     listing = [
@@ -376,7 +297,7 @@ def sun397(place: DatasetFolder) -> Dataset:
 
 def imagenette(place: DatasetFolder) -> Dataset:
     """Read Imagenette (full size): train, and val as test part."""
-    folder = place.tree("imagenette2", *IMAGENETTE)
+    folder = place.tree("imagenette2", *FILES["imagenette"])
     classes = class_folders(folder / "train")
     listings = {"train": list_folder(folder / "train")}
     listings["test"] = list_folder(folder / "val")
@@ -412,8 +333,8 @@ def omniglot(place: DatasetFolder) -> Dataset:
     """
     listings = {}
     for part, folder, file in (
-        ("train", "images_background", OMNIGLOT[0]),
-        ("test", "images_evaluation", OMNIGLOT[1]),
+        ("train", "images_background", FILES["omniglot"][0]),
+        ("test", "images_evaluation", FILES["omniglot"][1]),
     ):
         root = place.tree(folder, file)
         listings[part] = [

@@ -21,10 +21,9 @@ from openset.datasets._image_folders import (
 from openset.datasets.lazy_inputs import image_paths
 
 _WNIDS = "imagenet_wnids.txt"
-_N_IMAGENET = 1000
 
 
-def unknown_images(place: DatasetFolder, *folders: str) -> Dataset:
+def unknown_images(place: DatasetFolder, folders: tuple[str, ...]) -> Dataset:
     """Read a set of images that serve as unknowns, as its test part.
 
     The first of `folders` that exists is read: with one folder per class, or with

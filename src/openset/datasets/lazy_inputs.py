@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,13 @@ from openset import _check, _io
 from openset._types import ArtefactError
 
 KINDS = ("image", "text", "table")
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".tif", ".tiff")
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm", ".pgm", ".tif", ".tiff")
 """Of image files."""
+# Images as well, but not read: animated, vector, raw, or not read by every Pillow.
+_OTHERS = (
+    *(".apng", ".avif", ".cr2", ".dcm", ".dng", ".exr", ".gif", ".heic", ".heif"),
+    *(".jfif", ".jp2", ".jpe", ".jxl", ".nef", ".pbm", ".pnm", ".svg", ".tga"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +226,21 @@ def resize(inputs: Any, side: int, channels: int) -> NDArray[np.uint8]:
 
 def image_paths(folder: Path) -> list[str]:
     """Return all image files below a folder, in code-point order of their paths."""
-    found = (p for p in folder.rglob("*") if p.suffix.lower() in ENDINGS)
+    found = (p for p in folder.rglob("*") if is_image(p))
     # as_posix: the separator must not change the order between platforms.
     return [str(p) for p in sorted(found, key=lambda p: p.as_posix())]
+
+
+def is_image(path: PurePath) -> bool:
+    """Return whether a file is an image by its ending; raise if of a kind not read."""
+    ending = path.suffix.lower()
+    if ending in _OTHERS:
+        msg = _check.must(
+            f"{', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}",
+            caller="datasets",
+            name="endings of images",
+            got=str(path),
+            remedy="Convert it, or move it away: it would be left out",
+        )
+        raise ValueError(msg)
+    return ending in ENDINGS

@@ -11,7 +11,7 @@ from openset import _check, _xp
 from openset._progress import bar
 from openset._types import Array
 from openset.detectors import _fused
-from openset.outputs import Outputs, replaced
+from openset.outputs import Outputs, need_valid, replaced
 
 State: TypeAlias = Mapping[str, Array]
 T = TypeVar("T")
@@ -31,13 +31,16 @@ class Batch:
 
     Detectors read logits and features through it, so scoring several detectors on one
     batch passes over the data once. Logits and features have one dtype, at least
-    float32. Memory-mapped arrays, which were not checked before, are checked for NaN
-    here.
+    float32. Memory-mapped arrays, which were not checked before, are checked for
+    invalid samples here.
     """
 
-    def __init__(self, outputs: Outputs, rows: Any = None) -> None:
+    def __init__(
+        self, outputs: Outputs, rows: Any = None, *, of: "Batch | None" = None
+    ) -> None:
         self._outputs = outputs if rows is None else outputs.take(rows)
         self._whole, self._rows = outputs, rows
+        self._of = of  # the batch whose samples these are, in another form
         self._made: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
@@ -60,15 +63,20 @@ class Batch:
             xp = _xp.array_namespace(array)
             return xp.astype(array, dtype, copy=False)
         plain = np.asarray(array).astype(dtype, copy=False)
-        if np.isnan(plain.min()):  # min propagates NaN: one pass, no mask
-            numbers = np.arange(len(self._whole))
-            numbers = numbers if self._rows is None else numbers[self._rows]
-            row = numbers[np.isnan(plain).any(axis=1)][0]
-            msg = _check.must(
-                "free of NaN", caller="Outputs", name=name, got=f"NaN in row {row}"
-            )
-            raise ValueError(msg)
+        need_valid("Outputs", name, plain, numbers=self.numbers)
         return plain
+
+    def numbers(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the numbers of samples in the outputs that the batch is a part of."""
+        if self._of is not None:
+            return self._of.numbers(places)
+        if self._rows is None:
+            return places
+        if isinstance(self._rows, slice):
+            start, _, step = self._rows.indices(len(self._whole))
+            return start + step * places
+        rows = np.asarray(self._rows)
+        return (np.flatnonzero(rows) if rows.dtype == bool else rows)[places]
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, called at most once per batch and key."""
@@ -82,7 +90,8 @@ class Batch:
             return self
 
         def make() -> Batch:
-            return Batch(replaced(self._outputs, logits=self.logits / temperature))
+            changed = replaced(self._outputs, logits=self.logits / temperature)
+            return Batch(changed, of=self)
 
         return self.once(("tempered", temperature), make)
 
@@ -91,7 +100,8 @@ class Batch:
 
         def make() -> Batch:
             features = self.features[:, start:stop]
-            return Batch(replaced(self._outputs, features=features, layers=()))
+            changed = replaced(self._outputs, features=features, layers=())
+            return Batch(changed, of=self)
 
         return self.once(("columns", start, stop), make)
 
@@ -241,6 +251,16 @@ def fit_batches(
         yield Batch(train, rows if chosen is None else chosen[rows])
 
 
+def batches_with(
+    train: Outputs, values: Any
+) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
+    """Split training outputs into batches, each with its share of `values` (n,)."""
+    start = 0
+    for batch in fit_batches(train):
+        yield batch, values[start : start + len(batch)]
+        start += len(batch)
+
+
 def draw(n: int, size: int, seed: int) -> NDArray[np.int64] | None:
     """Draw `size` of `n` rows, in order; all of them (None) if there are no more."""
     if size >= n:
@@ -251,13 +271,18 @@ def draw(n: int, size: int, seed: int) -> NDArray[np.int64] | None:
 
 
 def batches(
-    outputs: Outputs, size: int | None, *, progress: bool
+    outputs: Outputs,
+    size: int | None,
+    *,
+    progress: bool,
+    chosen: NDArray[np.int64] | None = None,
 ) -> Iterator[tuple[slice, Batch]]:
-    n = len(outputs)
+    """Split outputs, or selected rows of them, into batches to score."""
+    n = len(outputs) if chosen is None else chosen.size
     size = batch_rows(outputs) if size is None else size
     _check.positive_int("score", "batch_size", size)
     for rows in bar(_xp.runs(n, size), "scoring", total=-(-n // size), show=progress):
-        yield rows, Batch(outputs, rows)
+        yield rows, Batch(outputs, rows if chosen is None else chosen[rows])
 
 
 def first(outputs: Outputs) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from openset import _check, _plugins, _xp
 from openset._types import UNKNOWN, Array
-from openset.detectors._batch import Batch, State, in_dtype
+from openset.detectors._batch import Batch, State, first, in_dtype
 from openset.detectors._finite import are_finite, need_finite
 from openset.detectors._fitted import Fitted
 from openset.detectors._needs import (
@@ -226,9 +226,30 @@ class Detector(ABC):
             raise ValueError(msg)
         try:
             state = _named_arrays(caller, self._fit(outputs))
+        except np.linalg.LinAlgError as error:
+            need_finite(caller, outputs)
+            msg = _check.must(
+                "small enough for products of two of them",
+                caller=f"{caller}.fit",
+                name="features",
+                got=f"larger ones ({error})",
+                remedy="Divide them by a constant",
+            )
+            raise ValueError(msg) from error
         except ValueError:
             need_finite(caller, outputs)  # infinite inputs can give NaN
             raise
+        except TypeError as error:
+            if "MPS" not in str(error):  # torch's word for the GPUs of Apple
+                raise
+            msg = _check.must(
+                "on a device with float64",
+                caller=f"{caller}.fit",
+                name="outputs",
+                got=_xp.describe(first(outputs)),
+                remedy="Move them: outputs.to('cpu')",
+            )
+            raise TypeError(msg) from error
         if not are_finite(state.values()):
             need_finite(caller, outputs)
         return Fitted(
@@ -236,7 +257,13 @@ class Detector(ABC):
             state=state,
             widths=widths_of(outputs),
             classes=outputs.classes,
+            layers=self._layers_of(outputs),
         )
+
+    def _layers_of(self, outputs: Outputs) -> tuple[tuple[str, int], ...]:
+        """Return the layers whose features it uses without telling them apart."""
+        uses = "features" in (*self.fit_needs, *self.score_needs)
+        return outputs.layers if uses and not self.scored_layers else ()
 
 
 def _named_arrays(caller: str, state: Any) -> dict[str, Array]:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _xp
+from openset import _check, _xp
 from openset._types import Array
 from openset.detectors._batch import Batch
 from openset.outputs import Outputs
@@ -44,6 +44,19 @@ def centred(batch: Batch, centre: Array) -> Array:
     """Features minus the training mean: distances keep more precision."""
     xp = _xp.array_namespace(batch.features)
     return batch.features - xp.astype(centre, batch.features.dtype, copy=False)[None, :]
+
+
+def need_two_classes(caller: str, labels: NDArray[np.int64], why: str) -> None:
+    """Raise if all samples are of one class; `why` says what the others are for."""
+    if (labels == labels[0]).all():
+        msg = _check.must(
+            "of at least two classes",
+            caller=f"{caller}.fit",
+            name="samples",
+            got=f"class {labels[0]} only",
+            remedy=why,
+        )
+        raise ValueError(msg)
 
 
 def training_rows(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _xp
-from openset._types import Array
+from openset._types import Array, InvalidSamplesError
 from openset.detectors._batch import batches
 from openset.outputs import Outputs
 
@@ -52,16 +52,24 @@ def need_finite(caller: str, outputs: Outputs) -> None:
             raise ValueError(msg)
 
 
-def need_numbers(detector: object, values: NDArray[np.float64]) -> None:
-    """Raise and name the detector, if there is NaN among what it computed."""
+def need_numbers(
+    detector: object,
+    values: NDArray[np.float64],
+    chosen: NDArray[np.int64] | None = None,
+) -> None:
+    """Raise and name the detector, if there is NaN among what it computed.
+
+    `chosen` are the numbers of the samples, if not all were scored.
+    """
     if np.isnan(values.min()):  # min propagates NaN: one pass, no mask
         bad = np.unique(np.nonzero(np.isnan(values))[0])
+        rows = bad if chosen is None else chosen[bad]
         msg = _check.must(
             "free of NaN",
             caller=type(detector).__name__,
             name="result",
-            got=f"NaN for {bad.size} samples, first in row {bad[0]}",
+            got=f"NaN for {bad.size} samples, first in row {rows[0]}",
             remedy="Look for infinite logits or features, and for inf - inf or 0/0 in "
             "a detector of your own",
         )
-        raise ValueError(msg)
+        raise InvalidSamplesError(msg, rows.tolist())

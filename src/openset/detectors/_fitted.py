@@ -16,7 +16,12 @@ from openset.detectors._batch import Batch, State, batches, first, working_dtype
 from openset.detectors._finite import need_numbers
 from openset.detectors._needs import need_inputs, widths_of
 from openset.detectors._registry import remade
-from openset.outputs import Outputs, need_outputs, need_same_classes
+from openset.outputs import (
+    Outputs,
+    named_layers,
+    need_outputs,
+    need_same_classes,
+)
 from openset.scores import Scores
 
 if TYPE_CHECKING:
@@ -29,13 +34,15 @@ class Fitted:
 
     `classes` are the names of the classes it was fitted on, if the outputs had names:
     outputs that name others, or in another order, are refused. `widths` are the numbers
-    of classes and features; outputs of other widths are refused.
+    of classes and features; outputs of other widths are refused. `layers` are those
+    whose features lay side by side, if the outputs named them.
     """
 
     detector: "Detector"
     state: State
     widths: Mapping[str, int | None] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
+    layers: tuple[tuple[str, int], ...] = ()
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickle the arrays, but not what was prepared from them.
@@ -51,13 +58,16 @@ class Fitted:
         *,
         batch_size: int | None = None,
         progress: bool = False,
+        rows: NDArray[np.int64] | None = None,
     ) -> Scores:
-        """Score labelled outputs in batches; the result is NumPy."""
+        """Score labelled outputs in batches; the result is NumPy.
+
+        The options are those of :func:`score_all`.
+        """
         from openset.detectors import score_all  # noqa: PLC0415  # it imports us
 
-        return score_all([self], outputs, batch_size=batch_size, progress=progress)[
-            self.detector.name
-        ]
+        options: Any = {"batch_size": batch_size, "progress": progress, "rows": rows}
+        return score_all([self], outputs, **options)[self.detector.name]
 
     def known(self, outputs: Outputs, *, batch_size: int | None = None) -> NDArray[Any]:
         """Return the knownness alone, for outputs without labels."""
@@ -126,7 +136,7 @@ class Fitted:
     def _run(
         self, one: Callable[[Batch], Array], outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
-        self._check(outputs)
+        self.check_outputs(outputs)
         cut = batches(outputs, batch_size, progress=False)
         parts = [_xp.to_numpy(one(batch)) for _, batch in cut]
         values = np.concatenate(parts).astype(np.float64, copy=False)
@@ -140,7 +150,8 @@ class Fitted:
     def _ready(self, outputs: Outputs) -> State:
         return self.prepared(working_dtype(outputs))
 
-    def _check(self, outputs: Outputs) -> None:
+    def check_outputs(self, outputs: Outputs) -> None:
+        """Raise unless it can score these: inputs, widths, classes, layers, device."""
         caller = type(self.detector).__name__
         need_outputs(f"{caller}.score", "outputs", outputs)
         need_inputs(caller, "score", self.detector.score_needs, outputs)
@@ -163,7 +174,7 @@ class Fitted:
         )
         for recipe in (self.detector, *self.detector.recipes):
             recipe._refuse(outputs)
-        layers = self.detector.scored_layers
+        layers = self.detector.scored_layers or self.layers
         # Arrays of a server's client do not say which layers they are of.
         if layers and outputs.layers and outputs.layers != layers:
             msg = _check.must(
@@ -232,6 +243,8 @@ class Fitted:
             "widths": dict(self.widths),
             "class_names": list(self.classes),
         }
+        if self.layers:
+            recipe["layers"] = [list(pair) for pair in self.layers]
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
         _io.write_npz(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
         return path
@@ -270,10 +283,17 @@ class Fitted:
             )
             widths = dict(recipe["widths"])
             classes = tuple(map(str, recipe.get("class_names", ())))
+            layers = named_layers(recipe.get("layers", ()))
         except (KeyError, TypeError) as error:
             msg = f"Fitted.load: {path} is damaged ({error!r})"
             raise ArtefactError(msg) from error
-        return cls(detector=detector, state=state, widths=widths, classes=classes)
+        return cls(
+            detector=detector,
+            state=state,
+            widths=widths,
+            classes=classes,
+            layers=layers,
+        )
 
 
 def need_fitted(caller: str, values: Any) -> list[Fitted]:

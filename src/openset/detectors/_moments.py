@@ -1,6 +1,6 @@
 """Means and covariances of training features, in float64, in batches."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, fit_batches
+from openset.detectors._batch import Batch, batches_with, fit_batches
 from openset.outputs import Outputs
 
 # A variance below this share of the mean square is a rounding error.
@@ -157,22 +157,17 @@ def moments(
     classes, index = np.unique(labels, return_inverse=True)
     counts = np.bincount(index)
 
-    def runs() -> Iterator[tuple[Array, NDArray[np.int64]]]:
-        start = 0
-        for batch in fit_batches(train):
-            yield rows_of(batch), index[start : start + len(batch)]
-            start += len(batch)
-
     sums: Any = 0.0
-    for rows, groups in runs():
-        sums = sums_by(rows, groups, classes.size) + sums
+    for batch, groups in batches_with(train, index):
+        sums = sums_by(rows_of(batch), groups, classes.size) + sums
     xp = _xp.array_namespace(sums)
     weights = _xp.moved(counts.astype(np.float64), sums)
     means = sums / weights[:, None]
     scatter: Any = 0.0
     fourth: Any = 0.0
     space = Workspace()
-    for rows, groups in runs():
+    for batch, groups in batches_with(train, index):
+        rows = rows_of(batch)
         away = space.minus_means(rows, means, groups)
         scatter = away.T @ away + scatter
         if is_singular(labels.size, classes.size, rows.shape[1]):

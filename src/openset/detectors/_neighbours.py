@@ -197,6 +197,9 @@ def faiss_products(caller: str, queries: Array, index: Any, k: int) -> Array:
     """Return the `k` largest inner products of each query, as faiss finds them."""
     vectors = np.ascontiguousarray(_xp.to_numpy(queries), dtype=np.float32)
     products, found = index.search(vectors, k)
+    # Infinite features have no direction, and no neighbours: their score is NaN.
+    is_lost = np.isnan(vectors).any(axis=1)
+    products[is_lost], found[is_lost] = np.nan, 0
     if found.min() < 0:
         msg = (
             f"{caller}.score: faiss must find {k} neighbours, got fewer for "

@@ -21,6 +21,7 @@ def score_all(
     *,
     batch_size: int | None = None,
     progress: bool = False,
+    rows: NDArray[np.int64] | None = None,
 ) -> dict[str, Scores]:
     """Score several fitted detectors in one pass over logits and features.
 
@@ -37,6 +38,9 @@ def score_all(
         Samples per batch; by default as many as fit a few megabytes.
     progress
         Show a progress bar.
+    rows
+        Numbers of the samples to score; by default all. The scores are those of
+        ``outputs.take(rows)``, but nothing is copied.
     """
     if not isinstance(fitted, Mapping):
         listed = need_fitted("score_all", fitted)
@@ -57,14 +61,14 @@ def score_all(
         )
         raise ValueError(msg)
     for one in fitted.values():
-        one._check(outputs)
+        one.check_outputs(outputs)
     states = {name: one._ready(outputs) for name, one in fitted.items()}
     # Columns stay on the device until the last batch: a transfer per batch can cost
     # more than the scores.
     known: dict[str, list[Array]] = {name: [] for name in fitted}
     predicted: dict[str, list[Array]] = {name: [] for name in fitted}
     top_classes: list[Array] = []
-    for _, batch in batches(outputs, batch_size, progress=progress):
+    for _, batch in batches(outputs, batch_size, progress=progress, chosen=rows):
         if outputs.logits is not None:
             top_classes.append(batch.top_class)
         for name, one in fitted.items():
@@ -75,13 +79,15 @@ def score_all(
     columns = {}
     for name, one in fitted.items():
         columns[name] = _column(known.pop(name), np.float64)
-        need_numbers(one.detector, columns[name])
+        need_numbers(one.detector, columns[name], rows)
+    own = {"labels": outputs.labels, "groups": outputs.groups, "ids": outputs.ids}
+    if rows is not None:
+        own = {n: None if one is None else one[rows] for n, one in own.items()}
     return {
         name: Scores(
-            labels=outputs.labels,
+            **own,  # type: ignore[arg-type]  # labels are there
             predicted=_column(predicted[name], np.int64) if shared is None else shared,
             known=columns[name],
-            groups=outputs.groups,
             n_classes=outputs.n_classes,
         )
         for name in fitted

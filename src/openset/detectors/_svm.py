@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors._batch import Batch, State
 from openset.detectors._distances import (
     blocks,
     centred,
+    need_two_classes,
     squared_distances,
     training_rows,
 )
@@ -47,15 +48,7 @@ def fit_machines(
     centre, rows, labels = training_rows(train)
     rows = rows.astype(np.float64)
     classes, owner = np.unique(labels, return_inverse=True)
-    if classes.size < 2:
-        msg = _check.must(
-            "of at least two classes",
-            caller=f"{caller}.fit",
-            name="samples",
-            got=f"class {labels[0]} only",
-            remedy="Each SVM separates a class from the others",
-        )
-        raise ValueError(msg)
+    need_two_classes(caller, labels, "Each SVM separates a class from the others")
     if gamma is None:
         spread = float(rows.var(axis=0).sum())
         gamma = 1 / spread if spread > 0 else 1.0

@@ -93,7 +93,9 @@ class ASH(Detector):
 
         shaped = _xp.by_rows(survivors, features)
         if self.variant == "s":
-            shaped = shaped * shaping.expansion("ASH", features, k)[:, None]
+            shaped = (
+                shaped * shaping.expansion("ASH", features, k, batch.numbers)[:, None]
+            )
         return _xp.logsumexp(shaping.head_logits(state, shaped))
 
     def _predict(self, state: State, batch: Batch) -> Array:

@@ -183,7 +183,10 @@ def combine(
         widths |= {k: v for k, v in one.widths.items() if v is not None}
     parts = [(one.detector.name, one.detector.params()) for one in fitted]
     return Fitted(
-        detector=Combined(parts=parts, method=method), state=state, widths=widths
+        detector=Combined(parts=parts, method=method),
+        state=state,
+        widths=widths,
+        layers=next((one.layers for one in fitted if one.layers), ()),
     )
 
 

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _xp
 from openset._types import Array
 from openset.detectors import shaping
-from openset.detectors._batch import Batch, State, fit_batches
+from openset.detectors._batch import Batch, State, batches_with, fit_batches
 from openset.detectors._detector import Detector
 from openset.detectors._moments import sums_by
 from openset.outputs import Outputs
@@ -65,12 +64,9 @@ class CORE(Detector):
         weight = shaping.weight("CORE", train, xp.float64)
         lengths = _xp.row_norms(weight)
         unit = weight / xp.where(lengths > 0, lengths, xp.ones_like(lengths))[:, None]
-        labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
         sums: Any = 0.0
-        start = 0
-        for batch in fit_batches(train):
-            own = np.array(labels[start : start + len(batch)])
-            start += len(batch)
+        for batch, labels in batches_with(train, train.labels):
+            own = np.array(labels)
             rows = xp.astype(batch.features, xp.float64)
             residual = _residual(rows, xp.take(unit, _xp.moved(own, rows), axis=0))
             sums = sums_by(residual, own, weight.shape[0]) + sums
@@ -95,17 +91,12 @@ class CORE(Detector):
 
     def write_onnx(self, sample: Any) -> Any:
         """Write the knownness as an ONNX graph."""
-        graph = sample.graph
         features = sample.features.cast(np.float64)
         unit = sample.state("unit", np.float64).rows(sample.top_class)
         pattern = sample.state("pattern", np.float64).rows(sample.top_class)
         residual = features - (features * unit).sum() * unit
-        length = residual.norm()
-        one = graph.constant(1.0, np.float64)
-        divisor = graph.op("Where", length > 0.0, length, one, dtype=one.dtype)
-        cosine = (residual * pattern).sum() / divisor
-        top = sample.top_logit
-        energy = (top + (sample.logits - top).exp().sum().log()).cast(np.float64)
+        cosine = (residual * pattern).sum() / residual.norm().or_one()
+        energy = sample.logits.logsumexp().cast(np.float64)
         terms = [
             (value - float(mean)) / float(spread)
             for value, mean, spread in zip(

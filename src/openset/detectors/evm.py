@@ -14,6 +14,7 @@ from openset.detectors._distances import (
     blocks,
     centred,
     distances_between,
+    need_two_classes,
     squared_distances,
     training_rows,
 )
@@ -88,15 +89,7 @@ class EVM(Detector):
 
     def _fit(self, train: Outputs) -> State:
         centre, rows, labels = training_rows(train)
-        if np.unique(labels).size < 2:
-            msg = _check.must(
-                "of at least two classes",
-                caller="EVM.fit",
-                name="samples",
-                got=f"class {labels[0]} only",
-                remedy="Margins are measured to other classes",
-            )
-            raise ValueError(msg)
+        need_two_classes("EVM", labels, "Margins are measured to other classes")
         rows = rows.astype(np.float64, copy=False)
         margins = self.margin * _nearest_others(rows, labels, self.tail)
         # Margins must be positive; a sample without one is no extreme vector.

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from openset import _check, _xp
-from openset._types import Array
+from openset._types import Array, InvalidSamplesError
 from openset.detectors import _fused
 from openset.detectors._batch import Batch, State
 from openset.detectors._detector import Detector
@@ -66,7 +68,8 @@ class GEN(Detector):
                 name="logits",
                 got=f"{float(xp.max(sizes[is_noise])):.3g}",
             )
-            raise ValueError(msg)
+            rows = np.flatnonzero(_xp.to_numpy(is_noise))
+            raise InvalidSamplesError(msg, batch.numbers(rows).tolist())
         log_total = xp.log1p(batch.other_mass)
         # The predicted class: p = 1 / (1 + others), 1 - p = others / (1 + others).
         first = xp.exp(self.gamma * (batch.log_other_mass - 2 * log_total))

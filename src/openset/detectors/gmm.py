@@ -1,7 +1,6 @@
 """Likelihood under one Gaussian for each class."""
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,14 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
+from openset.detectors._batch import (
+    Batch,
+    State,
+    batches_with,
+    fit_batches,
+    in_dtype,
+    working_dtype,
+)
 from openset.detectors._detector import Detector
 from openset.detectors._moments import Workspace, sums_by
 from openset.detectors.constraints import Number
@@ -139,9 +145,7 @@ class GMM(Detector):
             white = rows @ graph.constant(arrays["whiten"][k])
             away = white - graph.constant(arrays["means"][k])
             columns.append((away * away).sum() * -0.5 + float(offset))
-        together = graph.op("Concat", *columns, axis=1)
-        top = together.max()
-        return top + (together - top).exp().sum().log()
+        return graph.op("Concat", *columns, axis=1).logsumexp()
 
 
 def _means(
@@ -149,7 +153,7 @@ def _means(
 ) -> tuple[Array, Array]:
     """Return the mean of each class and of all samples, in float64."""
     sums: Any = 0.0
-    for batch, groups in _grouped(train, index):
+    for batch, groups in batches_with(train, index):
         sums = sums_by(batch.features, groups, counts.size) + sums
     xp = _xp.array_namespace(sums)
     weights = _xp.moved(counts.astype(np.float64), sums)
@@ -159,21 +163,11 @@ def _means(
 def _mean_variance(train: Outputs, index: NDArray[np.int64], means: Array) -> float:
     """Return the mean variance of a feature around the class means."""
     space, total = Workspace(), 0.0
-    for batch, groups in _grouped(train, index):
+    for batch, groups in batches_with(train, index):
         away = space.minus_means(batch.features, means, groups)
         xp = _xp.array_namespace(away)
         total += float(xp.sum(_xp.row_norms(away) ** 2))
     return total / len(train) / means.shape[1]
-
-
-def _grouped(
-    train: Outputs, index: NDArray[np.int64]
-) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
-    """Yield batches, and the classes of their samples."""
-    start = 0
-    for batch in fit_batches(train):
-        yield batch, index[start : start + len(batch)]
-        start += len(batch)
 
 
 def _inverse_factor(covariance: Array, ridge: float) -> Array:

@@ -7,7 +7,13 @@ import numpy as np
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, State, fit_batches, working_dtype
+from openset.detectors._batch import (
+    Batch,
+    State,
+    batches_with,
+    fit_batches,
+    working_dtype,
+)
 from openset.detectors._detector import Detector
 from openset.detectors._moments import sums_by
 from openset.detectors.entropy import entropy, onnx_entropy
@@ -69,13 +75,10 @@ class KLM(Detector):
         dtype = working_dtype(train)
         _need_memory(train.logits, present.size)
         sums: Any = None
-        start = 0
-        for batch in fit_batches(train):
+        for batch, own in batches_with(train, groups):
             xp = _xp.array_namespace(batch.logits)
             p = _probabilities(xp.astype(batch.logits, xp.float64), batch.top_class)
-            own = groups[start : start + p.shape[0]]
             sums = sums_by(p, own, present.size, into=sums)
-            start += p.shape[0]
 
         def typical(sums: Array, counts: Array) -> Array:
             means = sums / counts[:, None]

@@ -78,9 +78,6 @@ class LTS(Detector):
         k = shaping.n_kept(sample.width, self.percentile)
         kept = positive.top(k)[0].sum()
         one = graph.constant(1.0)
-        is_some = kept > 0.0
-        ratio = positive.sum() / graph.op("Where", is_some, kept, one, dtype=one.dtype)
-        ratio = graph.op("Where", is_some, ratio, one, dtype=one.dtype)
-        scaled = sample.logits * (ratio * ratio)
-        top = scaled.max()
-        return top + (scaled - top).exp().sum().log()
+        ratio = positive.sum() / kept.or_one()
+        ratio = graph.op("Where", kept > 0.0, ratio, one, dtype=one.dtype)
+        return (sample.logits * (ratio * ratio)).logsumexp()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from openset import _check, _xp
-from openset._types import Array
+from openset._types import Array, InvalidSamplesError
 from openset.detectors import _neighbours
 from openset.detectors._batch import Batch, State
 from openset.detectors._detector import Detector
@@ -103,5 +103,6 @@ class NNGuide(Detector):
                 got=f"an energy of {largest:.3g}",
                 remedy="Divide the logits, here and in training, by a constant",
             )
-            raise ValueError(msg)
+            rows = np.flatnonzero(_xp.to_numpy(is_lost))
+            raise InvalidSamplesError(msg, batch.numbers(rows).tolist())
         return known

@@ -3,9 +3,7 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 from openset.detectors._batch import Batch, State
 from openset.detectors._detector import Detector
@@ -13,6 +11,7 @@ from openset.detectors._distances import (
     blocks,
     centred,
     distances_between,
+    need_two_classes,
     squared_distances,
     training_rows,
 )
@@ -54,15 +53,8 @@ class OSNN(Detector):
 
     def _fit(self, train: Outputs) -> State:
         centre, bank, labels = training_rows(train)
-        if np.unique(labels).size < 2:
-            msg = _check.must(
-                "of at least two classes",
-                caller="OSNN.fit",
-                name="samples",
-                got=f"class {labels[0]} only",
-                remedy="The ratio compares the nearest class with the next one",
-            )
-            raise ValueError(msg)
+        why = "The ratio compares the nearest class with the next one"
+        need_two_classes("OSNN", labels, why)
         arrays = {"centre": centre, "bank": bank, "labels": labels}
         return {name: _xp.moved(a, train.features) for name, a in arrays.items()}
 

@@ -104,10 +104,7 @@ class PNML(Detector):
     def write_onnx(self, sample: Any) -> Any:
         """Write the knownness as an ONNX graph."""
         graph = sample.graph
-        lengths = sample.features.norm()
-        one = graph.constant(1.0)
-        divisor = graph.op("Where", lengths > 0.0, lengths, one, dtype=one.dtype)
-        rows = sample.features / divisor
+        rows = sample.features.unit()
         weight = graph.constant(sample.arrays["weight"].T)
         logits = rows @ weight + sample.state("bias")
         n_classes = sample.arrays["weight"].shape[0]
@@ -119,5 +116,5 @@ class PNML(Detector):
         exponent = -log_p / ((inside * inside).sum() + 1.0)
         exponent = graph.op("Min", exponent, graph.constant(_MAX_EXPONENT))
         ratio = -log_p.expm1() * exponent.exp()
-        total = (one / (ratio + 1.0)).sum()
+        total = (graph.constant(1.0) / (ratio + 1.0)).sum()
         return -total.log() / math.log(n_classes)

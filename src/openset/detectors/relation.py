@@ -111,14 +111,12 @@ class Relation(Detector):
         graph = sample.graph
         exponents = (sample.logits - sample.top_logit).exp()
         masses = exponents / exponents.sum()
-        lengths = sample.features.norm()
-        one, nothing = graph.constant(1.0), graph.constant(0.0)
-        divisor = graph.op("Where", lengths > 0.0, lengths, one, dtype=one.dtype)
-        cosines = (sample.features / divisor) @ graph.constant(sample.arrays["bank"].T)
+        nothing = graph.constant(0.0)
+        cosines = sample.features.unit() @ graph.constant(sample.arrays["bank"].T)
         similar = masses @ graph.constant(sample.arrays["masses"].T)
         relations = cosines * similar
         is_strong = relations > self.cut
-        kept = graph.op("Where", is_strong, relations, nothing, dtype=one.dtype)
+        kept = graph.op("Where", is_strong, relations, nothing, dtype=nothing.dtype)
         if self.power != 1:
             kept = graph.op("Pow", kept, graph.constant(self.power))
         return kept.sum() / float(sample.arrays["bank"].shape[0])

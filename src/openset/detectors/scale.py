@@ -75,7 +75,7 @@ class SCALE(Detector):
         if self.relu:
             features = xp.maximum(features, xp.zeros_like(features[:1, :]))
         k = shaping.n_kept(features.shape[1], self.percentile)
-        scale = shaping.expansion("SCALE", features, k)
+        scale = shaping.expansion("SCALE", features, k, batch.numbers)
 
         bias, highest = state["bias"], xp.max(state["bias"])
         if float(highest - xp.min(bias)) > _MAX_BIAS_RANGE:

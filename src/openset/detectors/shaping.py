@@ -5,11 +5,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset import _check, _xp
-from openset._types import Array
+from openset._types import Array, InvalidSamplesError
 from openset.detectors._batch import State
 from openset.outputs import Outputs
+
+Numbers = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 
 def head(caller: str, train: Outputs) -> dict[str, Array]:
@@ -67,12 +70,21 @@ def n_kept(width: int, percentile: float) -> int:
     return max(1, width - round(width * percentile / 100))
 
 
-def expansion(caller: str, features: Array, k: int) -> Array:
+def expansion(
+    caller: str, features: Array, k: int, numbers: Numbers | None = None
+) -> Array:
     """Return exp(sum of all entries / sum of the `k` largest) of each row.
 
     A zero row gets 1. Rows whose largest entries do not have a positive sum raise an
-    error: the ratio would be meaningless.
+    error: the ratio would be meaningless. `numbers` gives the numbers of samples, for
+    the error (`Batch.numbers`).
     """
+
+    def error(msg: str, is_bad: Array) -> InvalidSamplesError:
+        rows = np.flatnonzero(_xp.to_numpy(is_bad))
+        found = rows if numbers is None else numbers(rows)
+        return InvalidSamplesError(msg, found.tolist())
+
     xp = _xp.array_namespace(features)
 
     def largest(rows: Array) -> Array:
@@ -84,7 +96,8 @@ def expansion(caller: str, features: Array, k: int) -> Array:
     total, kept = xp.sum(features, axis=1), _xp.by_rows(largest, features)
     if bool(xp.any(kept <= 0)):
         is_zero = _xp.by_rows(is_zero_row, features)
-        n_bad = int(xp.count_nonzero((kept <= 0) & ~is_zero))
+        is_bad = (kept <= 0) & ~is_zero
+        n_bad = int(xp.count_nonzero(is_bad))
         if n_bad:
             msg = _check.must(
                 "non-negative, as after a ReLU",
@@ -93,7 +106,7 @@ def expansion(caller: str, features: Array, k: int) -> Array:
                 got=f"{n_bad} samples whose {k} largest sum to 0 or less",
                 remedy="Negative entries (as after LayerNorm) need relu=True",
             )
-            raise ValueError(msg)
+            raise error(msg, is_bad)
         kept = xp.where(is_zero, xp.ones_like(kept), kept)
         ratio = xp.where(is_zero, xp.zeros_like(total), total / kept)
     else:
@@ -107,13 +120,11 @@ def expansion(caller: str, features: Array, k: int) -> Array:
             got=f"{largest_ratio:.3g}",
             remedy="Lower percentile",
         )
-        raise ValueError(msg)
+        raise error(msg, ratio > limit)
     return xp.exp(ratio)
 
 
 def onnx_energy(sample: Any, features: Any) -> Any:
     """Write the energy of the stored head's logits as an ONNX graph."""
     weight = sample.graph.constant(sample.arrays["weight"].T)
-    logits = features @ weight + sample.state("bias")
-    top = logits.max()
-    return top + (logits - top).exp().sum().log()
+    return (features @ weight + sample.state("bias")).logsumexp()

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, State, fit_batches, in_dtype, working_dtype
+from openset.detectors._batch import Batch, State, batches_with, in_dtype, working_dtype
 from openset.detectors._detector import Detector
 from openset.detectors._moments import sums_by
 from openset.outputs import Outputs
@@ -51,19 +50,15 @@ class SHE(Detector):
     casts_state = True
 
     def _fit(self, train: Outputs) -> State:
-        labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
         sums: Any = 0.0
         counts: Any = 0.0
-        start = 0
-        for batch in fit_batches(train):
+        for batch, own in batches_with(train, train.labels):
             n_classes = batch.logits.shape[1]
-            own = labels[start : start + len(batch)]
             is_right = _xp.to_numpy(batch.top_class) == own
             # Misclassified samples are summed up in a group of their own.
             groups = np.where(is_right, own, n_classes)
             sums = sums_by(batch.features, groups, n_classes + 1) + sums
             counts = np.bincount(groups, minlength=n_classes + 1) + counts
-            start += len(batch)
         counts = counts[:-1].astype(np.float64)
         if not counts.any():
             msg = _check.must(

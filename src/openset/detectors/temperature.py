@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, State, fit_batches
+from openset.detectors._batch import Batch, State, batches_with
 from openset.detectors._detector import Detector
 from openset.outputs import Outputs
 
@@ -114,13 +113,10 @@ def _best_inverse(train: Outputs) -> float:
 
 def _slope(train: Outputs, inverse: float) -> tuple[float, float]:
     """Return first and second derivative of the negative log-likelihood in 1 / T."""
-    labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
     first = second = 0.0
-    start = 0
-    for batch in fit_batches(train):
+    for batch, labels in batches_with(train, train.labels):
         xp = _xp.array_namespace(batch.logits)
-        own = _xp.moved(np.array(labels[start : start + len(batch)]), batch.logits)
-        start += len(batch)
+        own = _xp.moved(np.array(labels), batch.logits)
 
         def both(logits: Array, top: Array, index: Array) -> Array:
             xp = _xp.array_namespace(logits)

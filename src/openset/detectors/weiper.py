@@ -266,6 +266,8 @@ def _counts(values: Array, span: Array, bins: int) -> Array:
         each = [xp.sum(xp.astype(places == j, xp.float64), axis=1) for j in range(bins)]
         return xp.stack(each, axis=1)
     # One more bin on either side, for values outside of the range.
+    # NaN is no integer: outside, too. The sample's score is NaN all the same.
+    places = xp.where(xp.isnan(places), xp.full_like(places, -1.0), places)
     index = xp.astype(xp.clip(places, -1, bins), xp.int64) + 1
     index += xp.arange(n, device=_xp.device(values))[:, None] * (bins + 2)
     flat = xp.reshape(index, (-1,))

@@ -12,6 +12,18 @@ from openset.detectors import Batch, Detector, State
 from openset.integrations.sklearn_outputs import CALLER
 
 
+def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return samples of what :func:`sklearn.utils.indexable` returned."""
+    if hasattr(X, "iloc"):  # pandas, where brackets select columns
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else [X[row] for row in rows]
+
+
+def n_samples(X: Any) -> int:
+    """Return the number of samples; sparse matrices have no length."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
 def splits(
     cv: Any, X: Any, labels: NDArray[Any], owner: NDArray[np.intp]
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:

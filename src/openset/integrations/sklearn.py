@@ -9,21 +9,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import (
-    _safe_indexing,
-    get_tags,
-    indexable,
-)
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import (
-    _num_samples,
-    check_is_fitted,
-)
+from sklearn.utils.validation import check_is_fitted
 
 from openset import _check, detectors, metrics, thresholds
 from openset._types import UNKNOWN, CalibrationWarning
 from openset.detectors import Detector, Fitted
-from openset.integrations._sklearn_folds import PrecomputedScores, splits
+from openset.integrations._sklearn_folds import (
+    PrecomputedScores,
+    n_samples,
+    rows_of,
+    splits,
+)
 from openset.integrations._sklearn_labels import checked_labels, find_unknown
 from openset.integrations.sklearn_outputs import (
     CALLER,
@@ -169,10 +167,10 @@ class OpenSetClassifier(
         (X,) = indexable(X)
         labels = checked_labels(X, y)
         self._unknown, is_unknown = find_unknown(self.unknown_label, labels)
-        knowns = _safe_indexing(X, np.flatnonzero(~is_unknown))
+        knowns = rows_of(X, np.flatnonzero(~is_unknown))
         known_labels = labels[~is_unknown]
         self.classes_, owner = np.unique(known_labels, return_inverse=True)
-        unknowns = _safe_indexing(X, np.flatnonzero(is_unknown))
+        unknowns = rows_of(X, np.flatnonzero(is_unknown))
         pooled = self._scored(recipe, knowns, known_labels, owner, unknowns)
         self.estimator_ = clone(self.estimator).fit(knowns, known_labels)
         for name in ("n_features_in_", "feature_names_in_"):
@@ -287,12 +285,12 @@ class OpenSetClassifier(
         """Score every sample once, by a classifier that was not fitted on it."""
         parts = list(self._held_out(recipe, knowns, labels, owner))
         scores = [one for _, one in parts]
-        n_unknown = _num_samples(unknowns)
+        n_unknown = n_samples(unknowns)
         if n_unknown:
             for place, (scorer, _) in enumerate(parts):
                 mine = np.arange(place, n_unknown, len(parts))
                 if mine.size:
-                    scores.append(scorer(_safe_indexing(unknowns, mine), None))
+                    scores.append(scorer(rows_of(unknowns, mine), None))
         elif self.surrogate is not None:
             scores.extend(self._left_out(recipe, knowns, labels))
         return Scores.concat(scores)
@@ -306,7 +304,7 @@ class OpenSetClassifier(
     ) -> Iterator[tuple[Callable[[Any, Any], Scores], Scores]]:
         """Fit without each fold; yield the scoring function and the scores."""
         for train, test in splits(self.cv, X, labels, owner):
-            model = clone(self.estimator).fit(_safe_indexing(X, train), labels[train])
+            model = clone(self.estimator).fit(rows_of(X, train), labels[train])
             if len(classes_of(model)) != self.classes_.size:
                 msg = _check.must(
                     "one that leaves samples of every class to fit on",
@@ -315,10 +313,10 @@ class OpenSetClassifier(
                     got=f"a split with {len(model.classes_)} of {self.classes_.size}",
                 )
                 raise ValueError(msg)
-            seen = _safe_indexing(X, train)
+            seen = rows_of(X, train)
             outputs = outputs_to_fit(recipe, model, seen, owner[train])
             scorer = self._scorer(recipe, model, recipe.fit(outputs))
-            yield scorer, scorer(_safe_indexing(X, test), owner[test])
+            yield scorer, scorer(rows_of(X, test), owner[test])
 
     def _left_out(
         self,
@@ -339,17 +337,17 @@ class OpenSetClassifier(
             raise ValueError(msg)
         for name in self.classes_:
             rest, mine = np.flatnonzero(labels != name), np.flatnonzero(labels == name)
-            model = clone(self.estimator).fit(_safe_indexing(X, rest), labels[rest])
+            model = clone(self.estimator).fit(rows_of(X, rest), labels[rest])
             owner = np.unique(labels[rest], return_inverse=True)[1]
-            outputs = outputs_to_fit(recipe, model, _safe_indexing(X, rest), owner)
+            outputs = outputs_to_fit(recipe, model, rows_of(X, rest), owner)
             scorer = self._scorer(recipe, model, recipe.fit(outputs))
-            yield scorer(_safe_indexing(X, mine), None)
+            yield scorer(rows_of(X, mine), None)
 
     def _scorer(
         self, recipe: Detector, model: Any, fitted: Fitted
     ) -> Callable[[Any, Any], Scores]:
         def score(X: Any, owner: Any) -> Scores:
-            unknown = np.full(_num_samples(X), UNKNOWN)
+            unknown = np.full(n_samples(X), UNKNOWN)
             labels = unknown if owner is None else owner
             found = fitted.score(outputs_of(recipe, model, X, labels=labels))
             # Classifiers fitted without a class have one class less: omit the count.

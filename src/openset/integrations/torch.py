@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 from openset import _check, _io
-from openset._types import UNKNOWN
+from openset._types import UNKNOWN, InvalidSamplesError
 from openset.detectors import Batch, Detector, Fitted
-from openset.outputs import Outputs, replaced
+from openset.outputs import Outputs, is_undetermined, replaced
 from openset.rejector import Rejector, need_rejector
 from openset.train.networks import last_layer
 
@@ -79,6 +79,8 @@ class OpenSetModule(nn.Module):
     ) -> None:
         super().__init__()
         last_layer.check_module(_CALLER, model)
+        for tensor in model.parameters():
+            _need_float64(tensor.device)
         need_rejector(_CALLER, rejector)
         detector = rejector.fitted.detector
         if rejector.input_step:
@@ -125,7 +127,8 @@ class OpenSetModule(nn.Module):
     def forward(self, *args: Any, **kwargs: Any) -> OpenSetResult:
         """Run the model on its own arguments; return classes, knownness and logits.
 
-        A sample whose knownness is NaN (NaN in the inputs, say) is unknown.
+        An invalid sample (NaN in its logits or features, or several logits of +inf) has
+        knownness NaN and class -1; so has one whose knownness is NaN.
         """
         thread = _thread()
         self._recorder.recorded[thread] = []
@@ -189,7 +192,12 @@ class _Score(nn.Module):
         fitted = Fitted(detector=self._detector, state=held)
         # Not in half precision, even if the network is.
         with torch.autocast(logits.device.type, enabled=False):
-            known = fitted.known_of_batch(batch)
+            known = _known(fitted, batch)
+            # Without waiting for the device. max propagates NaN.
+            invalid = is_undetermined(batch.logits)
+            for array in (batch.logits, batch.features):
+                invalid |= array.amax(dim=1).isnan()
+            known = known.masked_fill(invalid, torch.nan)
         limits = self.threshold
         # The last entry is for classes without their own threshold.
         limit = limits[batch.top_class.clamp(max=limits.numel() - 1)]
@@ -203,6 +211,35 @@ class _Score(nn.Module):
             if buffer is not None:
                 self._buffers[name] = buffer.to(fn(buffer).device)
         return self
+
+
+def _known(fitted: Fitted, batch: Batch) -> Tensor:
+    """Return the knownness; NaN for samples that the detector refuses."""
+    try:
+        return fitted.known_of_batch(batch)
+    except InvalidSamplesError as error:
+        if not error.rows:
+            raise
+        known = batch.logits.new_full((len(batch),), torch.nan)
+        left = torch.ones_like(known, dtype=torch.bool)
+        left[list(error.rows)] = False
+        if left.any():
+            empty = object.__new__(Outputs)
+            rows = {"logits": batch.logits[left], "features": batch.features[left]}
+            known[left] = _known(fitted, Batch(replaced(empty, **rows)))
+        return known
+
+
+def _need_float64(device: torch.device) -> None:
+    if device.type == "mps":
+        msg = _check.must(
+            "on a device with float64, in which knownness and threshold are compared",
+            caller=_CALLER,
+            name="model",
+            got=str(device),
+            remedy="Move it: model.to('cpu')",
+        )
+        raise ValueError(msg)
 
 
 def _buffer(name: str) -> str:

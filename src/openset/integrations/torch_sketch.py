@@ -23,7 +23,7 @@ _KINDS = 3  # correct, wrong, unknown
 class TorchSketch:
     """A :class:`openset.metrics.Sketch` whose counts stay on a device.
 
-    Batches stay on the device; :meth:`sketch` copies the counts (82 MB) to the CPU
+    Batches stay on the device; :meth:`sketch` copies the counts (88 MB) to the CPU
     once. Samples that a sketch does not accept (NaN, labels below -1) are counted, and
     reported by :meth:`sketch`.
 
@@ -80,6 +80,13 @@ def count(
     """Count a batch into tables on its device, without waiting for the device."""
     lengths = {"known": known, "predicted": predicted, "labels": labels}
     _check.same_length("Sketch.update", {n: v.shape[0] for n, v in lengths.items()})
+    for name, array in lengths.items():
+        is_number = array.dtype.is_floating_point or array.dtype.is_signed
+        if array.ndim != 1 or not is_number:
+            got = f"shape {tuple(array.shape)} of {array.dtype}"
+            rule = "a vector of a type with a sign"
+            msg = _check.must(rule, caller="Sketch.update", name=name, got=got)
+            raise TypeError(msg)
     is_bad = known.isnan() | (labels < UNKNOWN) | (predicted < 0)
     tables["unusable"].add_(is_bad.sum())
     kind = (labels != predicted).long() + (labels == UNKNOWN)

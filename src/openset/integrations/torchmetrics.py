@@ -121,11 +121,13 @@ class _OpenSetMetric(Metric):
             is_first = torch.ones_like(ids, dtype=torch.bool)
             is_first[1:] = ids[1:] != ids[:-1]
             columns = {n: c[order][is_first] for n, c in columns.items()}
+            columns["ids"] = ids[is_first]
         arrays = {name: column.cpu().numpy() for name, column in columns.items()}
         return Scores(
             labels=arrays["labels"].astype("int64"),
             predicted=arrays["predicted"].astype("int64"),
             known=arrays["known"],
+            ids=arrays["ids"].astype("int64") if "ids" in arrays else None,
         )
 
     def _result(self, value: Any) -> Tensor:

@@ -1,5 +1,6 @@
 """Collect scores that arrive in batches, from one loop or from many machines."""
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -31,6 +32,9 @@ class Accumulator:
         self._parts: list[Scores] = []
         self._ids: list[NDArray[Any]] = []
 
+    def __repr__(self) -> str:
+        return f"Accumulator(n={len(self)})"
+
     def __len__(self) -> int:
         return sum(len(part) for part in self._parts)
 
@@ -39,7 +43,8 @@ class Accumulator:
 
         With `ids` (integers or strings), a sample that arrives twice counts once, as
         when a distributed sampler pads its last batch. Give ids in every call or in
-        none.
+        none: ``ids=scores.ids`` if the scores have some. Without, every sample counts,
+        also one whose scores have the same id as another.
         """
         need_scores("Accumulator.update", scores)
         if self._parts and (ids is not None) != bool(self._ids):
@@ -63,7 +68,10 @@ class Accumulator:
                 self.update(part, ids=ids)
 
     def scores(self) -> Scores:
-        """Return all samples collected so far as one set, e.g. to save or send it."""
+        """Return all samples collected so far as one set, e.g. to save or send it.
+
+        They have the ids that :meth:`update` was given.
+        """
         if not self._parts:
             msg = "Accumulator: nothing to compute; call update first"
             raise ValueError(msg)
@@ -86,7 +94,7 @@ class Accumulator:
                 f"or scores for id {clash}. Use ids that are unique in the data set"
             )
             raise ValueError(msg)
-        return kept
+        return replace(kept, ids=ids[first])
 
     def compute(
         self, threshold: float | None = None, level: float = 0.95

@@ -1,6 +1,6 @@
 """Lower and upper bounds of metrics, from counts of samples in bins."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -82,6 +82,7 @@ class Bracket:
     --------
     >>> Bracket(0.25, 0.5).width, 0.3 in Bracket(0.25, 0.5)
     (0.25, True)
+    >>> low, high = Bracket(0.25, 0.5)
     """
 
     low: float
@@ -97,8 +98,12 @@ class Bracket:
         """The mean of the bounds: at most half a width from the exact value."""
         return (self.low + self.high) / 2
 
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
+    def __contains__(self, value: object) -> bool:
+        return self.low <= value <= self.high  # type: ignore[operator]
+
+    def __iter__(self) -> Iterator[float]:
+        yield self.low
+        yield self.high
 
 
 @dataclass(frozen=True, eq=False)

@@ -87,6 +87,9 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
 def osa_of(rates: Rates, alpha: float | None) -> float:
     """Compute it from counts of decisions."""
     weight = _alpha("osa", alpha, rates.n_known, rates.n_unknown)
+    if alpha is None:  # one division, as in the kernel: the two agree in every digit
+        hits = rates.n_accepted_correct + rates.n_rejected_unknown
+        return hits / (rates.n_known + rates.n_unknown)
     return float(weight * rates.ccr + (1 - weight) * rates.urr)
 
 
@@ -99,6 +102,10 @@ class OSACurve:
     urr: NDArray[np.float64]
     osa: NDArray[np.float64]
     alpha: float
+
+    def __repr__(self) -> str:
+        best = f"best={self.osa.max():.4f}, alpha={self.alpha:.4g}"
+        return f"OSACurve(points={self.osa.size}, {best})"
 
 
 def osa_curve(scores: Scores, *, alpha: float | None = None) -> OSACurve:

@@ -25,6 +25,9 @@ class OSCRCurve:
     ccr: NDArray[np.float64]
     thresholds: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        return f"OSCRCurve(points={self.fpr.size}, area={self.area:.4f})"
+
     @property
     def area(self) -> float:
         """Area by trapezoids: equals ``openauc(scores)``."""

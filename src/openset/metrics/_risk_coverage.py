@@ -41,6 +41,10 @@ class RiskCoverageCurve:
     generalized_risk: NDArray[np.float64]
     thresholds: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        everything = f"risk without rejection {self.risk[-1]:.4f}"
+        return f"RiskCoverageCurve(points={self.risk.size}, {everything})"
+
 
 def risk_coverage_curve(scores: Scores, *, over: Over = "all") -> RiskCoverageCurve:
     r"""Share of errors among accepted samples, over the share accepted.

@@ -29,7 +29,7 @@ _SHAPES = {name: (len(KINDS), length) for name, length in bins.SHAPES.items()}
 class Sketch:
     """Counts of scores in fixed bins: bounds of metrics in constant memory.
 
-    Scores are not kept, so memory does not grow with them (82 MB at most), and nothing
+    Scores are not kept, so memory does not grow with them (88 MB at most), and nothing
     is sorted. The order of samples in different bins is known, that of samples in one
     bin is not; so each metric is given as a :class:`Bracket` that is guaranteed to
     contain the value :mod:`openset.metrics` computes from all scores. The bins are the
@@ -88,7 +88,7 @@ class Sketch:
         Arrays may be memory-mapped; they are read in chunks and never copied as a
         whole. Scores may be float32 or float64, and infinite, but not NaN.
         """
-        arrays = (labels, predicted, known)
+        names, arrays = ("labels", "predicted", "known"), (labels, predicted, known)
         n_given = sum(array is not None for array in arrays)
         if n_given != (len(arrays) if scores is None else 0):
             got = f"{'' if scores is None else 'Scores and '}{n_given} of these arrays"
@@ -102,8 +102,13 @@ class Sketch:
             need_scores("Sketch.update", scores)
             columns = [scores.labels, scores.predicted, scores.known]
         else:
+            given = dict(zip(names, arrays, strict=True))
+            for name, array in given.items():
+                _check.unmasked("Sketch.update", name, array)
+            _check.same_order("Sketch.update", given)
+            remedy = "If it is a class, give labels of a type with a sign"
+            _check.no_lost_sign("Sketch.update", labels, remedy)
             columns = [np.asanyarray(array) for array in arrays]
-        names = ("labels", "predicted", "known")
         n = _check.same_length(
             "Sketch.update",
             {name: len(c) for name, c in zip(names, columns, strict=True)},
@@ -208,7 +213,8 @@ class Sketch:
         if found["layout"].size != 1 or int(found["layout"]) != bins.LAYOUT:
             msg = (
                 f"Sketch.load: {path} must have bins of layout {bins.LAYOUT}, got "
-                f"{found['layout']}. Upgrade openset to read newer files"
+                f"{found['layout']}. Read it with the version that wrote it, or count "
+                "the scores again"
             )
             raise ArtefactError(msg)
         state = {}

@@ -43,6 +43,10 @@ class Sweep:
     halfpoint_score: Floats
     overall_score: Floats
 
+    def __repr__(self) -> str:
+        n_metrics = len(fields(self)) - 1
+        return f"Sweep(thresholds={self.thresholds.size}, metrics={n_metrics})"
+
     def best(self, name: str) -> Best:
         """Return the largest value of a column; the smallest threshold on ties."""
         names = [field.name for field in fields(self) if field.name != "thresholds"]

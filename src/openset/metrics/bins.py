@@ -9,8 +9,9 @@ there are known to be ties.
 
 Samples are counted in three tables:
 
-- by bin: within ``2**-12 <= |score| < 2**14`` a factor of two has 2**14 bins; farther
-  out the number halves with every factor of two, down to 4.
+- by bin: within ``2**-12 <= |score| < 2**20`` a factor of two has 2**14 bins; farther
+  out the number halves with every factor of two, down to 128 within the range of
+  float32 and 4 beyond it.
 - by position, without its last five bits, modulo 2**20.
 - by position, modulo 2**20.
 
@@ -39,7 +40,7 @@ __all__ = [
     "single",
 ]
 
-LAYOUT = 1
+LAYOUT = 2
 """Number of this layout; counts of different layouts cannot be added."""
 
 Ints = NDArray[np.int64]
@@ -49,8 +50,11 @@ _MASK = (1 << _MANTISSA) - 1
 _EXPONENTS = 2048
 _HALF, _ONE = 1022, 1023  # exponents of numbers from 1/2 and from 1 on
 _WIDTH = 24  # bits of a position within its row
-_BITS, _FEW_BITS = 14, 2  # of bins in a factor of two, in the middle and far out
-_LOW, _HIGH = -12, 14  # the middle: 2**_LOW <= |score| < 2**_HIGH
+# Of bins in a factor of two: in the middle, farther out, and beyond float32. Entropies
+# of a confident network spread over a hundred factors of two below the middle.
+_BITS, _FEW_BITS, _FEWEST_BITS = 14, 7, 2
+_LOW, _HIGH = -12, 20  # the middle: 2**_LOW <= |score| < 2**_HIGH
+_FLOAT32 = -149, 128
 _RESIDUES = 1 << 20
 _DROPPED = (5, 0)  # last bits of a position that the second and third table leave out
 
@@ -70,9 +74,10 @@ class Rows(NamedTuple):
 def _made() -> tuple[Rows, int, Ints]:
     """Lay out the rows: 0, exponents, 1/2, numbers close to 1, 1, and the rest."""
     row = np.zeros(2 * _EXPONENTS, np.int64)
-    beyond = np.arange(_EXPONENTS) - _ONE
-    beyond = np.maximum(np.maximum(_LOW - beyond, beyond - _HIGH + 1), 0)
+    exponent = np.arange(_EXPONENTS) - _ONE
+    beyond = np.maximum(np.maximum(_LOW - exponent, exponent - _HIGH + 1), 0)
     bits = np.maximum(_BITS - beyond, _FEW_BITS)
+    bits[(exponent < _FLOAT32[0]) | (exponent >= _FLOAT32[1])] = _FEWEST_BITS
     close = np.arange(_HALF - 1, _ONE - 54, -1)  # the closer to 1, the later
     row[:_ONE] = np.arange(_ONE)
     row[_EXPONENTS + close] = _ONE + np.arange(close.size)

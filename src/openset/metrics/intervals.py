@@ -162,6 +162,8 @@ def replicates(
         _need_threshold(row, threshold)
     draw = _Draw(scores, clusters, np.random.default_rng(rng))
     in_order = _Sorted(scores)
+    # Ids would be copied with every draw.
+    bare = scores if scores.ids is None else replace(scores, ids=None)
     every = np.arange(len(scores))
     at = -np.inf if threshold is None else threshold
     size = max(1, min(resamples, _LEVELS_AT_A_TIME // len(scores)))
@@ -174,7 +176,7 @@ def replicates(
         of_kind: dict[str, Any] = {}
         for key, row in wanted.items():
             if row.kernel is None or row.kind not in _COUNTED:
-                drawn = (scores.take(np.repeat(every, times)) for times in weights)
+                drawn = (bare.take(np.repeat(every, times)) for times in weights)
                 values[key].append(np.array([row.value(s, threshold) for s in drawn]))
                 continue
             if row.kind not in of_kind:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._types import Array
 from openset.outputs._fields import IN_ONE_PLACE, PER_SAMPLE
+from openset.outputs._invalid import need_valid
 
 if TYPE_CHECKING:
     from openset.outputs._outputs import Outputs  # it imports us
@@ -29,8 +30,13 @@ def _is_real(array: Array) -> bool:
     return bool(_xp.array_namespace(array).isdtype(array.dtype, kinds))
 
 
-def real_array(name: str, values: Any, *, ndim: int) -> Array | None:
-    """Check dimension, dtype and, if the array is in memory, that it has no NaN."""
+def real_array(
+    name: str, values: Any, *, ndim: int, keeps_invalid: bool = False
+) -> Array | None:
+    """Check dimension, dtype and, if the array is in memory, that its rows are valid.
+
+    With `keeps_invalid`, rows are not looked at.
+    """
     if values is None:
         return None
     _check.unmasked("Outputs", name, values)
@@ -45,18 +51,19 @@ def real_array(name: str, values: Any, *, ndim: int) -> Array | None:
     array = _xp.as_float(array)
     if isinstance(array, np.memmap):
         return array  # read and checked batch by batch
-    xp = _xp.array_namespace(array)
-    if bool(xp.isnan(xp.min(array))):  # min propagates NaN: one pass, no mask
-        rows = _xp.to_numpy(xp.any(xp.isnan(array), axis=-1))
-        bad = np.flatnonzero(np.atleast_1d(rows))
-        msg = _check.must(
-            "free of NaN",
-            caller="Outputs",
-            name=name,
-            got=f"NaN in {bad.size} rows, first in row {bad[0]}",
-        )
-        raise ValueError(msg)
+    if name not in {"logits", "features"}:
+        _need_no_nan(name, array)
+    elif not keeps_invalid:
+        need_valid("Outputs", name, array)
     return _check.owned(array, values) if isinstance(array, np.ndarray) else array
+
+
+def _need_no_nan(name: str, array: Array) -> None:
+    is_nan = np.isnan(_xp.to_numpy(array))
+    if is_nan.any():
+        row = int(np.argwhere(is_nan)[0, 0])
+        rule, got = "free of NaN", f"NaN in row {row}"
+        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
 
 
 def named_layers(pairs: Any) -> tuple[tuple[str, int], ...]:
@@ -202,7 +209,7 @@ def leading_rows(
 def are_probabilities(logits: Array | None) -> bool:
     """Whether rows add up to 1, as far as they are looked at; not if all are 0 or 1."""
     rows = leading_rows(logits)
-    if rows is None or rows.min() < 0 or rows.max() > 1:
+    if rows is None or not (rows.min() >= 0 and rows.max() <= 1):  # with NaN neither
         return False
     close = np.abs(rows.sum(axis=1) - 1) <= _ROUNDING
     return bool(close.all()) and bool(((rows > 0) & (rows < 1)).any())

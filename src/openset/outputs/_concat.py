@@ -25,6 +25,8 @@ def concatenated(parts: "Sequence[Outputs]") -> dict[str, Any]:
         raise ValueError(
             _check.must(rule, caller="Outputs.concat", name="parts", got=got)
         )
+    if any(part.invalid == "keep" for part in parts):
+        columns["invalid"] = "keep"
     for name in PER_SAMPLE:
         arrays = [getattr(part, name) for part in parts]
         missing = sum(array is None for array in arrays)

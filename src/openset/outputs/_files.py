@@ -5,6 +5,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -190,4 +191,6 @@ def _tidy(path: Path, used: set[str]) -> None:
     for file in path.iterdir():
         is_ours = file.name in usual or _FILE.fullmatch(file.name)
         if (is_ours and file.name not in used) or file.name.startswith(f".{_META}."):
-            file.unlink()
+            # Windows keeps files that are open; a later save removes them.
+            with suppress(PermissionError):
+                file.unlink()

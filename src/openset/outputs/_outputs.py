@@ -3,14 +3,15 @@
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _io, _xp
-from openset._types import UNKNOWN, Array
+from openset import _check, _class_names, _io, _xp
+from openset._types import UNKNOWN, Array, InvalidSamplesError
 from openset.outputs import _files
 from openset.outputs._checks import (
     are_probabilities,
@@ -21,6 +22,7 @@ from openset.outputs._checks import (
 )
 from openset.outputs._concat import concatenated
 from openset.outputs._fields import ABOUT, ARRAYS, IN_ONE_PLACE, PER_SAMPLE
+from openset.outputs._invalid import Invalid, invalid_rows, is_suspect
 
 _Outputs = TypeVar("_Outputs", bound="Outputs")
 
@@ -32,8 +34,8 @@ class Outputs:
     Arrays keep their library (NumPy, torch, ...) and device; labels and groups are
     NumPy arrays. Writeable NumPy arrays are copied, so that outputs never change.
     Memory maps and tensors of other libraries are not copied: do not change the file or
-    the tensor. Memory maps are not read here; NaN in them is reported when they are
-    scored.
+    the tensor. Memory maps are not read here; invalid samples in them are reported when
+    they are scored.
 
     Parameters
     ----------
@@ -42,7 +44,8 @@ class Outputs:
     features
         Input of the last linear layer, shape (n, d).
     labels
-        ``0..C-1``, or -1 for samples of no known class. If omitted, the data are
+        ``0..C-1``, or -1 for samples of no known class. With `classes` also their
+        names, and "unknown" for samples of no known class. If omitted, the data are
         unlabelled: they can be predicted, but not evaluated.
     groups
         Where a sample comes from: strings or integers, shape (n,).
@@ -60,6 +63,11 @@ class Outputs:
         How the inputs were perturbed along a gradient before the network saw them, in
         words; empty if they were not. :func:`openset.train.extract` sets it. A
         rejector refuses outputs of another step than that of its calibration.
+    invalid
+        What to do with *invalid* samples: those with NaN, and those with several logits
+        of +inf, or none above -inf, whose class is not determined. ``"error"`` refuses
+        them. ``"keep"`` keeps them for ``Rejector.decide(..., invalid="reject")``;
+        everything else refuses outputs with such samples (see :attr:`is_invalid`).
 
     Examples
     --------
@@ -80,6 +88,7 @@ class Outputs:
     bias: Array | None = None
     layers: tuple[tuple[str, int], ...] = ()
     input_step: str = ""
+    invalid: Invalid = "error"
 
     def __init__(
         self,
@@ -94,15 +103,18 @@ class Outputs:
         bias: Any = None,
         layers: Any = (),
         input_step: Any = "",
+        invalid: Any = "error",
     ) -> None:
         if logits is None and features is None:
             msg = "Outputs: logits or features must be given, got neither"
             raise ValueError(msg)
+        _check.one_of("Outputs", "invalid", invalid, get_args(Invalid))
         rows = {"logits": logits, "features": features, "labels": labels}
         _check.same_order("Outputs", {**rows, "groups": groups, "ids": ids})
+        keeps = invalid == "keep"
         fields: dict[str, Any] = {
-            "logits": real_array("logits", logits, ndim=2),
-            "features": real_array("features", features, ndim=2),
+            "logits": real_array("logits", logits, ndim=2, keeps_invalid=keeps),
+            "features": real_array("features", features, ndim=2, keeps_invalid=keeps),
             "labels": None,
             "groups": None,
             "ids": None,
@@ -111,10 +123,14 @@ class Outputs:
             "bias": real_array("bias", bias, ndim=1),
             "layers": named_layers(layers),
             "input_step": str(input_step),
+            "invalid": invalid,
         }
         if labels is not None:
             _check.unmasked("Outputs", "labels", labels)
             values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
+            if _class_names.is_text(values):
+                named = fields["classes"]
+                values = _class_names.numbers_of("Outputs", values, named)
             fields["labels"] = _check.labels(
                 "Outputs", "labels", values, lowest=UNKNOWN
             )
@@ -177,6 +193,25 @@ class Outputs:
         arrays = [a for a in (self.logits, self.features) if a is not None]
         bits = [_xp.array_namespace(a).finfo(a.dtype).bits for a in arrays]
         return sum(int(a.shape[1]) * b // 8 for a, b in zip(arrays, bits, strict=True))
+
+    @cached_property
+    def is_invalid(self) -> NDArray[np.bool_]:
+        """Mask of the invalid samples; of a memory map, all of it is read.
+
+        Examples
+        --------
+        >>> outputs = Outputs(logits=[[1.0, 0.0], [np.nan, 0.0]], invalid="keep")
+        >>> outputs.is_invalid
+        array([False,  True])
+        >>> outputs.take(~outputs.is_invalid)
+        Outputs(n=1, logits=(1, 2) float64, numpy)
+        """
+        found = np.zeros(len(self), dtype=bool)
+        for name in ("logits", "features"):
+            array, are_logits = getattr(self, name), name == "logits"
+            if array is not None and is_suspect(array, are_logits=are_logits):
+                found |= invalid_rows(array, are_logits=are_logits)
+        return _check.frozen(found)
 
     def take(self, rows: Any) -> Self:
         """Return the samples that `rows` (a mask, slice or indices) selects.
@@ -283,7 +318,7 @@ class Outputs:
             msg = "Outputs.concat: parts must be a non-empty list, got []"
             raise ValueError(msg)
         for part in parts:
-            need_outputs("Outputs.concat", "parts", part)
+            need_kind("Outputs.concat", "parts", part)
         return replaced(parts[0], **concatenated(parts))  # type: ignore[return-value]
 
     def batches(self, size: int) -> "Iterator[Outputs]":
@@ -332,12 +367,15 @@ class Outputs:
         return path
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a ``.npz`` file, or memory-map a folder of ``.npy`` files."""
+    def load(cls, path: str | Path, *, invalid: Invalid = "error") -> Self:
+        """Read a ``.npz`` file, or memory-map a folder of ``.npy`` files.
+
+        `invalid` says what to do with invalid samples, see :class:`Outputs`.
+        """
         path = Path(path)
         fields = _files.read(path)
         with _io.naming(path):
-            return cls(**fields)
+            return cls(**fields, invalid=invalid)
 
 
 def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
@@ -346,7 +384,7 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
     For arrays that were computed from checked ones, and that no caller can modify.
     """
     other = object.__new__(type(outputs))
-    for name in (*ARRAYS, *ABOUT):
+    for name in (*ARRAYS, *ABOUT, "invalid"):
         value = changes.get(name, getattr(outputs, name))
         if isinstance(value, np.ndarray):
             _check.frozen(value)
@@ -354,7 +392,7 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
     return other
 
 
-def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> None:
+def need_kind(caller: str, name: str, value: object, remedy: str = "") -> None:
     """Raise TypeError if the argument is not `Outputs`."""
     _check.instance(
         caller,
@@ -364,6 +402,21 @@ def need_outputs(caller: str, name: str, value: object, remedy: str = "") -> Non
         rule="Outputs",
         remedy=remedy or "Wrap your arrays: Outputs(logits=..., labels=...)",
     )
+
+
+def need_outputs(caller: str, name: str, value: Any, remedy: str = "") -> None:
+    """Raise unless the argument is `Outputs`, without invalid samples if in memory."""
+    need_kind(caller, name, value, remedy)
+    if value.invalid == "keep" and value.is_invalid.any():
+        rows = np.flatnonzero(value.is_invalid)
+        msg = _check.must(
+            "without invalid samples",
+            caller=caller,
+            name=name,
+            got=f"{rows.size}, first in row {rows[0]}",
+            remedy="Leave them out: outputs.take(~outputs.is_invalid)",
+        )
+        raise InvalidSamplesError(msg, rows.tolist())
 
 
 def _need_same_samples(caller: str, name: str, part: Outputs, first: Outputs) -> None:

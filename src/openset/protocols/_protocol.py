@@ -8,8 +8,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
-
 from openset import _check, _io
 from openset._types import ArtefactError
 from openset.protocols._openness import openness
@@ -154,13 +152,8 @@ class Protocol:
         n_tests = _check.positive_int(caller, "n_tests", self.n_tests)
         object.__setattr__(self, "n_tests", n_tests)
         _check.one_of(caller, "unknowns", self.unknowns, UNKNOWNS)
-        seed = self.seed
-        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-            got = repr(seed)
-            raise ValueError(
-                _check.must("an integer >= 0", caller=caller, name="seed", got=got)
-            )
-        object.__setattr__(self, "seed", int(seed))
+        seed = _check.integer(caller, "seed", self.seed, low=0)
+        object.__setattr__(self, "seed", seed)
 
     def __repr__(self) -> str:
         shown = [self.name] if self.name else []

@@ -3,7 +3,8 @@
 Schema 1::
 
     manifest.json     kind, schema, detector {name, params, widths, classes [{name,
-                      class, distribution}]}, threshold, classes, report,
+                      class, distribution}], layers (if the outputs named them)},
+                      threshold, classes, report,
                       sets (if calibrated with prediction sets),
                       input_step (if inputs were perturbed along a gradient),
                       files {state-HASH.npz: {bytes, sha256}}, versions,
@@ -38,7 +39,7 @@ from openset import _check, _io, _plugins, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Detector, Fitted, remade
-from openset.outputs import Outputs
+from openset.outputs import Outputs, named_layers
 from openset.rejector._parts import Parts
 from openset.rejector._places import (
     MANIFEST,
@@ -105,6 +106,8 @@ def write(
             "python": platform.python_version(),
         },
     }
+    if fitted.layers:
+        manifest["detector"]["layers"] = [list(pair) for pair in fitted.layers]
     if sets is not None:
         manifest["sets"] = sets.to_dict()
     if input_step:
@@ -174,6 +177,7 @@ def _opened(
             plugins=plugins,
         )
         widths = dict(written["widths"])
+        layers = named_layers(written.get("layers", ()))
         threshold = Threshold.from_dict(manifest["threshold"])
         opened = Report.from_dict(manifest["report"], threshold)
         classes = tuple(str(name) for name in manifest["classes"])
@@ -189,7 +193,7 @@ def _opened(
         verified = _io.read_npz(_CALLER, state, content=content)
     arrays = _Arrays(place, text, state, checked, verified)
     return Parts(
-        fitted=partial(arrays.fitted, recipe, widths),
+        fitted=partial(arrays.fitted, recipe, widths, layers),
         threshold=threshold,
         classes=classes,
         reference=arrays.reference,
@@ -214,8 +218,14 @@ class _Arrays:
     checked: tuple[int, ...] | None
     verified: dict[str, NDArray[Any]] | None
 
-    def fitted(self, recipe: Detector, widths: dict[str, int | None]) -> Fitted:
-        found = Fitted(detector=recipe, state=self._named("state."), widths=widths)
+    def fitted(
+        self,
+        recipe: Detector,
+        widths: dict[str, int | None],
+        layers: tuple[tuple[str, int], ...],
+    ) -> Fitted:
+        state = self._named("state.")
+        found = Fitted(detector=recipe, state=state, widths=widths, layers=layers)
         _check_state(found, self.state)
         return found
 

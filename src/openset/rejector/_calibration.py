@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -242,19 +243,12 @@ def _joined(parts: list[Scores]) -> Scores:
     """Put scores together; parts without groups get the empty name, if any has one."""
     if any(part.groups is not None for part in parts):
         parts = [
-            part if part.groups is not None else _with_groups(part) for part in parts
+            part
+            if part.groups is not None
+            else replace(part, groups=np.full(len(part), ""))
+            for part in parts
         ]
     return Scores.concat(parts)
-
-
-def _with_groups(part: Scores) -> Scores:
-    return Scores(
-        labels=part.labels,
-        predicted=part.predicted,
-        known=part.known,
-        groups=np.full(len(part), ""),
-        n_classes=part.n_classes,
-    )
 
 
 def _reference(counts: RankingCounts) -> Reference:

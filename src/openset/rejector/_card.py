@@ -92,7 +92,7 @@ def _use(fitted: Fitted, place: str) -> str:
         f"rejector = ops.Rejector.from_hub({_plain(place)!r})\n"
         f"rejector.predict(ops.Outputs({needs}))  # a class index, or -1 for unknown\n"
         "```\n\n"
-        "Needs `pip install 'openset[hub]'`. In the shell: `openset predict FOLDER "
+        'Needs `pip install "openset[hub]"`. In the shell: `openset predict FOLDER '
         "new.npz`, `openset serve FOLDER`."
     )
 

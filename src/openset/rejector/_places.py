@@ -95,7 +95,9 @@ def _tidy(folder: Path) -> None:
         used |= json.loads((folder / MANIFEST).read_bytes())["files"].keys()
     for path in folder.iterdir():
         if _OURS.fullmatch(path.name) and path.name not in used:
-            path.unlink()
+            # Windows keeps files that are open; a later save removes them.
+            with suppress(PermissionError):
+                path.unlink()
 
 
 def manifest_of(folder: str | Path) -> bytes:

@@ -1,32 +1,28 @@
 """`Rejector`: decides for each sample whether it is of a known class or unknown."""
 
-import tempfile
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp
-from openset._types import UNKNOWN, Array
+from openset import _check, _xp
+from openset._types import UNKNOWN
 from openset.detectors import Fitted
 from openset.outputs import Outputs, need_outputs, need_same_classes
-from openset.rejector import _artefact, _card, _hub
 from openset.rejector._calibration import calibrated
 from openset.rejector._decisions import Decisions, Explanation
 from openset.rejector._input_steps import check_step
-from openset.rejector._parts import Features, Reference
-from openset.rejector._places import place_of
-from openset.rejector._sets import Method, SetRule, logits_of
+from openset.rejector._invalid import Invalid, decide_on_valid, marked
+from openset.rejector._sets import Method, logits_of
+from openset.rejector._stored import Stored
 from openset.scores import Scores
 from openset.selection import Choice
-from openset.thresholds import Caution, Operation, Report, Threshold, operate
+from openset.thresholds import Caution, Operation, Threshold, operate
 from openset.thresholds.alpha import Alpha
 
 
-class Rejector:
+class Rejector(Stored):
     """A fitted detector and the threshold on its scores.
 
     Made by :meth:`calibrate` or :meth:`load`; never changed afterwards. If the inputs
@@ -46,44 +42,6 @@ class Rejector:
     >>> rejector.predict(Outputs(logits=[[0.0, 5.0], [1.0, 1.0]]))
     array([ 1, -1])
     """
-
-    def __init__(
-        self,
-        fitted: Fitted | Callable[[], Fitted],
-        threshold: Threshold,
-        *,
-        classes: tuple[str, ...] = (),
-        reference: Reference | Callable[[], Reference],
-        report: Report,
-        features: Features | Callable[[], Features] = None,
-        sets: SetRule | None = None,
-        input_step: str = "",
-    ) -> None:
-        self._fitted = fitted
-        self._reference = reference
-        self._features = features
-        self.threshold = threshold
-        self.classes = tuple(classes)
-        self.report = report
-        self.sets = sets
-        self.input_step = input_step
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Other processes get the arrays themselves, not a way to read the file.
-        arrays = {
-            "_fitted": self.fitted,
-            "_reference": self.reference,
-            "_features": self.reference_features,
-        }
-        return {**self.__dict__, **arrays}
-
-    @cached_property
-    def fitted(self) -> Fitted:
-        """The fitted detector; of a loaded rejector, read from disk on first use."""
-        return self._fitted if isinstance(self._fitted, Fitted) else self._fitted()
-
-    def __repr__(self) -> str:
-        return f"Rejector({self.fitted.detector!r}, threshold {self.threshold})"
 
     @classmethod
     def calibrate(
@@ -188,13 +146,19 @@ class Rejector:
 
     def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
         """Return the detector's scores. Unlabelled samples get the label -1 in them."""
-        need_outputs("Rejector", "outputs", outputs)
-        check_step(outputs, self.input_step, self.fitted.detector)
+        return self._score(outputs, batch_size, None)
+
+    def _score(
+        self,
+        outputs: Outputs,
+        batch_size: int | None,
+        rows: NDArray[np.int64] | None,
+    ) -> Scores:
+        self._check(outputs)
         if outputs.labels is None:
             # Labels are not used in scoring, only copied to the result.
             outputs = outputs.as_unknown()
-        self._need_own_classes("Rejector", outputs)
-        return self.fitted.score(outputs, batch_size=batch_size)
+        return self.fitted.score(outputs, batch_size=batch_size, rows=rows)
 
     def decide(
         self,
@@ -202,6 +166,7 @@ class Rejector:
         *,
         threshold: float | None = None,
         batch_size: int | None = None,
+        invalid: Invalid = "error",
     ) -> Decisions:
         """Return the decisions with the scores they are based on, in one pass.
 
@@ -214,8 +179,46 @@ class Rejector:
             calibrated for the latter.
         batch_size
             Samples scored at a time.
+        invalid
+            What to do with samples that have no answer: with NaN, of a class that is
+            not determined, or whose score is NaN. ``"error"`` raises
+            `InvalidSamplesError`. ``"reject"`` answers -1 for them and marks them in
+            `Decisions.is_invalid`; all others are decided as if these were not there.
+            Give ``Outputs(..., invalid="keep")``.
+
+        Examples
+        --------
+        >>> from openset import detectors
+        >>> known = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+        >>> rejector = Rejector.calibrate(
+        ...     detectors.MSP().fit(known), known=known, objective="at_tpr"
+        ... )
+        >>> new = Outputs(logits=[[0.0, 5.0], [np.nan, 1.0]], invalid="keep")
+        >>> decided = rejector.decide(new, invalid="reject")
+        >>> decided.labels, decided.is_invalid
+        (array([ 1, -1]), array([False,  True]))
         """
-        scores = self.score(outputs, batch_size=batch_size)
+        _check.one_of("Rejector.decide", "invalid", invalid, get_args(Invalid))
+
+        def decide(rows: NDArray[np.int64] | None) -> Decisions:
+            return self._decide(outputs, threshold, batch_size, rows)
+
+        if invalid == "error":
+            return decide(None)
+        n_classes = None if self.sets is None else outputs.n_classes
+        outputs, is_invalid = marked("Rejector.decide", outputs)
+        self._check(outputs)  # before, as all samples may be invalid
+        self.fitted.check_outputs(outputs)
+        return decide_on_valid(decide, is_invalid, n_classes)
+
+    def _decide(
+        self,
+        outputs: Outputs,
+        threshold: float | None,
+        batch_size: int | None,
+        rows: NDArray[np.int64] | None,
+    ) -> Decisions:
+        scores = self._score(outputs, batch_size, rows)
         labels = (
             self.threshold.decide(scores)
             if threshold is None
@@ -223,20 +226,34 @@ class Rejector:
         )
         sets = None
         if self.sets is not None:
-            sets = self.sets.contains(logits_of("Rejector.decide", outputs))
+            logits = logits_of("Rejector.decide", outputs)
+            sets = self.sets.contains(logits if rows is None else logits[rows])
             sets[labels == UNKNOWN] = False
         return Decisions(labels, scores, sets)
 
     def predict(
-        self, outputs: Outputs, *, batch_size: int | None = None
+        self,
+        outputs: Outputs,
+        *,
+        batch_size: int | None = None,
+        invalid: Invalid = "error",
     ) -> NDArray[np.int64]:
-        """Return the class of each sample, or -1 for unknown."""
-        return self.decide(outputs, batch_size=batch_size).labels
+        """Return the class of each sample, or -1 for unknown.
+
+        With ``invalid="reject"`` it is -1 for invalid samples too: see :meth:`decide`.
+        """
+        return self.decide(outputs, batch_size=batch_size, invalid=invalid).labels
 
     def predict_sets(
-        self, outputs: Outputs, *, batch_size: int | None = None
+        self,
+        outputs: Outputs,
+        *,
+        batch_size: int | None = None,
+        invalid: Invalid = "error",
     ) -> list[list[int]]:
         """Return the classes each sample may belong to; none if it is rejected.
+
+        `invalid` is as in :meth:`decide`.
 
         Examples
         --------
@@ -262,16 +279,14 @@ class Rejector:
                 remedy="Calibrate again with sets='lac' or sets='raps'",
             )
             raise ValueError(msg)
-        decided = self.decide(outputs, batch_size=batch_size)
+        decided = self.decide(outputs, batch_size=batch_size, invalid=invalid)
         return decided.set_classes
 
     def known(
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[np.float64]:
         """Return the knownness of each sample, larger = more known."""
-        need_outputs("Rejector.known", "outputs", outputs)
-        self._need_own_classes("Rejector.known", outputs)
-        check_step(outputs, self.input_step, self.fitted.detector)
+        self._check(outputs, "Rejector.known")
         return self.fitted.known(outputs, batch_size=batch_size)
 
     def typical(
@@ -297,9 +312,7 @@ class Rejector:
         the known samples in the reported accuracy; by default that of the threshold,
         else 0.5.
         """
-        need_outputs("Rejector.operate", "outputs", outputs)
-        self._need_own_classes("Rejector.operate", outputs)
-        check_step(outputs, self.input_step, self.fitted.detector)
+        self._check(outputs, "Rejector.operate")
         scores = self.fitted.score(outputs, batch_size=batch_size)
         return operate(self.threshold, scores, alpha_test=alpha)
 
@@ -333,8 +346,11 @@ class Rejector:
             top=best,
         )
 
-    def margins(self, scores: Scores) -> NDArray[np.float64]:
-        """Return knownness minus threshold; a sample is accepted iff it is >= 0."""
+    def margins(self, scores: Scores | Decisions) -> NDArray[np.float64]:
+        """Return knownness minus threshold; a sample is accepted iff it is >= 0.
+
+        Invalid samples of decisions have none: NaN.
+        """
         threshold = self.threshold.of(scores.predicted)
         same = scores.known == threshold  # inf - inf is NaN
         with np.errstate(invalid="ignore"):
@@ -350,198 +366,6 @@ class Rejector:
         name = self.classes[label] if label < len(self.classes) else str(label)
         return f"unknown (class {label})" if name == "unknown" else name
 
-    @cached_property
-    def reference(self) -> Reference:
-        """Evenly spaced quantiles of the calibration scores, smallest first.
-
-        At most 1025 for the known samples (key ``"known"``), and as many for the
-        unknown ones if there are any (key ``"unknown"``).
-        """
-        return self._reference() if callable(self._reference) else self._reference
-
-    @cached_property
-    def reference_features(self) -> Features:
-        """Features of known calibration samples, to compare new ones with.
-
-        At most 256 of them, drawn at random; None if the calibration had no features,
-        or too few samples.
-        """
-        return self._features() if callable(self._features) else self._features
-
-    def to(self, like: Array) -> "Rejector":
-        """Move the detector to the library and device of an array."""
-        return Rejector(
-            self.fitted.to(like),
-            self.threshold,
-            classes=self.classes,
-            reference=self.reference,
-            report=self.report,
-            features=self.reference_features,
-            sets=self.sets,
-            input_step=self.input_step,
-        )
-
-    @overload
-    def save(self, folder: Path, *, key: bytes | None = None) -> Path: ...
-    @overload
-    def save(self, folder: str, *, key: bytes | None = None) -> Path | str: ...
-    def save(self, folder: str | Path, *, key: bytes | None = None) -> Path | str:
-        """Write a folder with ``manifest.json`` and one ``.npz``. No pickle.
-
-        An existing rejector is replaced in one step: a process that loads it meanwhile,
-        or after a crash, gets either the old one or the new one. The folder may be in
-        an object store, named by its URL (extra ``cloud``): the manifest is uploaded
-        last, and the arrays of earlier rejectors stay there.
-
-        The hashes in the manifest detect accidental damage; someone who changes a file
-        on purpose can also write new hashes. With a secret `key` of at least 16 bytes
-        the manifest is also signed (HMAC-SHA256), and :meth:`load` with that key
-        accepts only rejectors signed with it.
-        """
-        place = place_of(folder, caller="Rejector.save")
-        _artefact.write(
-            place,
-            fitted=self.fitted,
-            threshold=self.threshold,
-            classes=self.classes,
-            reference=self.reference,
-            features=self.reference_features,
-            report=self.report,
-            sets=self.sets,
-            input_step=self.input_step,
-            key=key,
-        )
-        return place
-
-    @classmethod
-    def load(
-        cls,
-        folder: str | Path,
-        *,
-        plugins: Sequence[str] = (),
-        key: bytes | None = None,
-    ) -> Self:
-        """Open what :meth:`save` wrote; the arrays are read on first use.
-
-        Raises `ArtefactError` if the folder is damaged, truncated, changed since it was
-        saved, or written by a newer version; the message says which. From a URL the
-        arrays are read at once, and nothing is kept on disk.
-
-        Parameters
-        ----------
-        folder
-            What :meth:`save` wrote; or the URL of such a folder, ``s3://...``,
-            ``https://...`` or another one that fsspec knows (extra ``cloud``).
-        plugins
-            Detectors from outside the package that may be imported, each as
-            ``"package.module:Class"``. The file does not decide what is imported: only
-            detectors that come with openset, that are registered already, that an
-            installed package offers, or that are named here are used.
-        key
-            The key it was saved with: a rejector that was not signed with it is
-            refused, and the arrays are read at once. Without a key, signatures are not
-            checked.
-        """
-        parts = _artefact.read(place_of(folder), plugins=plugins, key=key)
-        return cls(**vars(parts))
-
-    def model_card(self, repo: str = "") -> str:
-        """Return a model card in Markdown: detector, threshold, calibration, usage.
-
-        Parameters
-        ----------
-        repo
-            Name on the hub, for the title and the example.
-        """
-        return _card.card(
-            self.fitted, self.threshold, self.report, classes=self.classes, repo=repo
-        )
-
-    def save_for_hub(
-        self, folder: str | Path, *, repo: str = "", key: bytes | None = None
-    ) -> Path:
-        """Write what :meth:`push_to_hub` uploads: the rejector and its model card.
-
-        The folder is also one that :meth:`load` and the command line open.
-        """
-        folder = self.save(Path(folder), key=key)
-        _io.put(folder / _hub.CARD, self.model_card(repo))
-        return folder
-
-    def push_to_hub(
-        self,
-        repo: str,
-        *,
-        token: str | None = None,
-        private: bool | None = None,
-        revision: str | None = None,
-        message: str = "Upload a rejector of openset",
-        key: bytes | None = None,
-    ) -> str:
-        """Upload to the Hugging Face hub (extra ``hub``), with a model card.
-
-        Parameters
-        ----------
-        repo
-            ``owner/name``; created if it does not exist.
-        token
-            Of the hub; by default that of ``hf auth login``.
-        private
-            Whether a new repository is private; by default as the owner has set.
-        revision
-            Branch to commit to; by default ``main``.
-        message
-            Message of the commit.
-        key
-            Sign it, as in :meth:`save`.
-
-        Returns
-        -------
-        str
-            Address of the commit.
-        """
-        with tempfile.TemporaryDirectory() as temporary:
-            folder = self.save_for_hub(Path(temporary) / "rejector", repo=repo, key=key)
-            return _hub.push(
-                folder,
-                repo,
-                token=token,
-                private=private,
-                revision=revision,
-                message=message,
-            )
-
-    @classmethod
-    def from_hub(
-        cls,
-        repo: str | Path,
-        *,
-        token: str | None = None,
-        revision: str | None = None,
-        plugins: Sequence[str] = (),
-        key: bytes | None = None,
-    ) -> Self:
-        """Open what :meth:`push_to_hub` uploaded, or a folder of that form.
-
-        Parameters
-        ----------
-        repo
-            ``owner/name`` on the Hugging Face hub, or a folder on this machine.
-        token
-            Of the hub, for private repositories.
-        revision
-            Branch, tag or commit.
-        plugins, key
-            As in :meth:`load`.
-        """
-        if Path(repo).is_dir():
-            return cls.load(repo, plugins=plugins, key=key)
-        with _hub.fetched(str(repo), token=token, revision=revision) as folder:
-            opened = cls.load(folder, plugins=plugins, key=key)
-            # Read now: the folder does not stay.
-            _ = opened.fitted, opened.reference, opened.reference_features
-            return opened
-
     def check_network(self, caller: str, name: str, **got: int | None) -> None:
         """Raise unless a network has as many classes and features as the rejector."""
         for what, found in got.items():
@@ -556,9 +380,12 @@ class Rejector:
                 )
                 raise ValueError(msg)
 
-    def _need_own_classes(self, caller: str, outputs: Outputs) -> None:
+    def _check(self, outputs: Outputs, caller: str = "Rejector") -> None:
+        """Raise unless these are valid outputs of the rejector's network."""
+        need_outputs(caller, "outputs", outputs)
         of = "the rejector"
         need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
+        check_step(outputs, self.input_step, self.fitted.detector)
 
     def _share_below(self, known: NDArray[np.float64]) -> NDArray[np.float64]:
         grid = self.reference["known"]

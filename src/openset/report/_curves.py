@@ -1,6 +1,6 @@
 """OSCR and ROC curves: rates of accepted known samples over accepted unknown ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -8,7 +8,15 @@ import numpy as np
 
 from openset.metrics import auroc, openauc, oscr_curve
 from openset.report._chart import Chart, Floats, Line
-from openset.report._display import Brief, Display, last_within, stacked, with_repeats
+from openset.report._display import (
+    Brief,
+    Display,
+    area_text,
+    banded,
+    last_within,
+    stacked,
+    with_repeats,
+)
 from openset.scores import Scores
 
 PLACES = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -46,7 +54,7 @@ def oscr(
     array([0. , 0.5, 0.5, 1. ])
     """
     table = with_repeats("report.oscr", scores)
-    areas = {name: _area("OpenAUC", openauc, own) for name, own in table.items()}
+    areas = {name: area_text("OpenAUC", openauc, own) for name, own in table.items()}
     label = "correct classification rate"
     return _display("OSCR", "ccr", label, table, areas, log_fpr=log_fpr)
 
@@ -68,7 +76,7 @@ def roc(scores: Repeated | Mapping[str, Repeated], *, log_fpr: bool = False) -> 
     array([0. , 0.5, 0.5, 1. ])
     """
     table = with_repeats("report.roc", scores)
-    areas = {name: _area("AUROC", auroc, own) for name, own in table.items()}
+    areas = {name: area_text("AUROC", auroc, own) for name, own in table.items()}
     # ROC is OSCR of a classifier that classifies every known sample correctly.
     all_correct = {
         name: [
@@ -79,14 +87,6 @@ def roc(scores: Repeated | Mapping[str, Repeated], *, log_fpr: bool = False) -> 
     }
     label = "true positive rate: known samples accepted"
     return _display("ROC", "tpr", label, all_correct, areas, log_fpr=log_fpr)
-
-
-def _area(
-    name: str, metric: Callable[[Scores], float], repeats: Sequence[Scores]
-) -> str:
-    values = [metric(one) for one in repeats]
-    spread = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else ""
-    return f"{name} {np.mean(values):.4f}{spread}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,10 +160,7 @@ def _line(name: str, curve: _Curve, low: float, *, colour: int) -> Line:
         if spread is not None:
             spread = np.append(np.interp(low, x, spread), spread[kept])
         x = np.append(low, x[kept])
-    if spread is None:
-        return Line(name=name, x=x, y=y, colour=colour)
-    below, above = np.maximum(y - spread, 0), np.minimum(y + spread, 1)
-    return Line(name=name, x=x, y=y, colour=colour, low=below, high=above)
+    return banded(name, x, y, spread, colour=colour)
 
 
 def _columns(

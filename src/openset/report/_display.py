@@ -1,6 +1,6 @@
 """`Display`: the numbers of a figure, and three ways to show them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io
-from openset.report._chart import Drawing
+from openset.report._chart import Drawing, Floats, Line
 from openset.report._svg import draw_svg
 from openset.scores import Scores
 
@@ -117,6 +117,25 @@ def with_repeats(
         several(caller, {f"{name} {i}": one for i, one in enumerate(repeats)})
     several(caller, {name: repeats[0] for name, repeats in lists.items()})
     return {str(name): repeats for name, repeats in lists.items()}
+
+
+def area_text(
+    name: str, metric: Callable[[Scores], float], repeats: Sequence[Scores]
+) -> str:
+    """Return the mean of a metric over repeats, and its spread, for a legend."""
+    values = [metric(one) for one in repeats]
+    spread = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else ""
+    return f"{name} {np.mean(values):.4f}{spread}"
+
+
+def banded(
+    name: str, x: Floats, y: Floats, spread: Floats | None, *, colour: int
+) -> Line:
+    """Return a curve of rates, with a band of one standard deviation if it has one."""
+    if spread is None:
+        return Line(name=name, x=x, y=y, colour=colour)
+    below, above = np.maximum(y - spread, 0), np.minimum(y + spread, 1)
+    return Line(name=name, x=x, y=y, colour=colour, low=below, high=above)
 
 
 def one_set(caller: str, scores: Any) -> None:

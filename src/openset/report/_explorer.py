@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from openset.metrics.counts import optimum, positions, ranking_counts
 from openset.report._rejection import class_name
-from openset.report._report_data import Run
+from openset.report._runs import Run
 from openset.report._svg import readable
 from openset.scores import Scores
 from openset.thresholds import Threshold
@@ -90,6 +90,8 @@ class Pack:
             ],
             "threshold": None if value is None else _text(float(value)),
             "best": best,
+            # A study has such metrics without a threshold if a rule made the decisions.
+            "by_rule": value is None and "overall_score" in run.values,
             "alpha": run.alpha,
             "known": self._array(scores.known, "f8"),
             "label": self._array(label, small.str[1:]),

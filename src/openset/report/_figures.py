@@ -22,8 +22,8 @@ from openset.report._metric_against_unknown_tpr import metric_against_unknown_tp
 from openset.report._osa_over_urr import osa_over_urr
 from openset.report._regions import REGIONS, Regions, confusion_regions
 from openset.report._rejection import per_class_rejection
-from openset.report._report_data import ReportData, Run
 from openset.report._risk_coverage import risk_coverage
+from openset.report._runs import ReportData, Run
 from openset.report._svg import draw_svg, readable
 from openset.report._sweeps import alpha_sweep
 from openset.scores import Scores
@@ -227,16 +227,12 @@ def _operating(pairs: Sequence[tuple[Run, Scores]]) -> Figure:
     alpha = None if len(shares) == 1 else 0.5
     if len(alphas) == 1:  # the α of the study's own report
         alpha = alphas.pop() or alpha
-    shown = osa_over_urr(dict_of(pairs), thresholds=thresholds, alpha=alpha)
+    table = {run.method: scores for run, scores in pairs}
+    shown = osa_over_urr(table, thresholds=thresholds, alpha=alpha)
     text = "The diamond is the oracle: the best threshold for these samples."
     if thresholds:
         text += " The star is the threshold in use, chosen on other data."
     return _figure(shown, text)
-
-
-def dict_of(pairs: Sequence[tuple[Run, Scores]]) -> dict[str, Scores]:
-    """Return scores by the name of their method."""
-    return {run.method: scores for run, scores in pairs}
 
 
 def _alpha(run: Run, scores: Scores) -> Figure | None:
@@ -301,7 +297,7 @@ def training(data: ReportData, headline: str) -> list[Figure]:
             name: list(of_method.values())
             for name, of_method in list(curves.items())[:MOST_METHODS]
         }
-        figures += _learning(few)
+        figures += _learning(few, len({run.protocol for run in data.runs if run.curve}))
     return figures
 
 
@@ -309,12 +305,13 @@ _FOUR = ("inner_score", "outer_score", "halfpoint_score", "overall_score")
 _BY_RULE = {"outer_score", "halfpoint_score", "halfpoint_k_plus_1", "overall_score"}
 
 
-def _learning(curves: dict[str, list[Any]]) -> list[Figure]:
+def _learning(curves: dict[str, list[Any]], n_problems: int) -> list[Figure]:
     """Draw ranking metrics over epochs, and the four scores of the methods with them.
 
     Only methods that were published with a rule to reject samples have all four.
     """
-    text = "Mean over runs; the band is one standard deviation."
+    which = f"the runs of all {n_problems} problems" if n_problems > 1 else "runs"
+    text = f"Mean over {which}; the band is one standard deviation."
     records = {
         name: [record for run in runs for record in run]
         for name, runs in curves.items()

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from openset._types import ArtefactError
-from openset.report._report_data import Headings, Run
+from openset.report._headings import Headings
+from openset.report._runs import Run
 
 _MOST = 7
 

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from openset import _check, _io
-from openset._version import __version__
 from openset.checks import Finding
-from openset.report import _explorer, _leaderboard, _report_data, _summary
+from openset.report import _explorer, _leaderboard, _report_data, _summary, _template
 from openset.report._figures import (
     MOST_METHODS,
     has_both,
@@ -17,14 +16,12 @@ from openset.report._figures import (
     training,
     view,
 )
+from openset.report._findings import cautions, findings
 from openset.report._leaderboard import Board
-from openset.report._report_data import ReportData, Run
-from openset.report._svg import STYLE, readable
+from openset.report._runs import ReportData, Run
 
 MOST_VIEWS = 6
 """Largest number of protocols with figures."""
-
-_HERE = Path(__file__).parent
 
 
 def write(
@@ -64,11 +61,7 @@ def write(
     Path
         `path`.
     """
-    path = Path(path)
-    if path.suffix not in {".html", ".htm"}:
-        rule = "a name that ends in .html"
-        got = repr(path.name)
-        raise ValueError(_check.must(rule, caller="report.write", name="path", got=got))
+    path = _template.check_ending("report.write", path)
     text = render(
         source,
         threshold=threshold,
@@ -89,7 +82,7 @@ def render(
     higher_is_unknown: bool = False,
 ) -> str:
     """Return the page as text; see :func:`write`."""
-    jinja2 = _io.optional("report", "jinja2", name="report")
+    _io.optional("report", "jinja2", name="report")  # before the data are read
     if threshold is not None:
         threshold = _check.threshold("report", threshold)
     data = _report_data.read(
@@ -99,33 +92,20 @@ def render(
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
-    content = _content(data)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "number": number_text,
-        "plain": readable,
-        "label": data.headings.text,
-        "whisker": _whisker,
-    }
-    script = (_HERE / "page.js").read_text("utf-8")
-    style = STYLE + (_HERE / "page.css").read_text("utf-8")
+    script = (_template.HERE / "page.js").read_text("utf-8")
     # Only this script may run, even if markup in a name escaped the filters.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    # Trusted: our own files, and drawings whose names are escaped when drawn.
-    trusted = jinja2.utils.markupsafe.Markup
-    return environment.get_template("page.html.j2").render(
-        **content,
-        version=__version__,
-        style=trusted(style),
-        script=trusted(script),
+    return _template.fill(
+        "report",
+        "page.html.j2",
+        filters={
+            "number": number_text,
+            "label": data.headings.text,
+            "whisker": _whisker,
+        },
+        **_content(data),
+        script=script,
         script_hash=digest,
-        drawn=trusted,
     )
 
 
@@ -156,7 +136,7 @@ def _content(data: ReportData) -> dict[str, Any]:
         )
         for protocol, one in boards.items()
     ]
-    found = _report_data.findings(data)
+    found = findings(data)
     # The best of every protocol first, then the next ones, while there is room.
     turns = [
         pairs[place]
@@ -172,7 +152,7 @@ def _content(data: ReportData) -> dict[str, Any]:
         "sentences": _summary.sentences(data, loaded, boards, headline, views),
         "findings": _sorted(found),
         "tally": _tally(found),
-        "cautions": _report_data.cautions(data),
+        "cautions": cautions(data),
         "overview": _leaderboard.overview(
             boards, headline, data.headings.sign(headline)
         )

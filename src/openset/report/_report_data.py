@@ -6,27 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from openset import score_files
-from openset.report._findings import ThresholdCaution, cautions, findings
-from openset.report._headings import Heading, Headings
+from openset.report._headings import Headings
 from openset.report._read_cells import from_cells
 from openset.report._read_json import read_json
 from openset.report._read_scores import from_file, from_folder, from_pattern
 from openset.report._read_training import from_training, trained_folders
-from openset.report._runs import HEADLINE, ReportData, Run, Value
+from openset.report._runs import HEADLINE, ReportData
 from openset.scores import Scores
-
-__all__ = [
-    "HEADLINE",
-    "Heading",
-    "Headings",
-    "ReportData",
-    "Run",
-    "ThresholdCaution",
-    "Value",
-    "cautions",
-    "findings",
-    "read",
-]
 
 
 def read(

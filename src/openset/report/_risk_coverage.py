@@ -6,9 +6,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset.metrics import aurc, risk_coverage_curve
-from openset.report._chart import Chart, Floats, Line
+from openset.report._chart import Chart, Floats
 from openset.report._curves import Repeated
-from openset.report._display import Brief, Display, last_within, stacked, with_repeats
+from openset.report._display import (
+    Brief,
+    Display,
+    area_text,
+    banded,
+    last_within,
+    stacked,
+    with_repeats,
+)
 from openset.scores import Scores
 
 PLACES = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
@@ -46,7 +54,13 @@ def risk_coverage(scores: Repeated | Mapping[str, Repeated]) -> Display:
         x_label="coverage: share of all samples accepted",
         y_label="risk: errors among the accepted",
         lines=tuple(
-            _line(f"{_mean(table[name])}  {name}".rstrip(), columns, colour=i)
+            banded(
+                f"{area_text('AURC', aurc, table[name])}  {name}".rstrip(),
+                columns["coverage"],
+                columns["risk"],
+                columns.get("spread"),
+                colour=i,
+            )
             for i, (name, columns) in enumerate(curves.items())
         ),
         x_limits=(0.0, 1.0),
@@ -90,17 +104,3 @@ def _curve(repeats: Sequence[Scores]) -> dict[str, NDArray[np.float64]]:
     risks: Floats = np.array([np.interp(_GRID, c.coverage, c.risk) for c in found])
     spread = risks.std(axis=0, ddof=1)
     return {"coverage": _GRID, "risk": risks.mean(axis=0), "spread": spread}
-
-
-def _line(name: str, columns: Mapping[str, Floats], *, colour: int) -> Line:
-    x, y, spread = columns["coverage"], columns["risk"], columns.get("spread")
-    if spread is None:
-        return Line(name=name, x=x, y=y, colour=colour)
-    below, above = np.maximum(y - spread, 0), np.minimum(y + spread, 1)
-    return Line(name=name, x=x, y=y, colour=colour, low=below, high=above)
-
-
-def _mean(repeats: Sequence[Scores]) -> str:
-    values = [aurc(one) for one in repeats]
-    spread = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else ""
-    return f"AURC {np.mean(values):.4f}{spread}"

@@ -10,9 +10,9 @@ from openset._types import UndefinedMetricError
 from openset.report import _leaderboard
 from openset.report._figures import View, has_both
 from openset.report._leaderboard import Board
-from openset.report._report_data import ReportData, Run
+from openset.report._runs import ReportData, Run
 from openset.report._svg import readable
-from openset.scores import Scores
+from openset.scores import Scores, seems_reordered
 from openset.stats import compare, paired_t
 
 
@@ -155,9 +155,24 @@ def _lead(
     if tuple(run.method for run, _ in pairs) != leading:
         return []  # one of the two has no scores: these are of other methods
     (_, first), (_, second) = pairs
-    is_paired = len(first) == len(second) and (first.labels == second.labels).all()
-    if not (is_paired and has_both(first)):
+    if not has_both(first):
         return []
+    return _lead_on_samples(first, second, headline)
+
+
+def _lead_on_samples(
+    first: Scores, second: Scores, headline: str
+) -> list[tuple[str, str, str]]:
+    try:
+        second = second.in_order_of(first)
+    except ValueError:
+        return []  # they are of different samples
+    if seems_reordered(second, first):
+        text = (
+            "The lead is not tested: the samples of the two seem to be in different "
+            "orders."
+        )
+        return [(text, "", "")]
     found = compare(first, second, headline)
     if not found.difference > 0:
         return []  # equal to the last digit shown

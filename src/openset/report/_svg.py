@@ -114,7 +114,8 @@ def _drawn(chart: Drawing, label: str) -> str:
     return _heat(chart, label) if isinstance(chart, HeatMap) else _axes(chart, label)
 
 
-def _open(height: float, label: str) -> str:
+def _open(height: float, label: str, title: str) -> str:
+    label = f"{label}: {title}" if title else label
     return (
         f'<svg class="os-fig" xmlns="http://www.w3.org/2000/svg" role="img" '
         f'viewBox="0 0 {_WIDTH:.0f} {height:.0f}" aria-label="{escaped(label)}">'
@@ -147,7 +148,7 @@ def _axes(chart: Chart, label: str) -> str:
     across = partial(_along, low=x0, high=x1, start=_LEFT, stop=right)
     upward = partial(_along, low=y0, high=y1, start=bottom, stop=_TOP)
     key, height = _legend(chart, _HEIGHT + 6)
-    parts = [_open(height, f"{label}: {chart.title}" if chart.title else label)]
+    parts = [_open(height, label, chart.title)]
     heading = f"{chart.title} · {chart.y_label}" if chart.title else chart.y_label
     parts.append(_text(0, 12, heading, kind="os-title" if chart.title else ""))
     for value in ticks(y0, y1):
@@ -277,7 +278,7 @@ def _bars(chart: Bars, label: str) -> str:
         for i, name in enumerate(chart.legend)
     ]
     key, height = _rows(keys, bottom + 42)
-    parts = [_open(height, f"{label}: {chart.title}" if chart.title else label)]
+    parts = [_open(height, label, chart.title)]
     if chart.title:
         parts.append(_text(0, 12, chart.title, kind="os-title"))
     for value in (0, 0.25, 0.5, 0.75, 1):
@@ -328,7 +329,7 @@ def _heat(chart: HeatMap, label: str) -> str:
                 parts.append(f'<path style="fill:{_colour(0)};{opacity}" d="{cells}"/>')
         y += height + 6
     parts.append(_text(_WIDTH - _RIGHT, y + 10, chart.x_label, anchor="end"))
-    head = [_open(y + 18, f"{label}: {chart.title}" if chart.title else label)]
+    head = [_open(y + 18, label, chart.title)]
     if chart.title:
         head.append(_text(0, 12, chart.title, kind="os-title"))
     return "".join([*head, *parts, "</svg>"])
@@ -343,7 +344,7 @@ def _rank_axis(chart: RankAxis, label: str) -> str:
     first = top + 14 + 9 * len(chart.groups)  # below the bars
     rows = chart.rows()
     height = first + pitch * (max(row for _, _, row, _ in rows) + 1)
-    parts = [_open(height, f"{label}: {chart.title}" if chart.title else label)]
+    parts = [_open(height, label, chart.title)]
     unit = float(across(2.0) - across(1.0))
     start, length = float(across(1.0)), min(chart.distance * unit, _WIDTH - side)
     parts.append(f'<path class="os-span" d="M{_n(start)} 18h{_n(length)}"/>')

@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from openset import _check, _io
-from openset._version import __version__
+from openset.report import _template
 from openset.report._chart import Chart, Line, Mark
-from openset.report._svg import STYLE, draw_svg, readable
+from openset.report._svg import draw_svg
 from openset.watch import Verdict, WindowTest
 
-_HERE = Path(__file__).parent
 _MOST_LETTERS = 44  # of all names below an axis; else windows are numbered
 _MOST_EVIDENCE = 16.0  # smaller p-values than 1e-16 are drawn as that
 _SHOWN = 500  # windows in the table
@@ -50,12 +49,7 @@ def write_watch(
     facts
         Further lines for the head of the page.
     """
-    path = Path(path)
-    if path.suffix not in {".html", ".htm"}:
-        rule, got = "a name that ends in .html", repr(path.name)
-        raise ValueError(
-            _check.must(rule, caller="report.write_watch", name="path", got=got)
-        )
+    path = _template.check_ending("report.write_watch", path)
     if not verdicts or len(names) != len(verdicts):
         msg = _check.must(
             "one per name, at least one",
@@ -72,23 +66,15 @@ def write_watch(
 def _render(
     names: list[str], verdicts: list[Verdict], title: str, facts: dict[str, str]
 ) -> str:
-    jinja2 = _io.optional("report.write_watch", "jinja2", name="report")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"plain": readable}
-    trusted = jinja2.utils.markupsafe.Markup  # our own drawings and style
-    alarms = [v for v in verdicts if v.is_alarm]
-    return environment.get_template("watch.html.j2").render(
+    return _template.fill(
+        "report.write_watch",
+        "watch.html.j2",
         title=title,
         facts=facts,
-        n_alarms=len(alarms),
+        n_alarms=sum(v.is_alarm for v in verdicts),
         n_windows=len(verdicts),
         n_samples=sum(v.n for v in verdicts),
+        n_invalid=sum(v.n_invalid for v in verdicts),
         share=f"{100 * verdicts[0].false_alarms:g} %",
         methods=list(
             dict.fromkeys(f"{t.name} ({t.method})" for v in verdicts for t in v.tests)
@@ -97,11 +83,9 @@ def _render(
         is_numbered=len(verdicts) > 1 and not _fit(names),
         n_hidden=max(len(verdicts) - _SHOWN, 0),
         figures=[
-            (heading, text, trusted(draw_svg([chart], label=heading, style=False)))
+            (heading, text, draw_svg([chart], label=heading, style=False))
             for heading, text, chart in _charts(names, verdicts)
         ],
-        style=trusted(STYLE + (_HERE / "page.css").read_text("utf-8")),
-        version=__version__,
     )
 
 

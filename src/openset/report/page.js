@@ -431,7 +431,12 @@ function choose(i) {
   atUse();
   const note = [];
   if (cell.shown < cell.n) note.push(`This file has every ${Math.round(cell.n / cell.shown)}th of ${count(cell.n)} samples: the numbers are estimates.`);
-  if (now.use === null) note.push("No threshold was given for these scores: the line starts at the best one for these samples (oracle).");
+  if (now.use === null) {
+    note.push((now.cell.by_rule
+      ? "The study rejected samples by the rule the method was published with, which the line does not show"
+      : "No threshold was given for these scores")
+      + ": the line starts at the best threshold for these samples (oracle).");
+  }
   $("x-note").textContent = [basic, ...note].filter(Boolean).join(" ");
   draw();
 }

@@ -23,28 +23,20 @@ _SCORES = {
     "Halfpoint": "halfpoint_k_plus_1",
     "Overall": "overall_score",
 }
+SMALL = "class-imbalance-small"
 _FOLDS = 2  # of each draw, in both studies
 _CURVES = ("inner_score", "outer_score", "halfpoint_k_plus_1", "overall_score")
 
 
-def table1(settings: Settings) -> Content:
-    """Run the study of the paper."""
-    return _content("class-imbalance-table1", settings, is_small=False)
-
-
-def small(settings: Settings) -> Content:
-    """Run the small study."""
-    return _content("class-imbalance-small", settings, is_small=True)
-
-
-def _content(name: str, settings: Settings, *, is_small: bool) -> Content:
+def table1(name: str, settings: Settings) -> Content:
+    """Run the study of the paper, or the small one."""
     done = run_study(name, settings)
     tables = [
         score_table(done.results, score, metric) for score, metric in _SCORES.items()
     ]
     tables.append(_by_definition(done.results))
     notes = [done.note]
-    if is_small:
+    if name == SMALL:
         notes.append(
             "One draw, 1,000 training images and 10 epochs at a larger rate: what is "
             "compared with the paper is that everything runs, not the numbers."

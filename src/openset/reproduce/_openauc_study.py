@@ -1,7 +1,6 @@
 """Table 2, Fig. 1 and Fig. 2 of the OpenAUC paper: studies."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from openset import report, runs
 from openset.reproduce._item import Content, Settings
@@ -23,26 +22,9 @@ _CEPLUS = {
     "Acc+AUC": ("acc_auc paper", "acc_auc released"),
     "Ours": ("openauc paper", "openauc released"),
 }
-_DATA = ("MNIST", "SVHN", "CIFAR10")
 _SCORES = {"published": "its own score", "maxlogit": "max logit",
            "msp": "max probability"}  # fmt: skip
 _METRICS = ("f_score", "youden", "normalized_accuracy", "osa")
-
-
-def table2(settings: Settings) -> Content:
-    """Run both recipes on MNIST, SVHN and CIFAR-10; every method by three scores."""
-    return _both_recipes("openauc-table2", settings, {name: name for name in _DATA})
-
-
-def table2_plus(settings: Settings) -> Content:
-    """Run both recipes on CIFAR+10 and CIFAR+50."""
-    columns = {"C+10": "C+10", "C+50": "C+50"}
-    return _both_recipes("openauc-table2-plus", settings, columns)
-
-
-def table2_tiny(settings: Settings) -> Content:
-    """Run both recipes with unknowns of TinyImageNet; nothing is published for it."""
-    return _both_recipes("openauc-table2-tiny", settings, {"C+T": ""})
 
 
 def table2_small(settings: Settings) -> Content:
@@ -52,10 +34,11 @@ def table2_small(settings: Settings) -> Content:
     return Content(tables=(_table2("MNIST", "MNIST", rows),), notes=(done.note,))
 
 
-def _both_recipes(name: str, settings: Settings, columns: Mapping[str, str]) -> Content:
-    """Run the studies NAME-arpl and NAME-ceplus.
+def table2(name: str, columns: Mapping[str, str], settings: Settings) -> Content:
+    """Run the studies NAME-arpl and NAME-ceplus; every method by three scores.
 
-    `columns` maps data, the beginning of protocol names, to columns of the paper.
+    `columns` maps data, the beginning of protocol names, to columns of the paper; ""
+    where nothing is published.
     """
     first = run_study(f"{name}-arpl", settings, folder="arpl")
     second = run_study(f"{name}-ceplus", settings, folder="ceplus")
@@ -182,20 +165,13 @@ def _levels(
     )
 
 
-def figure1(settings: Settings) -> Content:
+def figure1(name: str, settings: Settings) -> Content:
     """Draw metrics of CE+ over the share of unknowns rejected."""
-    return _figure1("openauc-fig1", settings)
-
-
-def figure1_small(settings: Settings) -> Content:
-    """Draw them for small networks."""
-    return _figure1("openauc-fig1-small", settings)
-
-
-def _figure1(name: str, settings: Settings) -> Content:
     done = run_study(name, settings)
     scores = {
-        cell.key["protocol"]: runs.read_scores(_scores_file(done.folder, cell.id))
+        cell.key["protocol"]: runs.read_scores(
+            done.folder / "scores" / f"{cell.id}.npz"
+        )
         for cell in runs.read_cells(done.folder)
     }
     shown = report.metric_against_unknown_tpr(scores, metrics=_METRICS)
@@ -218,21 +194,8 @@ def _figure1(name: str, settings: Settings) -> Content:
     )
 
 
-def _scores_file(folder: Path, name: str) -> Path:
-    return folder / "scores" / f"{name}.npz"
-
-
-def figure2(settings: Settings) -> Content:
+def figure2(name: str, settings: Settings) -> Content:
     """Draw OpenAUC over λ."""
-    return _figure2("openauc-fig2", settings)
-
-
-def figure2_small(settings: Settings) -> Content:
-    """Draw it for small networks."""
-    return _figure2("openauc-fig2-small", settings)
-
-
-def _figure2(name: str, settings: Settings) -> Content:
     done = run_study(name, settings)
     values: dict[str, dict[float, list[float]]] = {}
     for row in done.results.where(metric="openauc"):
@@ -241,7 +204,13 @@ def _figure2(name: str, settings: Settings) -> Content:
     shown = report.sensitivity(values)
     weights = sorted({weight for line in values.values() for weight in line})
     rows: list[tuple[Entry, ...]] = [
-        (f"{weight:g}", *(_percent_of(line[weight]) for line in values.values()))
+        (
+            f"{weight:g}",
+            *(
+                Measured.of([100 * one for one in line[weight]])
+                for line in values.values()
+            ),
+        )
         for weight in weights
     ]
     return Content(
@@ -258,7 +227,3 @@ def _figure2(name: str, settings: Settings) -> Content:
         figures={name: shown},
         notes=(done.note,),
     )
-
-
-def _percent_of(values: list[float]) -> Measured:
-    return Measured.of([100 * value for value in values])

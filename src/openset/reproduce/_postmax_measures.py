@@ -1,13 +1,13 @@
 """How the PostMax paper measures: threshold, number, test splits, best method."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from openset import metrics, thresholds
 from openset.detectors import Detector
 from openset.metrics import oscr_curve
-from openset.reproduce._operational import Network, joined
+from openset.reproduce._operational import Network, joined, mean
 from openset.reproduce._table import Measured
 from openset.scores import Scores
 from openset.thresholds import Threshold
@@ -62,6 +62,18 @@ def on_five_splits(
     return [
         value(joined(known.take(rows), unknown), threshold) for rows in network.splits()
     ]
+
+
+def mean_over_kinds(
+    network: Network,
+    method: tuple[str, Detector],
+    kinds: Sequence[str],
+    value: Value,
+    threshold: Threshold,
+) -> Measured:
+    """Return a number on the five splits, each a mean over kinds of unknowns."""
+    found = [on_five_splits(network, method, kind, value, threshold) for kind in kinds]
+    return Measured.of([mean(split) for split in zip(*found, strict=True)])
 
 
 def kinds_to_test(network: Network, *, without: str) -> list[str]:

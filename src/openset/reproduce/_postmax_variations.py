@@ -6,16 +6,16 @@ from functools import partial
 from openset import detectors
 from openset.detectors import Detector
 from openset.reproduce._item import Content, Settings
-from openset.reproduce._operational import METHODS, Network, mean, networks
+from openset.reproduce._operational import METHODS, Network, networks
 from openset.reproduce._postmax_measures import (
     best_method,
     choose_threshold,
     kinds_to_test,
-    on_five_splits,
+    mean_over_kinds,
     oosa,
     ranking,
 )
-from openset.reproduce._table import Entry, Measured, Table
+from openset.reproduce._table import Entry, Table
 
 _ALPHAS = (0.1, 0.25, 0.5, 0.75, 0.9)
 _NORMS: Mapping[str, Detector] = {
@@ -37,10 +37,7 @@ def alpha(settings: Settings) -> Content:
             for m in methods:
                 chosen = choose_threshold(network, m, alpha=weight)
                 value = partial(oosa, alpha=weight)
-                found = [
-                    on_five_splits(network, m, kind, value, chosen) for kind in kinds
-                ]
-                of[m[0]] = Measured.of([mean(split) for split in _by_split(found)])
+                of[m[0]] = mean_over_kinds(network, m, kinds, value, chosen)
             entries = [of.get(title) for title in METHODS]
             name = weight if isinstance(weight, str) else f"{weight:g}"
             rows.append((name, *entries, best_method(of, "OOSA")))
@@ -73,10 +70,6 @@ def _counts_note(network: Network, kinds: Sequence[str]) -> str:
     )
 
 
-def _by_split(found: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:
-    return list(zip(*found, strict=True))
-
-
 def norm(settings: Settings) -> Content:
     """Vary the norm PostMax divides by: L2, L1 or none."""
     rows: list[tuple[Entry, ...]] = []
@@ -84,20 +77,9 @@ def norm(settings: Settings) -> Content:
         kinds = kinds_to_test(network, without=network.hard)
         for m in _NORMS.items():
             chosen = choose_threshold(network, m)
-            values = {"OOSA": oosa, "AUROC": ranking("auroc")}
             numbers = [
-                Measured.of(
-                    [
-                        mean(split)
-                        for split in _by_split(
-                            [
-                                on_five_splits(network, m, kind, value, chosen)
-                                for kind in kinds
-                            ]
-                        )
-                    ]
-                )
-                for value in values.values()
+                mean_over_kinds(network, m, kinds, value, chosen)
+                for value in (oosa, ranking("auroc"))
             ]
             rows.append((network.title, m[0], *numbers))
     return Content(
@@ -124,10 +106,7 @@ def surrogate(settings: Settings) -> Content:
             of = {}
             for m in methods:
                 chosen = choose_threshold(network, m, kind=kind)
-                found = [
-                    on_five_splits(network, m, one, oosa, chosen) for one in tested
-                ]
-                of[m[0]] = Measured.of([mean(split) for split in _by_split(found)])
+                of[m[0]] = mean_over_kinds(network, m, tested, oosa, chosen)
             entries = [of.get(title) for title in METHODS]
             n = len(network.part(network.surrogate(kind)))
             rows.append((f"{kind} ({n:,})", *entries, best_method(of, "OOSA")))

@@ -9,7 +9,7 @@ from typing import Any, Self
 from openset import _io, report
 from openset._types import ArtefactError
 from openset.reproduce._item import Content, Item, Settings
-from openset.reproduce._registry import get
+from openset.reproduce._registry import get, items
 from openset.reproduce._table import Table
 
 _KIND, _SCHEMA = "openset.Reproduction", 1
@@ -76,7 +76,8 @@ class Reproduction:
         for table in self.tables:
             parts += [f"**{table.title}**", table.markdown()]
             parts += [table.note] if table.note else []
-        parts += [f"![{Path(name).stem}]({figures}{name})" for name in self.figures]
+        alt = f"{self.paper}, {self.number}: {self.what}".rstrip(".")
+        parts += [f"![{alt}]({figures}{name})" for name in self.figures]
         if self.notes:
             parts.append("\n".join(f"- {note}" for note in self.notes))
         return "\n\n".join(parts)
@@ -93,12 +94,21 @@ def run(name: str | Item, settings: Settings) -> Reproduction:
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['page.md', 'results.json']
     """
-    from openset.bench import Provenance  # noqa: PLC0415  # extra bench
+    from openset.bench import NoGPUError, Provenance  # noqa: PLC0415  # extra bench
 
     item = name if isinstance(name, Item) else get(name)
     provenance = Provenance()
     settings.out.mkdir(parents=True, exist_ok=True)
-    content = item.make(settings)
+    try:
+        content = item.make(settings)
+    except NoGPUError as error:
+        msg = (
+            f"reproduce: {item.name} needs a GPU, and torch finds none on this machine."
+            f"{_small_version(item)} To train at full size on the CPU all the same, "
+            f"run openset bench on copies of the study files in {settings.out}, "
+            "without gpus"
+        )
+        raise NoGPUError(msg) from error
     given = "" if settings.outputs is None else " --outputs outputs"
     made = Reproduction(
         name=item.name,
@@ -119,6 +129,15 @@ def run(name: str | Item, settings: Settings) -> Reproduction:
     _write(settings.out / "page.md", page)
     made.save(settings.out / "results.json")  # last: the item is finished
     return made
+
+
+def _small_version(item: Item) -> str:
+    """Name the small version of an item or of the table it belongs to, if any."""
+    names = {one.name for one in items()}
+    for stem in (item.name, item.name.rpartition("-")[0]):
+        if f"{stem}-small" in names:
+            return f" A small version runs on a CPU: {stem}-small."
+    return ""
 
 
 def _write(path: Path, text: str) -> None:

@@ -54,6 +54,7 @@ def scale(
     parts = {part: Outputs.load(folder / part) for part in sizes}
     rows = tuple(_row(title, method, parts) for title, method in _METHODS.items())
     n_bytes = sum(path.stat().st_size for path in folder.rglob("*.npy"))
+    del parts  # Windows keeps files that are mapped
     shutil.rmtree(folder)
     return Content(
         tables=(

@@ -1,68 +1,64 @@
 """The class-imbalance paper: Komorniczak and Ksieniewicz, 2024."""
 
+from functools import partial
+
 from openset.reproduce import _imbalance_figures, _imbalance_study
+from openset.reproduce._imbalance_study import SMALL
 from openset.reproduce._item import Item
 
-_PAPER = "class imbalance"
+_item = partial(Item, paper="class imbalance")
 
 ITEMS = (
-    Item(
+    _item(
         name="class-imbalance-fig1",
-        paper=_PAPER,
         number="Fig. 1",
         what="Known and unknown test samples over all pairs of class counts",
         needs="nothing",
         time="seconds",
         make=_imbalance_figures.figure1,
     ),
-    Item(
+    _item(
         name="class-imbalance-fig2",
-        paper=_PAPER,
         number="Fig. 2",
         what="Metrics of random decisions under imbalance",
         needs="nothing",
         time="seconds",
         make=_imbalance_figures.figure2,
     ),
-    Item(
+    _item(
         name="class-imbalance-fig3",
-        paper=_PAPER,
         number="Figs. 3, 4",
         what="The four regions of the worked confusion matrix, and their scores",
         needs="nothing",
         time="seconds",
         make=_imbalance_figures.figures3_and_4,
     ),
-    Item(
+    _item(
         name="class-imbalance-fig5",
-        paper=_PAPER,
         number="Fig. 5",
         what="Samples of a holdout problem",
         needs="MNIST",
         time="seconds",
         make=_imbalance_figures.figure5,
     ),
-    Item(
+    _item(
         name="class-imbalance-table1",
-        paper=_PAPER,
         number="Table 1, Fig. 6",
         what="Four methods, four scores, five openness values; learning curves",
         needs="CIFAR-10, SVHN; extra torch; a GPU",
         time="20 minutes on an H200 with nine processes",
-        make=_imbalance_study.table1,
+        make=partial(_imbalance_study.table1, "class-imbalance-table1"),
     ),
-    Item(
-        name="class-imbalance-small",
-        paper=_PAPER,
+    _item(
+        name=SMALL,
         number="Table 1, Fig. 6, small",
         what="The same study with one draw, few images and epochs",
         needs="CIFAR-10, SVHN; extra torch",
         time="minutes on two cores",
-        make=_imbalance_study.small,
+        make=partial(_imbalance_study.table1, SMALL),
     ),
-    Item(
+    _item(
         name="class-imbalance-halfpoint",
-        paper=_PAPER,
         number="Table 1, Halfpoint",
         what="By which definition of Halfpoint the printed cells are possible",
         needs="nothing",

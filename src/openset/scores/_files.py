@@ -14,7 +14,11 @@ from openset.scores import _csv
 REQUIRED = ("labels", "predicted", "known")
 """Columns that every file of scores has."""
 
-_OPTIONAL = ("groups", "n_classes", "class_names")
+PER_SAMPLE = ("groups", "ids")
+"""Columns that it may have beside them."""
+
+_OPTIONAL = (*PER_SAMPLE, "n_classes", "class_names")
+_ID = "id"  # what others call the ids, and openset predict does
 _ENDINGS = (".npz", ".csv", ".parquet")
 
 
@@ -67,7 +71,7 @@ def _write_parquet(
     if n_classes is not None:
         table = table.replace_schema_metadata({"openset.n_classes": str(n_classes)})
     with _io.replacing(path) as temporary:
-        parquet.write_table(table, temporary)
+        parquet.write_table(table, temporary, write_page_checksum=True)
 
 
 def read(
@@ -127,7 +131,7 @@ def _from_parquet(path: Path) -> tuple[dict[str, NDArray[Any]], int | None]:
     parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
     # A damaged file can hold anything, such as integers of 100 bits.
     try:
-        table = parquet.read_table(path)
+        table = parquet.read_table(path, page_checksum_verification=True)
         found = {
             name: np.asarray(table[name].to_numpy(zero_copy_only=False))
             for name in table.column_names
@@ -143,12 +147,30 @@ def _renamed(
     path: Path, found: dict[str, NDArray[Any]], columns: Mapping[str, str]
 ) -> dict[str, NDArray[Any]]:
     """Give columns the names that scores have; raise if the file has no such column."""
+    left_out = [name for name in PER_SAMPLE if columns.get(name) == ""]
+    columns = {name: own for name, own in columns.items() if name not in left_out}
     for name, own in columns.items():
-        _check.one_of("Scores.load", "columns", name, (*REQUIRED, "groups"))
+        _check.one_of("Scores.load", "columns", name, (*REQUIRED, *PER_SAMPLE))
         if own not in found:
             msg = (
                 f"Scores.load: {path} must have the column {own} for {name}, "
                 f"got {', '.join(sorted(found))}"
             )
             raise ArtefactError(msg)
-    return found | {name: found[own] for name, own in columns.items()}
+    found |= {name: found[own] for name, own in columns.items()}
+    if "ids" not in found and _ID not in columns.values() and _are_ids(found):
+        found["ids"] = found[_ID]
+    return {name: column for name, column in found.items() if name not in left_out}
+
+
+def _are_ids(found: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether a file has a column ``id`` that tells its samples.
+
+    It may as well be that of a patient, or have empty cells: then it is not used.
+    """
+    column = found.get(_ID, np.empty(0))
+    if column.shape != found.get("known", column).shape:
+        return False
+    cells = column.ravel().tolist()
+    is_named = {type(one) for one in cells} in ({str}, {int}) and "" not in cells
+    return is_named and len(set(cells)) == len(cells)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _class_names, _io
 from openset._types import UNKNOWN
-from openset.scores._files import REQUIRED, read, write
+from openset.scores._files import PER_SAMPLE, REQUIRED, read, write
+from openset.scores._pairing import in_order_of
 
 _IF_A_CLASS = "Pass it as unknown_label=; if it is a class, pass n_classes="
 
@@ -45,6 +46,10 @@ class Scores:
     groups
         Where a sample comes from (a data set, a patient, "near", "far"): strings or
         integers. Shape (n,).
+    ids
+        Identifier of each sample, such as a file name: strings or integers, shape (n,).
+        Two sets of scores with ids are compared sample by sample in whatever order they
+        are; without, row by row.
     n_classes
         Number of known classes. If omitted, the classes are those that occur.
     class_names
@@ -72,6 +77,7 @@ class Scores:
     predicted: NDArray[np.int64]
     known: NDArray[np.float64]
     groups: NDArray[Any] | None = None
+    ids: NDArray[Any] | None = None
     n_classes: int | None = None
     class_names: tuple[str, ...] | None = None
 
@@ -82,12 +88,13 @@ class Scores:
         predicted: ArrayLike,
         known: ArrayLike,
         groups: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
         n_classes: int | None = None,
         class_names: Sequence[str] | None = None,
         unknown_label: str | int | None = None,
     ) -> None:
         given = {"labels": labels, "predicted": predicted, "known": known}
-        _check.same_order("Scores", {**given, "groups": groups})
+        _check.same_order("Scores", {**given, "groups": groups, "ids": ids})
         if _class_names.is_text(labels):
             labels, predicted, class_names = _class_names.numbered(
                 "Scores",
@@ -109,6 +116,7 @@ class Scores:
             "groups": None
             if groups is None
             else _check.names("Scores", "groups", groups),
+            "ids": None if ids is None else _check.names("Scores", "ids", ids),
             "n_classes": None
             if n_classes is None
             else _check.positive_int("Scores", "n_classes", n_classes),
@@ -116,9 +124,7 @@ class Scores:
         }
         for name, value in fields.items():
             object.__setattr__(self, name, value)
-        lengths = {name: getattr(self, name).size for name in REQUIRED}
-        if self.groups is not None:
-            lengths["groups"] = self.groups.size
+        lengths = {name: column.size for name, column in self._columns().items()}
         _check.same_length("Scores", lengths)
         highest = -1
         if class_names is not None or self.n_classes is not None:
@@ -142,9 +148,10 @@ class Scores:
         groups = (
             "" if self.groups is None else f", groups={np.unique(self.groups).size}"
         )
+        ids = "" if self.ids is None else ", with ids"
         return (
             f"Scores(n={len(self)}, known={self.n_known}, unknown={self.n_unknown}, "
-            f"classes={self.classes.size}{groups})"
+            f"classes={self.classes.size}{groups}{ids})"
         )
 
     def __len__(self) -> int:
@@ -212,7 +219,7 @@ class Scores:
 
     @classmethod
     def concat(cls, parts: "list[Scores]") -> Self:
-        """Concatenate several sets."""
+        """Concatenate several sets. The result has ids if all parts have some."""
         parts = list(parts)
         if not parts:
             msg = "Scores.concat: parts must be a non-empty list, got []"
@@ -232,6 +239,9 @@ class Scores:
         if all(with_groups):
             groups = [part.groups for part in parts if part.groups is not None]
             columns["groups"] = _check.frozen(_check.joined_names(groups))
+        ids = [part.ids for part in parts if part.ids is not None]
+        if len(ids) == len(parts):
+            columns["ids"] = _check.frozen(_check.joined_names(ids))
         n_classes = None if None in counts else max(c for c in counts if c)
         return cls(**columns, n_classes=n_classes, class_names=class_names)
 
@@ -239,10 +249,30 @@ class Scores:
         """Return the same samples with another knownness."""
         return replace(self, known=known)  # type: ignore[arg-type]
 
+    def in_order_of(self, other: "Scores") -> Self:
+        """Return these samples in the order of other scores of the same samples.
+
+        Samples are told by their ids; if one of the two has none, rows stay as they
+        are, and labels must agree. Other samples are refused.
+
+        Examples
+        --------
+        >>> columns = {"labels": [0, -1], "predicted": [0, 0], "ids": ["a", "b"]}
+        >>> mine = Scores(known=[2, 1], **columns)
+        >>> yours = mine.take([1, 0])
+        >>> yours.in_order_of(mine).known
+        array([2., 1.])
+        """
+        need_scores("Scores.in_order_of", other)
+        names = "other", "these scores"
+        return in_order_of(self, other, caller="Scores.in_order_of", names=names)
+
     def _columns(self) -> dict[str, NDArray[Any]]:
         columns: dict[str, NDArray[Any]] = {n: getattr(self, n) for n in REQUIRED}
-        if self.groups is not None:
-            columns["groups"] = self.groups
+        for name in PER_SAMPLE:
+            column = getattr(self, name)
+            if column is not None:
+                columns[name] = column
         return columns
 
     def save(self, path: str | Path) -> Path:
@@ -272,7 +302,9 @@ class Scores:
             A file ``.npz``, ``.csv`` or ``.parquet``.
         columns
             Names of the columns in the file, where they differ:
-            ``{"labels": "y", "known": "score"}``.
+            ``{"labels": "y", "known": "score"}``. An empty name for groups or ids
+            leaves them out. A column ``id`` with a different value in each row is taken
+            for the ids if no other is.
         unknown_label
             The label of unknown samples; by default -1, or "unknown" if labels are
             names.

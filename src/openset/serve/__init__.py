@@ -6,12 +6,12 @@ network in front of the rejector also `onnx` or `torch`, and for images `vision`
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from numpy.typing import ArrayLike
 
 from openset import _check, _io
-from openset.rejector import Rejector
+from openset.rejector import Invalid, Rejector
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -47,6 +47,7 @@ def app(
     std: Sequence[float] = (1.0, 1.0, 1.0),
     weights: str | Path | None = None,
     head: Any = None,
+    invalid: Invalid = "error",
     name: str = "openset",
     version: str = "1",
     log: str | Path | None = None,
@@ -84,6 +85,11 @@ def app(
     head
         The last layer of a network by name, as in `networks.load`: a file, or a
         `networks.LinearHead`.
+    invalid
+        What to do with samples without an answer: with NaN, of a class that is not
+        determined, or a file that is no image. ``"error"`` refuses the request (422).
+        ``"reject"`` answers them with unknown and marks them: answers then have
+        ``invalid``, and the others are answered as if these were not there.
     name, version
         Name and version of the model in the Open Inference Protocol. Every answer has
         the version as the header ``X-Openset-Rejector``.
@@ -134,6 +140,7 @@ def app(
         "max_requests": max_requests,
     }.items():
         _check.positive_int(caller, key, value)
+    _check.one_of(caller, "invalid", invalid, get_args(Invalid))
     _check.number(caller, "body_seconds", body_seconds, low=0, open_low=True)
     served = None
     if model is not None:
@@ -158,7 +165,7 @@ def app(
         body_seconds=body_seconds,
     )
     return _app.make(
-        Decider(rejector, served),
+        Decider(rejector, served, invalid),
         limits=limits,
         traffic=traffic,
         name=name,

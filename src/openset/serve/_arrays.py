@@ -81,7 +81,10 @@ def ids_of(values: Any, n: int) -> NDArray[np.str_]:
     # An array of texts takes as much for each as for the longest.
     if isinstance(values, list) and any(len(str(one)) > _LONGEST_ID for one in values):
         refuse(rule, name="ids", got="a longer one")
-    found = np.asarray(values)
+    try:
+        found = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        refuse(rule, name="ids", got="lists")
     if found.dtype.kind not in "Uiu" or found.shape != (n,):
         got = f"dtype {_short(found.dtype)}, shape {found.shape}"
         refuse(rule, name="ids", got=got)

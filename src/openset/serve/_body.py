@@ -38,7 +38,7 @@ class BatchRequest:
     arrays
         Arrays by name. Images are separate, as they may have several sizes.
     images
-        Each (h, w, 3), if the client sent files.
+        Each (h, w, 3), if the client sent files; None for a file that is no image.
     threshold
         The threshold of the request, or None.
     ids
@@ -48,7 +48,7 @@ class BatchRequest:
     """
 
     arrays: Mapping[str, NDArray[Any]]
-    images: Sequence[NDArray[np.uint8]] = ()
+    images: Sequence[NDArray[np.uint8] | None] = ()
     threshold: float | None = None
     ids: NDArray[np.str_] | None = None
     classes: Sequence[str] = ()
@@ -69,9 +69,13 @@ def parse(
     query: Mapping[str, str],
     names: tuple[str, ...],
     takes_images: bool,
+    keep: bool,
     max_bytes: int,
 ) -> BatchRequest:
-    """Turn a body into arrays called `names`; a ``.npy`` body is the first of them."""
+    """Turn a body into arrays called `names`; a ``.npy`` body is the first of them.
+
+    With `keep`, files that are no images are not refused.
+    """
     refuse_encoding(encoding)
     for key in query:
         if key not in _QUERY:
@@ -90,7 +94,8 @@ def parse(
         _refuse_name(query)
         files = _images.of_form(body, content_type) if kind == FORM else [("", body)]
         ids = np.array([name for name, _ in files]) if kind == FORM else None
-        return BatchRequest({}, _images.decoded(files), override, ids)
+        images = _images.decoded(files, keep=keep)
+        return BatchRequest({}, images, override, ids)
     if body.startswith(NPY_MAGIC):
         name = query.get("name", names[0])
         if name not in names:
@@ -128,13 +133,24 @@ def refuse_encoding(encoding: str) -> None:
 
 
 def read_json(body: bytes) -> Any:
-    """Parse JSON."""
+    """Parse JSON; a key that an object has twice is refused."""
     try:
-        return json.loads(body)
+        return json.loads(body, object_pairs_hook=_object)
+    except RequestError:
+        raise
     # RecursionError: the document is nested too deeply.
     except (ValueError, RecursionError) as error:
         msg = f"predict: the body must be JSON, got something else ({error})"
         raise RequestError(400, msg) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):  # json takes the last one, other readers the first
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        refuse("each given once", name="keys", got=f"{twice[:80]!r} twice")
+    return found
 
 
 def _refuse_name(query: Mapping[str, str]) -> None:
@@ -201,7 +217,8 @@ def read_threshold(value: Any) -> float:
     """Read a threshold; JSON has no infinities, so they are "inf" and "-inf"."""
     if isinstance(value, str):
         try:
-            value = float(value)
+            # Python also reads 1_0 as 10, and digits of other scripts.
+            value = float(value) if value.isascii() and "_" not in value else value[:80]
         except ValueError:
             value = value[:80]
     elif isinstance(value, int) and not isinstance(value, bool):

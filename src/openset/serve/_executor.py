@@ -1,6 +1,5 @@
 """Runs work in the event loop if it is quick, in a thread if it is not."""
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable
@@ -9,6 +8,8 @@ from typing import TypeVar
 
 import anyio
 from anyio.to_thread import run_sync
+
+from openset._backends import cores
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ class Executor:
     def __init__(self, *, always_threads: bool) -> None:
         self._always_threads = always_threads
         # As many threads as cores: more would compete for cache and memory.
-        self._threads = anyio.CapacityLimiter(os.cpu_count() or 1)
+        self._threads = anyio.CapacityLimiter(cores())
         # Seconds of the last requests, by the bit length of the body size.
         self._seconds: dict[int, deque[float]] = {}
 

@@ -16,20 +16,27 @@ _MOST_PIXELS = 50_000_000  # of a request; 150 MB once decoded
 _MOST_FILES = 1024
 
 
-def decoded(files: Sequence[tuple[str, bytes]]) -> list[NDArray[np.uint8]]:
+Decoded = list[NDArray[np.uint8] | None]
+
+
+def decoded(files: Sequence[tuple[str, bytes]], *, keep: bool) -> Decoded:
     """Return images as (h, w, 3), red first; raise for sizes above the limit.
 
     As in training and ``openset extract``, the orientation in the EXIF data is not
-    applied.
+    applied. A file that is no image is refused; with `keep` it is None.
     """
     images = _io.optional("openset.serve", "PIL.Image", name="vision")
-    left, found = _MOST_PIXELS, []
+    left = _MOST_PIXELS
+    found: Decoded = []
     for name, content in files:
         try:
             opened = images.open(io.BytesIO(content), formats=_FORMATS)
         # Pillow raises many kinds of errors for damaged files.
         except Exception as error:
-            _refuse(name, error)
+            if not keep:
+                _refuse(name, error)
+            found.append(None)
+            continue
         left -= opened.width * opened.height
         if left < 0:
             size = f"{name} of {opened.width} x {opened.height}"
@@ -43,7 +50,9 @@ def decoded(files: Sequence[tuple[str, bytes]]) -> list[NDArray[np.uint8]]:
         try:
             found.append(np.asarray(lazy_inputs.converted(opened)))
         except Exception as error:  # as above
-            _refuse(name, error)
+            if not keep:
+                _refuse(name, error)
+            found.append(None)
     return found
 
 

@@ -18,7 +18,7 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from openset.rejector import Rejector
+from openset.rejector import Decisions, Rejector
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable in which `prometheus_client` looks for its folder."""
@@ -52,15 +52,16 @@ class Metrics:
         )
         samples = Counter(
             "openset_samples",
-            "Samples decided on, accepted as known or rejected as unknown.",
+            "Samples decided on: accepted as known, rejected as unknown, or invalid.",
             ["decision"],
             registry=self._registry,
         )
-        self._accepted, self._unknown = map(samples.labels, ("accepted", "unknown"))
+        kinds = ("accepted", "unknown", "invalid")
+        self._accepted, self._unknown, self._invalid = map(samples.labels, kinds)
         self._rate = Gauge(
             "openset_unknown_rate",
-            f"Share of unknowns among the last samples, {_WINDOW} or a request more "
-            "(of several processes: of the one that answered last).",
+            f"Share of unknowns among the last valid samples, {_WINDOW} or a request "
+            "more (of several processes: of the one that answered last).",
             multiprocess_mode="mostrecent",
             registry=self._registry,
         )
@@ -95,8 +96,12 @@ class Metrics:
         children[0].inc()
         children[1].observe(seconds)
 
-    def samples(self, known: NDArray[np.float64], n_unknown: int) -> None:
+    def samples(self, decisions: Decisions) -> None:
         """Count the samples of a request."""
+        self._invalid.inc(decisions.n_invalid)
+        if decisions.valid_scores is None:
+            return
+        known, n_unknown = decisions.valid_scores.known, decisions.n_rejected
         n = known.size
         self._accepted.inc(n - n_unknown)
         self._unknown.inc(n_unknown)

@@ -1,6 +1,5 @@
 """A network in front of the rejector: turns inputs into logits and features."""
 
-import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -11,26 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _io
-from openset._types import ArtefactError
+from openset import _check
+from openset._types import InvalidSamplesError
 from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.serve._errors import RequestError, refuse
 
-_CALLER = "openset.serve.app"
-_KINDS = {
-    "tensor(float)": np.float32,
-    "tensor(double)": np.float64,
-    "tensor(float16)": np.float16,
-    "tensor(int64)": np.int64,
-    "tensor(int32)": np.int32,
-    "tensor(uint8)": np.uint8,
-}
-_WANTED = ("logits", "features")
-
-# What openset.integrations.onnx.export writes into its files.
-_DETECTOR = "openset.detector"
-_DECISION = ("class", "knownness", "set")
+CALLER = "openset.serve.app"
+WANTED = ("logits", "features")
 
 Images = Sequence[NDArray[np.uint8]]
 
@@ -107,7 +94,7 @@ class ServedModel(ABC):
                 image = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
                 return self.outputs_of_images([image])
             return self(self.example(1))
-        except RequestError as error:
+        except (RequestError, InvalidSamplesError) as error:
             if not self.preprocessing and None in self.shape[1:]:
                 return None  # the sizes were guessed: requests will show
             what = (
@@ -116,7 +103,7 @@ class ServedModel(ABC):
                 else f"{self.example(1).shape} of {self.dtype}"
             )
             msg = (
-                f"{_CALLER}: model must be able to run a batch of its own input "
+                f"{CALLER}: model must be able to run a batch of its own input "
                 f"shape, got an error for {what} ({error})"
             )
             raise ValueError(msg) from error
@@ -145,20 +132,53 @@ class ServedModel(ABC):
             # Writeable: torch warns about arrays that are views of a body.
             batch = np.require(inputs, self.dtype, ["C", "W"])
         if batch.dtype.kind == "f" and np.isnan(batch.min()):
-            refuse("free of NaN", name="inputs", got="NaN")
+            rows = np.flatnonzero(np.isnan(batch).reshape(len(batch), -1).any(axis=1))
+            got = f"NaN in {rows.size} samples, first in row {rows[0]}"
+            msg = _check.must("free of NaN", caller="predict", name="inputs", got=got)
+            raise InvalidSamplesError(msg, rows.tolist())
         return self._outputs(self.run, batch)
 
     def outputs_of_images(self, images: Images) -> Outputs:
         """Run the model on images."""
         return self._outputs(self.run_images, images)
 
+    def run_some(
+        self, run: Callable[[Any], Outputs], samples: Any, is_valid: NDArray[np.bool_]
+    ) -> Outputs:
+        """Run the samples that a mask marks, as if the others were not there.
+
+        In a network whose batches have a fixed size, another sample takes the place of
+        each that is left out.
+        """
+        if is_valid.all():
+            return run(samples)
+        rows = np.flatnonzero(is_valid)
+        if self.shape[:1] in ((), (None,)):
+            return run(
+                [samples[i] for i in rows] if _is_list(samples) else samples[rows]
+            )
+        filled = [samples[i if is_valid[i] else rows[0]] for i in range(len(samples))]
+        try:
+            found = run(filled if _is_list(samples) else np.stack(filled))
+        except InvalidSamplesError as error:
+            again = np.cumsum(is_valid) - 1  # their numbers among the valid ones
+            left = {int(again[i]) for i in error.rows if is_valid[i]}
+            raise InvalidSamplesError(str(error), sorted(left)) from error
+        return found.take(rows)
+
     def _outputs(self, run: Callable[[Any], Any], batch: Any) -> Outputs:
         try:
             return as_outputs(run(batch))
+        except InvalidSamplesError:  # the network gives NaN for some of them
+            raise
         # Runtimes raise classes of their own, without a common base.
         except Exception as error:
             msg = f"predict: the model cannot run these inputs ({error})"
             raise RequestError(422, msg) from error
+
+
+def _is_list(samples: Any) -> bool:
+    return not isinstance(samples, np.ndarray)
 
 
 def as_outputs(found: Any) -> Outputs:
@@ -169,9 +189,9 @@ def as_outputs(found: Any) -> Outputs:
     if isinstance(found, Outputs):
         return found
     if isinstance(found, dict):
-        return Outputs(**{name: found[name] for name in _WANTED if name in found})
+        return Outputs(**{name: found[name] for name in WANTED if name in found})
     both = found if isinstance(found, tuple) else (found,)
-    return Outputs(**dict(zip(_WANTED, both, strict=False)))
+    return Outputs(**dict(zip(WANTED, both, strict=False)))
 
 
 def load(
@@ -213,7 +233,7 @@ def load(
         msg = _check.must(
             "a file, a folder, the name of a network, a networks.Classifier or a "
             "function",
-            caller=_CALLER,
+            caller=CALLER,
             name="model",
             got=type(model).__name__,
         )
@@ -227,7 +247,7 @@ def load(
     if not path.exists():
         msg = _check.must(
             "an ONNX file, the folder of a training run, or a name like timm:NAME",
-            caller=_CALLER,
+            caller=CALLER,
             name="model",
             got=f"no such file: {path}",
         )
@@ -238,18 +258,20 @@ def load(
         msg = _check.must(
             "a network in PyTorch, to move the inputs along a gradient by "
             f"{input_step}, as in the calibration",
-            caller=_CALLER,
+            caller=CALLER,
             name="model",
             got=f"{path}, an ONNX file, which has no gradients",
         )
         raise ValueError(msg)
+    from openset.serve._onnx_model import OnnxModel  # noqa: PLC0415  # it imports us
+
     return OnnxModel(path, how, needs)
 
 
 class TrainedModel(ServedModel):
     """A network in the folder of a run of ``openset train``."""
 
-    gives = _WANTED
+    gives = WANTED
 
     def __init__(self, folder: Path, fitted: Fitted, input_step: str) -> None:
         from openset.train import Trained, how_to_extract  # noqa: PLC0415  # see load
@@ -268,7 +290,7 @@ class TrainedModel(ServedModel):
             mean, std = pipeline.mean or (0, 0, 0), pipeline.std or (1, 1, 1)
             self.preprocessing = (
                 f"resized to {side} x {side}{last}, RGB, scaled to [0, 1], mean "
-                f"{_numbers(mean)}, std {_numbers(std)}"
+                f"{numbers(mean)}, std {numbers(std)}"
             )
 
     def run(self, batch: Any) -> Outputs:
@@ -284,7 +306,7 @@ class TrainedModel(ServedModel):
 class NamedModel(ServedModel):
     """A `networks.Classifier`: of timm, torchvision, Hugging Face, or your own."""
 
-    gives = _WANTED
+    gives = WANTED
     shape = (None, 3, None, None)
     dtype = np.dtype(np.uint8)
 
@@ -294,7 +316,7 @@ class NamedModel(ServedModel):
         if network.kind != "image":
             msg = _check.must(
                 "a network for images",
-                caller=_CALLER,
+                caller=CALLER,
                 name="model",
                 got=f"{network.name}, which takes texts",
                 remedy="Serve the rejector alone and post the network's outputs",
@@ -318,7 +340,7 @@ class NamedModel(ServedModel):
 class CallableModel(ServedModel):
     """Any Python function of a batch."""
 
-    gives = _WANTED
+    gives = WANTED
     shape = ()
     dtype = np.dtype(np.float32)
 
@@ -350,132 +372,5 @@ class CallableModel(ServedModel):
         return super().__call__(inputs)
 
 
-class OnnxModel(ServedModel):
-    """A session of onnxruntime with one input and one or two outputs we use."""
-
-    def __init__(self, path: Path, how: Preprocessing, needs: tuple[str, ...]) -> None:
-        self._session = _session(path, str(path))
-        inputs = self._session.get_inputs()
-        is_exported = _DETECTOR in self._session.get_modelmeta().custom_metadata_map
-        if is_exported and inputs and inputs[0].name in _WANTED:
-            msg = _check.must(
-                "a network",
-                caller=_CALLER,
-                name="model",
-                got=f"{path}, a rejector that was exported without a network",
-                remedy="Serve the rejector's folder without a model, or export it with "
-                "the network",
-            )
-            raise ArtefactError(msg)
-        if len(inputs) != 1 or inputs[0].type not in _KINDS:
-            msg = _check.must(
-                f"an ONNX model with one input of {', '.join(_KINDS)}",
-                caller=_CALLER,
-                name="model",
-                got=", ".join(f"{i.name} of {i.type}" for i in inputs) or "none",
-            )
-            raise ArtefactError(msg)
-        names = [one.name for one in self._session.get_outputs()]
-        if is_exported:  # its own decision is not an output of the network
-            names = [name for name in names if name not in _DECISION]
-        self._outputs_of = outputs_by_name(names)
-        if "features" in needs and len(names) == 1 and "logits" in self._outputs_of:
-            self._find_features(path)
-        self.gives = tuple(self._outputs_of)
-        self._input = inputs[0]
-        self.dtype = np.dtype(_KINDS[inputs[0].type])
-        sizes = inputs[0].shape
-        self.shape = tuple(n if isinstance(n, int) else None for n in sizes)
-        self._how = how
-        if len(self.shape) == 4 and self.shape[1] == 3:
-            self.preprocessing = self._described()
-
-    def run(self, batch: NDArray[Any]) -> dict[str, NDArray[Any]]:
-        """Run the session."""
-        wanted, given = list(self._outputs_of.values()), {self._input.name: batch}
-        found = self._session.run(wanted, given)
-        rows = (array.reshape(len(array), -1) for array in found)
-        return dict(zip(self._outputs_of, rows, strict=True))
-
-    def run_images(self, images: Images) -> dict[str, NDArray[Any]]:
-        """Resize, scale and normalise images; bytes stay bytes."""
-        pillow = _io.optional("openset.serve", "PIL.Image", name="vision")
-        height, width = self._size()
-        if height and width:
-            images = [
-                np.asarray(pillow.fromarray(one).resize((width, height)))
-                for one in images
-            ]
-        shapes = sorted({one.shape[:2] for one in images})
-        if len(shapes) > 1:
-            rule = "of one size, as the network does not define it"
-            refuse(rule, name="images", got=f"sizes {shapes[0]} and {shapes[1]}")
-        pixels: NDArray[Any] = np.stack(images).transpose(0, 3, 1, 2)
-        if self.dtype.kind == "f":
-            scaled = pixels.astype(np.float32) / np.float32(255)
-            mean, std = (
-                np.array(v, np.float32)[:, None, None]
-                for v in (self._how.mean, self._how.std)
-            )
-            pixels = (scaled - mean) / std
-        return self.run(np.ascontiguousarray(pixels, dtype=self.dtype))
-
-    def _size(self) -> tuple[int | None, int | None]:
-        height, width = self.shape[2:]
-        return height or self._how.side, width or self._how.side
-
-    def _described(self) -> str:
-        height, width = self._size()
-        size = (
-            f"resized to {height} x {width}"
-            if height
-            else "of any size, the same for all images"
-        )
-        if self.dtype.kind != "f":
-            return f"{size}, RGB, as {self.dtype}"
-        return (
-            f"{size}, RGB, scaled to [0, 1], mean {_numbers(self._how.mean)}, std "
-            f"{_numbers(self._how.std)}"
-        )
-
-    def _find_features(self, path: Path) -> None:
-        """Add the input of the last linear layer as an output, if there is one."""
-        _io.optional("openset.serve", "onnx", name="onnx")
-        from openset.integrations.onnx import with_features  # noqa: PLC0415  # extra
-
-        try:
-            content, logits, features = with_features(path, without=_DECISION)
-        except ValueError:
-            return  # said in words when the outputs are compared with the needs
-        self._session = _session(content, str(path))
-        self._outputs_of = {"logits": logits, "features": features}
-
-
-def _session(source: Path | bytes, name: str) -> Any:
-    runtime = _io.optional("openset.serve", "onnxruntime", name="onnx")
-    options = runtime.SessionOptions()
-    options.log_severity_level = 3  # errors; it would warn of our input `threshold`
-    # onnxruntime has its own threads; 0 means one per core.
-    options.intra_op_num_threads = int(os.environ.get("OMP_NUM_THREADS", "0"))
-    try:
-        return runtime.InferenceSession(
-            source if isinstance(source, bytes) else str(source),
-            options,
-            providers=["CPUExecutionProvider"],
-        )
-    except Exception as error:  # see ServedModel
-        msg = (
-            f"{_CALLER}: model must be an ONNX model that onnxruntime can run, got "
-            f"{name} ({error})"
-        )
-        raise ArtefactError(msg) from error
-
-
-def outputs_by_name(names: list[str]) -> dict[str, str]:
-    """Map logits and features to outputs: by their names, else by their order."""
-    named = {name: name for name in _WANTED if name in names}
-    return named or dict(zip(_WANTED, names, strict=False))
-
-
-def _numbers(values: Sequence[float]) -> str:
+def numbers(values: Sequence[float]) -> str:
     return ", ".join(f"{v:.4g}" for v in values)

@@ -47,6 +47,7 @@ class Predict:
                 query=request.query_params,
                 names=self._decider.names,
                 takes_images=self._decider.takes_images,
+                keep=self._decider.invalid == "reject",
                 max_bytes=self._limits.max_bytes,
             )
 
@@ -94,7 +95,7 @@ class Predict:
                 status_code=error.status,
                 headers=more.get(error.status),
             )
-        self._metrics.samples(one.decisions.scores.known, one.n_unknown)
+        self._metrics.samples(one.decisions)
         return response
 
     def _work(
@@ -103,8 +104,9 @@ class Predict:
         try:
             asked = parse(content)
             one = self._decider(asked)
-            if self._traffic is not None:
-                self._traffic.add(one.outputs, asked.ids)
+            if self._traffic is not None and one.outputs is not None:
+                ids = asked.ids if asked.ids is None else asked.ids[one.has_outputs]
+                self._traffic.add(one.outputs, ids)
             return one, write(one)
         except RequestError:
             raise

@@ -3,7 +3,6 @@
 import io
 import json
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,9 @@ from numpy.typing import NDArray
 from pydantic_core import to_json
 
 from openset import _check
-from openset._types import UNKNOWN
+from openset._types import UNKNOWN, InvalidSamplesError
 from openset.outputs import Outputs
-from openset.rejector import Decisions, Rejector
+from openset.rejector import Decisions, Invalid, Rejector
 from openset.serve._body import BatchRequest
 from openset.serve._errors import RequestError
 from openset.serve._media import JSON, NPY
@@ -24,17 +23,14 @@ from openset.serve._model import ServedModel
 class BatchAnswer:
     """Decisions of one batch, and the threshold: one for all samples or one each.
 
-    `outputs` are the logits and features that the decisions are based on.
+    `outputs` are the logits and features that the decisions are based on, of the
+    samples that `has_outputs` marks: None if the network could run none of them.
     """
 
     decisions: Decisions
     threshold: float | NDArray[np.float64]
-    outputs: Outputs
-
-    @cached_property
-    def n_unknown(self) -> int:
-        """Number of samples rejected as unknown."""
-        return self.decisions.n_rejected
+    outputs: Outputs | None
+    has_outputs: NDArray[np.bool_]
 
 
 class Decider:
@@ -46,11 +42,19 @@ class Decider:
         Decides which samples are known.
     model
         The network that runs before it. Both are tried out with one synthetic batch.
+    invalid
+        What to do with samples without an answer, as in `Rejector.decide`.
     """
 
-    def __init__(self, rejector: Rejector, model: ServedModel | None) -> None:
+    def __init__(
+        self,
+        rejector: Rejector,
+        model: ServedModel | None,
+        invalid: Invalid = "error",
+    ) -> None:
         self.rejector = rejector
         self.model = model
+        self.invalid: Invalid = invalid
         self._names = _names(rejector, rejector.fitted.widths.get("n_classes") or 0)
         if model is not None:
             _check_outputs(rejector, model)
@@ -85,21 +89,10 @@ class Decider:
     def __call__(self, asked: BatchRequest) -> BatchAnswer:
         """Decide on a batch; raises `RequestError` if something is wrong with it."""
         try:
-            if self.model is None:
-                # Bare arrays are taken for outputs as the rejector needs them; a file
-                # of outputs says of which classes and inputs they are.
-                outputs = Outputs(
-                    **asked.arrays,
-                    classes=asked.classes,
-                    input_step=asked.input_step or self.rejector.input_step,
-                )
-            elif asked.images:
-                outputs = self.model.outputs_of_images(asked.images)
-            else:
-                outputs = self.model(asked.arrays["inputs"])
+            outputs, has_outputs = self._outputs(asked)
             # Huge values overflow to NaN, which is refused with a message.
             with np.errstate(all="ignore"):
-                decisions = self.rejector.decide(outputs, threshold=asked.threshold)
+                decisions = self._decided(outputs, asked.threshold).among(has_outputs)
         except RequestError:
             raise
         except (ValueError, TypeError) as error:
@@ -109,9 +102,42 @@ class Decider:
             cut = asked.threshold
         else:
             own = self.rejector.threshold
-            predicted = decisions.scores.predicted
-            cut = own.of(predicted) if own.per_class else own.value
-        return BatchAnswer(decisions, cut, outputs)
+            cut = own.of(decisions.predicted) if own.per_class else own.value
+        return BatchAnswer(decisions, cut, outputs, has_outputs)
+
+    def _decided(self, outputs: Outputs | None, threshold: float | None) -> Decisions:
+        if outputs is None:
+            widths = self.rejector.fitted.widths
+            has_sets = self.rejector.sets is not None
+            return Decisions.none(widths.get("n_classes") or 0 if has_sets else None)
+        return self.rejector.decide(outputs, threshold=threshold, invalid=self.invalid)
+
+    def _outputs(self, asked: BatchRequest) -> tuple[Outputs | None, NDArray[np.bool_]]:
+        """Return the outputs of a request, and which of its samples have some."""
+        if self.model is None:
+            # Bare arrays are taken for outputs as the rejector needs them; a file of
+            # outputs says of which classes and inputs they are.
+            outputs = Outputs(
+                **asked.arrays,
+                classes=asked.classes,
+                input_step=asked.input_step or self.rejector.input_step,
+                invalid="keep" if self.invalid == "reject" else "error",
+            )
+            return outputs, np.ones(len(outputs), dtype=bool)
+        samples = asked.images or asked.arrays["inputs"]
+        run: Any = self.model.outputs_of_images if asked.images else self.model
+        if self.invalid == "error":
+            outputs = run(samples)
+            return outputs, np.ones(len(outputs), dtype=bool)
+        is_valid = np.array([one is not None for one in samples])
+        while is_valid.any():
+            try:
+                return self.model.run_some(run, samples, is_valid), is_valid
+            except InvalidSamplesError as error:
+                if not error.rows:
+                    raise
+                is_valid[np.flatnonzero(is_valid)[list(error.rows)]] = False
+        return None, is_valid
 
     def written(self, one: BatchAnswer, kind: str) -> bytes:
         """Write an answer as JSON, ``.npy`` (decisions alone) or ``.npz``."""
@@ -123,10 +149,12 @@ class Decider:
         else:
             arrays: dict[str, Any] = {
                 "decisions": one.decisions.labels,
-                "predicted": one.decisions.scores.predicted,
-                "known": one.decisions.scores.known,
+                "predicted": one.decisions.predicted,
+                "known": one.decisions.known,
                 "threshold": np.asarray(one.threshold),
             }
+            if self.invalid == "reject":
+                arrays["invalid"] = one.decisions.is_invalid
             if one.decisions.sets is not None:
                 arrays["sets"] = one.decisions.sets
             np.savez(stream, **arrays)
@@ -134,15 +162,18 @@ class Decider:
 
     def _to_json(self, one: BatchAnswer) -> bytes:
         """Write an answer; floats read back to the same bits."""
-        labels, scores = one.decisions.labels, one.decisions.scores
+        labels = one.decisions.labels
         document: dict[str, Any] = {
             "decisions": labels.tolist(),
             "names": self.names_of(labels).tolist(),
-            "predicted": scores.predicted.tolist(),
-            "known": plain(scores.known),
+            "predicted": one.decisions.predicted.tolist(),
+            "known": plain(one.decisions.known),
             "threshold": plain(one.threshold),
-            "n_unknown": one.n_unknown,
+            "n_unknown": one.decisions.n_rejected,
         }
+        if self.invalid == "reject":
+            document["invalid"] = one.decisions.is_invalid.tolist()
+            document["n_invalid"] = one.decisions.n_invalid
         if one.decisions.sets is not None:
             document["sets"] = one.decisions.set_classes
         return as_json(document)
@@ -164,12 +195,14 @@ def as_json(document: Any) -> bytes:
 
 
 def plain(values: Any) -> Any:
-    """Return floats for JSON; infinities become the strings "inf" and "-inf"."""
+    """Return floats for JSON: infinities are the strings "inf" and "-inf", NaN null."""
     values = np.asarray(values)
     is_finite = np.isfinite(values)
     if is_finite.all():
         return values.tolist()
-    return np.where(is_finite, values.astype(object), values.astype(str)).tolist()
+    found: NDArray[Any] = np.where(is_finite, values.astype(object), values.astype(str))
+    found[np.isnan(values)] = None
+    return found.tolist()
 
 
 def needs_of(rejector: Rejector) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from threadpoolctl import threadpool_limits
 from uvicorn.supervisors import Multiprocess
 
 from openset import _check, _io
+from openset._backends import cores
 from openset.serve import _signals
 from openset.serve._connections import (
     BACKLOG,
@@ -158,7 +159,7 @@ def _worker(make: Make, address: str, workers: int) -> FastAPI:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     # The processes share the cores. Loaded libraries are limited below; those loaded
     # later (torch, onnxruntime) read the environment variable.
-    share = max(1, (os.cpu_count() or 1) // workers)
+    share = max(1, cores() // workers)
     os.environ.setdefault("OMP_NUM_THREADS", str(share))
     threadpool_limits(share)
     try:
@@ -207,7 +208,12 @@ def _listening(host: str, port: int, *, is_v6: bool) -> socket.socket:
     # that say they are TCP, and with it on every answer waits 40 ms for an ACK.
     one = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "win32":
+            # Without it another program could take over the port. (What SO_REUSEADDR
+            # does elsewhere, Windows always does; there it would allow just that.)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        else:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind((host, port))
         one.listen(BACKLOG)
     except OSError as error:

@@ -91,7 +91,7 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
     """Describe the answers of ``/predict``."""
     integers = {"type": "array", "items": {"type": "integer"}}
     names = {"type": "array", "items": {"type": "string"}}
-    properties = {
+    properties: dict[str, Any] = {
         "decisions": {**integers, "description": "Class of each sample, or -1."},
         "names": {**names, "description": 'Its name, or "unknown".'},
         "predicted": {**integers, "description": "Predicted class, before rejection."},
@@ -103,23 +103,43 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
         "threshold": _cut(decider),
         "n_unknown": {"type": "integer"},
     }
-    sets = decider.rejector.sets
-    if sets is not None:
-        text = f"Classes each sample may belong to, none if it is unknown; {sets}."
-        properties["sets"] = {"type": "array", "items": integers, "description": text}
-    schema = {
-        "type": "object",
-        "required": list(properties),
-        "properties": properties,
-    }
-    example = {
+    example: dict[str, Any] = {
         "decisions": [0, -1],
         "names": [decider.rejector.name_of(0), "unknown"],
         "predicted": [0, 0],
         "known": [4.2, 0.3],
         "threshold": [1.5, 1.5] if decider.rejector.threshold.per_class else 1.5,
         "n_unknown": 1,
-        **({} if sets is None else {"sets": [[0], []]}),
+    }
+    if decider.invalid == "reject":
+        properties |= {
+            "known": {
+                "type": "array",
+                "items": {"anyOf": [*_NUMBER["anyOf"], {"type": "null"}]},
+                "description": "Knownness: higher means more known; null if invalid.",
+            },
+            "predicted": {
+                **integers,
+                "description": "Predicted class, before rejection; -1 if invalid.",
+            },
+            "invalid": {
+                "type": "array",
+                "items": {"type": "boolean"},
+                "description": "Whether the sample has no answer, such as one with "
+                "NaN: its decision is -1, and it does not count as unknown.",
+            },
+            "n_invalid": {"type": "integer"},
+        }
+        example |= {"invalid": [False, False], "n_invalid": 0}
+    sets = decider.rejector.sets
+    if sets is not None:
+        example["sets"] = [[0], []]
+        text = f"Classes each sample may belong to, none if it is unknown; {sets}."
+        properties["sets"] = {"type": "array", "items": integers, "description": text}
+    schema = {
+        "type": "object",
+        "required": list(properties),
+        "properties": properties,
     }
     answers: dict[int | str, dict[str, Any]] = {
         200: {

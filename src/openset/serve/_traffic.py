@@ -65,7 +65,8 @@ class Traffic:
             names = np.full(len(outputs), "") if ids is None else ids
             parts = self._kept.setdefault(kind, [])
             step = outputs.input_step
-            parts.append(Outputs(**arrays, ids=names[rows], input_step=step))
+            about = {"input_step": step, "invalid": outputs.invalid}
+            parts.append(Outputs(**arrays, ids=names[rows], **about))
             if sum(map(len, parts)) >= ROWS:
                 joined = Outputs.concat(parts)
                 n_whole = len(joined) // ROWS * ROWS

@@ -43,6 +43,7 @@ _OUTPUTS = {
     "known": "FP64",
     "threshold": "FP64",
 }
+_INVALID = "invalid"  # if invalid samples are rejected, not refused
 _SET = "set"  # samples by classes, if the rejector has prediction sets
 
 
@@ -70,6 +71,8 @@ def model(decider: Decider, name: str, version: str) -> dict[str, Any]:
     outputs: list[dict[str, Any]] = [
         {"name": one, "datatype": kind, "shape": [-1]} for one, kind in _OUTPUTS.items()
     ]
+    if decider.invalid == "reject":
+        outputs.append({"name": _INVALID, "datatype": "BOOL", "shape": [-1]})
     if decider.rejector.sets is not None:
         n_classes = decider.rejector.fitted.widths.get("n_classes") or -1
         shape = [-1, n_classes]
@@ -142,7 +145,7 @@ class Infer:
             if name not in names or name in given:
                 rule = f"each of {', '.join(names)} at most once"
                 refuse(rule, name="inputs", got=repr(name)[:80])
-            given[name] = _tensor(one, rest)
+            given[name] = _tensor(one, rest, keep=self._decider.invalid == "reject")
         rest.check_empty()
         images = given.pop(IMAGES, ())
         if not given and not images:
@@ -157,15 +160,16 @@ class Infer:
 
     def write(self, one: BatchAnswer) -> Response:
         """Write the answer: tensors in JSON, or binary if the request asks for it."""
-        scores = one.decisions.scores
         n = len(one.decisions)
         values: dict[str, NDArray[Any]] = {
             "decision": one.decisions.labels.astype("<i8"),
             "name": self._decider.names_of(one.decisions.labels),
-            "predicted": scores.predicted.astype("<i8"),
-            "known": scores.known.astype("<f8"),
+            "predicted": one.decisions.predicted.astype("<i8"),
+            "known": one.decisions.known.astype("<f8"),
             "threshold": np.broadcast_to(np.asarray(one.threshold, "<f8"), n),
         }
+        if self._decider.invalid == "reject":
+            values[_INVALID] = one.decisions.is_invalid
         if one.decisions.sets is not None:
             values[_SET] = one.decisions.sets
         outputs, contents = [], []
@@ -200,7 +204,9 @@ class Infer:
 
     def _wanted(self, names: tuple[str, ...]) -> list[tuple[str, bool]]:
         """Return the names of the outputs, and whether each is binary."""
-        by_default = bool(_parameters(self._asked).get("binary_data_output", False))
+        by_default = _flag(
+            _parameters(self._asked), "binary_data_output", default=False
+        )
         asked = self._asked.get("outputs")
         if asked is None:
             return [(name, by_default) for name in names]
@@ -211,7 +217,7 @@ class Infer:
             if one.get("name") not in names:
                 rule = f"of {', '.join(names)}"
                 refuse(rule, name="outputs", got=repr(one.get("name"))[:80])
-            is_binary = bool(_parameters(one).get("binary_data", by_default))
+            is_binary = _flag(_parameters(one), "binary_data", default=by_default)
             wanted.append((one["name"], is_binary))
         return wanted
 
@@ -237,7 +243,7 @@ class _Rest:
             refuse("used up by the inputs", name="the body", got=f"{left} bytes more")
 
 
-def _tensor(one: Mapping[str, Any], rest: _Rest) -> Any:
+def _tensor(one: Mapping[str, Any], rest: _Rest, *, keep: bool) -> Any:
     """Return an array, or the images of a tensor of bytes."""
     name, kind, shape = one["name"], one.get("datatype"), one.get("shape", [])
     if not _is_shape(shape):
@@ -249,15 +255,13 @@ def _tensor(one: Mapping[str, Any], rest: _Rest) -> Any:
     if name == IMAGES:
         if kind != "BYTES" or content is None:
             refuse("BYTES, binary", name=f"datatype of {name}", got=repr(kind)[:40])
-        return _images.decoded(_strings(content, math.prod(shape)))
+        return _images.decoded(_strings(content, math.prod(shape)), keep=keep)
     if kind not in _TYPES:
         rule = f"one of {', '.join(_TYPES)}"
         refuse(rule, name=f"datatype of {name}", got=repr(kind)[:40])
     dtype = np.dtype(_TYPES[kind])
     if content is None:
-        flat = as_array(name, one.get("data")).ravel()
-        # Not a cast: 256 is no UINT8, and would wrap.
-        array = flat.astype(dtype) if dtype.kind == "f" else flat
+        array = _numbers(name, as_array(name, one.get("data")).ravel(), kind)
     else:
         if len(content) % dtype.itemsize:
             got = f"{len(content)} bytes"
@@ -267,6 +271,21 @@ def _tensor(one: Mapping[str, Any], rest: _Rest) -> Any:
         rule = f"as many numbers as its shape {shape} says"
         refuse(rule, name=name, got=array.size)
     return checked(name, array.reshape(shape))
+
+
+def _numbers(name: str, flat: NDArray[Any], kind: str) -> NDArray[Any]:
+    """Return numbers as the datatype that the request names."""
+    dtype = np.dtype(_TYPES[kind])
+    if dtype.kind == "f":
+        with np.errstate(over="ignore"):  # beyond its range: infinite
+            return flat.astype(dtype)
+    if flat.dtype.kind == "f":
+        refuse(f"integers ({kind})", name=name, got="numbers with a point")
+    low, high, limits = int(flat.min()), int(flat.max()), np.iinfo(dtype)
+    if low < limits.min or high > limits.max:  # they would wrap: 256 to 0
+        rule = f"from {limits.min} to {limits.max} ({kind})"
+        refuse(rule, name=name, got=f"values from {low} to {high}")
+    return flat.astype(dtype)
 
 
 def _strings(content: bytes, n: int) -> list[tuple[str, bytes]]:
@@ -295,6 +314,13 @@ def _parameters(one: Mapping[str, Any]) -> Mapping[str, Any]:
     found = one.get("parameters", {})
     if not isinstance(found, dict):
         refuse("an object", name="parameters", got=type(found).__name__)
+    return found
+
+
+def _flag(parameters: Mapping[str, Any], name: str, *, default: bool) -> bool:
+    found = parameters.get(name, default)
+    if not isinstance(found, bool):  # the text "false" is truthy
+        refuse("true or false", name=name, got=repr(found)[:40])
     return found
 
 

@@ -10,7 +10,14 @@ from openset._urls import is_url
 from openset.shards._predict import Predict
 from openset.shards._run import Done, Job, run
 from openset.shards._score import Score
-from openset.shards._shards import Shard, find, is_folder_of_shards, listed, read
+from openset.shards._shards import (
+    Shard,
+    find,
+    is_folder_of_shards,
+    listed,
+    need_names_once,
+    read,
+)
 
 __all__ = [
     "Done",
@@ -22,6 +29,7 @@ __all__ = [
     "is_folder_of_shards",
     "is_url",
     "listed",
+    "need_names_once",
     "read",
     "run",
 ]

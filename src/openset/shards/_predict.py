@@ -1,15 +1,19 @@
 """`Predict`: the decisions of a rejector for every shard."""
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from openset import _check, _io
 from openset._urls import is_url
-from openset.rejector import Rejector, manifest_of
+from openset.outputs import Invalid as Keep
+from openset.rejector import Invalid, Rejector, manifest_of
 from openset.shards import _tables
+from openset.shards._run import INVALID
 from openset.shards._shards import Shard, read
 
 
@@ -18,9 +22,9 @@ class Predict:
     """Classify the samples of shards, or reject them as unknown (-1).
 
     For each shard a file is written with the columns decision, predicted, known,
-    margin, and group and id if its samples have any. If the rejector has prediction
-    sets, the column `set` holds lists of classes in Parquet, and a mask of samples by
-    classes in ``.npz``.
+    margin, invalid, and group and id if its samples have any. If the rejector has
+    prediction sets, the column `set` holds lists of classes in Parquet, and a mask of
+    samples by classes in ``.npz``.
 
     Parameters
     ----------
@@ -32,6 +36,11 @@ class Predict:
         Samples in memory at a time (but a ``.npz`` shard is read as a whole).
     plugins, key
         As in :meth:`openset.Rejector.load`.
+    invalid
+        As in :meth:`openset.Rejector.decide`: with ``"error"`` a shard with an invalid
+        sample fails; with ``"reject"`` such samples have the decision -1 and are marked
+        in the column `invalid`, and ``invalid/SHARD.json`` says how many there are. A
+        run may be continued with another choice.
     """
 
     rejector: str | Path
@@ -40,8 +49,10 @@ class Predict:
     plugins: tuple[str, ...] = ()
     key: bytes | None = None
     caller: str = "openset predict"
+    invalid: Invalid = "error"
 
     def __post_init__(self) -> None:
+        _check.one_of(self.caller, "invalid", self.invalid, get_args(Invalid))
         if not is_url(self.rejector):  # workers may have another current folder
             object.__setattr__(self, "rejector", Path(self.rejector).resolve())
         _tables.check_format(self.caller, self.format)
@@ -66,19 +77,33 @@ class Predict:
 
     def _write(self, opened: Rejector, shard: Shard, out: Path) -> None:
         (path,) = self.files(shard, out)
-        _tables.write(path, self._columns(opened, shard))
+        record = out / INVALID / f"{shard.name}.json"
+        record.unlink(missing_ok=True)  # of other data, before they were replaced
+        _tables.write(path, self._columns(opened, shard, record))
 
-    def _columns(self, opened: Rejector, shard: Shard) -> Iterator[_tables.Columns]:
-        for batch in read(shard, rows=self.rows):
-            decisions = opened.decide(batch)
-            scores = decisions.scores
-            named = {
-                "group": scores.groups, "id": batch.ids, "set": decisions.sets
-            }  # fmt: skip
+    def _columns(
+        self, opened: Rejector, shard: Shard, record: Path
+    ) -> Iterator[_tables.Columns]:
+        keep: Keep = "keep" if self.invalid == "reject" else "error"
+        n, start = 0, 0
+        first: dict[str, int | str] = {}
+        for batch in read(shard, rows=self.rows, invalid=keep):
+            decisions = opened.decide(batch, invalid=self.invalid)
+            if decisions.n_invalid and not n:
+                row = int(decisions.is_invalid.argmax())
+                first = {"row": start + row}
+                if batch.ids is not None:
+                    first["id"] = str(batch.ids[row])
+            n, start = n + decisions.n_invalid, start + len(batch)
+            named = {"group": batch.groups, "id": batch.ids, "set": decisions.sets}
             yield {
                 "decision": decisions.labels,
-                "predicted": scores.predicted,
-                "known": scores.known,
-                "margin": opened.margins(scores),
+                "predicted": decisions.predicted,
+                "known": decisions.known,
+                "margin": opened.margins(decisions),
+                "invalid": decisions.is_invalid,
                 **{name: one for name, one in named.items() if one is not None},
             }
+        if n:  # before the file of decisions appears: the shard is done then
+            text = json.dumps({"shard": shard.name, "n": n, **first}, indent=1)
+            _io.put(record, text)

@@ -6,7 +6,6 @@ import secrets
 import time
 import traceback
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +17,14 @@ from openset.shards._shards import Shard, at_hand, find
 from openset.shards._stores import Folder, Store, store
 
 _JOB, _FAILED = "job.json", "failed"
+INVALID = "invalid"
+"""Folder in which a job writes how many invalid samples a shard has."""
+
 _FRUITLESS = 3  # times in a row that workers die without finishing a shard
+
+
+class NotRecordedError(Exception):
+    """A shard failed, and its failure could not be written: the disk is full."""
 
 
 class Job(Hashable, Protocol):
@@ -44,13 +50,23 @@ class Job(Hashable, Protocol):
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a run: numbers of all shards, of those done now, and what failed."""
+    """Result of a run: numbers of all shards, of those done now, and what failed.
+
+    `invalid` has an entry for every shard with invalid samples, also of earlier runs:
+    its name, their number `n`, and row (and id) of the first.
+    """
 
     folder: Path | str
     n_shards: int
     n_run: int
     failed: tuple[dict[str, str], ...]
     seconds: float
+    invalid: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def n_invalid(self) -> int:
+        """Number of invalid samples in all shards."""
+        return sum(one["n"] for one in self.invalid)
 
     def __str__(self) -> str:
         finished = self.n_shards - len(self.failed)
@@ -127,12 +143,16 @@ def run(
         failed = [json.loads(place.read(n) or b"") for n in place.names(work.failures)]
         if not failed:
             place.remove(_FAILED)
+        names = {f"{INVALID}/{shard.name}.json" for shard in shards}
+        found = [name for name in place.names(INVALID) if name in names]
+        invalid = [json.loads(place.read(name) or b"") for name in found]
     return Done(
         folder=place.path if isinstance(place, Folder) else place.url,
         n_shards=len(shards),
         n_run=n_open - len(failed),
         failed=tuple(failed),
         seconds=time.perf_counter() - start,
+        invalid=tuple(invalid),
     )
 
 
@@ -225,6 +245,9 @@ def _settle(
             n = pool.items_per_call(len(left))
             groups = [left[i : i + n] for i in range(0, len(left), n)]
             pool(_work, [(job, group, work) for group in groups])
+        except NotRecordedError as full:  # nothing can be written: nobody should retry
+            msg = f"{job.caller}: {full}. The same command continues"
+            raise OSError(msg) from full
         except Exception as caught:  # workers catch their errors: processes died
             error = caught
         before, is_there = len(left), work.out.holding()
@@ -276,8 +299,11 @@ def _work_on(job: Job, shard: Shard, work: _Work) -> None:
             "traceback": traceback.format_exc(),
             "process": str(os.getpid()),
         }
-        # Of a run that was killed: its folder of failures is gone.
-        with suppress(FileNotFoundError):
+        try:
             if work.out.has(work.begun):
                 text = json.dumps(record, indent=1)
                 work.out.write(work.failure(shard), text.encode())
+        except FileNotFoundError:
+            pass  # of a run that was killed: its folder of failures is gone
+        except OSError:
+            raise NotRecordedError(str(error)) from error

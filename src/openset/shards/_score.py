@@ -8,6 +8,7 @@ from typing import Any
 
 from openset import _io, detectors
 from openset.detectors import Fitted
+from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.shards import _tables
 from openset.shards._shards import Shard, read
@@ -60,8 +61,30 @@ class Score:
 
     def _write(self, opened: dict[str, Fitted], shard: Shard, out: Path) -> None:
         parts: dict[str, list[Scores]] = {name: [] for name in opened}
+        failed: dict[str, Exception] = {}
         for batch in read(shard, rows=self.rows):
-            for name, scores in detectors.score_all(opened, batch).items():
+            left = {name: one for name, one in opened.items() if name not in failed}
+            for name, scores in _scored(left, batch, failed).items():
                 parts[name].append(scores)
         for name, path in zip(opened, self.files(shard, out), strict=True):
-            Scores.concat(parts[name]).save(path)
+            if name not in failed:
+                Scores.concat(parts[name]).save(path)
+        if failed:  # the others are written; this shard is tried again next time
+            msg = "; ".join(f"{name}: {error}" for name, error in failed.items())
+            raise ValueError(msg)
+
+
+def _scored(
+    opened: dict[str, Fitted], batch: Outputs, failed: dict[str, Exception]
+) -> dict[str, Scores]:
+    """Score in one pass; if a detector fails, each in a pass of its own."""
+    try:
+        return detectors.score_all(opened, batch)
+    except ValueError as error:
+        if len(opened) == 1:
+            failed |= dict.fromkeys(opened, error)
+            return {}
+    found: dict[str, Scores] = {}
+    for name, one in opened.items():
+        found |= _scored({name: one}, batch, failed)
+    return found

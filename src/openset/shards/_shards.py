@@ -1,6 +1,7 @@
 """Shards: list those of a folder, and read one in batches."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -11,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _io
+from openset._types import ArtefactError
 from openset._urls import is_url
-from openset.outputs import Outputs, is_outputs
+from openset.outputs import Invalid, Outputs, is_outputs
 from openset.shards._stores import Entry, downloaded, entries
 
 _ENDINGS = (".npz", ".parquet")
+_LIKE_SHARDS = (*_ENDINGS, ".npy", ".pq", ".parq")
 _COLUMNS = ("logits", "features", "labels", "groups", "ids")
 # What is hashed of a large file: blocks, and its end, where .npz files keep checksums
 # of their arrays and Parquet files the ranges of their columns.
@@ -112,6 +115,12 @@ def _is_shard(path: Path, inner: set[str] | None) -> bool:
     return is_outputs(inner)
 
 
+def _is_missed(path: Path, inner: set[str] | None) -> bool:
+    """Whether something that is no shard looks like one, or like a folder of them."""
+    names = {path.name} if inner is None else inner
+    return any(Path(name).suffix.lower() in _LIKE_SHARDS for name in names)
+
+
 def is_folder_of_shards(path: str | Path) -> bool:
     """Return whether this is a folder of outputs, rather than outputs of one split.
 
@@ -125,7 +134,24 @@ def is_folder_of_shards(path: str | Path) -> bool:
 
 def find(folder: str | Path, *, caller: str = "shards.find") -> list[Shard]:
     """List the shards of a folder, or of a URL, in the order of their names."""
-    shards = listed(folder, _is_shard, caller=caller)
+    missed: list[Path] = []
+
+    def is_shard(path: Path, inner: set[str] | None) -> bool:
+        found = _is_shard(path, inner)
+        missed.extend([path] if not found and _is_missed(path, inner) else [])
+        return found
+
+    shards = listed(folder, is_shard, caller=caller)
+    if shards and missed:
+        msg = _check.must(
+            "a folder with all shards directly in it, .npz, .parquet or folders of "
+            ".npy files",
+            caller=caller,
+            name=str(folder),
+            got=f"{missed[0].name} beside them",
+            remedy="It would be left out: rename it or move it away",
+        )
+        raise ValueError(msg)
     if not shards:
         rule = (
             "a file or folder of outputs, or a folder of shards (.npz, .parquet, or "
@@ -134,44 +160,77 @@ def find(folder: str | Path, *, caller: str = "shards.find") -> list[Shard]:
         raise FileNotFoundError(
             _check.must(rule, caller=caller, name=str(folder), got="none of these")
         )
-    names = [shard.name for shard in shards]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        rule, got = "shards of different names", f"several called {twice[0]}"
-        raise ValueError(_check.must(rule, caller=caller, name=str(folder), got=got))
+    need_names_once(shards, folder, caller=caller)
     return shards
 
 
-def read(shard: Shard, *, rows: int) -> Iterator[Outputs]:
+def need_names_once(shards: list[Shard], folder: str | Path, *, caller: str) -> None:
+    """Raise if two shards have one name: their results would be one file."""
+    twice = [name for name, n in Counter(one.name for one in shards).items() if n > 1]
+    if twice:
+        rule, got = "shards of different names", f"several called {min(twice)}"
+        raise ValueError(_check.must(rule, caller=caller, name=str(folder), got=got))
+
+
+def read(shard: Shard, *, rows: int, invalid: Invalid = "error") -> Iterator[Outputs]:
     """Read a shard in batches of at most `rows` samples.
 
     Folders are memory-mapped and Parquet files read in parts. A ``.npz`` is read as a
-    whole.
+    whole. `invalid` is as in :class:`openset.Outputs`; with ``"keep"`` a missing list
+    in a Parquet file is an invalid sample, too.
     """
     if shard.path.suffix != ".parquet" or shard.path.is_dir():
-        yield from Outputs.load(shard.path).batches(rows)
+        yield from Outputs.load(shard.path, invalid=invalid).batches(rows)
         return
     parquet: Any = _io.optional("Outputs.load", "pyarrow.parquet", name="tables")
-    with parquet.ParquetFile(shard.path) as file, _io.naming(shard.path):
-        columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
-        for batch in file.iter_batches(batch_size=rows, columns=columns):
-            if batch.num_rows:
-                yield Outputs(**{n: _array(n, batch.column(n)) for n in columns})
+    try:
+        with (
+            _io.naming(shard.path),
+            parquet.ParquetFile(shard.path, page_checksum_verification=True) as file,
+        ):
+            if not file.metadata.num_rows:
+                msg = "Outputs: samples must be at least one, got none. Move it away"
+                raise ValueError(msg)
+            columns = [name for name in _COLUMNS if name in file.schema_arrow.names]
+            widths: dict[str, int] = {}
+            for batch in file.iter_batches(batch_size=rows, columns=columns):
+                if batch.num_rows:
+                    found = {
+                        n: _array(n, batch.column(n), widths, keep=invalid == "keep")
+                        for n in columns
+                    }
+                    yield Outputs(**found, invalid=invalid)
+    except OSError as error:
+        msg = f"Outputs.load: {shard.path} cannot be read, or is damaged ({error})"
+        raise ArtefactError(msg) from error
 
 
-def _array(name: str, column: Any) -> NDArray[Any]:
-    """Return a column: numbers, text, or lists of one length as rows of a matrix."""
+def _array(
+    name: str, column: Any, widths: dict[str, int], *, keep: bool
+) -> NDArray[Any]:
+    """Return a column: numbers, text, or lists of one length as rows of a matrix.
+
+    With `keep`, a missing list is a row of NaN; `widths` are those of earlier batches.
+    """
     if name not in {"logits", "features"}:
         return column.to_numpy(zero_copy_only=False)
     rule, got = "lists of one length", "lists of different lengths, or none"
     compute: Any = _io.optional("Outputs.load", "pyarrow.compute", name="tables")
     try:
-        lengths = compute.list_value_length(column).unique().to_pylist()
+        lengths = set(compute.list_value_length(column).unique().to_pylist())
     except NotImplementedError as error:
         got = f"a column of {column.type}"
         msg = _check.must(rule, caller="Outputs", name=name, got=got)
         raise ValueError(msg) from error
-    if len(lengths) != 1 or not lengths[0]:  # None: a list is missing
+    if keep and None in lengths:
+        lengths = lengths - {None} or {widths.get(name)}
+    if len(lengths) != 1 or not (width := next(iter(lengths))):  # None: one is missing
         raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
+    widths[name] = width
     flat = column.flatten().to_numpy(zero_copy_only=False)
-    return np.ascontiguousarray(flat.reshape(len(column), lengths[0]))
+    if not column.null_count:
+        return np.ascontiguousarray(flat.reshape(len(column), width))
+    is_there = column.is_valid().to_numpy(zero_copy_only=False)
+    found = np.full((len(column), width), np.nan)
+    found[is_there] = flat.reshape(-1, width)
+    return found

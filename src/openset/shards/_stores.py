@@ -124,7 +124,9 @@ class ObjectStore:
         """Yield a folder for the files of a shard; then upload them."""
         with tempfile.TemporaryDirectory(prefix="openset-results-") as folder:
             yield Path(folder)
-            for file in sorted(Path(folder).rglob("*")):
+            # Those of the folder itself last: with them a shard is done.
+            files = sorted(Path(folder).rglob("*"))
+            for file in sorted(files, key=lambda one: one.parent == Path(folder)):
                 if file.is_file():
                     name = file.relative_to(folder).as_posix()
                     found, path = self._at(name)
@@ -184,7 +186,10 @@ def downloaded(
 ) -> Iterator[Path]:
     """Yield a temporary copy of a file, or of a folder of files."""
     found, _ = file_system(url, caller="shards")
-    with tempfile.TemporaryDirectory(prefix="openset-shard-") as folder:
+    with tempfile.TemporaryDirectory(
+        prefix="openset-shard-",
+        ignore_cleanup_errors=True,  # Windows keeps files that are still open
+    ) as folder:
         place = Path(folder) / name
         (place if is_folder else Path(folder)).mkdir(exist_ok=True)
         for file in files:

@@ -44,7 +44,9 @@ def write(path: Path, batches: Iterable[Columns]) -> None:
                         for name, one in batch.items()
                     }
                 )
-                writer = writer or parquet.ParquetWriter(temporary, table.schema)
+                writer = writer or parquet.ParquetWriter(
+                    temporary, table.schema, write_page_checksum=True
+                )
                 writer.write_table(table)
         finally:
             if writer is not None:

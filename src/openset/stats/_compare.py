@@ -1,5 +1,6 @@
 """Two detectors on the same samples."""
 
+import warnings
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
@@ -9,6 +10,7 @@ import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 
 from openset import _check
+from openset._types import PairingWarning
 from openset.metrics import Interval, Metric
 from openset.metrics.intervals import (
     need_spread,
@@ -16,7 +18,7 @@ from openset.metrics.intervals import (
     percentile,
     replicates,
 )
-from openset.scores import Scores, need_scores
+from openset.scores import Scores, in_order_of, need_scores, seems_reordered
 
 _BY_PLACEMENTS = ("auroc", "openauc", "partial_openauc")
 
@@ -31,6 +33,12 @@ class Comparison:
     difference: float
     interval: Interval
     p_value: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric}: {self.a:.4f} - {self.b:.4f} = {self.difference:+.4f}, "
+            f"interval {self.interval}, p = {self.p_value:.2g}"
+        )
 
 
 def compare(
@@ -55,7 +63,9 @@ def compare(
     Parameters
     ----------
     a, b
-        Scores of the same samples in the same order.
+        Scores of the same samples. If both have ids they may be in any order: those of
+        `b` are brought into the order of `a`. Else they must be in the same order;
+        scores that seem not to be get a warning.
     metric
         Key of a metric, e.g. ``"fpr_at_tpr"``, or ``package.module:Name``.
     level
@@ -75,10 +85,12 @@ def compare(
     >>> good = Scores(labels=labels, predicted=predicted, known=signal)
     >>> worse = good.with_known(signal + rng.normal(size=600))
     >>> result = compare(good, worse)
-    >>> result.difference > 0, result.p_value < 0.001
-    (True, True)
+    >>> print(result)
+    openauc: 0.8528 - 0.7700 = +0.0829, interval 0.0553 to 0.1104 (95 %), p = 3.7e-09
+    >>> result.p_value < 0.001
+    True
     """
-    _check_paired(a, b)
+    b = _paired(a, b)
     row = numeric_metric(metric, caller="compare", params=params)
     _check.open_unit("compare", "level", level)
     if row.key in _BY_PLACEMENTS and set(params) <= {"max_fpr"}:
@@ -124,23 +136,21 @@ def _check_pair(threshold: Any, metric: str) -> None:
         raise ValueError(msg)
 
 
-def _check_paired(a: Scores, b: Scores) -> None:
+def _paired(a: Scores, b: Scores) -> Scores:
+    """Return `b` in the order of `a`; raise if there is nothing to compare."""
     for scores in (a, b):
         need_scores("compare", scores)
-    if len(a) != len(b) or not np.array_equal(a.labels, b.labels):
-        got = f"{len(a)} and {len(b)} samples"
-        if len(a) == len(b):
-            differ = int(np.count_nonzero(a.labels != b.labels))
-            got = f"different labels in {differ} of {len(a)} rows"
-        msg = _check.must(
-            "the same samples in the same order",
-            caller="compare",
-            name="a and b",
-            got=got,
+    b = in_order_of(b, a, caller="compare", names=("a", "b"))
+    if seems_reordered(b, a):
+        msg = (
+            "compare: a and b have the same numbers of labels and predicted classes, "
+            "but in other rows: are their samples in different orders? They are "
+            "compared row by row. With ids they are paired by these: Scores(ids=...)"
         )
-        raise ValueError(msg)
+        warnings.warn(msg, PairingWarning, stacklevel=3)
     _check.both_sides("compare", a.n_known, a.n_unknown)
     need_spread("compare", a)
+    return b
 
 
 def _by_placements(a: Scores, b: Scores, row: Metric, level: float) -> Comparison:

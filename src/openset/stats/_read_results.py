@@ -8,7 +8,7 @@ import numpy as np
 from openset import _check, metrics, score_files
 from openset.results import Result, Results
 from openset.score_files import ScoreFile
-from openset.scores import Scores
+from openset.scores import Scores, comparable_labels, need_same_ids
 
 METRICS = ("openauc", "auroc", "accuracy", "fpr_at_tpr")
 """Metrics that `read_results` computes by default."""
@@ -92,7 +92,10 @@ def _check_same(
 
     Their order may differ, as files of different networks are not compared row by row.
     """
-    if np.array_equal(np.sort(scores.labels), np.sort(others.labels)):
+    names = str(first.path), str(other.path)
+    need_same_ids(others, scores, caller="read_results", names=names)
+    one, two = comparable_labels(scores, others)
+    if np.array_equal(np.sort(one), np.sort(two)):
         return
     msg = _check.must(
         f"of the same samples as {first.path}",

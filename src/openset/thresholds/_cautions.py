@@ -197,18 +197,17 @@ def _near(regret: float | None) -> list[Caution]:
     """Say whether unknowns that resemble the known classes need another threshold."""
     if regret is None:
         message = (
-            "it was not checked whether the threshold suits unknowns that "
-            "resemble the known classes. The check leaves known classes out in "
-            "turn: it needs training outputs of three classes or more, and "
-            "enough of them to fit the detector without some classes"
+            "not checked: whether the threshold suits unknowns that resemble your "
+            "classes. The check treats known classes as unknown in turn. It needs "
+            "training outputs (train) of three classes or more, and enough of them "
+            "to fit the detector without some classes"
         )
         return [Caution("CAL011", message)]
     if regret > _NEAR:
         message = (
-            "unknowns that resemble your classes may need another threshold: "
-            "known classes that were left out in turn, to stand in for such "
-            f"unknowns, lose {regret:.1%} of open-set accuracy with this "
-            "one"
+            "the threshold may be wrong for unknowns that resemble your classes: "
+            "where known classes are treated as unknown in turn, it loses "
+            f"{regret:.1%} of open-set accuracy against the best threshold for them"
         )
         return [Caution("CAL011", message)]
     return []

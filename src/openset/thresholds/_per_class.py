@@ -13,6 +13,8 @@ from openset.thresholds._threshold import Rate, Threshold
 from openset.thresholds.alpha import Alpha, weight_of
 from openset.thresholds.intervals import of_osa
 
+_MOST_CLASSES = 1 << 27  # a threshold is kept for every number up to the largest
+
 
 def per_class(
     scores: Scores, alpha: Alpha = None, *, strength: float = 100.0
@@ -60,6 +62,10 @@ def per_class(
     counts = ranking_counts(scores)
     overall = osa(scores, alpha)
     n_classes = int(scores.classes.max()) + 1
+    if n_classes > _MOST_CLASSES:
+        rule, got = f"numbered below {_MOST_CLASSES}", f"class {n_classes - 1}"
+        msg = _check.must(rule, caller=caller, name="classes", got=got)
+        raise ValueError(msg)
     thresholds = np.full(n_classes, overall.value)
     if not np.isinf(strength):
         hit = float(share / scores.n_known)

@@ -162,6 +162,8 @@ class Report:
         lines = [f"{name}: {text}" for name, text in self.summary]
         return "\n".join([*lines, *groups, *map(str, self.cautions)])
 
+    __repr__ = __str__  # what a notebook shows
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON, without the threshold itself."""
         return {

@@ -31,10 +31,15 @@ _MOST_PAIRS = 10**8
 
 
 class Part(NamedTuple):
-    """Samples of a stream: their scores and, to compare them, their features."""
+    """Samples of a stream: their scores and, to compare them, their features.
+
+    `n_invalid` samples of the stream were invalid: they have no scores, are counted,
+    and not compared.
+    """
 
     scores: Scores
     features: NDArray[Any] | None = None
+    n_invalid: int = 0
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,10 @@ class WindowTest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The tests of one window of `n` samples, the first of which has index `start`."""
+    """The tests of one window of `n` samples, the first of which has index `start`.
+
+    `n_invalid` more were invalid; they are not among the `n`, and not compared.
+    """
 
     start: int
     n: int
@@ -80,6 +88,7 @@ class Verdict:
     knownness: WindowTest
     false_alarms: float
     features: WindowTest | None = None
+    n_invalid: int = 0
 
     @property
     def tests(self) -> tuple[WindowTest, ...]:
@@ -265,9 +274,17 @@ class Watch:
             permutations_for("Watch", self._limit)
 
     def check(
-        self, new: Scores, *, features: NDArray[Any] | None = None, start: int = 0
+        self,
+        new: Scores,
+        *,
+        features: NDArray[Any] | None = None,
+        start: int = 0,
+        n_invalid: int = 0,
     ) -> Verdict:
-        """Test one window; also its features, if window and reference have them."""
+        """Test one window; also its features, if window and reference have them.
+
+        `n_invalid` samples that came with them have no scores: they are only counted.
+        """
         _need_scores("Watch.check", "new", new)
         self._check_size(len(new))
         features = _features("Watch.check", features, len(new))
@@ -278,13 +295,15 @@ class Watch:
             knownness=self._distribution(new.known),
             false_alarms=self.false_alarms,
             features=self._discrepancy(features),
+            n_invalid=n_invalid,
         )
 
     def stream(self, parts: Iterable[Scores | Part], window: int) -> Iterator[Verdict]:
         """Test a stream in windows of equal size, each as soon as it is full.
 
         Samples after the last full window are not tested. Features are compared in
-        windows all parts of which have them.
+        windows all parts of which have them. Invalid samples are counted with the
+        window that their part fills.
         """
         self._check_size(_check.positive_int("Watch.stream", "window", window))
         start = 0
@@ -293,11 +312,16 @@ class Watch:
             part = given if isinstance(given, Part) else Part(given)
             _need_scores("Watch.stream", "a part", part.scores)
             features = _features("Watch.stream", part.features, len(part.scores))
-            part = Part(_bare(part.scores), features)
+            part = Part(_bare(part.scores), features, part.n_invalid)
             rest = part if rest is None else _joined(rest, part)
             while rest is not None and len(rest.scores) >= window:
                 full = _rows(rest, 0, window)
-                yield self.check(full.scores, features=full.features, start=start)
+                yield self.check(
+                    full.scores,
+                    features=full.features,
+                    start=start,
+                    n_invalid=full.n_invalid,
+                )
                 start += window
                 is_more = len(rest.scores) > window
                 rest = _rows(rest, window, None) if is_more else None
@@ -410,6 +434,7 @@ def _rows(part: Part, first: int, last: int | None) -> Part:
     return Part(
         part.scores.take(rows),  # type: ignore[arg-type]  # it takes slices
         None if part.features is None else part.features[rows],
+        0 if first else part.n_invalid,
     )
 
 
@@ -417,7 +442,8 @@ def _joined(one: Part, other: Part) -> Part:
     features = None
     if one.features is not None and other.features is not None:
         features = np.concatenate([one.features, other.features])
-    return Part(Scores.concat([one.scores, other.scores]), features)
+    n_invalid = one.n_invalid + other.n_invalid
+    return Part(Scores.concat([one.scores, other.scores]), features, n_invalid)
 
 
 def _bare(scores: Scores) -> Scores:

@@ -31,12 +31,14 @@ class Fatal(MSP):
     def _fit(self, train):
         try:
             if self.mark:
-                Path(self.mark).open("x").close()
+                Path(self.mark).open("x", encoding="utf-8").close()
         except FileExistsError:
             return {}
         if self.node:
             parent = os.getppid()
-            assert "raylet" in Path(f"/proc/{parent}/cmdline").read_text()
+            assert "raylet" in Path(f"/proc/{parent}/cmdline").read_text(
+                encoding="utf-8"
+            )
             os.kill(parent, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError  # nobody comes here

@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ def test_definitions_are_complete(name):
     assert one.name == name
     assert one.reference
     assert one.source.strip()
-    assert one.status.startswith(("Not run here", "\nNot run here", "Run here"))
+    assert one.status.strip().startswith(("We have not run it", "Run with"))
     assert one.published_source
     assert any(group.role == "unknown" for group in one.groups)
     assert set(one.shown) <= {row.key for row in one.metrics}
@@ -288,3 +289,34 @@ def test_a_manifest_cannot_name_files_elsewhere(tmp_path, small):
         named.folder_of(small, tmp_path / "a.tar"),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("train", "known"), ("far/notmnist", "far/omniglot")]
+)
+def test_a_file_under_two_names_is_refused(tmp_path, small, one, other):
+    made(tmp_path, small)
+    (tmp_path / f"{other}.npz").write_bytes((tmp_path / f"{one}.npz").read_bytes())
+    with pytest.raises(ValueError, match=rf"{one}\.npz and .*{other}\.npz must be out"):
+        named.evaluate(small, tmp_path, {"msp": detectors.MSP()})
+
+
+def test_detectors_without_names_are_refused(tmp_path, small):
+    made(tmp_path, small)
+    with pytest.raises(TypeError, match="recipes must be detectors by name, got list"):
+        named.evaluate(small, tmp_path, [detectors.MSP()])
+
+
+def test_other_numbers_of_samples_than_the_benchmark_has_are_noted(tmp_path, small):
+    one = replace(small, sizes={"known": 40, "far/notmnist": 42, "far/omniglot": 70})
+    made(tmp_path, one)  # 40 known samples, then 41, 42, 43 unknown ones
+    table = named.evaluate(one, tmp_path, {"msp": detectors.MSP()})
+    (note,) = (note for note in table.notes() if note.startswith("Not the samples"))
+    assert note.endswith("by their number: far/omniglot 43 instead of 70.")
+
+
+def test_sizes_are_those_of_the_lists_and_of_files_of_the_benchmark():
+    for one in map(named.load, named.names()):
+        assert set(one.sizes) <= set(one.files())
+        for name, listed in one.lists().items():
+            assert one.sizes.get(name, listed.n_images) == listed.n_images

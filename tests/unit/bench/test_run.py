@@ -315,6 +315,30 @@ detectors: [msp]
     assert not (tmp_path / "training").exists()
 
 
+def test_networks_that_ask_for_a_gpu_are_not_trained_without_one(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="the extra torch")
+    text = b"""
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, max_train: 100}]
+models: [{kind: network, gpus: 1, params: {recipe: arpl, epochs: 1, lr: 0.02}}]
+methods: [softmax]
+detectors: [msp]
+"""
+    study = parse(text, "study.yaml")
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.cuda, "is_available", lambda: False)
+        for backend in ("sequential", "loky"):
+            with pytest.raises(ValueError, match=r"no GPU, got 1\..* without gpus"):
+                bench.run(study, tmp_path, backend=backend)
+    assert not any((tmp_path / name).exists() for name in ("training", "networks"))
+    with monkeypatch.context() as patch:  # as on another machine, with a GPU
+        patch.setattr("openset.bench._run._LOCAL", ())
+        assert bench.run(study, tmp_path, backend="sequential").n_run == 1
+    # What is trained is scored anywhere.
+    for cell in (tmp_path / "cells").iterdir():
+        cell.unlink()
+    assert bench.run(study, tmp_path, backend="sequential").n_run == 1
+
+
 def test_only_training_methods_have_a_published_score():
     text = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]

@@ -118,7 +118,12 @@ bench.run(sys.argv[1], sys.argv[2], jobs=2)
 
 def is_running(pid):
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        state = (
+            Path(f"/proc/{pid}/stat")
+            .read_text(encoding="utf-8")
+            .rpartition(")")[2]
+            .split()[0]
+        )
     except OSError:
         return False
     return state != "Z"

@@ -54,6 +54,19 @@ def test_all_splits_together_are_the_whole_test_part(done):
     assert (masks.sum(axis=0) == 1).all()  # dealt: each sample in exactly one
 
 
+def test_unknown_samples_may_be_shared_by_all_splits(tmp_path):
+    text = STUDY.replace(b"n_tests: 3", b"n_tests: 3, unknowns: shared")
+    bench.run(parse(text, "study.yaml"), tmp_path, backend="sequential")
+    for cell in runs.read_cells(tmp_path):
+        draw, split = divmod(cell.key["repeat"], 3)
+        drawn = protocols.load(tmp_path / "protocols.json")[draw]
+        tests = datasets.cut(datasets.load("digits"), drawn).tests
+        scores = runs.read_scores(tmp_path / "scores" / f"{cell.id}.npz")
+        n_unknown = [(one.labels == -1).sum() for one in tests]
+        assert n_unknown == [(scores.labels == -1).sum()] * 3
+        assert sorted(scores.labels) == sorted(tests[split].labels)
+
+
 def test_a_protocol_file_is_run_with_the_splits_it_records(tmp_path):
     digits = datasets.load("digits")
     drawn = protocols.operational(

@@ -1,5 +1,7 @@
 """OSR010: interval wider than the claimed difference."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -136,6 +138,21 @@ def test_what_is_missing_is_said(study, why):
     finding = look("OSR010", **study)
     assert finding.status == "not applicable"
     assert why in finding.message
+
+
+def test_samples_in_another_order_are_told_by_ids_or_not_compared():
+    a, b = scores(), scores(gap=1)
+    ids, order = np.arange(len(a)), np.lexsort((np.arange(len(a))[::-1], a.labels))
+    settings = {"claim": 0.1, "headline": "auroc"}
+    wanted = look("OSR010", **settings, scores={"a": a, "b": b})
+    named = {"a": replace(a, ids=ids), "b": replace(b, ids=ids).take(order)}
+    assert look("OSR010", **settings, scores=named) == wanted
+    classes = np.arange(len(a)) % 2
+    a, b = (replace(one, predicted=classes) for one in (a, b))
+    order = np.lexsort((np.arange(len(a)) % 3, a.labels))
+    a = a.take(np.argsort(a.labels, kind="stable"))
+    found = look("OSR010", **settings, scores={"a": a, "b": b.take(order)})
+    assert "seem to have their samples in different orders" in found.message
 
 
 @pytest.mark.parametrize("difference", [0, -0.1, float("nan"), True])

@@ -30,6 +30,21 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(study, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_data_sets_are_read_from_the_root(study, tmp_path, monkeypatch):
+    seen = []
+
+    def run(*_, root, **__):
+        seen.append(root)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("openset.bench.run", run)
+    call(study, "--out", tmp_path / "run", "--root", tmp_path)
+    assert seen == [tmp_path]
+    done = call(study, "--out", tmp_path / "run", "--root", tmp_path / "gone")
+    assert "--root must be a folder" in str(done.exception)
+    assert len(seen) == 1
+
+
 def test_shards_say_how_they_are_merged(study, tmp_path):
     options = [study, "--out", tmp_path / "run", "--backend", "sequential"]
     done = call(*options, "--shard", "1/2")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import subprocess
 import sys
 
@@ -360,6 +361,7 @@ def test_the_default_offers_what_the_outputs_suit_and_says_so(data, tmp_path):
     said = " ".join(done.stdout.split())
     assert "detectors (auto): msp, maxlogit, rmds and osnn: vim needs" in said
     assert "chosen: consensus of msp, rmds, osnn" in said
+    assert "detector combined: msp, rmds, osnn" in said
     without = run(data, *base, str(tmp_path / "alone"))
     said = " ".join(without.stdout.split())
     assert "msp and maxlogit: rmds, vim and osnn need training outputs" in said
@@ -530,3 +532,51 @@ def test_a_training_file_that_no_detector_can_use_is_refused(data, tmp_path):
 def test_help_explains_every_objective(data):
     text = run(data, "calibrate", "--help").output
     assert all(name in text for name in thresholds.objectives())
+
+
+@pytest.fixture
+def spoilt(data, tmp_path):
+    """Return a file with two samples that have no answer, and a rejector."""
+    new = Outputs.load(data / "new.npz")
+    logits = np.array(new.logits)
+    logits[3, 1], logits[20] = np.nan, [np.inf, np.inf, 0, 0]
+    ids = [f"{i}.png" for i in range(40)]
+    path = Outputs(logits=logits, ids=ids, invalid="keep").save(tmp_path / "odd.npz")
+    run(data, *by_msp(tmp_path / "r"), "--surrogate", str(data / "near.npz"))
+    return tmp_path / "r", path
+
+
+def test_invalid_samples_are_an_error_that_names_the_remedy(spoilt):
+    rejector, path = spoilt
+    with pytest.raises(ValueError, match=r"row 3\. To .*, use --invalid reject"):
+        run(path.parent, "predict", str(rejector), str(path))
+    with pytest.raises(ValueError, match="--invalid must be one of 'error', 'reject'"):
+        run(path.parent, "predict", str(rejector), str(path), "--invalid", "drop")
+
+
+def test_invalid_samples_are_rejected_marked_and_counted(spoilt, tmp_path):
+    rejector, path = spoilt
+    base = ["predict", str(rejector), str(path), "--invalid", "reject"]
+    new = Outputs.load(path, invalid="keep")
+    others = ~new.is_invalid
+    alone = Rejector.load(rejector).decide(new.take(others))
+    result = run(tmp_path, *base, "--csv")
+    said = "2 of 40 samples are invalid and answered with unknown; the first: row 3,"
+    assert said in " ".join(result.stderr.split())
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [r["row"] for r in rows if r["invalid"] == "True"] == ["3", "20"]
+    assert (rows[3]["decision"], rows[3]["name"]) == ("-1", "unknown")
+    assert (rows[3]["predicted"], rows[3]["known"]) == ("-1", "nan")
+    known = [float(r["known"]) for r in rows if r["invalid"] == "False"]
+    assert known == alone.scores.known.tolist()
+    document = json.loads(run(tmp_path, *base, "--json").stdout)
+    assert (document["n_invalid"], document["n_rejected"]) == (2, alone.n_rejected)
+    assert document["decisions"][3]["known"] is None
+    assert document["decisions"][3]["invalid"] is True
+    run(tmp_path, *base, "--out", str(tmp_path / "d.npz"))
+    with np.load(tmp_path / "d.npz") as found:
+        assert np.flatnonzero(found["invalid"]).tolist() == [3, 20]
+        assert np.array_equal(found["decisions"][others], alone.labels)
+    text = run(tmp_path, *base).stdout
+    assert "2 invalid" in text
+    assert "unknown (invalid)" in text

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -124,13 +125,12 @@ def test_other_samples_are_refused_before_anything_is_printed(files, tmp_path, f
     fewer = one.take(np.arange(299)).save(tmp_path / "fewer.npz")
     turned = one.take(np.arange(300)[::-1]).save(tmp_path / "turned.npz")
     for other, words in {
-        fewer: f"got 300 in {files[0]} and 299 in {fewer}",
-        turned: f"got different labels in 200 of 300 rows of {turned}",
+        fewer: "got 299 samples instead of 300",
+        turned: "got different labels in 200 of 300 rows",
     }.items():
         result = run(*files[:2], other, *form)
-        assert f"the same samples in the same order as {files[0]}" in str(
-            result.exception
-        )
+        rule = f"{other} must be of the same samples in the same order as {files[0]}"
+        assert rule in str(result.exception)
         assert words in str(result.exception)
         assert result.output == ""
 
@@ -148,6 +148,50 @@ def test_samples_in_another_order_are_asked_about(files, tmp_path):
     other = Scores(labels=one.labels, predicted=predicted, known=one.known)
     for path in (files[1], other.save(tmp_path / "another-network.npz")):
         assert "in another order?" not in printed(files[0], path)
+
+
+IN_ORDER = "The samples are in different orders; they are paired by ids."
+
+
+@pytest.mark.parametrize("column", ["id", "ids"])
+@pytest.mark.parametrize(
+    "form", [["--json", "--metric", "fpr_at_tpr"], ["--csv"], ["--latex"], []]
+)
+def test_a_file_in_another_order_is_read_by_its_ids(files, tmp_path, form, column):
+    ids = np.array([f"img-{i}" for i in range(300)])
+    order = np.random.default_rng(2).permutation(300)
+    wanted = [replace(Scores.load(file), ids=ids) for file in files[:3]]
+    for i, scores in enumerate(wanted):
+        scores.save(tmp_path / f"m{i}.npz")
+    first, second, third = (tmp_path / f"m{i}.npz" for i in range(3))
+    same = run(first, second, third, *form)
+    assert same.stderr == ""
+    theirs = tmp_path / "theirs" / "m1.csv"
+    theirs.parent.mkdir()
+    text = wanted[1].take(order).save(theirs).read_text()
+    theirs.write_text(text.replace("ids", column, 1))
+    result = run(first, theirs, third, *form)
+    assert result.stderr.splitlines() == [IN_ORDER]
+    assert result.stdout == same.stdout
+    # without ids, the labels tell
+    result = run(first, theirs, third, "--columns", "ids=", *form)
+    assert "must be of the same samples in the same order" in str(result.exception)
+
+
+def test_ids_that_are_missing_are_counted_and_named(files, tmp_path):
+    one = replace(Scores.load(files[0]), ids=np.arange(300) + 1000)
+    paths = [one.save(tmp_path / "one.npz")]
+    paths.append(one.take(np.arange(299)[::-1]).save(tmp_path / "fewer.npz"))
+    words = f"{paths[1]} must be of the same samples as {paths[0]}, got none for 1 of"
+    assert f"{words} 300 ids (1299)" in str(run(*paths).exception)
+    renamed = replace(one, ids=np.arange(300)).save(tmp_path / "renamed.npz")
+    error = str(run(paths[0], renamed).exception)
+    assert "none for 300 of 300 ids (1000 and 1001, …) and 300 with other ids" in error
+    assert "--columns ids=" in error
+    assert "Pairwise differences" in printed(paths[0], renamed, "--columns", "ids=")
+    for bad in ("known=", "ids", "=x"):
+        result = run(paths[0], renamed, "--columns", bad)
+        assert (result.exit_code, "pairs such as" in result.stderr) == (2, True)
 
 
 def test_many_methods_and_few_metrics_are_rows_of_methods_in_latex(files):
@@ -300,6 +344,16 @@ READ = {
     "unknown_label": "oos",
     "higher_is_unknown": True,
 }
+
+
+def test_repeats_that_are_copies_are_named(seeds, tmp_path):
+    assert "same results" not in run(seeds, *FOREIGN).output
+    first = (tmp_path / "knn_seed0.csv").read_bytes()
+    for seed in (1, 2, 3):
+        (tmp_path / f"knn_seed{seed}.csv").write_bytes(first)
+    said = run(seeds, *FOREIGN).output
+    assert said.count("give the same results") == 1
+    assert "all repeats of knn give the same results" in said
 
 
 def test_seeds_are_repeats_not_rivals(seeds, monkeypatch):

@@ -36,12 +36,12 @@ def test_a_folder_is_no_markup_and_the_command_can_be_pasted(tmp_path, monkeypat
 
 def test_a_missing_extra_is_named_in_full(tmp_path, monkeypatch):
     def missing(*_):
-        msg = "report: needs jinja2; install it with: pip install 'openset[report]'"
+        msg = 'report: needs jinja2; install it with: pip install "openset[report]"'
         raise MissingExtraError(msg)
 
     monkeypatch.setattr(openset.report, "write", missing)
     said = " ".join(run(tmp_path).output.split())
-    assert "pip install 'openset[report]'" in said
+    assert 'pip install "openset[report]"' in said
 
 
 def test_a_folder_that_cannot_be_is_said_before_anything_is_trained(

@@ -120,3 +120,10 @@ def test_a_console_shows_what_it_would_have_sent():
     assert "\x1b[31mred" in text  # our own colours are sent
     assert "\x1b[2J" not in text
     assert not {"\x9b", "\u202e", "\x07"} & {*text}
+
+
+def test_brackets_in_the_name_of_a_result_are_printed(folder):
+    given = ("--known", folder / "val.npz", "--surrogate", folder / "negatives.npz")
+    out = folder / "rejector[a]"
+    result = run("calibrate", *given, "-d", "msp", "--accept-risk", "--out", out)
+    assert out.name in "".join(result.output.split())

@@ -27,7 +27,7 @@ def test_all_are_listed_and_described():
     shown = call("openood:imagenet")
     assert shown.exit_code == 0
     assert "csid/imagenet_v2.npz" in shown.stdout
-    assert "Not run here" in shown.stdout
+    assert "We have not run it" in shown.stdout
     assert "--list openood" not in shown.stdout
     listed = " ".join(call("openood:cifar10").stdout.split())
     assert "7793 of TinyImageNet" in listed

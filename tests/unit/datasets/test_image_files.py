@@ -60,7 +60,7 @@ def test_the_server_and_networks_read_sixteen_bits_alike(tmp_path):
     from openset.serve import _images  # noqa: PLC0415
 
     path = saved(GREY.astype(np.uint16) * 257, tmp_path / "deep.png")
-    served = _images.decoded([("deep.png", path.read_bytes())])[0]
+    served = _images.decoded([("deep.png", path.read_bytes())], keep=False)[0]
     np.testing.assert_array_equal(served[:, :, 0], GREY)
     prepared = _preprocessing.image(GREY.astype(np.uint16) * 257)
     np.testing.assert_array_equal(np.asarray(prepared)[:, :, 0], GREY)
@@ -102,3 +102,13 @@ def test_image_files_are_not_joined_with_pixels_of_another_range():
     with pytest.raises(TypeError, match="images must be uint8 in all parts and data"):
         lazy_inputs.join("cut", [files, np.zeros((1, 2, 2))])
     assert len(lazy_inputs.join("cut", [files, GREY[None]])) == 2
+
+
+@pytest.mark.parametrize("name", ["b.gif", "B.HEIC", "b.jfif"])
+def test_images_of_a_kind_not_read_are_not_left_out_in_silence(tmp_path, name):
+    (tmp_path / "a.png").touch()
+    (tmp_path / "notes.txt").touch()
+    assert lazy_inputs.image_paths(tmp_path) == [str(tmp_path / "a.png")]
+    (tmp_path / name).touch()
+    with pytest.raises(ValueError, match=f"got .*{name}. Convert it, or move it away"):
+        lazy_inputs.image_paths(tmp_path)

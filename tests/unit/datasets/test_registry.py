@@ -9,6 +9,7 @@ import pytest
 
 from openset import MissingExtraError, datasets
 from openset.datasets._catalogue import CATALOGUE
+from openset.datasets._checksums import FILES
 from openset.datasets._dataset_folder import default_root
 
 PAPERS = {
@@ -35,6 +36,14 @@ PAPERS = {
 
 def test_every_data_set_of_the_papers_has_a_name():
     assert set(datasets.names()) >= PAPERS
+
+
+def test_every_line_of_the_checksums_belongs_to_an_entry():
+    entries = [CATALOGUE[name] for name in CATALOGUE.built_in()]
+    used = {file for one in entries for file in one.files}
+    used |= {f for one in entries if one.exact_copy for f in one.exact_copy.files}
+    used |= {one.compact_copy.file for one in entries if one.compact_copy}
+    assert {file for files in FILES.values() for file in files} == used
 
 
 @pytest.mark.parametrize("name", CATALOGUE.built_in())
@@ -108,7 +117,7 @@ def test_options_are_for_the_hub_only():
 
 def test_the_hub_needs_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'openset\[hub\]'"):
+    with pytest.raises(MissingExtraError, match=r'pip install "openset\[hub\]"'):
         datasets.load("hf:owner/name")
 
 

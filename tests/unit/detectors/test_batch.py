@@ -159,9 +159,16 @@ def test_nan_in_a_memory_map_is_named_by_its_row_of_the_file(outputs, tmp_path):
     features[[4, 6, 8], 2] = np.nan
     np.save(folder / "features.npy", features)
     mapped = Outputs.load(folder)
-    for rows, named in ((None, 4), (slice(5, 9), 6), (np.array([1, 8, 6]), 8)):
-        with pytest.raises(ValueError, match=f"NaN in row {named}$"):
+    for rows, found in (
+        (None, (4, 6, 8)),
+        (slice(5, 9), (6, 8)),
+        (np.array([1, 8, 6]), (8, 6)),
+        (features[:, 0] == features[6, 0], (6,)),
+    ):
+        named = found[0]
+        with pytest.raises(ValueError, match=f"first in row {named}$") as e:
             Batch(mapped, rows).features  # noqa: B018
+        assert e.value.rows == found
     assert_array_equal(Batch(mapped, slice(9, 12)).features, features[9:12])
 
 
@@ -194,3 +201,11 @@ def test_batches_are_longer_on_a_device_of_unknown_memory(monkeypatch):
     monkeypatch.setattr("openset._xp.is_on_cpu", lambda array: False)
     outputs = Outputs(logits=np.zeros((5, 100), dtype=np.float32))
     assert batch_rows(outputs) == (256 << 20) // 400
+
+
+def test_samples_in_another_form_keep_their_numbers(outputs):
+    batch = Batch(outputs, np.array([7, 3, 9]))
+    for other in (batch.tempered(2.0), batch.columns(0, 2), batch.tempered(2.0)):
+        assert_array_equal(other.numbers(np.array([2, 0])), [9, 7])
+    assert_array_equal(Batch(outputs, slice(4, 9)).numbers(np.array([1])), [5])
+    assert_array_equal(Batch(outputs).numbers(np.array([1])), [1])

@@ -231,3 +231,14 @@ def test_the_contract_warns_of_nothing_about_its_own_samples():
         warnings.simplefilter("always")
         check_detector(MSP)
     assert [one for one in warned if issubclass(one.category, CalibrationWarning)] == []
+
+
+def test_features_too_large_for_a_covariance_are_named(monkeypatch):
+    def diverge(self, train):
+        msg = "Eigenvalues did not converge"
+        raise np.linalg.LinAlgError(msg)
+
+    monkeypatch.setattr(KNN, "_fit", diverge)
+    train = Outputs(logits=np.eye(3), features=np.eye(3), labels=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"KNN\.fit: features must be small enough"):
+        KNN(k=1).fit(train)

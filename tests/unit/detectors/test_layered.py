@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from openset import Outputs
+from openset import CalibrationWarning, Outputs, Rejector
 from openset.detectors import KNN, MSP, ByLayer, Fitted, GramBounds, Mahalanobis
 from openset.detectors.layered import (
     layer_names,
@@ -222,3 +222,22 @@ def test_it_is_saved_without_pickle(recipe, tmp_path):
     again = Fitted.load(fitted.save(tmp_path / "layers.npz"))
     assert again.detector == fitted.detector
     assert_array_equal(again.known(train), fitted.known(train))
+
+
+@pytest.mark.parametrize("saved", ["fitted", "rejector"])
+def test_a_plain_detector_notices_layers_in_another_order(saved, tmp_path):
+    train, order = drawn(60), [("b", 3), ("a", 2)]
+    fitted = KNN(k=2).fit(train)
+    if saved == "fitted":
+        again = Fitted.load(fitted.save(tmp_path / "knn.npz"))
+    else:
+        surrogate = replaced(drawn(60, seed=1), labels=np.full(60, -1))
+        with pytest.warns(CalibrationWarning):
+            made = Rejector.calibrate(fitted, known=train, surrogate=surrogate)
+        again = Rejector.load(made.save(tmp_path / "rejector")).fitted
+    with pytest.raises(ValueError, match=r"layers a \(2\), b \(3\), as in fit, got b"):
+        again.known(drawn(5, layers=order))
+    expected = fitted.known(drawn(5))
+    assert_array_equal(again.known(drawn(5, layers=())), expected)
+    # One that uses no features does not mind.
+    assert MSP().fit(train).known(drawn(5, layers=order)).size == 5

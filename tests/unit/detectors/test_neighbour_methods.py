@@ -250,7 +250,7 @@ def test_an_index_that_finds_too_few_neighbours_is_an_error(faiss):
 def test_without_faiss_the_error_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     train = split(60)
-    with pytest.raises(MissingExtraError, match=r"pip install 'openset\[faiss\]'"):
+    with pytest.raises(MissingExtraError, match=r'pip install "openset\[faiss\]"'):
         KNN(backend="faiss").fit(train).score(train)
 
 

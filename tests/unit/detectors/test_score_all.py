@@ -9,6 +9,7 @@ from openset.detectors import (
     KNN,
     MSP,
     Energy,
+    Entropy,
     Mahalanobis,
     MaxLogit,
     ReAct,
@@ -74,6 +75,20 @@ def test_what_is_not_fitted_is_named(value, outputs):
 
 
 def test_of_several_detectors_the_one_with_nan_is_named():
-    outputs = Outputs(logits=[[0.0, 1.0], [-np.inf, -np.inf]], labels=[1, 0])
-    with pytest.raises(ValueError, match=r"^Energy: result must be free of NaN"):
-        score_all([MaxLogit().fit(), Energy().fit()], outputs)
+    outputs = Outputs(logits=[[0.0, 1.0], [np.inf, 0.0]], labels=[1, 0])
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(ValueError, match=r"^Entropy: result must be free of NaN"),
+    ):
+        score_all([MaxLogit().fit(), Entropy().fit()], outputs)
+
+
+def test_some_rows_have_the_scores_of_outputs_with_these_rows_alone(outputs):
+    fitted = [MSP().fit(outputs), KNN(k=3).fit(outputs)]
+    rows = np.array([3, 0, *range(7, 30)])
+    found = score_all(fitted, outputs, batch_size=10, rows=rows)
+    expected = score_all(fitted, outputs.take(rows), batch_size=10)
+    for name, scores in expected.items():
+        assert_array_equal(found[name].known, scores.known)
+        assert_array_equal(found[name].labels, scores.labels)
+        assert_array_equal(found[name].predicted, scores.predicted)

@@ -26,5 +26,7 @@ def assert_same_knownness(found, wanted):
     A value near zero may be the difference of two large ones (RMDS), which processors
     round differently: it is known to a step of float32 at the largest value.
     """
-    step = np.spacing(np.abs(wanted[np.isfinite(wanted)]).max().astype(np.float32))
+    step = np.spacing(
+        np.abs(wanted[np.isfinite(wanted)]).max(initial=0).astype(np.float32)
+    )
     assert_allclose(found, wanted, rtol=1e-5, atol=max(1e-5, 2 * step))

@@ -70,7 +70,7 @@ def test_a_missing_framework_is_named_with_its_extra(said_without, framework):
         said = said_without[framework, module]
         extra = module.rpartition(".")[2].replace("train", "torch")
         assert f"needs {framework}; install it with" in said
-        assert said.endswith((f"'openset[{extra}]'", "'openset[torch]'"))
+        assert said.endswith((f'"openset[{extra}]"', '"openset[torch]"'))
 
 
 OURS = """
@@ -85,7 +85,7 @@ for name in ("openset.train", "openset.testing._method_checks"):
 
 def test_a_module_of_ours_that_does_not_import_names_the_missing_package():
     said = python(BLOCK.format("torch") + OURS).stdout.splitlines()
-    one = "bench: needs torch; install it with: pip install 'openset[torch]'"
+    one = 'bench: needs torch; install it with: pip install "openset[torch]"'
     assert said == [one, one]
 
 

@@ -305,6 +305,20 @@ def test_a_sample_with_nan_is_unknown_and_harms_no_other(name, test, tmp_path):
     assert_array_equal(with_nan[1][:-1], known[:-1])
 
 
+@pytest.mark.parametrize("name", exportable())
+def test_a_sample_without_a_class_is_unknown_and_harms_no_other(name, test, tmp_path):
+    """Two logits of +inf, or none above -inf: as in Python, it is invalid."""
+    path = export(calibrated(RECIPES[name]), tmp_path / "rejector.onnx")
+    classes, known = run(path, test)
+    logits = np.array(test.logits)
+    logits[-1, :2], logits[0] = np.inf, -np.inf
+    found = run(path, replaced(test, logits=logits))
+    assert found[0][[0, -1]].tolist() == [-1, -1]
+    assert np.isnan(found[1][[0, -1]]).all()
+    assert_array_equal(found[0][1:-1], classes[1:-1])
+    assert_array_equal(found[1][1:-1], known[1:-1])
+
+
 @pytest.mark.parametrize("name", ["scale", "ash"])
 def test_what_raises_in_python_is_unknown_in_the_graph(name, test, tmp_path):
     rejector = calibrated(RECIPES[name])

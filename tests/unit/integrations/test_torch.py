@@ -284,6 +284,27 @@ def test_a_sample_with_nan_is_unknown(test, inputs):
     assert torch.equal(result.classes[:-1], module(inputs).classes[:-1])
 
 
+@pytest.mark.parametrize("name", ["maxlogit", "knn", "vra", "evm", "gen", "scale"])
+def test_invalid_samples_are_those_of_the_rejector(name, test):
+    """What Rejector.decide answers with unknown, the module does: knownness NaN."""
+    rejector = rejector_of(name)
+    module = OpenSetModule(linear_model(test), rejector)
+    logits = np.array(test.logits[:9], np.float32)
+    features = np.array(test.features[:9], np.float32)
+    inf = np.inf
+    logits[1, 0], features[2, 1] = np.nan, np.nan
+    logits[3, :2], logits[4] = inf, -inf
+    logits[5, 1], logits[6, 0], features[7] = -inf, 1e30, -1
+    both = Outputs(logits=logits, features=features, invalid="keep")
+    with np.errstate(all="ignore"):
+        expected = rejector.decide(both, invalid="reject")
+    assert expected.is_invalid[1:5].all()
+    classes, known = module.score(torch.tensor(logits), torch.tensor(features))
+    assert_array_equal(torch.isnan(known).numpy(), expected.is_invalid)
+    assert_array_equal(classes.numpy(), expected.labels)
+    assert_allclose(known.numpy(), expected.known, rtol=1e-4)
+
+
 def test_threads_do_not_hear_each_other(test, inputs):
     module = OpenSetModule(linear_model(test), rejector_of("energy"))
     expected = [module(inputs[i : i + 3]).known for i in range(0, 60, 3)]

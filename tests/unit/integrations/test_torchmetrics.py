@@ -126,6 +126,8 @@ def test_a_sample_seen_twice_counts_once_when_ids_tell():
     assert metric.compute().item() == metrics.osa(
         as_scores(known, predicted, labels), 45.0
     )
+    found = metric.scores()
+    assert (found.ids.dtype.kind, found.ids.tolist()) == ("i", list(range(N)))
 
 
 def test_the_examples_run():

@@ -20,9 +20,9 @@ def bins_in(first, last):
 @pytest.mark.parametrize(
     ("exponent", "bits"),
     [
-        *((-1022, 2), (-25, 2), (-24, 2), (-23, 3), (-14, 12), (-13, 13), (-12, 14)),
-        *((-5, 14), (-2, 14), (0, 14), (13, 14), (14, 13), (15, 12), (24, 3)),
-        *((25, 2), (26, 2), (1023, 2)),
+        *((-1022, 2), (-150, 2), (-149, 7), (-25, 7), (-18, 8), (-14, 12), (-13, 13)),
+        *((-12, 14), (-5, 14), (-2, 14), (0, 14), (19, 14), (20, 13), (21, 12)),
+        *((25, 8), (26, 7), (127, 7), (128, 2), (1023, 2)),
     ],
 )
 def test_a_factor_of_two_has_as_many_bins_as_the_layout_says(sign, exponent, bits):
@@ -38,41 +38,41 @@ def test_close_to_one_the_distance_to_one_decides(sign):
     for exponent in (-2, -5, -12, -13, -14, -30):
         # Distances to 1 from 2**exponent up to, but without, twice that.
         ends = [math.nextafter(1 - 2.0**exponent * 2, 1), 1 - 2.0**exponent]
-        bits = max(2, 14 + min(0, exponent + 12))
+        bits = max(7, 14 + min(0, exponent + 12))
         found = bins_in(*sorted(sign * end for end in ends))
         assert found == 1 << bits, exponent
 
 
 # Number, bin, and entries of the second and the third table.
-LAYOUT_1 = [
+LAYOUT_2 = [
     (-math.inf, 0, 524287, 1048575),
-    (-1e30, 3698, 745683, 793196),
-    (-3.3, 222715, 707788, 629145),
-    (-1.0, 249749, 1048575, 1048575),
-    (-0.75, 430086, 524288, 0),
-    (-0.5, 446470, 524287, 1048575),
-    (-5e-324, 647070, 524287, 1048575),
-    (0.0, 647072, 0, 0),
-    (-0.0, 647072, 0, 0),
-    (5e-324, 647073, 524288, 0),
-    (0.001, 700610, 12582, 402653),
-    (0.25, 831289, 0, 0),
-    (0.5, 847673, 524288, 0),
-    (0.7, 860781, 419430, 838860),
-    (1 - 2**-53, 1044393, 1048575, 1048575),
-    (1.0, 1044394, 0, 0),
-    (1.5, 1052587, 786432, 0),
-    (1000.05, 1207468, 499763, 263782),
-    (1e308, 1294139, 59001, 839480),
-    (math.inf, 1294143, 524288, 0),
+    (-1e30, 7223, 745683, 793196),
+    (-3.3, 333415, 707788, 629145),
+    (-1.0, 360449, 1048575, 1048575),
+    (-0.75, 544898, 524288, 0),
+    (-0.5, 561282, 524287, 1048575),
+    (-5e-324, 777898, 524287, 1048575),
+    (0.0, 777900, 0, 0),
+    (-0.0, 777900, 0, 0),
+    (5e-324, 777901, 524288, 0),
+    (0.001, 847454, 12582, 402653),
+    (0.25, 978133, 0, 0),
+    (0.5, 994517, 524288, 0),
+    (0.7, 1007625, 419430, 838860),
+    (1 - 2**-53, 1195349, 1048575, 1048575),
+    (1.0, 1195350, 0, 0),
+    (1.5, 1203543, 786432, 0),
+    (1000.05, 1358424, 499763, 263782),
+    (1e308, 1555795, 59001, 839480),
+    (math.inf, 1555799, 524288, 0),
 ]
 
 
 def test_saved_counts_are_of_the_same_bins_as_before():
     """A change here makes saved sketches wrong: it needs a new number of the layout."""
-    assert bins.LAYOUT == 1
-    assert bins.SHAPES == {"bins": 1_294_144, "coarse": RESIDUES, "fine": RESIDUES}
-    numbers, *expected = map(np.array, zip(*LAYOUT_1, strict=True))
+    assert bins.LAYOUT == 2
+    assert bins.SHAPES == {"bins": 1_555_800, "coarse": RESIDUES, "fine": RESIDUES}
+    numbers, *expected = map(np.array, zip(*LAYOUT_2, strict=True))
     for found, entries in zip(bins.locate_numpy(numbers), expected, strict=True):
         np.testing.assert_array_equal(found, entries)
 

@@ -164,8 +164,8 @@ def test_a_sketch_is_saved_to_npz_only(sketch, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"layout": np.array(99)}, "must have bins of layout 1, got 99"),
-        ({"layout": np.array([1, 1])}, r"must have bins of layout 1, got \[1 1\]"),
+        ({"layout": np.array(99)}, "must have bins of layout 2, got 99"),
+        ({"layout": np.array([1, 1])}, r"must have bins of layout 2, got \[1 1\]"),
         ({"bins": np.array([1, 1, 1, 1, 2])}, "is damaged"),
         ({"fine_at": np.array([0, 1, 2, 3, 10**9])}, "is damaged"),
         ({"bins": np.array([1, 1, 1, 3, -1])}, "is damaged"),
@@ -281,3 +281,56 @@ def test_first_number_of_a_bin_is_found():
         assert edge <= number
         assert Sketch.edge(edge) == edge
     assert Sketch.edge(-np.inf) == -np.inf
+
+
+@pytest.mark.parametrize(("low", "high"), [(14, 21), (-100, -7)])
+def test_scores_over_many_factors_of_two_have_narrow_brackets(low, high):
+    """Log densities of a mixture are near -1e6, entropies of a sure network near 0."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, -1], 4000)
+    known = -(2.0 ** (rng.uniform(low, high, 8000) + (labels < 0)))
+    scores = Scores(labels=labels, predicted=np.zeros(8000, int), known=known)
+    sketch = Sketch()
+    sketch.update(scores)
+    smallest, largest = sketch.bracket("auroc")
+    assert smallest <= metrics.auroc(scores) <= largest < smallest + 1e-4
+
+
+def test_brackets_contain_what_evaluate_says_to_the_last_digit():
+    rng = np.random.default_rng(1)
+    for n_known in range(3, 60):
+        labels = np.repeat([0, -1], [n_known, 30])
+        known = rng.integers(0, 9, labels.size).astype(float)
+        predicted = rng.integers(0, 2, labels.size)
+        scores = Scores(labels=labels, predicted=predicted, known=known)
+        sketch = Sketch()
+        sketch.update(scores)
+        exact = metrics.evaluate(scores, 4.0)
+        for key, bracket in sketch.brackets(4.0).items():
+            assert exact[key] in bracket, key
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": np.array([0, 1, 255], np.uint8)}, "got 255, which is -1 as uint8"),
+        (
+            {"known": np.ma.array([0.1, 0.2, 0.3], mask=[0, 1, 0])},
+            "known must be free of masked values",
+        ),
+    ],
+)
+def test_arrays_that_mean_something_else_are_refused(changes, message):
+    arrays = {"labels": [0, 1, -1], "predicted": [0, 1, 0], "known": [0.1, 0.2, 0.3]}
+    sketch = Sketch()
+    with pytest.raises(ValueError, match=message):
+        sketch.update(**arrays | changes)
+    assert len(sketch) == 0
+
+
+def test_columns_of_pandas_in_another_order_are_refused():
+    pandas = pytest.importorskip("pandas")
+    labels = pandas.Series([0, -1, 1], index=[0, 1, 2])
+    known = pandas.Series([0.1, 0.2, 0.3], index=[2, 1, 0])
+    with pytest.raises(ValueError, match="known must be in the order of labels"):
+        Sketch().update(labels=labels, predicted=[0, 1, 1], known=known)

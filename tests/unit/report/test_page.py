@@ -19,7 +19,14 @@ from openset import (
     thresholds,
 )
 from openset.cli import app
-from openset.report import _explorer, _figures, _leaderboard, _report_data
+from openset.report import (
+    _explorer,
+    _figures,
+    _findings,
+    _leaderboard,
+    _report_data,
+    _runs,
+)
 from openset.results import Results
 from openset.scores import Scores
 from tests.unit.report.studies import cell, scores, write_study
@@ -143,6 +150,26 @@ def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
     assert shown.index("the lead is") < shown.index("With its threshold")
 
 
+def test_the_lead_is_tested_on_the_same_samples_or_not_at_all(tmp_path):
+    def shown(folder, *, ids, turn):
+        for name, gap in (("a", 2.0), ("b", 2.01)):
+            made, test, _ = cell(1, name, "digits", gap=gap)
+            test = replace(test, ids=np.arange(len(test)) if ids else None)
+            rows = np.arange(len(test))
+            if turn and name == "b":  # within each class: the labels stay
+                back = np.lexsort((-rows, test.labels))
+                rows[np.argsort(test.labels, kind="stable")] = back
+            made.save(tmp_path / folder, scores=test.take(rows))
+        text = "".join(Reader(report.render(tmp_path / folder)).texts)
+        return re.findall(r"On the same samples the[^)]*|The lead is not.*", text)
+
+    wanted = shown("plain", ids=False, turn=False)
+    assert wanted[0].startswith("On the same")
+    assert shown("ids", ids=True, turn=True) == wanted
+    (doubt,) = shown("doubt", ids=False, turn=True)
+    assert "seem to be in different orders" in doubt
+
+
 def test_a_lead_that_cannot_be_tested_is_not_spoken_of(tmp_path):
     """Models that do not depend on their seed: all differences are the same."""
     for seed in range(3):
@@ -188,17 +215,29 @@ def test_a_hundred_thousand_samples_stay_below_eight_megabytes(tmp_path):
 
 def test_detectors_on_one_network_share_its_labels():
     one = scores(1)
-    first = _report_data.Run(method="a", values={})
+    first = _runs.Run(method="a", values={})
     packed = _explorer.pack([(first, one), (first, one.with_known(one.known + 1.0))])
     known, other = packed.cells
     assert known["label"] == other["label"]
     assert known["known"] != other["known"]
 
 
+def test_the_explorer_knows_decisions_by_a_rule():
+    overall = {"overall_score": _runs.Value(0.5)}
+    for values, threshold, is_by_rule in (
+        (overall, None, True),
+        (overall, 0.5, False),
+        ({}, None, False),
+    ):
+        run = _runs.Run(method="a", values=values, threshold=threshold)
+        (packed,) = _explorer.pack([(run, scores(1))]).cells
+        assert packed["by_rule"] is is_by_rule
+
+
 def test_too_many_samples_are_thinned_and_it_is_said(monkeypatch):
     monkeypatch.setattr(_explorer, "MOST_SAMPLES", 100)
     one = scores(1)
-    packed = _explorer.pack([(_report_data.Run(method="a", values={}), one)])
+    packed = _explorer.pack([(_runs.Run(method="a", values={}), one)])
     cell_ = packed.cells[0]
     assert cell_["n"] == 400
     assert cell_["shown"] == 100
@@ -214,6 +253,16 @@ def test_one_file_of_scores_is_enough(tmp_path):
     text = (tmp_path / "mine.html").read_text()
     assert "at the threshold in use, 1.2500" in text
     assert "Halfpoint" in text
+
+
+def test_the_folder_that_openset_score_wrote_is_enough(tmp_path):
+    for name in ("msp", "knn-k=20"):
+        scores(1).save(tmp_path / f"scores-{name}.npz")
+    (tmp_path / "scores-msp.html").write_text("the report of one of them")
+    done = CliRunner().invoke(app, ["report", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    shown = Reader((tmp_path / "report.html").read_text()).texts
+    assert {"msp", "knn-k=20"} <= set(shown)
 
 
 def test_the_command_writes_into_the_run_folder(tmp_path):
@@ -248,9 +297,7 @@ def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
             chosen = thresholds.osa(calibration).to_dict()
             made = replace(made, threshold=chosen)
         made.save(tmp_path, scores=test, calibration=calibration)
-    found = {
-        one.code: one for one in _report_data.cautions(_report_data.read(tmp_path))
-    }
+    found = {one.code: one for one in _findings.cautions(_report_data.read(tmp_path))}
     assert found["CAL006"].methods == ("msp",)
     assert "CAL011" not in found
     page = "".join(Reader(report.render(tmp_path)).texts)
@@ -264,7 +311,7 @@ def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
 def test_thresholds_per_class_are_explored_as_margins(tmp_path):
     calibration, test = scores(1), scores(2)
     chosen = thresholds.per_class(calibration)
-    run = _report_data.Run(method="a", values={}, threshold=chosen)
+    run = _runs.Run(method="a", values={}, threshold=chosen)
     made = _explorer.pack([(run, test)]).cells[0]
     assert made["threshold"] == "0.0"
     assert made["unit"].startswith("margin")
@@ -385,7 +432,7 @@ def test_the_explorer_starts_at_the_exact_oracle():
     labels = np.repeat([0, -1], [20, 9980])  # the share of known samples rounds to 0
     known = rng.normal(size=10_000) + 6 * (labels >= 0)
     rare = Scores(labels=labels, predicted=np.zeros(10_000, int), known=known)
-    run = _report_data.Run(method="m", values={})
+    run = _runs.Run(method="m", values={})
     (packed,) = _explorer.pack([(run, rare)]).cells
     assert float(packed["best"]) == metrics.osa_optimum(rare).threshold
     assert np.isfinite(float(packed["best"]))

@@ -1,12 +1,14 @@
 """The registry of items, their tables and their results files."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
 
 from openset import reproduce
 from openset._types import ArtefactError
+from openset.bench import NoGPUError
 from openset.cli import app
 from openset.reproduce import Content, Item, Measured, Settings, Table
 
@@ -72,6 +74,25 @@ def test_a_run_writes_what_load_reads(tmp_path):
     assert again.notes == ("remark",)
     assert "version" in again.provenance
     assert "- remark" in (tmp_path / "new" / "page.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "small"),
+    [
+        ("openauc-fig2", "openauc-fig2-small"),
+        ("openauc-table2-plus", "openauc-table2-small"),
+        ("class-imbalance-table1", "class-imbalance-small"),
+        ("openauc-table4", None),
+    ],
+)
+def test_without_a_gpu_the_small_version_is_named(tmp_path, name, small):
+    def make(settings):
+        raise NoGPUError
+
+    with pytest.raises(NoGPUError, match=f"{name} needs a GPU") as caught:
+        reproduce.run(item(make, name), Settings(out=tmp_path))
+    named = re.findall(r"runs on a CPU: ([\w-]+)\.", str(caught.value))
+    assert named == ([] if small is None else [small])
 
 
 def test_another_file_is_refused(tmp_path):

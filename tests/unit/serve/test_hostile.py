@@ -133,7 +133,7 @@ UPLOADS = {
     "infinite everything": (
         npz(logits=np.full((1, 3), np.inf), features=np.full((1, 5), np.inf)),
         422,
-        "free of NaN",
+        "logits must be largest for one class, got several +inf",
     ),
 }
 
@@ -170,6 +170,26 @@ TEXTS = {
         '{"logit": [[1, 2, 3]]}',
         422,
         "one of logits, features, threshold",
+    ),
+    "a key twice": (
+        '{"logits": [[1, 2, 3]], "logits": [[3, 2, 1]], "features": [[1, 2, 3, 4, 5]]}',
+        422,
+        "keys must be each given once, got 'logits' twice",
+    ),
+    "ragged ids": (
+        '{"logits": [[1, 2, 3]], "features": [[1, 2, 3, 4, 5]], "ids": [[1], [1, 2]]}',
+        422,
+        "ids must be 1 texts of at most 256 characters, or integers, got lists",
+    ),
+    "a threshold with a line": (
+        '{"logits": [[1]], "threshold": "1_0"}',
+        422,
+        "got '1_0'",
+    ),
+    "a threshold of other digits": (
+        '{"logits": [[1]], "threshold": "\u0661"}',
+        422,
+        "threshold must be a number",
     ),
     "ragged rows": ('{"logits": [[1, 2], [3]]}', 422, "rows of different lengths"),
     "texts": ('{"logits": [["1", "2", "3"]]}', 422, "a str in them"),
@@ -316,7 +336,7 @@ def test_a_body_a_little_too_long_costs_no_connection(live):
 
 def resident(live):
     statm = Path(f"/proc/{live.process.pid}/statm")
-    return int(statm.read_text().split()[1]) * 4096
+    return int(statm.read_text(encoding="utf-8").split()[1]) * 4096
 
 
 def test_a_body_that_does_not_come_is_given_up(by_logits):

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 from openset import ArtefactError, Outputs, Rejector, detectors, serve
 from openset.datasets import cut
 from openset.integrations.onnx import export
-from openset.serve._model import outputs_by_name
+from openset.serve._onnx_model import outputs_by_name
 from openset.serve._responses import Decider
 from openset.train import Trained
 from tests.unit.serve.conftest import split

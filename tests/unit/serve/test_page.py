@@ -365,3 +365,15 @@ def test_class_names_are_text_not_markup(browser, by_logits, tmp_path):
         assert page.rows()[0][1] == evil
         assert browser.title.startswith("openset")
         assert rejector.predict(Outputs(logits=[[30.0, 0, 0]])).tolist() == [0]
+
+
+def test_an_invalid_sample_is_shown_as_such(browser, logits_folder, by_logits):
+    with serving(logits_folder, "--invalid", "reject") as server:
+        page = Page(browser, server.url)
+        page.paste("9, 0, 0\ninf, inf, 0\n0, 0.1, 0")
+        page.wait(lambda: page.text("n") == "3")
+        rows = {row[0]: row[1:] for row in page.rows()}
+    assert rows["1"] == ["unknown (invalid)", "–", "–", "–"]
+    expected = by_logits.decide(Outputs(logits=[[9.0, 0, 0], [0, 0.1, 0]]))
+    for i, known in zip("02", expected.scores.known, strict=True):
+        assert float(rows[i][2]) == pytest.approx(known, rel=1e-3)

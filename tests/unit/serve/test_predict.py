@@ -292,7 +292,7 @@ def test_many_at_once_get_their_own_answers(live, rejector, test_split):
 
 def test_what_is_missing_is_named(by_logits, monkeypatch):
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'openset\[serve\]'"):
+    with pytest.raises(MissingExtraError, match=r'pip install "openset\[serve\]"'):
         serve.app(by_logits)
 
 

@@ -153,6 +153,15 @@ BAD = {
     "parameters of no kind": (document(parameters=3), "parameters must be an object"),
     "another output": (document() | {"outputs": [{"name": "x"}]}, "outputs must be of"),
     "outputs of no kind": (document() | {"outputs": 3}, "outputs must be a list"),
+    "a number beyond its type": (
+        document(datatype="INT8", data=[300, 1, 2, 3, 4, 5]),
+        "logits must be from -128 to 127 (INT8), got values from 1 to 300",
+    ),
+    "no integers": (document(datatype="UINT8"), "logits must be integers (UINT8)"),
+    "a text as a flag": (
+        document() | {"parameters": {"binary_data_output": "false"}},
+        "binary_data_output must be true or false, got 'false'",
+    ),
     "a bad threshold": (
         document() | {"parameters": {"threshold": "high"}},
         "got 'high'",

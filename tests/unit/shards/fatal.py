@@ -14,11 +14,11 @@ class Fatal(shards.Predict):
 
     mark: str = ""
 
-    def _columns(self, opened, shard):
-        for batch in super()._columns(opened, shard):
+    def _columns(self, opened, shard, record):
+        for batch in super()._columns(opened, shard, record):
             yield batch
             try:
-                Path(self.mark).open("x").close()
+                Path(self.mark).open("x", encoding="utf-8").close()
             except FileExistsError:
                 continue
             os.kill(os.getpid(), signal.SIGKILL)

@@ -1,5 +1,6 @@
 """Folders of shards: the same as all samples at once; nothing lost, nothing twice."""
 
+import errno
 import json
 import warnings
 from itertools import pairwise
@@ -16,7 +17,10 @@ from openset import (
     detectors,
     shards,
 )
+from openset._types import ArtefactError
+from openset.outputs import replaced
 from openset.scores import Scores
+from openset.shards._stores import Folder
 from tests.unit.rejector.test_rejector import drawn
 from tests.unit.shards.fatal import Fatal
 
@@ -136,6 +140,18 @@ def test_scores_are_those_of_all_samples_at_once(folder, tmp_path):
         found = Scores.concat([Scores.load(path) for path in paths])
         assert_array_equal(found.known, expected.known)
         assert_array_equal(found.labels, expected.labels)
+
+
+@pytest.mark.parametrize("format_", ["npz", "parquet"])
+def test_scores_have_the_ids_of_their_shard(tmp_path, format_):
+    ids = [f"{'long-' * (i > 60)}{i}" for i in range(len(WHOLE))]
+    (tmp_path / "in").mkdir()
+    replaced(WHOLE, ids=np.array(ids)).save(tmp_path / "in" / "one.npz")
+    fitted = detectors.MSP().fit().save(tmp_path / "msp.npz")
+    job = shards.Score((("msp", fitted),), format=format_, rows=50)
+    shards.run(job, tmp_path / "in", tmp_path / "out", backend="sequential")
+    found = Scores.load(tmp_path / "out" / "msp" / f"one.{format_}")
+    assert found.ids.tolist() == ids
 
 
 def test_scores_refuse_classes_in_another_order(tmp_path):
@@ -316,3 +332,47 @@ def test_shards_that_kill_every_worker_are_named(
     with pytest.raises(RuntimeError, match=r"died 3 times .* with 1 shards left \(b\)"):
         shards.run(job, found, tmp_path / "out")
     assert {path.name for path in tmp_path.glob("out/*.npz")} == {"a.npz", "c.npz"}
+
+
+@pytest.mark.parametrize("missed", ["b.pq", "B.NPZ", "sub/c.parquet", "sub/x.npy"])
+def test_files_that_look_like_shards_are_not_left_out_in_silence(tmp_path, missed):
+    (tmp_path / "a.npz").touch()
+    (tmp_path / "_SUCCESS").touch()
+    assert [one.name for one in shards.find(tmp_path)] == ["a"]
+    (tmp_path / missed).parent.mkdir(exist_ok=True)
+    (tmp_path / missed).touch()
+    with pytest.raises(ValueError, match=f"got {missed.split('/')[0]} beside them"):
+        shards.find(tmp_path)
+
+
+def test_parquet_without_samples_or_with_damage_is_refused(tmp_path):
+    table = pa.table({"logits": list(np.asarray(WHOLE.logits))})
+    path = tmp_path / "a.parquet"
+    shard = shards.Shard("a", path)
+    pq.write_table(table.slice(0, 0), path)
+    with pytest.raises(ValueError, match=r"a\.parquet: .* at least one, got none"):
+        list(shards.read(shard, rows=10))
+    options = {"compression": "none", "use_dictionary": False}
+    pq.write_table(table, path, write_page_checksum=True, **options)
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(ArtefactError, match=r"a\.parquet cannot be read, or is damag"):
+        list(shards.read(shard, rows=10))
+
+
+def test_a_full_disk_is_named_even_if_failures_cannot_be_recorded(
+    rejector, folder, tmp_path, monkeypatch
+):
+    write = Folder.write
+
+    def full(self, name, content):
+        if name.endswith(".json") and name.startswith("failed/"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, name, content)
+
+    monkeypatch.setattr(Folder, "write", full)
+    (folder / "a.npz").write_bytes(b"no outputs")
+    job = shards.Predict(str(rejector))
+    with pytest.raises(OSError, match=r"predict: .*a\.npz.*same command continues"):
+        shards.run(job, folder, tmp_path / "out", backend="sequential")

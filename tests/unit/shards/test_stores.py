@@ -151,3 +151,28 @@ def test_the_package_of_a_store_is_named(monkeypatch):
         MissingExtraError, match="s3://b needs another package: Install"
     ):
         shards.find("s3://b", caller="test")
+
+
+def test_invalid_samples_are_counted_before_the_shard_is_done(
+    rejector,  # noqa: F811
+    tmp_path,
+    memory,
+    monkeypatch,
+):
+    """A run that is killed between two uploads does not lose their number."""
+    there = fsspec.url_to_fs(memory)[0]
+    uploaded, put = [], type(there).put_file
+
+    def put_file(self, local, path, **options):
+        uploaded.append(path.rpartition("/out/")[2])
+        return put(self, local, path, **options)
+
+    monkeypatch.setattr(type(there), "put_file", put_file)
+    bad = np.full((2, 4), np.nan)
+    outputs = Outputs(logits=bad, features=np.zeros((2, 8)), invalid="keep")
+    # By their names alone the file of decisions would be uploaded first.
+    outputs.save(tmp_path / "in" / "a.npz")
+    words = ["predict", rejector, tmp_path / "in", "--out", f"{memory}/out"]
+    text = run(*words, "--format", "npz", "--invalid", "reject")
+    assert uploaded == ["invalid/a.json", "a.npz"]
+    assert "2 samples in 1 shards are invalid" in " ".join(text.split())

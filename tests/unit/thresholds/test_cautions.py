@@ -190,7 +190,7 @@ def test_classes_left_out_lose_what_a_slow_loop_says(alpha, times, decimals):
     tpr = chosen.rates(scores).tpr
     lost = _near_regret(ranking_counts(scores), near, tpr, alpha)
     said = str(thresholds.report(scores, chosen, near=near))
-    is_said = f"lose {lost:.1%} of open-set accuracy" in said
+    is_said = f"loses {lost:.1%} of open-set accuracy" in said
     assert is_said == (lost > 0.02)
 
 

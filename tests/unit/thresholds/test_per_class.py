@@ -61,3 +61,10 @@ def test_a_class_that_is_never_predicted_has_the_global_threshold():
     assert len(found.per_class) == 9
     assert found.per_class[5:] == (one,) * 4
     assert len(set(found.per_class[:5])) > 1
+
+
+def test_numbers_of_classes_that_no_memory_holds_are_refused():
+    far = 1 << 32
+    scores = Scores(labels=[far, -1], predicted=[far, 0], known=[2.0, 1.0])
+    with pytest.raises(ValueError, match=f"below 134217728, got class {far}"):
+        thresholds.per_class(scores)

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -60,6 +60,8 @@ class Column:
 class Benchmark:
     """One benchmark: what is known and unknown, metrics, and what was published.
 
+    `sizes` are the numbers of samples of its files, where they are a public fact.
+
     Examples
     --------
     >>> one = load("openood:cifar10")
@@ -86,6 +88,7 @@ class Benchmark:
     published_source: str = ""
     split_of: str = ""
     splits: Mapping[str, str] | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     def files(self) -> tuple[str, ...]:
         """Return the files of outputs it needs, without ending."""

@@ -1,12 +1,14 @@
 """Score outputs of a network on a named benchmark."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from openset import _check, _io, detectors, metrics, selection
+from openset import _check, _io, _xp, detectors, metrics, selection
 from openset.bench.named._definition import Benchmark, Column
 from openset.detectors import Detector, Fitted
 from openset.outputs import Outputs
@@ -14,6 +16,8 @@ from openset.results import Result, Results
 from openset.scores import Scores
 
 _CALLER = "named.evaluate"
+_COMPARED = 4096  # first samples that tell whether two files have the same ones
+Seen = dict[tuple[int, str], Path]
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,14 @@ class Table:
         if self.missing:
             listed = ", ".join(self.missing)
             yield f"Means marked * cannot be compared with others: no {listed}."
+        others = [
+            f"{name} {n:,} instead of {self.benchmark.sizes[name]:,}"
+            for name, n in self._sizes().items()
+            if n != self.benchmark.sizes.get(name, n)
+        ]
+        if others:
+            listed = ", ".join(others)
+            yield f"Not the samples of the benchmark, by their number: {listed}."
         models = dict.fromkeys(row.model for row in self.benchmark.published)
         if models:
             yield (
@@ -111,6 +123,16 @@ class Table:
             )
         else:
             yield f"Published rows: {self.benchmark.published_source}"
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the number of samples of each file, without shifted images."""
+        n_of = {_problem(row.protocol): row.n for row in self.results}
+        n_known = n_of[""]  # of the row of the accuracy
+        found = {"known": n_known}
+        for problem, (group, data, is_full) in self.benchmark.problems().items():
+            if not is_full and problem in n_of:
+                found[f"{group}/{data}"] = n_of[problem] - n_known
+        return found
 
     def save_markdown(self, path: str | Path) -> Path:
         """Write the table with its notes to a ``.md`` file."""
@@ -157,8 +179,12 @@ def evaluate(
     folder = Path(outputs)
     paths, missing = _paths(benchmark, folder, partial=partial)
     train_path = _find(folder, "train")
-    train = Outputs.load(train_path) if train_path else None
-    if recipes is None:
+    seen: Seen = {}
+    train = _loaded(train_path, seen) if train_path else None
+    if recipes is not None:
+        rule, remedy = "detectors by name", "Such as {'msp': detectors.MSP()}"
+        _check.instance(_CALLER, "recipes", recipes, Mapping, rule=rule, remedy=remedy)
+    else:
         chosen = selection.suitable(train).names
         recipes = {name: detectors.make(name) for name in chosen}
     learning = [name for name, one in recipes.items() if one.learns]
@@ -174,7 +200,7 @@ def evaluate(
         raise ValueError(msg)
     with _io.naming(train_path or folder):
         fitted = {name: one.fit(train) for name, one in recipes.items()}
-    rows = list(_rows(benchmark, paths, fitted, model=folder.resolve().name))
+    rows = list(_rows(benchmark, paths, fitted, seen, model=folder.resolve().name))
     return Table(benchmark=benchmark, results=Results(rows), missing=missing)
 
 
@@ -182,13 +208,15 @@ def _rows(
     benchmark: Benchmark,
     paths: Mapping[str, Path],
     fitted: Mapping[str, Fitted],
+    seen: Seen,
     *,
     model: str,
 ) -> Iterator[Result]:
-    known = {"": _known(benchmark, paths["known"], fitted)}
+    known = {"": _known(benchmark, paths["known"], fitted, seen)}
     shifted = [name for name in benchmark.shifted() if name in paths]
     if shifted:
-        parts = [known[""], *(_known(benchmark, paths[n], fitted) for n in shifted)]
+        more = (_known(benchmark, paths[name], fitted, seen) for name in shifted)
+        parts = [known[""], *more]
         known["fs"] = {
             name: Scores.concat([part[name] for part in parts]) for name in fitted
         }
@@ -213,7 +241,7 @@ def _rows(
         of_file.setdefault(f"{group}/{data}", []).append((problem, part))
     # A file is read once, and is not kept: data sets may be large.
     for file in (one for one in of_file if one in paths):
-        unknown = _unknown(paths[file], fitted)
+        unknown = _unknown(paths[file], fitted, seen)
         for problem, part in of_file[file]:
             for name, of_known in known.get(part, {}).items():
                 scores = Scores.concat([of_known, unknown[name]])
@@ -258,11 +286,26 @@ def _find(folder: Path, name: str) -> Path | None:
     return folder / name if (folder / name / "meta.json").is_file() else None
 
 
+def _loaded(path: Path, seen: Seen) -> Outputs:
+    """Read a file; raise if another one, by another name, has the same samples."""
+    outputs = Outputs.load(path)
+    first: Any = outputs.logits
+    if first is None:
+        first = outputs.features
+    rows = np.ascontiguousarray(_xp.to_numpy(first[:_COMPARED]))
+    key = len(outputs), hashlib.sha256(rows.tobytes()).hexdigest()
+    if seen.setdefault(key, path) != path:
+        rule, got = "outputs of different samples", "the same ones"
+        name = f"{seen[key]} and {path}"
+        raise ValueError(_check.must(rule, caller=_CALLER, name=name, got=got))
+    return outputs
+
+
 def _known(
-    benchmark: Benchmark, path: Path, fitted: Mapping[str, Fitted]
+    benchmark: Benchmark, path: Path, fitted: Mapping[str, Fitted], seen: Seen
 ) -> dict[str, Scores]:
     """Score samples of the known classes."""
-    outputs = Outputs.load(path)
+    outputs = _loaded(path, seen)
     if outputs.n_classes not in {None, benchmark.n_classes}:
         msg = _check.must(
             f"outputs of {benchmark.n_classes} classes ({benchmark.known})",
@@ -282,9 +325,9 @@ def _known(
     return _scores(outputs, path, fitted)
 
 
-def _unknown(path: Path, fitted: Mapping[str, Fitted]) -> dict[str, Scores]:
+def _unknown(path: Path, fitted: Mapping[str, Fitted], seen: Seen) -> dict[str, Scores]:
     # Some data sets come with labels of their own classes: all are unknown here.
-    return _scores(Outputs.load(path).as_unknown(), path, fitted)
+    return _scores(_loaded(path, seen).as_unknown(), path, fitted)
 
 
 def _scores(

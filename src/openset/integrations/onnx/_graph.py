@@ -192,6 +192,19 @@ class Var:
         """Euclidean length of each row, as a column."""
         return self._reduced("ReduceL2")
 
+    def or_one(self) -> "Var":
+        """Return what is above 0, and 1 in place of the rest: to divide by."""
+        return where(self > 0.0, self, self._var(1.0))
+
+    def unit(self) -> "Var":
+        """Scale rows to length one; a zero row stays zero."""
+        return self / self.norm().or_one()
+
+    def logsumexp(self) -> "Var":
+        """Return ``log(sum(exp(row)))`` without overflow, as a column."""
+        top = self.max()
+        return (self - top).exp().sum().log() + top
+
     def any(self) -> "Var":
         """Return which rows have a true entry, as a column."""
         return self.cast(np.int32).max() > 0
@@ -269,19 +282,6 @@ def lesser(a: Var, b: Var) -> Var:
 def larger(a: Var, b: Var) -> Var:
     """Return the larger one, entry by entry."""
     return a.graph.op("Max", a, b)
-
-
-def unit(rows: Var) -> Var:
-    """Scale rows to length one; a zero row stays zero."""
-    lengths = rows.norm()
-    one = rows.graph.constant(1.0, rows.dtype)
-    return rows / where(lengths > 0.0, lengths, one)
-
-
-def logsumexp(rows: Var) -> Var:
-    """Return ``log(sum(exp(row)))`` without overflow, as a column."""
-    top = rows.max()
-    return (rows - top).exp().sum().log() + top
 
 
 def squared_distances(rows: Var, bank: NDArray[Any]) -> Var:

@@ -21,9 +21,7 @@ from openset.integrations.onnx._graph import (
     Var,
     larger,
     lesser,
-    logsumexp,
     squared_distances,
-    unit,
     where,
 )
 from openset.integrations.onnx._sample import Sample, is_top
@@ -94,9 +92,8 @@ def _postmax(detector: detectors.PostMax, x: Sample) -> Var:
     if detector.norm == "none":
         return x.top_logit
     lengths = x.features.norm() if detector.norm == "l2" else x.features.abs().sum()
-    is_some = lengths > 0.0
-    ratio = x.top_logit / where(is_some, lengths, x.graph.constant(1.0))
-    return where(is_some, ratio, x.graph.constant(-math.inf))
+    ratio = x.top_logit / lengths.or_one()
+    return where(lengths > 0.0, ratio, x.graph.constant(-math.inf))
 
 
 def _expansion(features: Var, k: int) -> Var:
@@ -119,12 +116,12 @@ def _scale(detector: detectors.SCALE, x: Sample) -> Var:
     features = _positive(x.features, detector.relu)
     scale = _expansion(features, n_kept(x.width, detector.percentile))
     bias = x.state("bias")
-    return logsumexp((x.logits - bias) * scale + bias)
+    return ((x.logits - bias) * scale + bias).logsumexp()
 
 
 def _through_head(x: Sample, features: Var) -> Var:
     weight = x.graph.constant(x.arrays["weight"].T)
-    return logsumexp(features @ weight + x.state("bias"))
+    return (features @ weight + x.state("bias")).logsumexp()
 
 
 def _ash(detector: detectors.ASH, x: Sample) -> Var:
@@ -152,7 +149,7 @@ def _vim(_: detectors.ViM, x: Sample) -> Var:
 
 
 def _top_products(detector: Any, x: Sample) -> Var:
-    return (unit(x.features) @ x.graph.constant(x.arrays["bank"].T)).top(detector.k)[0]
+    return (x.features.unit() @ x.graph.constant(x.arrays["bank"].T)).top(detector.k)[0]
 
 
 def _knn(detector: detectors.KNN, x: Sample) -> Var:
@@ -176,12 +173,12 @@ def _to_nearest(x: Sample, rows: Var) -> Var:
 
 
 def _mahalanobis(detector: detectors.Mahalanobis, x: Sample) -> Var:
-    rows = unit(x.features) if detector.normalize else x.features
+    rows = x.features.unit() if detector.normalize else x.features
     return -_to_nearest(x, rows)
 
 
 def _rmds(detector: detectors.RMDS, x: Sample) -> Var:
-    rows = unit(x.features) if detector.normalize else x.features
+    rows = x.features.unit() if detector.normalize else x.features
     white = (rows - x.state("origin")) @ x.state("whiten_all")
     return (white * white).sum() - _to_nearest(x, rows)
 
@@ -197,9 +194,8 @@ def _fdbd(_: detectors.FDBD, x: Sample) -> Var:
 
 def _nci(detector: detectors.NCI, x: Sample) -> Var:
     away = x.features - x.state("mean")
-    length = away.norm()
     along = (away * x.state("weight").rows(x.top_class)).sum()
-    cosine = along / where(length > 0.0, length, x.graph.constant(1.0))
+    cosine = along / away.norm().or_one()
     return cosine + detector.alpha * x.features.abs().sum()
 
 
@@ -222,9 +218,7 @@ def _osnn(_: detectors.OSNN, x: Sample) -> Var:
     table = x.graph.constant(bank)
     exact = [(rows - table.rows(place)).norm() for place in (first, second)]
     near, far = lesser(*exact), larger(*exact)
-    is_some = far > 0.0
-    one = x.graph.constant(1.0)
-    return -where(is_some, near / where(is_some, far, one), one)
+    return -where(far > 0.0, near / far.or_one(), x.graph.constant(1.0))
 
 
 def _evm(_: detectors.EVM, x: Sample) -> Var:
@@ -290,7 +284,7 @@ def _openmax(detector: detectors.OpenMax, x: Sample) -> Var:
         is_best = is_top(left, top)
         revised = where(is_best, value - lost, revised)
         left = where(is_best, nothing, left)
-    return logsumexp(revised) - unknown
+    return revised.logsumexp() - unknown
 
 
 def _openmax_distances(
@@ -299,9 +293,7 @@ def _openmax_distances(
     euclidean = (rows - centres).norm()
     if detector.distance == "euclidean":
         return euclidean
-    one = rows.graph.constant(1.0, np.float64)
-    lengths = where(lengths > 0.0, lengths, one)
-    cosine = 1.0 - (rows * centres).sum() / lengths
+    cosine = 1.0 - (rows * centres).sum() / lengths.or_one()
     if detector.distance == "cosine":
         return cosine
     return detector.weight * euclidean + cosine
@@ -417,13 +409,20 @@ def _value(detector: Detector, sample: Sample) -> Var:
 
 
 def known(sample: Sample, detector: Detector) -> Var:
-    """Write the knownness, as a column; NaN for samples with NaN in them."""
+    """Write the knownness, as a column; NaN for invalid samples."""
     value = _value(detector, sample)
-    is_nan = sample.logits.is_nan().any()
+    is_nan = sample.logits.is_nan().any() | _is_undetermined(sample)
     if sample._features is not None:
         is_nan = is_nan | sample._features.is_nan().any()
     # Reductions may ignore NaN: check for it here.
     return where(is_nan, sample.graph.constant(math.nan), value)
+
+
+def _is_undetermined(sample: Sample) -> Var:
+    """Write where the largest logit is infinite and not the only one."""
+    top = sample.logits.max()
+    n_top = sample.logits.equals(top).cast(np.float32).sum()
+    return top.abs().equals(math.inf) & (n_top > 1.0)
 
 
 def table_of(values: NDArray[Any]) -> NDArray[np.float32]:

@@ -1,6 +1,6 @@
 """Random crops of padded images, and mirror images."""
 
-from openset import _io
+from openset import _check, _io
 from openset.train.augment import _images
 
 with _io.importing("openset.train.augment", "torch"):
@@ -44,7 +44,7 @@ def crop_and_flip(
     """
     caller = "crop_and_flip"
     images = _images.check(caller, images)
-    padding = _images.check_count(caller, "padding", padding)
+    padding = _check.integer(caller, "padding", padding, low=0)
     generator = _images.check_generator(caller, generator)
     n, _, h, w = images.shape
     # One draw per image is one of all (top, left, mirrored).

@@ -59,15 +59,6 @@ def check_generator(caller: str, generator: Any) -> torch.Generator:
     return generator
 
 
-def check_count(caller: str, name: str, value: Any) -> int:
-    """Return `value` as an int; raise unless it is an integer >= 0."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        got = repr(value)
-        msg = _check.must("an integer >= 0", caller=caller, name=name, got=got)
-        raise ValueError(msg)
-    return value
-
-
 def per_sample(caller: str, name: str, value: Value, images: Tensor) -> Tensor:
     """Return `value` as doubles (n or 1, 1, 1, 1), on the device where it is."""
     if not isinstance(value, Tensor):

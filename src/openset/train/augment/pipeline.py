@@ -61,8 +61,9 @@ class Pipeline:
 
     def __post_init__(self) -> None:
         caller = "Pipeline"
-        _images.check_count(caller, "n_ops", self.n_ops)
-        _images.check_count(caller, "padding", self.padding)
+        for name in ("n_ops", "padding"):
+            value = _check.integer(caller, name, getattr(self, name), low=0)
+            object.__setattr__(self, name, value)
         check_magnitude(caller, self.magnitude)
         check_without(caller, self.without)
         _check.boolean(caller, "flip", self.flip)

@@ -221,7 +221,7 @@ class FittedLayers:
     fitted: Fitted
 
     def __post_init__(self) -> None:
-        over_layers(self.fitted, caller="FittedLayers")
+        _ = self._recipe  # raises for other detectors
 
     def __repr__(self) -> str:
         return f"FittedLayers({self.fitted.detector!r})"
@@ -259,11 +259,10 @@ class FittedLayers:
         **options
             Of :func:`extract_layers`: `head`, `device`, `groups`, `unknown`, ...
         """
-        recipe = over_layers(self.fitted, caller="FittedLayers")
-        if isinstance(recipe, GramBounds):
-            options |= {"powers": recipe.powers}
-        elif recipe.epsilon:
-            return self._moved(recipe, model, loader, options)
+        if isinstance(self._recipe, GramBounds):
+            options |= {"powers": self._recipe.powers}
+        elif self._recipe.epsilon:
+            return self._moved(model, loader, options)
         return layer_outputs(model, loader, self._names, **options)
 
     def score(self, model: nn.Module, loader: Iterable[Any], **options: Any) -> Scores:
@@ -344,16 +343,15 @@ class FittedLayers:
         return cls(fitted)
 
     @property
+    def _recipe(self) -> ByLayer | GramBounds:
+        return over_layers(self.fitted, caller="FittedLayers")
+
+    @property
     def _names(self) -> tuple[str, ...]:
-        recipe = over_layers(self.fitted, caller="FittedLayers")
-        return tuple(name for name, _ in recipe.layers)
+        return tuple(name for name, _ in self._recipe.layers)
 
     def _moved(
-        self,
-        recipe: ByLayer,
-        model: nn.Module,
-        loader: Iterable[Any],
-        options: dict[str, Any],
+        self, model: nn.Module, loader: Iterable[Any], options: dict[str, Any]
     ) -> Outputs:
         """Move the inputs for each layer separately."""
         if len(self.layers) > 1 and iter(loader) is loader:
@@ -373,7 +371,7 @@ class FittedLayers:
 
     def steps(self) -> "list[LayerStep]":
         """Return the step of each layer; none, if inputs are taken as they are."""
-        recipe = over_layers(self.fitted, caller="FittedLayers")
+        recipe = self._recipe
         if isinstance(recipe, GramBounds) or not recipe.epsilon:
             return []
         return [
@@ -394,7 +392,7 @@ class FittedLayers:
         std
             What the pixels of each channel were divided by.
         """
-        recipe = over_layers(self.fitted, caller="FittedLayers")
+        recipe = self._recipe
         if isinstance(recipe, GramBounds) or recipe.std is not None:
             return self
         return FittedLayers(replace(self.fitted, detector=replace(recipe, std=std)))

@@ -113,7 +113,7 @@ class SampleNames:
         groups, ids = self._groups, self._found if self._ids is None else self._ids
         given = {
             "groups": [groups] * n if isinstance(groups, str) else groups,
-            "ids": ids or None,
+            "ids": ids if len(ids) else None,
         }
         return {
             name: _check.names(CALLER, name, list(values))

@@ -160,6 +160,7 @@ def logit_scores(outputs: Outputs) -> dict[str, Scores]:
         "labels": outputs.labels,
         "predicted": logits.argmax(axis=1),
         "groups": outputs.groups,
+        "ids": outputs.ids,
     }
     return {
         "maxlogit": Scores(known=top, **common),

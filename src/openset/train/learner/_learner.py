@@ -6,6 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from openset import _check
 from openset.train import networks
 from openset.train.augment import Normalize
 from openset.train.jobs._spec import Spec
@@ -92,6 +93,13 @@ def make_learner(
     normalize = pipeline.normalizer()
     if example.dtype == torch.uint8:
         example = normalize(pipeline.resized(example))
+    elif "side" in kind.options():  # it generates images of that side
+        rule = "one that does not generate images, for samples that are no images"
+        remedy = "openset train --list shows the others, arpl among them"
+        msg = _check.must(
+            rule, caller="train.fit", name="method", got=repr(kind.name), remedy=remedy
+        )
+        raise ValueError(msg)
     n_classes = spec.protocol.n_known
     made = networks.make(
         network,

@@ -376,6 +376,8 @@ def test_groups_and_ids_are_kept(tmp_path, folder):
     found = extract(network(), loader(), out=out, groups=groups, ids=ids)
     assert found.groups.tolist() == groups
     assert found.ids.tolist() == ids
+    arrays = {"groups": np.array(groups), "ids": np.array(ids)}
+    assert extract(network(), loader(), **arrays).ids.tolist() == ids
 
 
 def test_ids_of_the_batches_survive_an_interrupted_run(tmp_path):

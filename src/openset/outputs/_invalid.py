@@ -1,0 +1,80 @@
+"""Which samples are invalid: with NaN, or of a class that is not determined."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _xp
+from openset._types import Array, InvalidSamplesError
+
+Invalid = Literal["error", "keep"]
+"""What `Outputs` does with invalid samples."""
+
+
+def is_suspect(array: Array, *, are_logits: bool) -> bool:
+    """Whether there may be an invalid row: one or two passes, no mask.
+
+    On a device one number is fetched.
+    """
+    xp = _xp.array_namespace(array)
+    low = xp.min(array)  # min and max propagate NaN
+    if not are_logits:
+        return bool(xp.isnan(low))
+    return not bool(xp.isfinite(low) & (xp.max(array) < xp.inf))
+
+
+def invalid_rows(array: Array, *, are_logits: bool) -> NDArray[np.bool_]:
+    """Return a mask of the invalid rows.
+
+    A row with NaN is invalid. So is a row of logits whose largest one is infinite and
+    not the only one: of two that are +inf, or of all at -inf, nothing says which is the
+    predicted class.
+    """
+    return _xp.to_numpy(_xp.by_rows(_of_logits if are_logits else _with_nan, array))
+
+
+def _with_nan(rows: Array) -> Array:
+    xp = _xp.array_namespace(rows)
+    return xp.any(xp.isnan(rows), axis=1)
+
+
+def _of_logits(rows: Array) -> Array:
+    return _with_nan(rows) | is_undetermined(rows)
+
+
+def is_undetermined(logits: Array) -> Array:
+    """Return where the largest logit is infinite and not the only one."""
+    xp = _xp.array_namespace(logits)
+    top = xp.max(logits, axis=1)
+    n_top = xp.sum(xp.astype(logits == top[:, None], xp.int64), axis=1)
+    return xp.isinf(top) & (n_top > 1)
+
+
+def need_valid(
+    caller: str,
+    name: str,
+    array: Array,
+    *,
+    numbers: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+) -> None:
+    """Raise if rows of logits or features are invalid.
+
+    `numbers` gives the numbers of samples, if they are not those of the rows.
+    """
+    are_logits = name == "logits"
+    if not is_suspect(array, are_logits=are_logits):
+        return
+    bad = np.flatnonzero(invalid_rows(array, are_logits=are_logits))
+    if bad.size:
+        has_nan = bool(np.isnan(_xp.to_numpy(array[int(bad[0]), ...])).any())
+        rows = bad if numbers is None else numbers(bad)
+        what = "NaN" if has_nan else "several +inf, or -inf alone,"
+        msg = _check.must(
+            "free of NaN" if has_nan else "largest for one class",
+            caller=caller,
+            name=name,
+            got=f"{what} in {rows.size} rows, first in row {rows[0]}",
+        )
+        raise InvalidSamplesError(msg, rows.tolist())

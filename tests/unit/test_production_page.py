@@ -19,7 +19,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "production.md"
 
 def commands():
     blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), flags=re.S)
-    return [line for block in blocks for line in block.strip().splitlines()]
+    whole = (block.replace("\\\n", " ") for block in blocks)
+    return [line for block in whole for line in block.strip().splitlines()]
 
 
 def openset(arguments, folder, **options):

@@ -25,7 +25,7 @@ MOST_VIEWS = 6
 
 
 def write(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     path: str | Path,
     *,
     threshold: float | None = None,
@@ -45,10 +45,11 @@ def write(
     source
         A run folder of ``openset bench``; a folder written by ``openset train``, or the
         parent folder of its splits and seeds; a folder with ``scores/NAME.npz`` (and
-        what else :func:`openset.checks.run_folder` reads); one file of `Scores`; or
-        several by a pattern, ``runs/{method}_seed{seed}.csv``: ``{seed}``, ``{run}``,
-        ``{fold}`` and ``{split}`` number repeats, ``{protocol}`` names the problem, and
-        all other fields name the method.
+        what else :func:`openset.checks.run_folder` reads); one file of `Scores`; a list
+        of them, of the same samples, each named after its file; or a pattern,
+        ``runs/{method}_seed{seed}.csv``: ``{seed}``, ``{run}``, ``{fold}`` and
+        ``{split}`` number repeats, ``{protocol}`` names the problem, and all other
+        fields name the method.
     path
         File to write.
     threshold
@@ -74,7 +75,7 @@ def write(
 
 
 def render(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     *,
     threshold: float | None = None,
     columns: Mapping[str, str] | None = None,

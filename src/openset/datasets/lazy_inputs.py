@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import ArtefactError
 
 KINDS = ("image", "text", "table")
@@ -165,7 +165,7 @@ def converted(image: Any, mode: str = "RGB") -> Any:
     """
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PNG"):
         scaled = np.asarray(image).astype(np.uint16) // 257
-        picture = _io.optional("datasets", "PIL.Image", name="vision")
+        picture = _extras.optional("datasets", "PIL.Image", name="vision")
         image = picture.fromarray(scaled.astype(np.uint8))
     if image.mode in ("I", "F"):
         msg = f"pixels must have 8 or 16 bits, got 32 (mode {image.mode!r} of Pillow)"
@@ -175,7 +175,7 @@ def converted(image: Any, mode: str = "RGB") -> Any:
 
 @contextmanager
 def _opened(source: Any, name: object) -> Iterator[Any]:
-    image = _io.optional("datasets", "PIL.Image", name="vision")
+    image = _extras.optional("datasets", "PIL.Image", name="vision")
     try:
         with image.open(source) as opened:
             yield opened
@@ -212,7 +212,7 @@ def resize(inputs: Any, side: int, channels: int) -> NDArray[np.uint8]:
         raise ValueError(
             _check.must("1 or 3", caller="resized", name="channels", got=got)
         )
-    image = _io.optional("datasets", "PIL.Image", name="vision")
+    image = _extras.optional("datasets", "PIL.Image", name="vision")
     mode, tail = ("L", ()) if channels == 1 else ("RGB", (3,))
     out = np.empty((len(inputs), side, side, *tail), dtype=np.uint8)
     # Pillow works image by image; there is no batch to hand it.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset.checks import Finding
 from openset.report import _explorer, _leaderboard, _report_data, _summary, _template
 from openset.report._figures import (
@@ -83,7 +83,7 @@ def render(
     higher_is_unknown: bool = False,
 ) -> str:
     """Return the page as text; see :func:`write`."""
-    _io.optional("report", "jinja2", name="report")  # before the data are read
+    _extras.optional("report", "jinja2", name="report")  # before the data are read
     if threshold is not None:
         threshold = _check.threshold("report", threshold)
     data = _report_data.read(

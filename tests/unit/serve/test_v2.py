@@ -40,7 +40,7 @@ def test_the_code_of_the_page_runs(
     post, call, function = re.findall(r"```python\n(.*?)```", code, re.DOTALL)
     path = test_split.save(tmp_path / "unseen.npz")
     names = {}
-    exec(post.replace("demo/unseen.npz", str(path)), names)  # noqa: S102  # our own page
+    exec(post.replace("demo-output/unseen.npz", str(path)), names)  # noqa: S102  # our own page
     assert names["answer"]["decisions"] == by_logits.predict(test_split).tolist()
     function = function.replace("rejector/", str(logits_folder))
     names = {"f": lambda batch: batch[:, :3], "batch": np.zeros((2, 4))}

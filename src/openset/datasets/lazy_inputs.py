@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -22,6 +22,10 @@ _OTHERS = (
 )
 
 
+class DamagedImageError(ArtefactError):
+    """The content of a file cannot be read as an image: another file may be fine."""
+
+
 @dataclass(frozen=True, eq=False)
 class ImageFiles:
     """Image files as a sequence of ``uint8`` arrays, decoded one by one when used.
@@ -35,11 +39,14 @@ class ImageFiles:
     invert
         Swap black and white: for drawings with dark ink on white, so that ink is 255 as
         in MNIST.
+    names
+        What errors call the files, if not by their paths.
     """
 
     paths: tuple[str, ...]
     mode: str = "RGB"
     invert: bool = False
+    names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -48,8 +55,8 @@ class ImageFiles:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: int) -> NDArray[np.uint8]:
-        path = self.paths[index]
-        pixels = decode(path, path, mode=self.mode)
+        name = (self.names or self.paths)[index]
+        pixels = decode(self.paths[index], name, mode=self.mode)
         return 255 - pixels if self.invert else pixels
 
     def sizes(self) -> Iterator[tuple[int, int]]:
@@ -62,7 +69,8 @@ class ImageFiles:
     def take(self, rows: NDArray[np.int64]) -> "ImageFiles":
         """Return the files that `rows` selects."""
         chosen = tuple(self.paths[row] for row in rows.tolist())
-        return ImageFiles(chosen, self.mode, self.invert)
+        names = tuple(self.names[row] for row in rows.tolist()) if self.names else ()
+        return replace(self, paths=chosen, names=names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +113,32 @@ class Picked:
     def take(self, rows: NDArray[np.int64]) -> "Picked":
         """Return the inputs that `rows` selects."""
         return Picked(self.inputs, self.rows[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class Mended:
+    """Inputs with a black pixel in place of each damaged image.
+
+    `damaged` has the numbers of those that were met so far.
+    """
+
+    inputs: Any
+    damaged: set[int] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int) -> Any:
+        try:
+            return self.inputs[index]
+        except DamagedImageError:
+            self.damaged.add(index)
+            return np.zeros((1, 1, 3), np.uint8)
+
+
+def is_lazy(inputs: Any) -> bool:
+    """Return whether samples may be files that are read when they are used."""
+    return isinstance(inputs, ImageFiles | Joined | Picked)
 
 
 def take(inputs: Any, rows: NDArray[np.int64]) -> Any:
@@ -182,10 +216,16 @@ def _opened(source: Any, name: object) -> Iterator[Any]:
     except FileNotFoundError as error:
         msg = f"datasets: no such image: {name}"
         raise FileNotFoundError(msg) from error
-    except (OSError, SyntaxError, ValueError) as error:
-        # Pillow reports a broken PNG as SyntaxError.
-        msg = f"datasets: {name} is damaged or not an image ({error})"
-        raise ArtefactError(msg) from error
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow raises many kinds of errors for damaged files
+        if isinstance(error, OSError) and error.errno is not None:
+            # The system's: the disk or the rights to read, perhaps for all files.
+            msg = f"datasets: {name} cannot be read ({error})"
+            raise ArtefactError(msg) from error
+        why = str(error).replace(f" {source!r}", "")  # it has been named
+        msg = f"datasets: {name} is damaged or not an image ({why})"
+        raise DamagedImageError(msg) from error
 
 
 def common_side(inputs: Sequence[Any]) -> int | None:

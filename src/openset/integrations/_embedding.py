@@ -112,6 +112,7 @@ class LinearHead:
             classes=self.classes,
             weight=self.weight,
             bias=self.bias,
+            invalid=outputs.invalid,
         )
 
     def check_width(self, n: int) -> None:
@@ -253,4 +254,5 @@ def with_labels(outputs: Outputs, labels: ArrayLike | None) -> Outputs:
         labels=None if labels is None else np.asarray(labels),
         groups=outputs.groups,
         ids=outputs.ids,
+        invalid=outputs.invalid,
     )

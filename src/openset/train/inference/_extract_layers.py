@@ -5,7 +5,7 @@ from typing import Any
 
 from openset import _extras
 from openset.detectors.layered import POWERS
-from openset.outputs import Outputs
+from openset.outputs import Invalid, Outputs
 from openset.train.inference import _layers
 from openset.train.inference._extract import place_of, run
 from openset.train.inference._input_step import words_of
@@ -33,13 +33,14 @@ def extract_layers(
     unknown: bool = False,
     step: Any = None,
     summary: _layers.Summary = _layers.mean_over_places,
+    invalid: Invalid = "error",
     progress: bool = True,
 ) -> dict[str, Outputs]:
     """Run a classifier over a loader and keep the features of several layers.
 
     Parameters
     ----------
-    model, loader, head, device, classes, groups, ids, unknown, step, progress
+    model, loader, head, device, classes, groups, ids, unknown, step, invalid, progress
         As in :func:`openset.train.extract`.
     layers
         Names of layers, as in ``model.named_modules()``.
@@ -85,6 +86,7 @@ def extract_layers(
         "labels": arrays.get("labels"),
         "classes": tuple(classes),
         "input_step": words_of(step),
+        "invalid": invalid,
         **samples.arrays(len(arrays["logits"])),
     }
     return {

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import UNKNOWN
 from openset.datasets.lazy_inputs import Mended
 from openset.integrations import _embedding
@@ -18,7 +18,7 @@ from openset.outputs import Invalid, Outputs, WithGaps
 from openset.train import FittedLayers, Odin, extract
 from openset.train.networks import last_layer
 
-with _io.importing("openset.integrations.networks", "torch"):
+with _extras.importing("openset.integrations.networks", "torch"):
     import torch
     from torch import nn
 

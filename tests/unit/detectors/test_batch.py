@@ -13,6 +13,7 @@ from openset.detectors import (
 from openset.detectors import _batch as of_batches
 from openset.detectors._batch import (
     batch_rows,
+    batches_with,
     draw,
     fit_batches,
     in_dtype,
@@ -100,6 +101,14 @@ def test_fitting_reads_all_rows_once(outputs, monkeypatch):
     parts = [batch.features for batch in fit_batches(outputs)]
     assert [len(part) for part in parts] == [7] * 7 + [1]
     assert_array_equal(np.concatenate(parts), outputs.features)
+
+
+def test_batches_come_with_their_share_of_other_values(outputs, monkeypatch):
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 7)
+    numbers = np.arange(len(outputs))
+    for batch, own in batches_with(outputs, numbers):
+        assert_array_equal(batch.numbers(np.arange(len(batch))), own)
+        assert_array_equal(batch.features, outputs.features[own])
 
 
 @pytest.mark.parametrize("size", [3, 5, 99])

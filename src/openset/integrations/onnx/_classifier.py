@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._progress import bar
 from openset._types import UNKNOWN, ArtefactError
 from openset.integrations.onnx import _network
 from openset.outputs import Invalid, Outputs, WithGaps
 
-with _io.importing("openset.integrations.onnx", "onnx"):
+with _extras.importing("openset.integrations.onnx", "onnx"):
     from onnx import ModelProto, helper, numpy_helper
 
 _CALLER = "networks.load"
@@ -34,7 +34,7 @@ class OnnxClassifier:
     @classmethod
     def open(cls, path: Path) -> "OnnxClassifier":
         """Read a file; the features are found as for ``openset export``."""
-        runtime = _io.optional(_CALLER, "onnxruntime", name="onnx")
+        runtime = _extras.optional(_CALLER, "onnxruntime", name="onnx")
         model = _network.load(path, None)
         logits, features = _network.tensors(model, None, None, needs_features=True)
         head = _head(model, logits)

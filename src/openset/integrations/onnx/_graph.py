@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _io
+from openset import _extras
 
-with _io.importing("openset.integrations.onnx", "onnx"):
+with _extras.importing("openset.integrations.onnx", "onnx"):
     from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 

@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.outputs import Invalid, Outputs, WithGaps, put_folder
@@ -31,7 +31,7 @@ from openset.train.jobs import _fingerprint
 from openset.train.networks import last_layer
 from openset.train.networks.last_layer import Head
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 

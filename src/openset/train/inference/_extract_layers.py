@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from openset import _io
+from openset import _extras
 from openset.detectors.layered import POWERS
 from openset.outputs import Invalid, Outputs
 from openset.train.inference import _layers
@@ -13,7 +13,7 @@ from openset.train.inference._loader import SampleNames, check_loader
 from openset.train.inference._row_files import RowLists
 from openset.train.networks import last_layer
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch  # noqa: F401  # for the examples
     from torch import nn
 

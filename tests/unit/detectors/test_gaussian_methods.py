@@ -317,3 +317,9 @@ def test_the_mean_of_equal_features_is_that_feature(xp, value):
     outputs = Outputs(features=xp.asarray(features))
     found = _xp.to_numpy(_moments.mean_feature(outputs, xp.float32))
     assert_array_equal(found.astype(np.float32), features[0])
+
+
+def test_memory_of_one_dtype_is_not_used_for_another():
+    space, rows = _moments.Workspace(), np.ones((4, 2), np.float32)
+    assert space.plus(rows, rows).dtype == np.float32
+    assert space.wide(rows).dtype == np.float64

@@ -69,7 +69,7 @@ class Temperature(Detector):
         def others(logits: Array, top: Array, index: Array) -> Array:
             gaps = logits - top[:, None]
             gaps *= 1 / temperature
-            return xp.sum(_xp.put(_xp.exp_own(gaps), index, 0.0), axis=1)
+            return _xp.row_sums(_xp.put(_xp.exp_own(gaps), index, 0.0))
 
         mass = _xp.by_rows(others, batch.logits, batch.top_logit, batch.top_class)
         is_lost = mass < xp.finfo(mass.dtype).smallest_normal

@@ -5,12 +5,12 @@
 
 Fitting and scoring of both packages take turns in one process, after a warm-up. A time
 is the median of the turns. A ratio is the median of the ratios of the turns, with their
-quartiles: other work on the machine slows both sides of a turn. Ours gets the outputs of a network (logits and
-features), as NumPy arrays on the CPU and tensors on a GPU. pytorch-ood gets tensors:
-logits where its method takes them, else features, from which it computes the logits it
-needs. It scores in batches of 1000 samples (GMM: 250, to fit in memory), as a data
-loader would give them. Where both take a parameter it has the same value. Writes
-benchmarks/README.md if nothing was shrunk or left out.
+quartiles: other work on the machine slows both sides of a turn. Ours gets the outputs
+of a network (logits and features), as NumPy arrays on the CPU and tensors on a GPU.
+pytorch-ood gets tensors: logits where its method takes them, else features, from which
+it computes the logits it needs. It scores in batches of 1000 samples (GMM: 250, to fit
+in memory), as a data loader would give them. Where both take a parameter it has the
+same value. Writes benchmarks/README.md if nothing was shrunk or left out.
 
 pytorch-ood is pure Python: a machine without a package index can be given its folder of
 site-packages (with torchmetrics, lightning-utilities and typing-extensions) on
@@ -38,7 +38,7 @@ N_CLASSES, WIDTH = 100, 512
 N_TRAIN, N_TEST = 20_000, 20_000
 BATCH, SMALL_BATCH = 1000, 250
 REPEATS = 7
-PATIENCE = 60  # seconds for all turns of a fit or a score
+PATIENCE = 30  # seconds for all turns of a fit or a score
 
 Call = Callable[[], object]
 Times = dict[str, list[float]]
@@ -285,7 +285,8 @@ def main() -> None:
         f"{versions()}. {len(train)} samples to fit, {len(test)} to score, "
         f"{N_CLASSES} classes, {WIDTH} features, float32. "
         f"{'Processor time of one thread. ' if bench.cpu_time else ''}"
-        "Ratio: their time over ours, median of the turns (quartiles), number of turns. " + " ".join(NOTES.values()),
+        "Ratio: their time over ours, median of the turns (quartiles), number of "
+        "turns. " + " ".join(NOTES.values()),
         "",
         "| | fit: ours | pytorch-ood | ratio | score: ours | pytorch-ood | ratio |",
         "|---|---|---|---|---|---|---|",

@@ -293,8 +293,6 @@ class Sketch:
         (3.0, 0.0)
         """
         number = _check.threshold("Sketch.edge", threshold)
-        if number == -inf:
-            return number
         at = bins.locate_numpy(np.array([number])).bins
         low, high = _ordered(-inf), _ordered(number)
         while high - low > 1:  # low is in an earlier bin, high is in this one

@@ -46,7 +46,7 @@ def files(tmp_path):
     return [
         write(tmp_path / "energy.csv", 1.0, seed=1),
         write(tmp_path / "odin.csv", 1.2, seed=2, order=order),
-        write(tmp_path / "mine.csv", 2.5, seed=3),
+        write(tmp_path / "mine.csv", 1.5, seed=3),
     ]
 
 
@@ -73,7 +73,9 @@ def test_files_are_detectors_and_pairs_are_tested_by_ids(files, tmp_path):
         assert f"{metrics.openauc(found):.4f}" in page
     pairs = [("mine", "odin"), ("mine", "energy"), ("odin", "energy")]  # best first
     tests = [stats.compare(scores[a], scores[b]) for a, b in pairs]
-    corrected = stats.adjust([test.p_value for test in tests], "holm")
+    p_values = np.array([test.p_value for test in tests])
+    corrected = stats.adjust(p_values, "holm")
+    assert np.abs(corrected - p_values).max() > 1e-3  # the correction shows
     shown = rows_of(page, "Tests of pairs, OpenAUC")
     for row, pair, test, p in zip(shown, pairs, tests, corrected, strict=True):
         assert tuple(row[:2]) == pair
@@ -124,6 +126,14 @@ def test_files_that_seem_shuffled_are_not_tested(tmp_path):
     assert len(rows_of(page, "Tests of pairs")) == 2
     assert "1 more cannot be tested" in page
     assert "Tests of pairs" not in report.render([one, two], **no_ids)
+
+
+def test_other_samples_in_a_folder_have_no_test(tmp_path):
+    (tmp_path / "scores").mkdir()
+    for k, n in enumerate((300, 290)):
+        file = write(tmp_path / f"{k}.csv", 2.0, seed=k, n=n)
+        Scores.load(file, **READ).save(tmp_path / "scores" / f"{k}.npz")
+    assert "Tests of pairs" not in report.render(tmp_path)
 
 
 def test_repeats_have_no_tests_of_one_run(tmp_path):

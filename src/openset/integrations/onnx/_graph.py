@@ -4,6 +4,7 @@ Every value is a matrix with one row per sample; numbers per sample are columns,
 (n, 1), so that they broadcast.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -190,11 +191,16 @@ class Var:
 
     def norm(self) -> "Var":
         """Euclidean length of each row, as a column."""
-        return self._reduced("ReduceL2")
+        # In float64, in which no square of a float32 overflows or underflows.
+        return self.cast(np.float64)._reduced("ReduceL2").cast(self.dtype)
 
     def or_one(self) -> "Var":
         """Return what is above 0, and 1 in place of the rest: to divide by."""
         return where(self > 0.0, self, self._var(1.0))
+
+    def or_zero(self) -> "Var":
+        """Return what is finite, and 0 in place of the rest: to subtract."""
+        return where(self.abs() < math.inf, self, self._var(0.0))
 
     def unit(self) -> "Var":
         """Scale rows to length one; a zero row stays zero."""
@@ -202,7 +208,7 @@ class Var:
 
     def logsumexp(self) -> "Var":
         """Return ``log(sum(exp(row)))`` without overflow, as a column."""
-        top = self.max()
+        top = self.max().or_zero()  # inf - inf is NaN
         return (self - top).exp().sum().log() + top
 
     def any(self) -> "Var":

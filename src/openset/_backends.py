@@ -179,7 +179,7 @@ def connected(
         with _ray(address, caller) as ray:
             yield ray
     elif backend == "dask":
-        distributed = _extras.optional(caller, "distributed", name="cluster")
+        distributed = _extras.library(caller, "distributed")
         if address is None:
             rule = "that of a running scheduler"
             remedy = "For example --address tcp://10.0.0.1:8786"

@@ -81,7 +81,7 @@ def fitting(caller: str, package: str, *, remedy: str = "") -> Iterator[None]:
 
 
 def library(caller: str, name: str) -> ModuleType:
-    """Import a package of networks, which no extra of ours brings, or a part of it."""
+    """Import a package that no extra of ours brings, such as timm, or a part of it."""
     top = name.partition(".")[0]
     try:
         with fitting(caller, top):

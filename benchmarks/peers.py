@@ -1,14 +1,16 @@
 """Every method that pytorch-ood has too: how much longer it takes there.
 
     python benchmarks/peers.py [--device cpu|cuda] [--shrink 10] [--only knn vim]
+                               [--repeats 15]
 
-Fitting and scoring of both packages take turns in one process, after a warm-up; a
-number is the median of the turns. Ours gets the outputs of a network (logits and
-features), as NumPy arrays on the CPU and tensors on a GPU. pytorch-ood gets tensors:
-logits where its method takes them, else features, from which it computes the logits it
-needs. It scores in batches of 1000 samples (GMM: 250, to fit in memory), as a data
-loader would give them. Where both take a parameter it has the same value. Writes
-benchmarks/README.md if nothing was shrunk or left out.
+Fitting and scoring of both packages take turns in one process, after a warm-up. A time
+is the median of the turns. A ratio is the median of the ratios of the turns, with their
+quartiles: other work on the machine slows both sides of a turn. Ours gets the outputs
+of a network (logits and features), as NumPy arrays on the CPU and tensors on a GPU.
+pytorch-ood gets tensors: logits where its method takes them, else features, from which
+it computes the logits it needs. It scores in batches of 1000 samples (GMM: 250, to fit
+in memory), as a data loader would give them. Where both take a parameter it has the
+same value. Writes benchmarks/README.md if nothing was shrunk or left out.
 
 pytorch-ood is pure Python: a machine without a package index can be given its folder of
 site-packages (with torchmetrics, lightning-utilities and typing-extensions) on
@@ -35,9 +37,11 @@ from openset.detectors import make
 N_CLASSES, WIDTH = 100, 512
 N_TRAIN, N_TEST = 20_000, 20_000
 BATCH, SMALL_BATCH = 1000, 250
-REPEATS = 3
+REPEATS = 7
+PATIENCE = 30  # seconds for all turns of a fit or a score
 
 Call = Callable[[], object]
+Times = dict[str, list[float]]
 
 
 def network(n: int, seed: int) -> Outputs:
@@ -61,6 +65,7 @@ class Bench(Place):
     """Where to compute, how much, and by which clock."""
 
     cpu_time: bool = False
+    repeats: int = REPEATS
 
 
 @dataclass(frozen=True)
@@ -172,11 +177,11 @@ NOTES = {
 
 def measure(
     bench: Bench, name: str, peer: Peer, train: Outputs, test: Outputs
-) -> dict[str, float]:
+) -> Times:
     """Time fitting and scoring of both, in turns."""
     recipe = make(name, **OURS.get(name, {}))
     ours, theirs = recipe.fit(train), peer.make()
-    found: dict[str, float] = {}
+    found: Times = {}
     if peer.fit is not None:
         peer.fit(theirs)
         times = turns(
@@ -196,26 +201,26 @@ def measure(
     )
 
 
-def turns(bench: Bench, functions: dict[str, Call]) -> dict[str, float]:
-    """Return the median time of each function."""
+def turns(bench: Bench, functions: dict[str, Call]) -> Times:
+    """Return the time of each function in each turn but the first, which warms up."""
     clock = time.process_time if bench.cpu_time else time.perf_counter
-    times: dict[str, list[float]] = {name: [] for name in functions}
+    times: Times = {name: [] for name in functions}
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # The first turn warms up; a method of minutes has only one more.
-        for turn in range(1 + REPEATS):
-            if turn == 2 and time.perf_counter() - start > 20:
+        for turn in range(1 + bench.repeats):
+            # A slow method has fewer turns: one, if it takes minutes.
+            if turn > 1 and time.perf_counter() - start > PATIENCE:
                 break
             for name, function in functions.items():
                 begin = clock()
                 function()
                 bench.wait()
                 times[name].append(clock() - begin)
-    return {name: statistics.median(values[1:]) for name, values in times.items()}
+    return {name: values[1:] for name, values in times.items()}
 
 
-def row(name: str, found: dict[str, float]) -> str:
+def row(name: str, found: Times) -> str:
     """Write one line of the table: ratios above 1 say that ours is faster."""
     cells = []
     for what in ("fit", "score"):
@@ -223,8 +228,20 @@ def row(name: str, found: dict[str, float]) -> str:
             cells += ["–", "–", "–"]
             continue
         ours, theirs = found[f"our {what}"], found[f"their {what}"]
-        cells += [seconds(ours), seconds(theirs), f"{theirs / ours:.1f}"]
+        cells += [seconds(statistics.median(times)) for times in (ours, theirs)]
+        cells.append(ratio(ours, theirs))
     return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def ratio(ours: list[float], theirs: list[float]) -> str:
+    """Write the median ratio of the turns, their quartiles and their number."""
+    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    digits = 2 if middle < 10 else 0
+    found = f"{middle:.{digits}f}"
+    if len(ratios) > 2:
+        found += f" ({low:.{digits}f}–{high:.{digits}f})"
+    return f"{found}, {len(ratios)}"
 
 
 def _where(error: Exception) -> str:
@@ -238,6 +255,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--shrink", type=int, default=1, help="divide all sizes")
     parser.add_argument("--only", nargs="+", help="our names of methods")
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="turns at most")
     parser.add_argument(
         "--cpu-time",
         action="store_true",
@@ -247,7 +265,10 @@ def main() -> None:
     arguments = parser.parse_args()
     need_device(arguments.device, trial="peers.py --shrink 20")
     bench = Bench(
-        device=arguments.device, shrink=arguments.shrink, cpu_time=arguments.cpu_time
+        device=arguments.device,
+        shrink=arguments.shrink,
+        cpu_time=arguments.cpu_time,
+        repeats=arguments.repeats,
     )
     train, test = (
         bench.outputs(network(bench.n(n), seed))
@@ -264,7 +285,8 @@ def main() -> None:
         f"{versions()}. {len(train)} samples to fit, {len(test)} to score, "
         f"{N_CLASSES} classes, {WIDTH} features, float32. "
         f"{'Processor time of one thread. ' if bench.cpu_time else ''}"
-        "Ratio: their time over ours. " + " ".join(NOTES.values()),
+        "Ratio: their time over ours, median of the turns (quartiles), number of "
+        "turns. " + " ".join(NOTES.values()),
         "",
         "| | fit: ours | pytorch-ood | ratio | score: ours | pytorch-ood | ratio |",
         "|---|---|---|---|---|---|---|",

@@ -60,7 +60,9 @@ def warn_of_another_head(caller: str, outputs: Outputs) -> None:
     )
     if features is None or logits is None:
         return
-    computed = features @ np.asarray(outputs.weight).T + np.asarray(outputs.bias)
+    # Converted first: NumPy multiplies matrices of two dtypes more slowly.
+    weight = np.asarray(outputs.weight, dtype=np.float64)
+    computed = features @ weight.T + np.asarray(outputs.bias)
     rows = np.isfinite(computed).all(axis=1) & np.isfinite(logits).all(axis=1)
     if not rows.any():
         return

@@ -83,7 +83,7 @@ class FDBD(Detector):
         # The class itself contributes 0; the mean is over the others.
         far = xp.where(is_apart, squares, xp.inf)
         inverse = 1 / (xp.sqrt(far) * (n_classes - 1))
-        mean = mean_feature(train)
+        mean = mean_feature(train, working_dtype(train))
         if self.origin == "zero":
             mean = xp.zeros_like(mean)
         return in_dtype({"inverse": inverse, "mean": mean}, working_dtype(train))

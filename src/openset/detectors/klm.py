@@ -77,7 +77,8 @@ class KLM(Detector):
         sums: Any = None
         for batch, own in batches_with(train, groups):
             xp = _xp.array_namespace(batch.logits)
-            p = _probabilities(xp.astype(batch.logits, xp.float64), batch.top_class)
+            top_class = _xp.moved(present[own], batch.logits)
+            p = _probabilities(xp.astype(batch.logits, xp.float64), top_class)
             sums = sums_by(p, own, present.size, into=sums)
 
         def typical(sums: Array, counts: Array) -> Array:

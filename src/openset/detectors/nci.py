@@ -58,7 +58,7 @@ class NCI(Detector):
     def _fit(self, train: Outputs) -> State:
         dtype = working_dtype(train)
         weight = shaping.weight("NCI", train, dtype)
-        return in_dtype({"weight": weight, "mean": mean_feature(train)}, dtype)
+        return in_dtype({"weight": weight, "mean": mean_feature(train, dtype)}, dtype)
 
     def _score(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)

@@ -155,6 +155,12 @@ def test_lengths_beyond_all_floats_do_not_change_other_rows():
     assert_allclose(lengths(rows)[1], 5e300)
 
 
+def test_lengths_whose_squares_underflow_are_not_zero():
+    rows = np.array([[0, 0], [3e-30, 4e-30], [3e-18, 4e-18], [3, 4]], np.float32)
+    wanted = [0, 5e-30, 5e-18, 5]
+    assert_allclose(lengths(rows), wanted, rtol=1e-6, atol=0)
+
+
 def test_directions_are_of_length_one_whatever_the_length():
     rows = np.array([[0.0, 0.0], [0.3, 0.4], [3e300, 4e300], [1.5e308, 1.5e308]])
     expected = [[0, 0], [0.6, 0.8], [0.6, 0.8], [0.5**0.5, 0.5**0.5]]

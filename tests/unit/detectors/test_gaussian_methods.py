@@ -293,3 +293,33 @@ def test_the_mean_feature_is_exact_to_float64(xp, on_device, monkeypatch):
     size = np.abs(features).mean(axis=0)
     assert found.dtype == xp.float64
     assert (np.abs(_xp.to_numpy(found) - exact) < 1e-14 * size).all()
+
+
+@pytest.mark.parametrize("block", [1, 4 * 5 * 64, 1 << 20])
+def test_the_mean_feature_for_float32_has_three_roundings(xp, block, monkeypatch):
+    """Numbers of many sizes; 701 rows are not a multiple of eight."""
+    rng = np.random.default_rng(3)
+    features = np.exp(8 * rng.standard_normal((701, 5))).astype(np.float32)
+    features *= rng.choice([-1, 1], features.shape)
+    monkeypatch.setattr(_moments, "_NARROW_BYTES", block)
+    outputs = Outputs(features=xp.asarray(features))
+    found = _moments.mean_feature(outputs, xp.float32)
+    exact = [math.fsum(column) / 701 for column in features.T.tolist()]
+    size = np.abs(features).mean(axis=0)
+    assert found.dtype == xp.float64
+    assert (np.abs(_xp.to_numpy(found) - exact) < 3.01 * 2.0**-24 * size).all()
+
+
+@pytest.mark.parametrize("value", [0.1, 3e38])
+def test_the_mean_of_equal_features_is_that_feature(xp, value):
+    """Also of numbers that have no sum in float32."""
+    features = np.full((700, 3), value, dtype=np.float32)
+    outputs = Outputs(features=xp.asarray(features))
+    found = _xp.to_numpy(_moments.mean_feature(outputs, xp.float32))
+    assert_array_equal(found.astype(np.float32), features[0])
+
+
+def test_memory_of_one_dtype_is_not_used_for_another():
+    space, rows = _moments.Workspace(), np.ones((4, 2), np.float32)
+    assert space.plus(rows, rows).dtype == np.float32
+    assert space.wide(rows).dtype == np.float64

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -413,7 +414,9 @@ def test_probabilities_in_place_of_logits_are_warned_of(dtype):
     ],
 )
 def test_other_logits_are_not(logits):
-    Outputs(logits=logits)  # warnings are errors in these tests
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Outputs(logits=logits)
 
 
 @pytest.mark.parametrize("name", ["logits", "features", "labels"])
